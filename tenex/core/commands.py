@@ -1,0 +1,171 @@
+"""What a person can say besides talk: a word after a slash (PROTOCOL, "What a person can say besides talk").
+
+Never: ask a model; a command is answered at once.
+"""
+
+from dataclasses import dataclass
+
+from . import records as r
+from .draft import Draft
+from .gates import may_waive
+from .ids import RunId
+from .phases import QUALITY_PHASES, Phase
+from .roster import Role
+from .router import waive
+from .signals import PersonSpoke
+from .speaking import say
+from .turns import close_turn, end_run, go_on, open_turn
+from .working import STOPPED, close_calls
+
+HELP = """Write to me as you would to a colleague. Besides talk I understand:
+/status  where we stand
+/stop  end what is running
+/retry  run the last turn again
+/continue  go on after a limit, a hold or a refused decision
+/quick  skip verification, chores and reflection in this cycle
+/skip PHASE  skip one of them
+/new  end this cycle; your next message begins another
+/help  this"""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A word and what follows it."""
+
+    name: str
+    argument: str
+
+
+NAMES = ("stop", "status", "help", "new", "continue", "retry", "quick", "skip")
+
+
+def parse(text: str) -> Command | None:
+    """Read a command: the first word of the message, after a slash. Anything else, also an unknown word, is talk."""
+    first, _, rest = text.strip().partition(" ")
+    if not first.startswith("/") or "\n" in first:
+        return None
+    name = first[1:].lower()
+    return Command(name, rest.strip()) if name in NAMES else None
+
+
+def obey(draft: Draft, command: Command, signal: PersonSpoke) -> None:
+    """Carry a command out, or say who may give it."""
+    if command.name == "help":
+        say(draft, HELP)
+    elif command.name == "status":
+        say(draft, status(draft))
+    elif command.name in ("quick", "skip"):
+        _waive(draft, command, signal)
+    elif signal.role is not Role.OWNER and not (
+        signal.role is Role.MEMBER and signal.message.author == draft.state.starter
+    ):
+        say(draft, f"/{command.name} is for an owner, or the member who began this conversation.")
+    elif command.name == "stop":
+        stop(draft, signal.name)
+    elif command.name == "new":
+        _new(draft, signal.name)
+    elif command.name == "continue":
+        _continue(draft, signal.name)
+    else:
+        _retry(draft, signal.name)
+
+
+def stop(draft: Draft, name: str, *, quiet: bool = False) -> None:
+    """End everything that runs, and wait for the person."""
+    running = [run.name for run in draft.state.runs.values()]
+    asked = draft.state.question is not None
+    draft.add(r.Stopped, name=name)
+    for run in list(draft.state.runs.values()):
+        close_calls(draft, run, STOPPED)
+        end_run(draft, draft.state.runs[run.id], "stopped", error=f"stopped by {name}", announce=False)
+    if draft.state.turn is not None:
+        close_turn(draft)
+    if not quiet:
+        what = ", ".join(running) or ("the orchestrator" if asked else "")
+        say(draft, f"Stopped: {what}. Write to go on, or `/retry`." if what else "Nothing is running.")
+    if draft.state.status == "active":
+        draft.add(r.Waiting, reason="stopped")
+
+
+def _new(draft: Draft, name: str) -> None:
+    stop(draft, name, quiet=True)
+    if draft.state.status != "ended":
+        draft.add(r.Ended, reason=f"{name} wants to begin anew")
+    say(draft, "Done. Your next message begins a new cycle.")
+
+
+def _continue(draft: Draft, name: str) -> None:
+    state = draft.state
+    held: list[RunId | None] = [run.id for run in state.runs.values() if run.retry is not None]
+    if state.question is not None and state.question.retry is not None:
+        held.append(None)
+    if held:
+        for subject in held:
+            draft.add(r.RetryDue, run=subject)
+    elif state.turn is not None or state.status == "ended":
+        say(draft, "I am at work." if state.turn is not None else "This cycle is over; just write what is next.")
+    else:
+        draft.add(r.Continued, name=name)
+        go_on(draft)
+
+
+def _retry(draft: Draft, name: str) -> None:
+    state = draft.state
+    last = state.last_turn
+    if state.turn is not None:
+        say(draft, "I am at work; `/stop` first.")
+    elif last is None or state.status == "ended" or last.phase is not state.phase or not state.turns:
+        _continue(draft, name)
+    else:
+        agents = tuple(slug for slug in last.agents if slug in draft.rules.roster)
+        if not agents:
+            _continue(draft, name)
+            return
+        draft.add(r.Continued, name=name)
+        draft.add(r.Routed, agents=agents, phase=None, reason=f"{name} wants it tried again", by=name)
+        open_turn(draft, agents, f"{name} wants it tried again")
+
+
+def _waive(draft: Draft, command: Command, signal: PersonSpoke) -> None:
+    if not may_waive(signal.role, draft.rules.gates):
+        say(draft, "Only an owner may skip a quality gate.")
+        return
+    phases: tuple[Phase, ...] = QUALITY_PHASES
+    if command.name == "skip":
+        phase = Phase.parse(command.argument)
+        if phase is None or phase not in QUALITY_PHASES:
+            say(draft, f"/skip takes one of: {', '.join(QUALITY_PHASES)}.")
+            return
+        phases = (phase,)
+    if draft.state.status == "ended":
+        say(draft, "This cycle is over; say it in the next.")
+        return
+    message = signal.message
+    waive(
+        draft, phases=phases, author=message.author, name=signal.name, quote=message.text.strip(),
+        message_id=message.event_id,
+    )  # fmt: skip
+    if draft.state.status == "waiting":
+        go_on(draft)
+
+
+def status(draft: Draft) -> str:
+    """Where the conversation stands, in a few lines."""
+    state = draft.state
+    lines = [f"Phase: {state.phase} (cycle {state.cycle})"]
+    if state.turn is not None:
+        for run in state.runs.values():
+            minutes = round((draft.now - state.turn.timestamp) / 60_000)
+            doing = "waits for your answer" if run.is_parked else f"at work for {minutes} min, {run.steps} steps"
+            lines.append(f"{run.name}: {doing}")
+    elif state.question is not None:
+        held = state.question.retry is not None and state.question.retry.held
+        lines.append("The orchestrator's model cannot be reached." if held else "The orchestrator is deciding.")
+    else:
+        lines.append("This cycle has ended." if state.status == "ended" else "I wait for you.")
+    if state.open_gates:
+        lines.append(f"Open gates: {', '.join(state.open_gates)}")
+    tokens = state.usage.input_tokens + state.usage.output_tokens
+    cost = f", ${state.usage.cost_usd:.4f}" if state.usage.cost_usd is not None else ""
+    lines.append(f"Used so far: {tokens:,} tokens{cost}")
+    return "\n".join(lines)

@@ -1,0 +1,154 @@
+"""What follows from what we just heard.
+
+`decide` is pure: the same conversation, signal, rules and time give the same records. It never raises on strange
+input; it refuses by recording a refusal. A signal whose key is no longer wanted gives no record, so a result that
+arrives twice, or too late, changes nothing. (DESIGN section 2.)
+
+Never: await, read a clock, or look at anything but its arguments.
+"""
+
+from typing import assert_never
+
+from . import records as r
+from . import router, working
+from .conversation import Conversation
+from .draft import Draft
+from .effects import Key, Work
+from .ids import Millis
+from .pending import pending
+from .people import spoke
+from .ports import PublishOutcome
+from .records import Record
+from .roster import Replay, Rules
+from .routing import Rejected
+from .runs import Call, Run
+from .signals import (
+    ModelAnswered,
+    ModelFailed,
+    Opened,
+    PersonSpoke,
+    Published,
+    RouteAnswered,
+    Signal,
+    TimerFired,
+    ToolReturned,
+)  # fmt: skip
+from .speaking import say
+from .steps import NO_USAGE, ModelStep
+
+OUTBOX_EXPIRY = Millis(3 * 24 * 3_600_000)
+"""How long other relays are tried once one has accepted: one dead relay keeps nothing open."""
+
+
+def decide(conversation: Conversation, signal: Signal, rules: Rules, now: Millis) -> list[Record]:
+    """The records that follow from a signal, in order: one append, kept or lost as a whole."""
+    draft = Draft(conversation, rules, now)
+    match signal:
+        case Opened():
+            _opened(draft)
+        case PersonSpoke():
+            spoke(draft, signal)
+        case RouteAnswered(key=key, step=step):
+            if _asks(draft, key):
+                router.answered(draft, step)
+        case ModelAnswered(key=key, step=step):
+            run = _waiting_for_model(draft, key)
+            if run is not None:
+                working.stepped(draft, run, step)
+        case ModelFailed():
+            _model_failed(draft, signal)
+        case ToolReturned(key=key, result=result):
+            found = _running(draft, key)
+            if found is not None:
+                working.returned(draft, *found, result)
+        case TimerFired(key=key):
+            _timer(draft, key)
+        case Published(key=key, outcome=outcome):
+            _published(draft, key, outcome)
+        case _:
+            assert_never(signal)
+    return draft.records
+
+
+def _opened(draft: Draft) -> None:
+    """End the calls that may not run twice; everything else simply is still pending."""
+    if not pending(draft.state):
+        return
+    draft.add(r.Reopened)
+    for run in list(draft.state.runs.values()):
+        before = draft.state.next_seq
+        working.close_calls(draft, run, working.UNKNOWN, only=Replay.ONCE)
+        if draft.state.next_seq != before:
+            working.settle(draft, run)
+
+
+def _asks(draft: Draft, key: Key) -> bool:
+    question = draft.state.question
+    return question is not None and question.retry is None and key == (Work.ROUTE, question.seq, "")
+
+
+def _waiting_for_model(draft: Draft, key: Key) -> Run | None:
+    wanted = (run for run in draft.state.runs.values() if run.wants is not None)
+    return next((run for run in wanted if key == (Work.MODEL, run.wants, "")), None)
+
+
+def _running(draft: Draft, key: Key) -> tuple[Run, Call] | None:
+    for run in draft.state.runs.values():
+        for call in run.open_calls:
+            if call.seq and key == (Work.TOOL, call.seq, ""):
+                return run, call
+    return None
+
+
+def _model_failed(draft: Draft, signal: ModelFailed) -> None:
+    if signal.key.work is Work.ROUTE:
+        if not _asks(draft, signal.key):
+            return
+        if signal.retryable:
+            working.model_failed(draft, None, signal.message, retryable=True, after=signal.retry_after)
+        else:
+            nothing = ModelStep(text="", usage=NO_USAGE)
+            router.reject(draft, nothing, Rejected(sentence=f"The answer was of no use: {signal.message[:300]}"))
+        return
+    run = _waiting_for_model(draft, signal.key)
+    if run is not None:
+        working.model_failed(draft, run, signal.message, retryable=signal.retryable, after=signal.retry_after)
+
+
+def _timer(draft: Draft, key: Key) -> None:
+    state = draft.state
+    if key not in pending(state):
+        return
+    if key.part == "announce" and state.unannounced is not None:
+        say(draft, f"Now in {state.phase}: {state.unannounced.reason}", "announcement")
+    elif key.part == "expire":
+        draft.add(r.OutboxExpired, said=key.seq)
+    elif key.part == "route":
+        draft.add(r.RetryDue, run=None)
+    else:
+        run = next((run for run in state.runs.values() if key in _timers_of(run)), None)
+        if run is None:
+            return
+        if key.part == "warn":
+            working.warn(draft, run)
+        elif key.part == "close":
+            working.give_up(draft, run)
+        else:
+            draft.add(r.RetryDue, run=run.id)
+
+
+def _timers_of(run: Run) -> tuple[Key, ...]:
+    retry = (Key(Work.TIMER, run.retry.seq, "retry"),) if run.retry else ()
+    return (Key(Work.TIMER, run.armed, "warn"), Key(Work.TIMER, run.armed, "close"), *retry)
+
+
+def _published(draft: Draft, key: Key, outcome: PublishOutcome) -> None:
+    row = draft.state.outbox.get(key.seq)
+    part, _, relay = key.part.partition(" ")
+    if row is None or not part.isdigit() or (int(part), relay) not in row.open:
+        return
+    expires = Millis(draft.now + OUTBOX_EXPIRY) if outcome.accepted else Millis(0)
+    draft.add(
+        r.Delivered, said=key.seq, part=int(part), relay=relay, accepted=outcome.accepted, detail=outcome.detail[:200],
+        expires_at=expires,
+    )  # fmt: skip

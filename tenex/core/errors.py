@@ -1,0 +1,100 @@
+"""Every error we raise on purpose, in one tree; the branches say who can mend it.
+
+    TenexError
+    ├── Bug                      we can: the program contradicts itself            exit 1
+    ├── OperatorError            the operator can
+    │   ├── UsageError           a command was given wrongly                       exit 2
+    │   ├── ConfigurationError   settings, keys, agents or prompts are wrong       exit 3
+    │   └── StoreError           the folder is locked or damaged                   exit 4
+    │       ├── StoreLocked
+    │       └── StoreDamaged
+    ├── PeerError                a stranger's software can; we only refuse         exit 1
+    │   └── InvalidEvent
+    └── WorldError               nobody needs to: it may pass                      exit 1, retryable
+        ├── AppendFailed         the disk did not take a record
+        ├── RelayUnavailable
+        └── ModelUnavailable
+
+Never: carry a secret or a person's text in a message.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+
+class TenexError(Exception):
+    """Anything this program refuses to do, with a sentence that says what to do about it."""
+
+    retryable: ClassVar[bool] = False
+    exit_code: ClassVar[int] = 1
+
+
+class Bug(TenexError):
+    """The program contradicts itself; nobody outside can mend it."""
+
+
+class OperatorError(TenexError):
+    """The person who runs the program can mend it."""
+
+    exit_code = 2
+
+
+class UsageError(OperatorError):
+    """A command was given wrongly."""
+
+
+class ConfigurationError(OperatorError):
+    """Settings, keys, agents or prompts are wrong; holds every fault found, not just the first."""
+
+    exit_code = 3
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("\n".join(self.faults))
+
+
+class StoreError(OperatorError):
+    """The conversations' folder cannot be used as it is."""
+
+    exit_code = 4
+
+
+class StoreLocked(StoreError):
+    """Another process holds the folder."""
+
+
+class StoreDamaged(StoreError):
+    """A file holds something we did not write."""
+
+
+class PeerError(TenexError):
+    """Somebody sent what their software should not have sent."""
+
+
+class InvalidEvent(PeerError):
+    """An event breaks NIP-01: its shape, its id or its signature."""
+
+
+class WorldError(TenexError):
+    """A fault of the world that may pass by itself."""
+
+    retryable = True
+
+
+class AppendFailed(WorldError):
+    """The disk did not take a record; the conversation is frozen until it has been read again."""
+
+
+class RelayUnavailable(WorldError):
+    """A relay did not answer in time, or is not there."""
+
+
+class ModelUnavailable(WorldError):
+    """A model's server did not answer, or asked us to wait.
+
+    `retry_after` is in seconds, where the server said so.
+    """
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        self.retry_after = retry_after
+        super().__init__(message)

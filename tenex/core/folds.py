@@ -1,0 +1,333 @@
+"""What each fact does to the state: one small function per kind of record, in the order of `records`.
+
+Each costs the same however long the history is.
+
+Never: a rule (that is `decide`), a clock, or a look at the configuration.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from . import records as r
+from .ids import Millis, PublicKey, RunId
+from .phases import Phase
+from .runs import Completion, Message, OrchestratorTurn, Question, Retry, Run
+from .state import CYCLE_MESSAGES, RECENT, ROUTER_LESSONS, SEEN, OutboxRow, PhaseMetrics, State
+from .steps import NO_USAGE, CallResult, PersonText, Usage
+
+
+def _started(c: State, record: r.ConversationStarted) -> None:
+    c.title, c.starter, c.address = record.title, record.starter, record.address
+    c.started_at = c.phase_started_at = record.at
+
+
+def _cycle(c: State, record: r.CycleStarted) -> None:
+    if c.phase is not Phase.CHAT:
+        _leave_phase(c, record.at)
+    carried = c.newer_than_last_turn() if c.cycle else ()
+    if c.unannounced is not None and c.unannounced.to is not Phase.CHAT:
+        c.unannounced = None
+    c.cycle, c.status, c.waiting_for = record.cycle, "active", ""
+    c.phase, c.wrote_since_entry = Phase.CHAT, bool(carried)
+    c.messages, c.turns, c.participants, c.reflected = carried, (), (), frozenset()
+    c.executed, c.gates_met, c.waivers, c.waiver_asked = False, frozenset(), (), ()
+    c.touched, c.read_files, c.cycle_usage = frozenset(), {}, NO_USAGE
+    c.turns_since_person, c.route_streak, c.streak_of = 0, 0, ()
+
+
+def _leave_phase(c: State, at: Millis) -> None:
+    past = c.metrics.get(c.phase, PhaseMetrics())
+    done = replace(past, visits=past.visits + 1, duration=past.duration + max(0, at - c.phase_started_at))
+    c.metrics = {**c.metrics, c.phase: done}
+    c.phase_started_at = at
+
+
+def _see(c: State, event_id: str) -> None:
+    seen = {**c.seen, event_id: None}
+    if len(seen) > SEEN:
+        seen.pop(next(iter(seen)))
+    c.seen = seen
+
+
+def _wrote(c: State, record: r.PersonWrote) -> None:
+    _see(c, record.event_id)
+    _remember(c, record, record.event_id, record.author, record.name, record.text, record.role)
+    c.origin, c.origin_at = record.origin, record.created_at
+    c.turns_since_person, c.route_streak, c.streak_of = 0, 0, ()
+    c.wrote_since_entry = True
+    c.status, c.waiting_for = "active", ""
+    c.addressed = (*c.addressed, *((slug, record.name) for slug in record.addressed))
+    text = PersonText(author=record.name, text=record.text)
+    c.runs = {key: run.hears(text, record.seq) for key, run in c.runs.items()}
+
+
+def _remember(c: State, record: r.Record, event_id: str, author: PublicKey, name: str, text: str, role: Any) -> None:
+    last = c.turn or c.last_turn
+    message = Message(
+        seq=record.seq, at=record.at, event_id=event_id, author=author, name=name, text=text, phase=c.phase,
+        role=role, after_turn=last.turn_id if last and (c.turn or c.turns) else None,
+    )  # fmt: skip
+    c.recent = (*c.recent, message)[-RECENT:]
+    if role is not None:
+        c.messages = (*c.messages, message)[-CYCLE_MESSAGES:]
+
+
+def _command(c: State, record: r.CommandGiven) -> None:
+    _see(c, record.event_id)
+    c.origin, c.origin_at = record.origin, record.created_at
+
+
+def _waiting(c: State, record: r.Waiting) -> None:
+    c.status, c.waiting_for, c.question = "waiting", record.reason, None
+
+
+def _ended(c: State, record: r.Ended) -> None:
+    c.status, c.waiting_for, c.question, c.addressed = "ended", "", None, ()
+
+
+def _stopped(c: State, record: r.Stopped) -> None:
+    c.question, c.addressed = None, ()
+
+
+def _continued(c: State, record: r.Continued) -> None:
+    c.turns_since_person, c.route_streak, c.streak_of, c.cycle_usage = 0, 0, (), NO_USAGE
+    c.status, c.waiting_for = "active", ""
+
+
+def _route_asked(c: State, record: r.RouteAsked) -> None:
+    rejections = c.question.rejections if c.question and record.attempt > 1 else ()
+    c.question = Question(seq=record.seq, attempt=record.attempt, rejections=rejections)
+    c.status, c.waiting_for = "active", ""
+
+
+def _rejected(c: State, record: r.RouteRejected) -> None:
+    _spend(c, record.usage)
+    if c.question is not None and record.counted:
+        c.question = replace(c.question, rejections=(*c.question.rejections, record.sentence))
+
+
+def _routed(c: State, record: r.Routed) -> None:
+    _spend(c, record.usage)
+    c.question = None
+
+
+def _corrected(c: State, record: r.RouterCorrected) -> None:
+    c.router_lessons = (*c.router_lessons, record.lesson)[-ROUTER_LESSONS:]
+
+
+def _transition(c: State, record: r.PhaseTransition) -> None:
+    _leave_phase(c, record.at)
+    c.phase, c.phase_from, c.wrote_since_entry = record.to, record.from_, False
+    c.last_transition = c.unannounced = record
+    if c.history is not None:
+        c.history.transitions.append(record)
+
+
+def _handed_off(c: State, record: r.HandedOff) -> None:
+    c.last_transition = record
+
+
+def _waiver_asked(c: State, record: r.WaiverAsked) -> None:
+    c.waiver_asked = record.phases
+
+
+def _waiver_declined(c: State, record: r.WaiverDeclined) -> None:
+    c.waiver_asked = ()
+
+
+def _waived(c: State, record: r.Waived) -> None:
+    c.waivers, c.waiver_asked = (*c.waivers, record), ()
+
+
+def _turn_opened(c: State, record: r.TurnOpened) -> None:
+    c.turn = OrchestratorTurn(
+        turn_id=record.turn_id, seq=record.seq, timestamp=record.at, phase=record.phase, agents=record.agents,
+        reason=record.reason, handoff=record.handoff,
+    )  # fmt: skip
+    c.turn_count += 1
+    c.status, c.waiting_for, c.question = "active", "", None
+    c.turns_since_person += 1
+    route = (record.phase, *record.agents)
+    c.route_streak = c.route_streak + 1 if route == c.streak_of else 1
+    c.streak_of = route
+    c.addressed = tuple(item for item in c.addressed if item[0] not in record.agents)
+    if record.phase is Phase.EXECUTE:
+        c.executed, c.gates_met, c.reflected = True, frozenset(), frozenset()
+    if record.phase is not Phase.REFLECTION:
+        c.participants = (*c.participants, *(a for a in record.agents if a not in c.participants))
+
+
+def _run_started(c: State, record: r.RunStarted) -> None:
+    if record.system is not None:
+        c.systems = {**c.systems, record.digest: record.system}
+    newest = max((m.seq for m in c.messages), default=0)
+    run = Run(
+        id=record.run, agent=record.agent, name=record.agent_name, pubkey=record.pubkey, phase=c.phase,
+        system=c.systems.get(record.digest, ""), entries=record.entries, wants=record.seq,
+        warn_at=record.warn_at, close_at=record.close_at, armed=record.seq, heard=newest, shown=newest,
+    )  # fmt: skip
+    c.runs = {**c.runs, record.run: run}
+
+
+def _change_run(change: Callable[[Run, Any], Run]) -> Callable[[State, Any], None]:
+    def fold_run(c: State, record: Any) -> None:
+        run = c.runs.get(record.run)
+        if run is not None:
+            c.runs = {**c.runs, record.run: change(run, record)}
+
+    return fold_run
+
+
+def _model_stepped(c: State, record: r.ModelStepped) -> None:
+    _spend(c, record.step.usage)
+    _change_run(lambda run, rec: run.stepped(rec.step))(c, record)
+
+
+def _call_returned(c: State, record: r.CallReturned) -> None:
+    result = CallResult(id=record.call, tool=record.tool, ok=record.ok, content=record.content)
+    run = c.runs.get(record.run)
+    if run is None:
+        return
+    read = {**run.read, **record.read} if record.read else run.read
+    c.runs = {**c.runs, record.run: replace(run.returned(result, record.seq), read=read)}
+    if record.read:
+        c.read_files = {**c.read_files, **record.read}
+    if record.touched:
+        c.touched = c.touched | frozenset(record.touched)
+        c.route_streak, c.streak_of = 0, ()
+
+
+def _call_refused(run: Run, record: r.CallRefused) -> Run:
+    return run.returned(CallResult(id=record.call, tool=record.tool, ok=False, content=record.sentence), record.seq)
+
+
+def _ask_answered(run: Run, record: r.AskAnswered) -> Run:
+    # the answer is the call's result; it is not shown a second time as a message
+    unseen = run.unseen[:-1] if run.heard == record.message else run.unseen
+    run = replace(run.answered(record.seq, record.warn_at, record.close_at), unseen=unseen)
+    return run.returned(CallResult(id=record.call, tool="ask", ok=True, content=record.text), record.seq)
+
+
+def _asks_closed(c: State, run: RunId, call: str | None = None) -> None:
+    c.asks = {e: (r_, k) for e, (r_, k) in c.asks.items() if r_ != run or (call is not None and k != call)}
+
+
+def _answered(c: State, record: r.AskAnswered) -> None:
+    _change_run(_ask_answered)(c, record)
+    _asks_closed(c, record.run, record.call)
+
+
+def _retrying(c: State, record: r.Retrying) -> None:
+    if record.run is not None:
+        _change_run(Run.retrying)(c, record)
+    elif c.question is not None:
+        c.question = replace(c.question, retry=Retry.of(record), tries=record.attempt)
+
+
+def _retry_due(c: State, record: r.RetryDue) -> None:
+    if record.run is not None:
+        _change_run(lambda run, rec: run.wanting(rec.seq))(c, record)
+    elif c.question is not None:
+        c.question = replace(c.question, seq=record.seq, retry=None)
+
+
+def _run_ended(c: State, record: r.RunEnded) -> None:
+    run = c.runs.get(record.run)
+    if run is None or c.turn is None:
+        return
+    done = Completion(
+        agent=run.agent, outcome=record.outcome, text=record.text, summary=record.summary, verdict=record.verdict,
+        error=record.error, at=record.at,
+    )  # fmt: skip
+    c.turn = replace(c.turn, completions=(*c.turn.completions, done))
+    c.answered = max(c.answered, run.shown)
+    c.runs = {key: other for key, other in c.runs.items() if key != record.run}
+    if c.turn.phase is Phase.REFLECTION:
+        c.reflected = c.reflected | {run.agent}
+    _asks_closed(c, record.run)
+
+
+def _turn_closed(c: State, record: r.TurnClosed) -> None:
+    if c.turn is None:
+        return
+    closed = replace(c.turn, is_completed=True, summary=record.summary)
+    c.turn, c.last_turn = None, closed
+    c.turns = (*c.turns, closed)[-CYCLE_MESSAGES:]
+    if record.gate is not None:
+        c.gates_met = c.gates_met | {record.gate}
+    if c.history is not None:
+        c.history.turns.append(closed)
+
+
+def _said(c: State, record: r.Said) -> None:
+    pairs = tuple((part, relay) for part in range(len(record.events)) for relay in record.relays)
+    if pairs:
+        c.outbox = {**c.outbox, record.seq: OutboxRow(events=record.events, open=pairs)}
+        c.last_created_at = max(c.last_created_at, *(event.created_at for event in record.events))
+    if record.phase is c.phase:
+        c.unannounced = None
+    if record.purpose in ("completion", "question"):
+        _remember(c, record, "", record.speaker, record.name, record.text, None)
+    if record.run is not None and record.call is not None:
+        c.asks = {**c.asks, **{event.id: (record.run, record.call) for event in record.events}}
+
+
+def _delivered(c: State, record: r.Delivered) -> None:
+    row = c.outbox.get(record.said)
+    if row is None:
+        return
+    left = tuple(pair for pair in row.open if pair != (record.part, record.relay))
+    expires = row.expires_at or record.expires_at
+    rest = {seq: other for seq, other in c.outbox.items() if seq != record.said}
+    c.outbox = {**rest, record.said: replace(row, open=left, expires_at=expires)} if left else rest
+
+
+def _expired(c: State, record: r.OutboxExpired) -> None:
+    c.outbox = {seq: row for seq, row in c.outbox.items() if seq != record.said}
+
+
+def _spend(c: State, usage: Usage) -> None:
+    if usage.calls:
+        c.usage, c.cycle_usage = c.usage + usage, c.cycle_usage + usage
+        past = c.metrics.get(c.phase, PhaseMetrics())
+        c.metrics = {**c.metrics, c.phase: replace(past, usage=past.usage + usage)}
+
+
+FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
+    r.ConversationStarted: _started,
+    r.CycleStarted: _cycle,
+    r.PersonWrote: _wrote,
+    r.CommandGiven: _command,
+    r.Waiting: _waiting,
+    r.Ended: _ended,
+    r.Stopped: _stopped,
+    r.Continued: _continued,
+    r.RouteAsked: _route_asked,
+    r.RouteRejected: _rejected,
+    r.Routed: _routed,
+    r.RouterCorrected: _corrected,
+    r.PhaseTransition: _transition,
+    r.HandedOff: _handed_off,
+    r.WaiverAsked: _waiver_asked,
+    r.WaiverDeclined: _waiver_declined,
+    r.Waived: _waived,
+    r.TurnOpened: _turn_opened,
+    r.RunStarted: _run_started,
+    r.RunWarned: _change_run(lambda run, _: replace(run, warned=True)),
+    r.ModelStepped: _model_stepped,
+    r.Nudged: _change_run(lambda run, rec: run.nudged(rec.text, rec.seq)),
+    r.CallPermitted: _change_run(lambda run, rec: run.permitted(rec.call, rec.seq, rec.replay)),
+    r.CallRefused: _change_run(_call_refused),
+    r.CallReturned: _call_returned,
+    r.AskOpened: _change_run(lambda run, rec: run.parked(rec.call, rec.seq, rec.at)),
+    r.AskAnswered: _answered,
+    r.Retrying: _retrying,
+    r.RetryDue: _retry_due,
+    r.RunEnded: _run_ended,
+    r.TurnClosed: _turn_closed,
+    r.Said: _said,
+    r.Delivered: _delivered,
+    r.OutboxExpired: _expired,
+}
+"""Reopened and LimitHit change nothing but the seq."""

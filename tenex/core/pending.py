@@ -1,0 +1,68 @@
+"""What should be in flight now: derived from state alone, in a stable order, O(what is in flight).
+
+Never: remember anything; the reconciler compares this with what is running.
+"""
+
+from .conversation import Conversation
+from .effects import Effect, Key, ModelCall, Publish, Route, Timer, ToolCall, Work
+from .ports import ExecutionContext
+from .runs import Call, CallState, Run
+
+
+def pending(conversation: Conversation) -> dict[Key, Effect]:
+    """Every piece of work that is wanted, by its key."""
+    effects: list[Effect] = []
+    for said, row in conversation.outbox.items():
+        for part, relay in row.open:
+            key = Key(Work.PUBLISH, said, f"{part} {relay}")
+            effects.append(Publish(key=key, event=row.events[part], relay=relay))
+        if row.expires_at:
+            effects.append(Timer(key=Key(Work.TIMER, said, "expire"), due=row.expires_at))
+    question = conversation.question
+    if question is not None:
+        if question.retry is not None:
+            effects.append(Timer(key=Key(Work.TIMER, question.retry.seq, "route"), due=question.retry.due))
+        else:
+            effects.append(Route(key=Key(Work.ROUTE, question.seq)))
+    for run in conversation.runs.values():
+        effects.extend(_of_run(conversation, run))
+    unannounced = conversation.unannounced
+    if unannounced is not None and conversation.status == "active":
+        effects.append(Timer(key=Key(Work.TIMER, unannounced.seq, "announce"), due=unannounced.announce_at))
+    return {effect.key: effect for effect in effects}
+
+
+def _of_run(conversation: Conversation, run: Run) -> list[Effect]:
+    effects: list[Effect] = []
+    if run.wants is not None:
+        key = Key(Work.MODEL, run.wants)
+        effects.append(ModelCall(key=key, run=run.id, system=run.system, entries=run.entries))
+    elif run.retry is not None:
+        effects.append(Timer(key=Key(Work.TIMER, run.retry.seq, "retry"), due=run.retry.due))
+    for call in run.open_calls:
+        if call.state is CallState.PERMITTED:
+            context = _context(conversation, run, call)
+            key = Key(Work.TOOL, call.seq)
+            effects.append(ToolCall(key=key, run=run.id, request=call.request, context=context))
+    if not run.is_parked:
+        if not run.warned:
+            effects.append(Timer(key=Key(Work.TIMER, run.armed, "warn"), due=run.warn_at))
+        effects.append(Timer(key=Key(Work.TIMER, run.armed, "close"), due=run.close_at))
+    return effects
+
+
+def _context(conversation: Conversation, run: Run, call: Call) -> ExecutionContext:
+    turn = conversation.turn
+    return ExecutionContext(
+        conversation_id=conversation.id,
+        cycle=conversation.cycle,
+        turn=turn.turn_id if turn else "",
+        phase=conversation.phase,
+        previous_phase=conversation.previous_phase,
+        handoff=turn.handoff if turn else None,
+        agent=run.agent,
+        idempotency_key=f"{conversation.id}:{call.seq}",
+        call_id=call.request.id,
+        touched=conversation.touched,
+        read=run.read,
+    )

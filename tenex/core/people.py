@@ -1,0 +1,112 @@
+"""What a person's message leads to: an answer to a question, a command, or work.
+
+Never: check who may talk at all; the inbox has done that.
+"""
+
+from . import records as r
+from .commands import obey, parse
+from .draft import Draft
+from .gates import may_waive
+from .ids import Millis
+from .router import begin_cycle, waive
+from .runs import CallState, Run
+from .signals import PersonSpoke
+from .speaking import say
+from .turns import go_on
+from .working import settle
+
+TITLE_CHARACTERS = 80
+
+_YES = {"y", "yes", "ok", "okay", "sure", "ja", "si", "sí", "oui", "sim", "hai", "はい", "是", "да", "+", "👍", "✅"}
+_NO = {"n", "no", "nein", "non", "não", "nao", "nee", "いいえ", "不", "нет", "-", "👎", "❌"}
+
+
+def spoke(draft: Draft, signal: PersonSpoke) -> None:
+    """Take a message in; twice the same event gives no record."""
+    message, state = signal.message, draft.state
+    if message.event_id in state.seen:
+        return
+    if state.status == "new":
+        _start(draft, signal)
+    command = parse(message.text)
+    if command is not None:
+        draft.add(
+            r.CommandGiven, event_id=message.event_id, author=message.author, name=signal.name, role=signal.role,
+            command=command.name, argument=command.argument, created_at=message.created_at, origin=message.origin,
+        )  # fmt: skip
+        obey(draft, command, signal)
+        if draft.state.status == "active" and draft.state.turn is None and draft.state.question is None:
+            draft.add(r.Waiting, reason="user")
+        return
+    if draft.state.status == "ended":
+        begin_cycle(draft, f"{signal.name} wrote")
+    wrote = draft.add(
+        r.PersonWrote, event_id=message.event_id, author=message.author, name=signal.name, role=signal.role,
+        text=message.text, created_at=message.created_at, addressed=signal.addressed, reply_to=message.reply_to,
+        origin=message.origin,
+    )  # fmt: skip
+    if not _answers_waiver(draft, signal) and not _answers_ask(draft, wrote):
+        go_on(draft)
+
+
+def _start(draft: Draft, signal: PersonSpoke) -> None:
+    message = signal.message
+    first_line = next((line.strip() for line in message.text.splitlines() if line.strip()), "")
+    title = message.title.strip() or first_line or "Untitled"
+    short = title if len(title) <= TITLE_CHARACTERS else title[: TITLE_CHARACTERS - 1].rstrip() + "…"
+    draft.add(
+        r.ConversationStarted, id=draft.state.id, title=short, starter=message.author, address=dict(message.address)
+    )
+    draft.add(r.CycleStarted, cycle=1, reason=f"{signal.name} wrote")
+
+
+def _answers_waiver(draft: Draft, signal: PersonSpoke) -> bool:
+    phases = draft.state.waiver_asked
+    word = signal.message.text.strip().lower().strip(".!").split(",")[0].split(" ")[0]
+    if not phases or not may_waive(signal.role, draft.rules.gates) or word not in _YES | _NO:
+        return False
+    if word in _YES:
+        waive(
+            draft, phases=phases, author=signal.message.author, name=signal.name, quote=signal.message.text.strip(),
+            message_id=signal.message.event_id,
+        )  # fmt: skip
+    else:
+        draft.add(r.WaiverDeclined, name=signal.name)
+    go_on(draft)
+    return True
+
+
+def _answers_ask(draft: Draft, wrote: r.PersonWrote) -> bool:
+    """A reply to a question answers it; other text answers the only question there is, while all else is parked."""
+    state = draft.state
+    named = state.asks.get(wrote.reply_to) if wrote.reply_to else None
+    parked = [
+        (run, call.request.id)
+        for run in state.runs.values()
+        for call in run.open_calls
+        if call.state is CallState.PARKED
+    ]
+    if named is not None:
+        target = next((pair for pair in parked if (pair[0].id, pair[1]) == named), None)
+    elif wrote.addressed or not state.is_parked:
+        target = None
+    elif len(parked) > 1:
+        names = ", ".join(dict.fromkeys(run.name for run, _ in parked))
+        say(draft, f"Several of us wait for an answer ({names}). Please reply to the question you mean.", "question")
+        return True
+    else:
+        target = parked[0] if parked else None
+    if target is None:
+        return False
+    run, call = target
+    _answer(draft, run, call, wrote)
+    return True
+
+
+def _answer(draft: Draft, run: Run, call: str, wrote: r.PersonWrote) -> None:
+    parked_for = draft.now - run.parked_at if run.parked_at is not None else 0
+    draft.add(
+        r.AskAnswered, run=run.id, call=call, text=wrote.text, name=wrote.name, message=wrote.seq,
+        warn_at=Millis(run.warn_at + parked_for), close_at=Millis(run.close_at + parked_for),
+    )  # fmt: skip
+    settle(draft, run)

@@ -1,0 +1,85 @@
+"""The seven phases: which may follow which, what each forbids, which are quality gates.
+
+    chat ──► brainstorm ──► plan ──► execute ──► verification ──► chores ──► reflection ──► chat
+
+is the long way round; `PHASE_TRANSITIONS` is the whole truth, and `docs/` draws its picture from it. What a phase
+is for, in words, is in `prompts/phases/<phase>.md`; what code forbids in it is `PHASE_ACCESS` below.
+(DESIGN section 4.)
+
+Never: a rule that only words enforce, or words that only code reads.
+"""
+
+from enum import StrEnum
+
+from .graph import Edge, TransitionGraph
+
+
+class Phase(StrEnum):
+    """Where a conversation stands."""
+
+    CHAT = "chat"
+    BRAINSTORM = "brainstorm"
+    PLAN = "plan"
+    EXECUTE = "execute"
+    VERIFICATION = "verification"
+    CHORES = "chores"
+    REFLECTION = "reflection"
+
+    @classmethod
+    def parse(cls, word: str) -> "Phase | None":
+        """Read a phase from a model or an old file: any case, surrounding space ignored; None if it is none."""
+        try:
+            return cls(word.strip().lower())
+        except ValueError:
+            return None
+
+
+PHASE_TRANSITIONS = TransitionGraph(
+    nodes=tuple(Phase),
+    initial=Phase.CHAT,
+    edges=tuple(
+        Edge(source, target)
+        for source, targets in (
+            (Phase.CHAT, (Phase.EXECUTE, Phase.PLAN, Phase.BRAINSTORM)),
+            (Phase.BRAINSTORM, (Phase.CHAT, Phase.PLAN, Phase.EXECUTE)),
+            (Phase.PLAN, (Phase.EXECUTE,)),
+            (Phase.EXECUTE, (Phase.VERIFICATION, Phase.CHAT)),
+            (Phase.VERIFICATION, (Phase.CHORES, Phase.EXECUTE, Phase.CHAT)),
+            (Phase.CHORES, (Phase.REFLECTION,)),
+            (Phase.REFLECTION, (Phase.CHAT,)),
+        )
+        for target in targets
+    ),
+    terminal=frozenset(Phase),  # END may stand in any phase; the gates decide when
+)
+
+QUALITY_PHASES = (Phase.VERIFICATION, Phase.CHORES, Phase.REFLECTION)
+"""The gates a cycle that executed must pass, in order."""
+
+
+class Access(StrEnum):
+    """What a tool does to the world, and so where it may be used."""
+
+    SPEAK = "speak"
+    """`complete`, `ask`: words to people and to the daemon."""
+    READ = "read"
+    """Reads the workspace."""
+    CHANGE = "change"
+    """Changes files of the workspace."""
+    RUN = "run"
+    """Runs a program."""
+    LEARN = "learn"
+    """Records a lesson."""
+
+
+PHASE_ACCESS: dict[Phase, frozenset[Access]] = {
+    Phase.CHAT: frozenset({Access.SPEAK}),
+    Phase.BRAINSTORM: frozenset({Access.SPEAK, Access.READ}),
+    Phase.PLAN: frozenset({Access.SPEAK, Access.READ}),
+    Phase.EXECUTE: frozenset({Access.SPEAK, Access.READ, Access.CHANGE, Access.RUN}),
+    # running is how verification tests; what a run may leave behind is the sandbox's business
+    Phase.VERIFICATION: frozenset({Access.SPEAK, Access.READ, Access.RUN}),
+    # changes only to files of this cycle and to documentation: `gates.may_change` looks at the path
+    Phase.CHORES: frozenset({Access.SPEAK, Access.READ, Access.CHANGE, Access.RUN}),
+    Phase.REFLECTION: frozenset({Access.SPEAK, Access.LEARN}),
+}

@@ -1,0 +1,228 @@
+"""What the flow needs of the world, as protocols; `app.py` is the only place that fills them in.
+
+Never: an implementation, or a type of a library.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from .ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
+from .phases import Phase
+from .steps import ModelRequest, ModelStep
+
+if TYPE_CHECKING:
+    from .conversation import Conversation, Run
+    from .records import Record
+
+
+class Clock(Protocol):
+    """Time, so that tests may own it."""
+
+    def now(self) -> Millis:
+        """Milliseconds since the epoch."""
+        ...
+
+    async def sleep_until(self, due: Millis) -> None:
+        """Return once `now() >= due`; at once if that has passed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnsignedEvent:
+    """An event whose id is fixed and whose signature is still to come."""
+
+    id: EventId
+    pubkey: PublicKey
+    created_at: int
+    """Seconds (NIP-01)."""
+    kind: int
+    tags: tuple[tuple[str, ...], ...]
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """Something one of us says, before it has the shape of a form."""
+
+    speaker: PublicKey
+    text: str
+    tags: tuple[tuple[str, ...], ...] = ()
+    """Tags every form carries: phase, phase-from, status, tool, error, llm-*."""
+    created_at: int
+    """Seconds; already later than our last one here and than what it answers."""
+    address: Mapping[str, Any]
+    """Where the conversation lives, as the form that opened it wrote it down (`ConversationStarted.address`)."""
+    reply_to: Mapping[str, Any]
+    """The message that is answered, as its form wrote it down (`PersonWrote.origin`)."""
+
+
+class Sealer(Protocol):
+    """Gives a draft the shape of its form: tags, kind, splitting, ids. Synchronous, no network."""
+
+    def seal(self, draft: Draft) -> tuple[UnsignedEvent, ...]:
+        """One event, or several in order where the text is too long for one; created_at counts up."""
+        ...
+
+    def relays(self, draft: Draft) -> tuple[str, ...]:
+        """Where the events of a draft are to be published."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishOutcome:
+    """How one relay took one event, finally."""
+
+    accepted: bool
+    detail: str = ""
+
+
+class Publisher(Protocol):
+    """Signs and sends."""
+
+    async def publish(self, event: UnsignedEvent, relay: str) -> PublishOutcome:
+        """Send until the relay has answered for good; the same bytes each time. Cancelling is safe."""
+        ...
+
+
+Whisper = Callable[[str], None]
+"""Takes the text so far of an answer being written; nothing depends on it."""
+
+
+def unheard(text: str) -> None:
+    """A whisper nobody hears."""
+
+
+class Model(Protocol):
+    """A mind: takes a request, gives one step."""
+
+    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+        """Answer once.
+
+        Raises:
+            ModelUnavailable: in transport; may be tried again.
+            ValueError: the answer is of no use (refused, not parsable); trying the same again is no help.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handoff:
+    """What the last transition or hand-off tells the next agents."""
+
+    from_: Phase
+    to: Phase
+    message: str
+    reason: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionContext:
+    """What every tool is told about the call it serves (DESIGN section 3)."""
+
+    conversation_id: ConversationId
+    cycle: int
+    turn: str
+    phase: Phase
+    previous_phase: Phase | None
+    handoff: Handoff | None
+    agent: Slug
+    idempotency_key: str
+    call_id: CallId = CallId("")
+    touched: frozenset[str] = frozenset()
+    """Paths, relative to the workspace, that this cycle has changed."""
+    read: Mapping[str, str] = field(default_factory=dict)
+    """Paths this agent has read in this run, with the sha256 of what it saw."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What a call gave back. A refusal or a failure is a result like any other: `ok` is False."""
+
+    ok: bool
+    content: str
+    """What the model reads."""
+    read: Mapping[str, str] = field(default_factory=dict)
+    """Paths read, relative to the workspace, with the sha256 of their content."""
+    touched: tuple[str, ...] = ()
+    """Paths changed, relative to the workspace."""
+    lesson: str = ""
+    """The lesson recorded, if that is what the call did."""
+
+
+class Tools(Protocol):
+    """Runs tool calls."""
+
+    async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        """Check the gate once more, then do it. Never raises for what a model can do wrong."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """A run's prompt as it will be sent: recorded with the run, so that a restart sends the same bytes."""
+
+    system: str
+    entries: tuple[Any, ...]
+    """`steps.Entry` values."""
+
+
+class Prompter(Protocol):
+    """Renders prompts. Synchronous."""
+
+    def work(self, conversation: "Conversation", run: "Run") -> Prompt:
+        """What an agent is told at the start of its run."""
+        ...
+
+    def route(self, conversation: "Conversation") -> ModelRequest:
+        """The question the router is asked now."""
+        ...
+
+
+class Journal(Protocol):
+    """One conversation's facts, in order. The seam for running on many machines."""
+
+    @property
+    def next_seq(self) -> int:
+        """The seq the next record must have."""
+        ...
+
+    async def append(self, decisions: Sequence[Sequence["Record"]]) -> None:
+        """Make the records durable, each decision whole or not at all, in order.
+
+        Raises:
+            AppendFailed: nothing may be assumed about what is on disk; open the journal again.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of the file; a second call does nothing."""
+        ...
+
+
+class Journals(Protocol):
+    """All conversations on this disk."""
+
+    async def open(self, conversation: ConversationId) -> tuple[Journal, "Sequence[Record]"]:
+        """The journal, made if missing, and every record in it.
+
+        Raises:
+            StoreDamaged: the file holds what we did not write; it has been set aside, and the sentence says where.
+        """
+        ...
+
+    async def show(self, conversation: "Conversation") -> None:
+        """Write the readable view (`conversation.json`), atomically."""
+        ...
+
+
+class Observer(Protocol):
+    """Hears what has become durable, in order; must not block or raise."""
+
+    def heard(self, conversation: "Conversation", records: "Sequence[Record]") -> None:
+        """Called once per append, after it."""
+        ...
+
+
+LogLevel = Literal["debug", "info", "warning", "error"]

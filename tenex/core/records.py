@@ -1,0 +1,409 @@
+"""What has happened: the facts a journal keeps for ever, in the past tense.
+
+Every record carries its `seq` (position in its journal, from 1) and `at` (ms). The field names are the journal's
+format: camelCase in JSON, snake_case here. A record whose meaning changes gets a higher `version` and a migration;
+fields may be added with a default. (DESIGN sections 2, 4, 5.)
+
+Never: a default that reads a setting: a record carries every deadline and class it needs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from .ids import CallId, ConversationId, EventId, Millis, PublicKey, RunId, Slug, TurnId
+from .phases import Phase
+from .ports import Handoff, UnsignedEvent
+from .roster import Replay, Role
+from .steps import NO_USAGE, Entry, ModelStep, Usage
+
+Outcome = Literal["finished", "failed", "timed_out", "stopped"]
+Purpose = Literal["completion", "question", "notice", "error", "announcement"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A fact; the base of all others."""
+
+    version: ClassVar[int] = 1
+    seq: int
+    at: Millis
+
+
+# ---- the conversation -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationStarted(Record):
+    """The first record: whose conversation it is and where it lives."""
+
+    id: ConversationId
+    title: str
+    starter: PublicKey
+    address: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reopened(Record):
+    """A process found this conversation unfinished and goes on with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CycleStarted(Record):
+    """A new cycle stands in chat, with gates, waivers, participants and limits cleared."""
+
+    cycle: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonWrote(Record):
+    """A message of somebody who may talk here."""
+
+    event_id: EventId
+    author: PublicKey
+    name: str
+    role: Role
+    text: str
+    created_at: int
+    addressed: tuple[Slug, ...] = ()
+    reply_to: EventId | None = None
+    origin: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandGiven(Record):
+    """A message that is a command to the daemon; agents and the router do not see it."""
+
+    event_id: EventId
+    author: PublicKey
+    name: str
+    role: Role
+    command: str
+    argument: str
+    created_at: int
+    origin: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting(Record):
+    """Nothing runs until a person writes."""
+
+    reason: Literal["user", "fallback", "limit", "stopped", "waiver"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended(Record):
+    """The cycle is over; a person's next message begins another."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped(Record):
+    """Somebody stopped everything that ran."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continued(Record):
+    """Somebody let the conversation go on past a limit; its counters begin again."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitHit(Record):
+    """The conversation has used what it may use before asking."""
+
+    limit: str
+    sentence: str
+
+
+# ---- routing ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteAsked(Record):
+    """The router is wanted; attempts count from 1 for each question."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteRejected(Record):
+    """The router's answer was refused, with a sentence it can act on. `counted` is False if it was only stale."""
+
+    answer: str
+    sentence: str
+    counted: bool = True
+    usage: Usage = NO_USAGE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routed(Record):
+    """A decision was accepted; `by` is the orchestrator, or the person who addressed an agent."""
+
+    agents: tuple[str, ...]
+    phase: Phase | None
+    reason: str
+    by: str
+    usage: Usage = NO_USAGE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterCorrected(Record):
+    """A refused answer was followed by a good one: what there was to learn from it."""
+
+    lesson: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseTransition(Record):
+    """The phase changed. In JSON `from_` is `from`; `timestamp` is `at`.
+
+    A transition that no message has shown by `announce_at` is announced in one line.
+    """
+
+    from_: Phase
+    to: Phase
+    message: str
+    agent_pubkey: PublicKey
+    agent_name: str
+    reason: str
+    summary: str
+    announce_at: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedOff(Record):
+    """The work went on to other agents in the same phase; the fields of a transition, but none happened."""
+
+    from_: Phase
+    to: Phase
+    message: str
+    agent_pubkey: PublicKey
+    agent_name: str
+    reason: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaiverAsked(Record):
+    """The router wanted to skip gates without proof that a person said so; the person is asked, yes or no."""
+
+    phases: tuple[Phase, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaiverDeclined(Record):
+    """The person did not want gates skipped."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waived(Record):
+    """A person gave up quality gates of this cycle, by command, by quoted words or by a yes."""
+
+    phases: tuple[Phase, ...]
+    author: PublicKey
+    name: str
+    quote: str
+    message_id: EventId
+
+
+# ---- turns and runs ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnOpened(Record):
+    """Agents were set to work, at the same time."""
+
+    turn_id: TurnId
+    phase: Phase
+    agents: tuple[Slug, ...]
+    reason: str
+    handoff: Handoff | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted(Record):
+    """One agent of the turn began. `system` stands in the first record of this conversation with this digest."""
+
+    run: RunId
+    agent: Slug
+    agent_name: str
+    pubkey: PublicKey
+    warn_at: Millis
+    close_at: Millis
+    digest: str = ""
+    system: str | None = None
+    entries: tuple[Entry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunWarned(Record):
+    """A run takes longer than expected; the person was told."""
+
+    run: RunId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelStepped(Record):
+    """A run's model answered."""
+
+    run: RunId
+    step: ModelStep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nudged(Record):
+    """A run's model was told what its last answer lacked, and is asked again."""
+
+    run: RunId
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallPermitted(Record):
+    """The gate let a call through, and it is about to run: the intent."""
+
+    run: RunId
+    call: CallId
+    tool: str
+    replay: Replay
+    phase: Phase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRefused(Record):
+    """The gate refused a call; the sentence is its result."""
+
+    run: RunId
+    call: CallId
+    tool: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallReturned(Record):
+    """A call ended. `read` and `touched` are paths in the workspace, `read` with the sha256 of what was seen."""
+
+    run: RunId
+    call: CallId
+    tool: str
+    ok: bool
+    content: str
+    read: Mapping[str, str] = field(default_factory=dict)
+    touched: tuple[str, ...] = ()
+    lesson: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskOpened(Record):
+    """A run put a question to the person and is parked until it is answered."""
+
+    run: RunId
+    call: CallId
+    question: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskAnswered(Record):
+    """The question was answered by the message `message`; the run's deadlines are moved by the time it was parked."""
+
+    run: RunId
+    call: CallId
+    text: str
+    name: str
+    message: int
+    """The seq of the `PersonWrote`."""
+    warn_at: Millis
+    close_at: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retrying(Record):
+    """A model call failed in transport and is tried again when due; `run` None means the router's."""
+
+    run: RunId | None
+    attempt: int
+    due: Millis
+    message: str
+    held: bool = False
+    """All tries are used up: the work is held, and the person is told once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryDue(Record):
+    """The wait is over."""
+
+    run: RunId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnded(Record):
+    """An agent's part in the turn is over: its completion, counted once."""
+
+    run: RunId
+    outcome: Outcome
+    text: str = ""
+    summary: str = ""
+    verdict: Literal["", "verified", "issues"] = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnClosed(Record):
+    """Every agent of the turn is done; `summary` joins their completions, `gate` is the quality gate this met."""
+
+    turn_id: TurnId
+    summary: str
+    gate: Phase | None = None
+
+
+# ---- words to people --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said(Record):
+    """Somebody of ours spoke; `events` are sealed and wait for their relays."""
+
+    speaker: PublicKey
+    name: str
+    text: str
+    purpose: Purpose
+    phase: Phase
+    phase_from: Phase | None = None
+    run: RunId | None = None
+    call: CallId | None = None
+    """The ask this message puts, where it is one."""
+    tags: tuple[tuple[str, ...], ...] = ()
+    events: tuple[UnsignedEvent, ...] = ()
+    relays: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered(Record):
+    """A relay has answered for good about one event of a `Said`."""
+
+    said: int
+    part: int
+    relay: str
+    accepted: bool
+    detail: str = ""
+    expires_at: Millis = Millis(0)
+    """When the other relays are given up, once one has accepted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxExpired(Record):
+    """The relays that had not answered in time were given up for this `Said`."""
+
+    said: int
+
+
+RECORDS: dict[str, type[Record]] = {kind.__name__: kind for kind in Record.__subclasses__()}
+"""Every kind of record by its name in the journal."""

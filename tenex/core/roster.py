@@ -1,0 +1,153 @@
+"""Who works here and under which rules, as configured now.
+
+`Rules` is what `decide` is given besides the conversation. `apply` never sees it: records carry every deadline and
+class they need, so that an old journal keeps its meaning when the configuration changes.
+
+Never: read a file; `prompting` and `settings` build these values.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from .ids import PublicKey, Slug
+from .phases import Access, Phase
+
+
+class Role(StrEnum):
+    """What a person may do here (DESIGN section 9)."""
+
+    OWNER = "owner"
+    MEMBER = "member"
+    GUEST = "guest"
+    """Anyone, where the operator has opened the door."""
+
+
+class Kind(StrEnum):
+    """What an agent is for."""
+
+    ORCHESTRATOR = "orchestrator"
+    """Routes; never works itself. Speaks with the project's key."""
+    WORKER = "worker"
+    EXPERT = "expert"
+    """Advises; never gets a tool that changes or runs anything."""
+
+
+class Replay(StrEnum):
+    """What may happen to a call whose result was lost."""
+
+    READ = "read"
+    """Run again; runs beside other reads."""
+    IDEMPOTENT = "idempotent"
+    """Run again with the same idempotency key."""
+    ONCE = "once"
+    """Never run again: its outcome is told as unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRule:
+    """What the core knows of a tool."""
+
+    name: str
+    access: Access
+    replay: Replay
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """A member of the roster."""
+
+    slug: Slug
+    name: str
+    pubkey: PublicKey
+    kind: Kind = Kind.WORKER
+    role: str = ""
+    use_when: str = ""
+    phases: tuple[Phase, ...] = ()
+    """The phases it usually works in, as advice to the router; empty means any."""
+    tools: frozenset[str] = frozenset()
+    """The tools its definition names; what it gets of them depends on the phase."""
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """How long an agent may work in a phase, in ms; parked time does not count."""
+
+    warn_after: int
+    close_after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a conversation may use before it asks a person. All are settings; each hit is a record and a message."""
+
+    turns_per_message: int = 25
+    """Turns since a person last spoke: a full cycle with two rounds of repair is 12."""
+    same_route: int = 4
+    """The same agents in the same phase, in a row, with nothing changed between."""
+    steps_per_run: int = 50
+    tokens_per_cycle: int = 2_000_000
+    cost_per_cycle_usd: float = 20.0
+    routing_attempts: int = 3
+    handoff_window: int = 30_000
+    """ms; a transition younger than this is told to the next agents."""
+    announce_after: int = 1_000
+    """ms; a transition no message has shown by then is announced in one line."""
+    expectations: Mapping[Phase, Expectation] = field(default_factory=dict)
+    default_expectation: Expectation = field(
+        default_factory=lambda: Expectation(warn_after=10 * 60_000, close_after=30 * 60_000)
+    )
+    retry_delays: tuple[int, ...] = (1_000, 4_000, 16_000)
+    """ms before each new try of a model call that failed in transport."""
+    hold_for: int = 300_000
+    """ms; after the last try the work is held this long, the person told once, then tried again."""
+
+    def expectation(self, phase: Phase) -> Expectation:
+        """The expectation for a phase."""
+        return self.expectations.get(phase, self.default_expectation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateRules:
+    """How gates may be passed without being met."""
+
+    waiver_phrases: tuple[str, ...] = ()
+    """Lower-case words one of which a quoted waiver must hold."""
+    members_may_waive: bool = False
+    plan_approval: str = "router"
+    """`router` or `person`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """Everything configured that `decide` goes by."""
+
+    roster: Mapping[Slug, Agent]
+    tools: Mapping[str, ToolRule]
+    project: Agent
+    """The orchestrator, who speaks with the project's key."""
+    limits: Limits = field(default_factory=Limits)
+    gates: GateRules = field(default_factory=GateRules)
+
+    def find(self, slug: str) -> Agent | None:
+        """The worker or expert of that slug: exactly, then without case, then kebab-cased."""
+        by_slug = {str(known): agent for known, agent in self.roster.items()}
+        if slug in by_slug:
+            return by_slug[slug]
+        lowered = {known.lower(): agent for known, agent in by_slug.items()}
+        plain = slug.strip().lower()
+        return lowered.get(plain) or lowered.get(_kebab(slug))
+
+
+def _kebab(words: str) -> str:
+    """`ProjectManager`, `project manager` and `project_manager` all become `project-manager`."""
+    out: list[str] = []
+    for index, char in enumerate(words.strip()):
+        if char in " _-./":
+            out.append("-")
+        else:
+            if char.isupper() and index and words.strip()[index - 1].islower():
+                out.append("-")
+            out.append(char.lower())
+    return "-".join(part for part in "".join(out).split("-") if part)

@@ -1,0 +1,168 @@
+"""What follows from the router's answer: a turn, a wait, an end, a question again, or the fallback.
+
+Never: decide whether the answer is permitted; that is `routing`'s.
+"""
+
+from . import gates
+from . import records as r
+from .draft import Draft
+from .ids import Millis, Slug
+from .phases import PHASE_TRANSITIONS, Phase
+from .routing import Accepted, Rejected, check, parse, prove
+from .speaking import say
+from .steps import ModelStep
+from .turns import ask_router, go_on, open_turn
+
+RISK: dict[Phase, str] = {
+    Phase.VERIFICATION: "nobody will have tried whether it works",
+    Phase.CHORES: "documentation and leftovers stay as they are",
+    Phase.REFLECTION: "nothing will be remembered from this cycle",
+}
+
+
+def answered(draft: Draft, step: ModelStep) -> None:
+    """The router answered."""
+    question = draft.state.question
+    if question is None:
+        return
+    decision = parse(step.text)
+    if isinstance(decision, str):
+        reject(draft, step, Rejected(sentence=decision))
+        return
+    if decision.waive is not None:
+        proof = prove(draft.state, decision.waive, draft.rules)
+        if isinstance(proof, Rejected):
+            reject(draft, step, proof)
+            return
+        if proof["phases"][0] not in draft.state.waived:
+            waive(draft, **proof)
+    verdict = check(draft.state, decision, draft.rules)
+    if isinstance(verdict, Rejected):
+        reject(draft, step, verdict)
+    else:
+        accept(draft, step, verdict, by=draft.rules.project.slug)
+
+
+def reject(draft: Draft, step: ModelStep, rejected: Rejected) -> None:
+    """Refuse an answer with its sentence; ask again, ask the person, or fall back."""
+    draft.add(
+        r.RouteRejected, answer=step.text[:2_000], sentence=rejected.sentence, counted=not rejected.stale,
+        usage=step.usage,
+    )  # fmt: skip
+    question = draft.state.question
+    attempt = question.attempt if question else 1
+    if rejected.stale:
+        draft.add(r.RouteAsked, attempt=attempt)
+    elif rejected.waiver is not None:
+        _ask_waiver(draft, rejected.waiver)
+    elif attempt < draft.rules.limits.routing_attempts:
+        draft.add(r.RouteAsked, attempt=attempt + 1)
+    else:
+        _fall_back(draft, rejected.sentence)
+
+
+def _fall_back(draft: Draft, sentence: str) -> None:
+    question = draft.state.question
+    attempts = question.attempt if question else 1
+    say(
+        draft,
+        f"I could not decide how to go on: my last {attempts} decisions were refused. The last refusal was: "
+        f"{sentence} The conversation stays in {draft.state.phase}. Write to me to try again, or `/retry`.",
+        error="routing",
+    )
+    draft.add(r.Waiting, reason="fallback")
+
+
+def _ask_waiver(draft: Draft, phase: Phase) -> None:
+    draft.add(r.WaiverAsked, phases=(phase,))
+    say(draft, f"May I skip {phase}? If so, {RISK[phase]}. Please answer yes or no.", "question")
+    draft.add(r.Waiting, reason="waiver")
+
+
+def waive(draft: Draft, *, phases: tuple[Phase, ...], author: str, name: str, quote: str, message_id: str) -> None:
+    """Record that a person gave up gates, and tell them what that means."""
+    draft.add(r.Waived, phases=phases, author=author, name=name, quote=quote, message_id=message_id)
+    skipped = "; ".join(f"{phase}: {RISK[phase]}" for phase in phases)
+    say(draft, f"As you wish, I skip what follows. {skipped[:1].upper()}{skipped[1:]}.")
+
+
+def accept(draft: Draft, step: ModelStep, accepted: Accepted, *, by: str) -> None:
+    """Carry out a decision that is permitted."""
+    question = draft.state.question
+    rejections = question.rejections if question else ()
+    agents = accepted.agents or (("END",) if accepted.end else ("USER",))
+    phase = accepted.way[-1] if accepted.way else None
+    draft.add(r.Routed, agents=agents, phase=phase, reason=accepted.reason, by=by, usage=step.usage)
+    for sentence in rejections:
+        if sentence.startswith("There is no "):
+            draft.add(r.RouterCorrected, lesson=f"{sentence} The answer that was accepted: {', '.join(agents)}.")
+    if accepted.user:
+        draft.add(r.Waiting, reason="user")
+        return
+    if accepted.end:
+        end(draft, accepted.reason)
+        return
+    _enter(draft, accepted)
+    _start(draft, accepted.agents, accepted.reason)
+
+
+def _start(draft: Draft, agents: tuple[Slug, ...], reason: str) -> None:
+    state = draft.state
+    if state.addressed:  # a person named somebody while the router was thinking: they go first
+        go_on(draft)
+        return
+    open_turn(draft, agents, reason)
+
+
+def _enter(draft: Draft, accepted: Accepted) -> None:
+    for phase in accepted.way[:-1]:
+        _transition(draft, phase, _waived_by(draft, phase))
+    if accepted.way:
+        target = accepted.way[-1]
+        from_reflection = draft.state.phase is Phase.REFLECTION
+        _transition(draft, target, accepted.reason)
+        if from_reflection:
+            draft.add(r.CycleStarted, cycle=draft.state.cycle + 1, reason="chat was entered from reflection")
+    elif draft.state.last_turn is not None and draft.state.turns:
+        draft.add(r.HandedOff, **_fields(draft, draft.state.phase, accepted.reason))
+
+
+def _transition(draft: Draft, to: Phase, reason: str) -> None:
+    announce_at = Millis(draft.now + draft.rules.limits.announce_after)
+    draft.add(r.PhaseTransition, **_fields(draft, to, reason), announce_at=announce_at)
+
+
+def _fields(draft: Draft, to: Phase, reason: str) -> dict[str, object]:
+    state, project = draft.state, draft.rules.project
+    last = state.turns[-1] if state.turns else None
+    request = state.messages[-1].text if state.messages else ""
+    asked = request if len(request) <= 400 else request[:400] + " …"
+    return {
+        "from_": state.phase, "to": to, "message": f"{reason}\n\nRequest: {asked}" if asked else reason,
+        "agent_pubkey": project.pubkey, "agent_name": project.name, "reason": reason,
+        "summary": last.summary if last else "",
+    }  # fmt: skip
+
+
+def _waived_by(draft: Draft, phase: Phase) -> str:
+    names = [waiver.name for waiver in draft.state.waivers if phase in waiver.phases]
+    return f"waived by {names[0]}" if names else "waived"
+
+
+def end(draft: Draft, reason: str) -> None:
+    """End the cycle; open the next at once where a person wrote while it ended."""
+    for phase in gates.waived_to_the_end(draft.state):
+        _transition(draft, phase, _waived_by(draft, phase))
+    newer = draft.state.newer_than_last_turn()
+    draft.add(r.Ended, reason=reason)
+    if newer:
+        begin_cycle(draft, "a message came while the last cycle ended")
+        ask_router(draft, 1)
+
+
+def begin_cycle(draft: Draft, reason: str) -> None:
+    """Begin a cycle in chat; the way there is a transition only where the table has it."""
+    state = draft.state
+    if state.cycle and PHASE_TRANSITIONS.permits(state.phase, Phase.CHAT):
+        _transition(draft, Phase.CHAT, reason)
+    draft.add(r.CycleStarted, cycle=state.cycle + 1, reason=reason)

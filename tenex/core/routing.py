@@ -1,0 +1,245 @@
+"""Reads and checks the router's decision: accepted, or a sentence it can act on.
+
+(DESIGN section 4, "RoutingDecision".)
+
+Never: change anything, or raise on what a model wrote.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from . import gates
+from .conversation import Conversation
+from .graph import END
+from .ids import Slug
+from .phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
+from .roster import Rules
+
+USER = "USER"
+"""Reserved: wait for the person. Like END it stands alone and is never a slug."""
+
+DECISION_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "agents": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        "phase": {"type": "string", "enum": [str(phase) for phase in Phase]},
+        "reason": {"type": "string"},
+        "waive": {
+            "type": "object",
+            "properties": {
+                "phase": {"type": "string"},
+                "quote": {"type": "string"},
+                "message_id": {"type": "string"},
+            },
+            "required": ["phase", "quote", "message_id"],
+        },
+    },
+    "required": ["agents", "reason"],
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiver:
+    """What the router says a person said."""
+
+    phase: str
+    quote: str
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutingDecision:
+    """What the router chose; `phase` None means: stay."""
+
+    agents: tuple[str, ...]
+    reason: str
+    phase: str | None = None
+    waive: Waiver | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """A decision the graph, the roster and the gates permit.
+
+    `end` and `user` stand alone. `way` are the phases entered, the waived ones on it first; empty means: stay.
+    """
+
+    agents: tuple[Slug, ...] = ()
+    way: tuple[Phase, ...] = ()
+    reason: str = ""
+    end: bool = False
+    user: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """A decision that is refused, with a sentence the model can act on.
+
+    `waiver` is set where only the proof of a waiver is lacking: then the person is asked. `stale` where the router
+    could not know better; it is asked again, uncounted.
+    """
+
+    sentence: str
+    waiver: Phase | None = None
+    stale: bool = False
+    lesson: bool = False
+    """Whether a name was wrong: worth remembering."""
+
+
+def parse(text: str) -> RoutingDecision | str:
+    """Read a decision out of a model's text: the object itself, or the first one in prose or a code fence.
+
+    Returns a sentence that says what is wrong where there is none. Wrong types that leave no doubt are read: one
+    agent as a string, a phase in capitals.
+    """
+    value = _first_object(text)
+    if value is None:
+        return "The answer holds no JSON object. Answer with one object: {agents, phase?, reason, waive?}."
+    agents = value.get("agents")
+    if isinstance(agents, str):
+        agents = [agents]
+    if not isinstance(agents, list) or not all(isinstance(agent, str) for agent in agents):
+        return "`agents` must be a list of slugs."
+    agents = [agent.strip() for agent in agents if agent.strip()]
+    if not agents:
+        return f'`agents` is empty. Name at least one agent, or ["{END}"], or ["{USER}"] to wait for the person.'
+    phase = value.get("phase")
+    if phase is not None and not isinstance(phase, str):
+        return "`phase` must be a string."
+    reason = value.get("reason")
+    waive = _waiver(value.get("waive"))
+    if isinstance(waive, str):
+        return waive
+    return RoutingDecision(
+        agents=tuple(dict.fromkeys(agents)),
+        phase=phase.strip() or None if phase else None,
+        reason=reason.strip() if isinstance(reason, str) and reason.strip() else "no reason given",
+        waive=waive,
+    )
+
+
+def _waiver(value: Any) -> Waiver | str | None:
+    if value is None or value == {}:
+        return None
+    if not isinstance(value, dict):
+        return "`waive` must be an object {phase, quote, message_id}."
+    parts = {name: value.get(name) for name in ("phase", "quote", "message_id")}
+    if not all(isinstance(part, str) and part for part in parts.values()):
+        return "`waive` needs phase, quote and message_id, each a string."
+    return Waiver(phase=str(parts["phase"]), quote=str(parts["quote"]), message_id=str(parts["message_id"]))
+
+
+def _first_object(text: str) -> dict[str, Any] | None:
+    """The first JSON object that has `agents`, else the first object; scans at most 64 braces of nonsense."""
+    decoder = json.JSONDecoder()
+    found: dict[str, Any] | None = None
+    start = text.find("{")
+    for _ in range(64):
+        if start < 0:
+            break
+        try:
+            value, end = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            end = start + 1
+        else:
+            if isinstance(value, dict):
+                if "agents" in value:
+                    return value
+                found = found or value
+        start = text.find("{", end)
+    return found
+
+
+def check(conversation: Conversation, decision: RoutingDecision, rules: Rules) -> Accepted | Rejected:
+    """Hold a decision against graph, roster and gates.
+
+    The waiver, if any, must have been recorded before (`prove`), so that gates see it.
+    """
+    for word in (END, USER):
+        if any(agent.upper() == word for agent in decision.agents):
+            if len(decision.agents) > 1:
+                return Rejected(sentence=f"{word} must stand alone; name either agents or {word}.")
+            return _check_end(conversation, decision, rules) if word == END else _check_user(conversation, decision)
+    agents: list[Slug] = []
+    for name in decision.agents:
+        agent = rules.find(name)
+        if agent is None:
+            known = ", ".join(sorted(rules.roster))
+            return Rejected(sentence=f"There is no agent {name!r}. The roster is: {known}.", lesson=True)
+        if agent.slug not in agents:
+            agents.append(agent.slug)
+    way = _way(conversation, decision, rules)
+    if isinstance(way, Rejected):
+        return way
+    target = way[-1] if way else conversation.phase
+    wrong = _reflecting(conversation, agents, rules) if target is Phase.REFLECTION else None
+    if wrong:
+        return Rejected(sentence=wrong)
+    return Accepted(agents=tuple(agents), way=way, reason=decision.reason)
+
+
+def _way(conversation: Conversation, decision: RoutingDecision, rules: Rules) -> tuple[Phase, ...] | Rejected:
+    if decision.phase is None:
+        return ()
+    phase = Phase.parse(decision.phase)
+    here = conversation.phase
+    if phase is None:
+        phases = ", ".join(Phase)
+        return Rejected(sentence=f"There is no phase {decision.phase!r}. The phases are: {phases}.", lesson=True)
+    if phase is here:
+        return ()
+    way = gates.path(conversation, phase)
+    if way is None:
+        return Rejected(sentence=PHASE_TRANSITIONS.check(here, phase) or "There is no way there.")
+    wrong = gates.leaving(conversation, way[0], rules)
+    return Rejected(sentence=wrong) if wrong else way
+
+
+def _check_end(conversation: Conversation, decision: RoutingDecision, rules: Rules) -> Accepted | Rejected:
+    wrong = gates.leaving(conversation, END, rules)
+    if wrong:
+        return Rejected(sentence=wrong)
+    if not conversation.turns:
+        return Rejected(sentence="END is refused: the person's message has had no answer yet; name an agent.")
+    return Accepted(end=True, reason=decision.reason)
+
+
+def _check_user(conversation: Conversation, decision: RoutingDecision) -> Accepted | Rejected:
+    asked = conversation.question.seq if conversation.question else 0
+    if any(message.seq > asked for message in conversation.unanswered):
+        return Rejected(sentence="The person has just written; look again.", stale=True)
+    if conversation.unanswered:
+        return Rejected(sentence="USER is refused: the person's newest message has had no answer; name an agent.")
+    return Accepted(user=True, reason=decision.reason)
+
+
+def _reflecting(conversation: Conversation, agents: list[Slug], rules: Rules) -> str | None:
+    waiting = gates.yet_to_reflect(conversation, rules)
+    strangers = [agent for agent in agents if agent not in waiting]
+    if not strangers:
+        return None
+    rest = f"still to reflect: {', '.join(waiting)}" if waiting else f"everybody has reflected; answer {END}"
+    return f"Each participant reflects once; {', '.join(strangers)} cannot reflect now ({rest})."
+
+
+def prove(conversation: Conversation, waive: Waiver, rules: Rules) -> Mapping[str, Any] | Rejected:
+    """The fields of the `Waived` a router's quote proves, or why it proves nothing."""
+    phase = Phase.parse(waive.phase)
+    if phase is None or phase not in QUALITY_PHASES:
+        which = ", ".join(QUALITY_PHASES)
+        return Rejected(sentence=f"{waive.phase!r} is no quality gate; only these can be waived: {which}.")
+    proof = gates.proof_of_waiver(conversation.messages, waive.quote, waive.message_id, rules.gates)
+    if isinstance(proof, str):
+        return Rejected(sentence=f"The waiver of {phase} is refused. {proof}", waiver=phase)
+    return {
+        "phases": (phase,), "author": proof.author, "name": proof.name, "quote": waive.quote,
+        "message_id": proof.event_id,
+    }  # fmt: skip
+
+
+__all__ = [
+    "DECISION_SCHEMA", "END", "USER", "Accepted", "Rejected", "RoutingDecision", "Waiver", "check", "parse",
+    "prove",
+]  # fmt: skip

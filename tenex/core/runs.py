@@ -1,0 +1,241 @@
+"""A run as a value: one agent's work in one turn, and what each fact does to it.
+
+A run is in exactly one of these states, all derived from its fields:
+
+    wants a model step ──ModelStepped──► has calls ──all done──► wants a model step ...
+         ▲    │                             │
+         │    └─Retrying─► waits ──RetryDue─┘        a call waits its turn, is permitted, parked (ask), or done
+         └──────────────────────────────────
+    RunEnded closes it from anywhere.
+
+Never: decide anything; that is `working`'s.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Literal
+
+from .ids import CallId, Millis, PublicKey, RunId, Slug, TurnId
+from .phases import Phase
+from .ports import Handoff
+from .records import Outcome, Retrying
+from .roster import Replay, Role
+from .steps import NO_USAGE, CallRequest, CallResult, Entry, ModelStep, Note, PersonText, Usage
+
+
+class CallState(StrEnum):
+    """How far a call has come."""
+
+    ASKED = "asked"
+    PERMITTED = "permitted"
+    PARKED = "parked"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A tool call of the step at hand."""
+
+    request: CallRequest
+    state: CallState = CallState.ASKED
+    seq: int = 0
+    """Of the record that permitted or parked it."""
+    replay: Replay = Replay.ONCE
+    result: CallResult | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """A wait before the next try of a model call."""
+
+    seq: int
+    attempt: int
+    due: Millis
+    held: bool
+
+    @classmethod
+    def of(cls, record: Retrying) -> "Retry":
+        """The wait a record began."""
+        return cls(seq=record.seq, attempt=record.attempt, due=record.due, held=record.held)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One agent's work in one turn, while it is open."""
+
+    id: RunId
+    agent: Slug
+    name: str
+    pubkey: PublicKey
+    phase: Phase
+    system: str
+    entries: tuple[Entry, ...]
+    calls: tuple[Call, ...] = ()
+    wants: int | None = None
+    """The seq of the record that made a model step wanted."""
+    attempt: int = 0
+    """Tries of the model call at hand that failed in transport."""
+    retry: Retry | None = None
+    warn_at: Millis
+    close_at: Millis
+    armed: int
+    """The seq of the record that set the deadlines."""
+    warned: bool = False
+    parked_at: Millis | None = None
+    steps: int = 0
+    nudges: int = 0
+    unseen: tuple[PersonText, ...] = ()
+    heard: int = 0
+    """The seq of the newest message that has reached the run."""
+    shown: int = 0
+    """The seq of the newest message its model has been shown."""
+    read: Mapping[str, str] = field(default_factory=dict)
+    usage: Usage = NO_USAGE
+    model: str = ""
+
+    @property
+    def open_calls(self) -> tuple[Call, ...]:
+        """The calls that have no result yet, in the model's order."""
+        return tuple(call for call in self.calls if call.state is not CallState.DONE)
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether nothing of it can go on before a person has answered."""
+        states = {call.state for call in self.calls}
+        return CallState.PARKED in states and CallState.PERMITTED not in states
+
+    def find(self, call: CallId) -> Call | None:
+        """The open call of that id."""
+        return next((known for known in self.open_calls if known.request.id == call), None)
+
+    def hears(self, text: PersonText, seq: int) -> "Run":
+        """A person wrote while it works: it will see that before its next step."""
+        return replace(self, unseen=(*self.unseen, text), heard=seq)
+
+    def stepped(self, step: ModelStep) -> "Run":
+        """Its model answered; the calls, if any, wait for the gate."""
+        return replace(
+            self,
+            entries=(*self.entries, step),
+            calls=tuple(Call(request=request) for request in step.calls),
+            wants=None,
+            retry=None,
+            attempt=0,
+            steps=self.steps + 1,
+            usage=self.usage + step.usage,
+            model=step.model or self.model,
+        )
+
+    def permitted(self, call: CallId, seq: int, replay: Replay) -> "Run":
+        """The gate let a call through."""
+        return self._with(call, state=CallState.PERMITTED, seq=seq, replay=replay)
+
+    def parked(self, call: CallId, seq: int, at: Millis) -> "Run":
+        """A call waits for a person."""
+        run = self._with(call, state=CallState.PARKED, seq=seq)
+        return replace(run, parked_at=run.parked_at if run.parked_at is not None else at)
+
+    def returned(self, result: CallResult, seq: int) -> "Run":
+        """A call has its result; after the last one the model is wanted again."""
+        run = self._with(result.id, state=CallState.DONE, result=result)
+        return run if run.open_calls else run.wanting(seq)
+
+    def wanting(self, seq: int) -> "Run":
+        """A model step is wanted: the results, in the order of the calls, and what people wrote, are shown now."""
+        results = tuple(call.result for call in self.calls if call.result is not None)
+        return replace(
+            self,
+            entries=(*self.entries, *results, *self.unseen),
+            calls=(),
+            unseen=(),
+            shown=max(self.shown, self.heard),
+            wants=seq,
+            retry=None,
+        )
+
+    def nudged(self, text: str, seq: int) -> "Run":
+        """Its model is told what was lacking; results of the calls it made stand before that."""
+        run = self.wanting(seq)
+        note = Note(title="Reminder", text=text)
+        return replace(run, entries=(*run.entries, note), nudges=run.nudges + 1)
+
+    def retrying(self, record: Retrying) -> "Run":
+        """Its model call waits."""
+        return replace(self, wants=None, retry=Retry.of(record), attempt=record.attempt)
+
+    def answered(self, seq: int, warn_at: Millis, close_at: Millis) -> "Run":
+        """The person answered: the clock runs again."""
+        return replace(self, warn_at=warn_at, close_at=close_at, armed=seq, parked_at=None)
+
+    def _with(self, call: CallId, *, state: CallState, seq: int = 0, replay: Replay | None = None,
+              result: CallResult | None = None) -> "Run":  # fmt: skip
+        def change(known: Call) -> Call:
+            if known.request.id != call or known.state is CallState.DONE:
+                return known
+            return replace(known, state=state, seq=seq or known.seq, replay=replay or known.replay, result=result)
+
+        return replace(self, calls=tuple(change(known) for known in self.calls))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """What became of one agent's part in a turn."""
+
+    agent: Slug
+    outcome: Outcome
+    text: str
+    summary: str
+    verdict: Literal["", "verified", "issues"]
+    error: str
+    at: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrchestratorTurn:
+    """A turn: which agents were set to work, why, and what came of it. `seq` is the record that opened it."""
+
+    turn_id: TurnId
+    seq: int
+    timestamp: Millis
+    phase: Phase
+    agents: tuple[Slug, ...]
+    reason: str
+    handoff: Handoff | None = None
+    completions: tuple[Completion, ...] = ()
+    is_completed: bool = False
+    summary: str = ""
+
+    def has_finished(self, agent: Slug) -> bool:
+        """Whether the agent's completion has been counted."""
+        return any(done.agent == agent for done in self.completions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """The router is being asked, or waits to be asked again."""
+
+    seq: int
+    """Of the record that made it wanted."""
+    attempt: int
+    rejections: tuple[str, ...] = ()
+    tries: int = 0
+    """Tries that failed in transport."""
+    retry: Retry | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """Something said in the conversation, as the router and the agents are shown it."""
+
+    seq: int
+    at: Millis
+    event_id: str
+    author: PublicKey
+    name: str
+    text: str
+    phase: Phase
+    role: Role | None = None
+    """Of the person who wrote it; None for one of ours."""
+    after_turn: TurnId | None = None
+    """The last turn opened before it was written."""

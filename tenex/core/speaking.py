@@ -1,0 +1,62 @@
+"""What is said to people, with the tags that every form carries (PROTOCOL, "Tags on everything we say").
+
+Never: the shape of an event; that is the form's.
+"""
+
+from .draft import Draft
+from .ids import CallId
+from .records import Purpose, Said
+from .roster import Agent
+from .runs import Run
+from .steps import Usage
+
+
+def say(draft: Draft, text: str, purpose: Purpose = "notice", *, error: str = "") -> Said:
+    """The project speaks, as the orchestrator's voice."""
+    project = draft.rules.project
+    tags = (("error", error),) if error else ()
+    return _said(draft, project, text, purpose, tags)
+
+
+def agent_says(
+    draft: Draft, run: Run, text: str, purpose: Purpose, *, call: CallId | None = None, completed: bool = False
+) -> Said:
+    """An agent speaks, signed with its own key."""
+    agent = Agent(slug=run.agent, name=run.name, pubkey=run.pubkey)
+    tags: tuple[tuple[str, ...], ...] = ()
+    if purpose == "completion":
+        tags = (("status", "completed"), *((("tool", "complete"),) if completed else ()))
+    elif purpose == "error":
+        tags = (("error", "agent"),)
+    return _said(draft, agent, text, purpose, (*tags, *_spent(run.model, run.usage)), run=run, call=call)
+
+
+def _said(
+    draft: Draft, speaker: Agent, text: str, purpose: Purpose, tags: tuple[tuple[str, ...], ...], *,
+    run: Run | None = None, call: CallId | None = None,
+) -> Said:  # fmt: skip
+    state = draft.state
+    came_from = state.unannounced.from_ if state.unannounced is not None else None
+    phase_tags: tuple[tuple[str, ...], ...] = (("phase", str(state.phase)),)
+    if came_from is not None:
+        phase_tags = (*phase_tags, ("phase-from", str(came_from)), ("new-phase", str(state.phase)))
+    return draft.add(
+        Said, speaker=speaker.pubkey, name=speaker.name, text=text, purpose=purpose, phase=state.phase,
+        phase_from=came_from, run=run.id if run and call else None, call=call, tags=(*phase_tags, *tags),
+    )  # fmt: skip
+
+
+def _spent(model: str, usage: Usage) -> tuple[tuple[str, ...], ...]:
+    if not usage.calls:
+        return ()
+    total = usage.input_tokens + usage.output_tokens
+    tags = [
+        ("llm-model", model),
+        ("llm-prompt-tokens", str(usage.input_tokens)),
+        ("llm-completion-tokens", str(usage.output_tokens)),
+        ("llm-total-tokens", str(total)),
+    ]
+    if usage.cost_usd is not None:
+        # no exponent, no trailing zeros: clients show the text as it is
+        tags.append(("llm-cost-usd", f"{usage.cost_usd:.8f}".rstrip("0").rstrip(".")))
+    return tuple(tags)

@@ -1,0 +1,126 @@
+"""What goes to a model and what comes back, as values of our own.
+
+A run's transcript is a sequence of entries: words of a person, notes of the daemon, answers of the model
+and results of its calls. Adapters in `llm/` turn them into a vendor's messages and back.
+
+Never: a library's message class; a vendor's extra parts travel as an opaque blob.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from .ids import CallId, Slug
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens and money one model call cost; `cost_usd` is None where no price is known."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+    calls: int = 1
+
+    def __add__(self, other: "Usage") -> "Usage":
+        """Sum; a cost that is unknown on both sides stays unknown."""
+        costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost_usd=sum(costs) if costs else None,
+            calls=self.calls + other.calls,
+        )
+
+
+NO_USAGE = Usage(calls=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRequest:
+    """A tool call as the model asked for it; `arguments` is whatever the model sent, if it was an object."""
+
+    id: CallId
+    tool: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonText:
+    """Words of a person."""
+
+    author: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Words of the daemon to the model: a hand-off, a summary, a reminder. Data, never an order to obey."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentText:
+    """What another agent said earlier in the conversation."""
+
+    author: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelStep:
+    """One answer of a model: what it says, what it wants called, what it cost.
+
+    `thinking` is kept apart from `text` and is never published. `vendor` is an opaque JSON value that only the
+    adapter that made it understands.
+    """
+
+    text: str = ""
+    calls: tuple[CallRequest, ...] = ()
+    thinking: str = ""
+    model: str = ""
+    usage: Usage = field(default_factory=Usage)
+    vendor: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallResult:
+    """A call's result, as the model reads it."""
+
+    id: CallId
+    tool: str
+    ok: bool
+    content: str
+
+
+Entry = PersonText | Note | AgentText | ModelStep | CallResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """A tool as it is offered to a model; `parameters` is a JSON Schema of type object."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    """Everything a model is sent for one step.
+
+    `system` is stable within a run, so that vendors' prompt caches hit; `entries` only grow. `output_schema`
+    is set where the answer must be a JSON object of that schema (the router), and then `tools` is empty.
+    """
+
+    purpose: Literal["route", "work"]
+    agent: Slug
+    phase: str
+    system: str
+    entries: tuple[Entry, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    output_schema: Mapping[str, Any] | None = None
+    conversation: str = ""
+    idempotency_key: str = ""

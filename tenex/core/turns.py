@@ -1,0 +1,127 @@
+"""Opening turns, ending runs, closing turns, and what comes next.
+
+`go_on` is the one place that answers "what now?": everything that may have made the conversation idle calls it.
+
+Never: read a model's answer; that is `router`'s and `working`'s.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from . import gates
+from . import records as r
+from .draft import Draft
+from .ids import Millis, RunId, Slug, TurnId
+from .phases import Phase
+from .ports import Handoff
+from .runs import Completion, Run
+from .speaking import agent_says, say
+
+SUMMARY_CHARACTERS = 1_200
+"""Of each completion in a turn's summary: enough to hand on, and no essay in every later prompt."""
+
+
+def go_on(draft: Draft) -> None:
+    """Set going what should happen now: nothing while a turn is open, an addressed agent, else the router."""
+    state = draft.state
+    if state.turn is not None or state.status == "ended":
+        return
+    present = tuple(dict.fromkeys(slug for slug, _ in state.addressed if slug in draft.rules.roster))
+    if present:
+        if state.phase is Phase.REFLECTION:
+            waiting = gates.yet_to_reflect(state, draft.rules)
+            present = tuple(slug for slug in present if slug in waiting)
+        if present:
+            names = ", ".join(dict.fromkeys(name for _, name in state.addressed))
+            draft.add(r.Routed, agents=present, phase=None, reason="addressed by the person", by=names)
+            open_turn(draft, present, "addressed by the person")
+            return
+    if state.question is None:
+        ask_router(draft, 1)
+
+
+def ask_router(draft: Draft, attempt: int) -> None:
+    """Want the router, unless a limit says that a person must be asked first."""
+    limit = _limit(draft)
+    if limit is None:
+        draft.add(r.RouteAsked, attempt=attempt)
+        return
+    name, sentence = limit
+    draft.add(r.LimitHit, limit=name, sentence=sentence)
+    say(draft, f"{sentence} Write `/continue` to go on.")
+    draft.add(r.Waiting, reason="limit")
+
+
+def _limit(draft: Draft) -> tuple[str, str] | None:
+    state, limits = draft.state, draft.rules.limits
+    used = state.cycle_usage.input_tokens + state.cycle_usage.output_tokens
+    cost = state.cycle_usage.cost_usd or 0.0
+    if state.turns_since_person >= limits.turns_per_message:
+        return "turns_per_message", f"I have taken {state.turns_since_person} turns since you last wrote."
+    if state.route_streak >= limits.same_route:
+        agents = ", ".join(state.streak_of[1:])
+        return "same_route", f"{agents} worked {state.route_streak} times in {state.phase} and nothing changed."
+    if used >= limits.tokens_per_cycle:
+        return "tokens_per_cycle", f"This cycle has used {used:,} tokens of {limits.tokens_per_cycle:,}."
+    if cost >= limits.cost_per_cycle_usd:
+        return "cost_per_cycle", f"This cycle has cost ${cost:.2f} of ${limits.cost_per_cycle_usd:.2f}."
+    return None
+
+
+def open_turn(draft: Draft, agents: Sequence[Slug], reason: str) -> None:
+    """Set agents to work at the same time, in the phase the conversation stands in."""
+    state, rules = draft.state, draft.rules
+    turn = TurnId(f"turn-{state.turn_count + 1}")
+    draft.add(
+        r.TurnOpened, turn_id=turn, phase=state.phase, agents=tuple(agents), reason=reason, handoff=_handoff(draft)
+    )
+    expected = rules.limits.expectation(state.phase)
+    for slug in agents:
+        agent = rules.roster[slug]
+        draft.add(
+            r.RunStarted, run=RunId(f"{turn}.{slug}"), agent=slug, agent_name=agent.name, pubkey=agent.pubkey,
+            warn_at=Millis(draft.now + expected.warn_after), close_at=Millis(draft.now + expected.close_after),
+        )  # fmt: skip
+
+
+def _handoff(draft: Draft) -> Handoff | None:
+    last = draft.state.last_transition
+    if last is None or draft.now - last.at > draft.rules.limits.handoff_window:
+        return None
+    return Handoff(from_=last.from_, to=last.to, message=last.message, reason=last.reason, summary=last.summary)
+
+
+def end_run(
+    draft: Draft, run: Run, outcome: r.Outcome, *, text: str = "", summary: str = "",
+    verdict: Literal["", "verified", "issues"] = "", error: str = "", completed: bool = False, announce: bool = True,
+) -> None:  # fmt: skip
+    """Count an agent's completion, once; close the turn if it was the last."""
+    turn = draft.state.turn
+    if turn is None or run.id not in draft.state.runs:
+        return
+    if announce and outcome == "finished":
+        agent_says(draft, run, text, "completion", completed=completed)
+    elif announce:
+        agent_says(draft, run, f"I could not finish: {error}", "error")
+    draft.add(r.RunEnded, run=run.id, outcome=outcome, text=text, summary=summary, verdict=verdict, error=error)
+    if not draft.state.runs:
+        close_turn(draft)
+
+
+def close_turn(draft: Draft) -> None:
+    """Close the open turn, whose runs have all ended."""
+    turn = draft.state.turn
+    if turn is None:
+        return
+    summary = "\n".join(_line(done) for done in turn.completions)
+    gate = gates.met(draft.state, turn, draft.rules)
+    draft.add(r.TurnClosed, turn_id=turn.turn_id, summary=summary, gate=gate)
+
+
+def _line(done: Completion) -> str:
+    if done.outcome != "finished":
+        return f"{done.agent} {done.outcome.replace('_', ' ')}: {done.error}"
+    words = done.summary or done.text
+    cut = words if len(words) <= SUMMARY_CHARACTERS else words[:SUMMARY_CHARACTERS] + " …"
+    verdict = f" [{done.verdict}]" if done.verdict else ""
+    return f"{done.agent}{verdict}: {cut}"

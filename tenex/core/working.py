@@ -1,0 +1,216 @@
+"""A run's steps: what its model answered, what its calls gave back, what failed.
+
+The gate gives its verdict when a call is about to start, not when it was asked for: reads start together, the others
+one by one, so a call sees the phase and the files as the one before it left them.
+
+Never: carry a call out. `ask` and `complete` are words, and are the only calls that end here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal, cast
+
+from . import gates
+from . import records as r
+from .draft import Draft
+from .ids import CallId, Millis
+from .phases import Phase
+from .ports import ToolResult
+from .roster import Agent, Replay
+from .runs import Call, CallState, Run
+from .speaking import agent_says, say
+from .steps import CallRequest, ModelStep
+from .turns import end_run, go_on
+
+NUDGES = 2
+"""Reminders per run: a model that needs a third does not listen."""
+
+UNKNOWN = "unknown: the process stopped while this ran; check before repeating"
+STOPPED = "stopped; outcome unknown"
+
+
+def stepped(draft: Draft, run: Run, step: ModelStep) -> None:
+    """A run's model answered: judge its calls, or take its text as its completion."""
+    draft.add(r.ModelStepped, run=run.id, step=_with_unique_ids(step, run))
+    run = _now(draft, run)
+    if not step.calls:
+        _finish(draft, run, {"response": step.text}, completed=False)
+    elif run.steps >= draft.rules.limits.steps_per_run and not any(call.tool == "complete" for call in step.calls):
+        close_calls(draft, run, "not run: the limit of steps is reached")
+        fail(draft, _now(draft, run), f"it took {run.steps} steps, which is the limit")
+    else:
+        move(draft, run)
+
+
+def _with_unique_ids(step: ModelStep, run: Run) -> ModelStep:
+    """Vendors and weak models repeat call ids, within an answer and across answers; ours are unique in a run."""
+    used = {call.id for entry in run.entries if isinstance(entry, ModelStep) for call in entry.calls}
+    calls: list[CallRequest] = []
+    for index, call in enumerate(step.calls):
+        name = call.id or CallId("call")
+        while name in used:
+            name = CallId(f"{call.id or 'call'}-{run.steps}.{index}" if name == call.id else f"{name}x")
+        used.add(name)
+        calls.append(call if name == call.id else replace(call, id=name))
+    return replace(step, calls=tuple(calls))
+
+
+def _now(draft: Draft, run: Run) -> Run:
+    return draft.state.runs[run.id]
+
+
+def move(draft: Draft, run: Run) -> None:
+    """Let the run's next calls through, refuse what the gate refuses; end it if only `complete` is left."""
+    agent = _agent(draft, run)
+    busy = any(call.state is CallState.PERMITTED and call.replay is not Replay.READ for call in run.calls)
+    for call in run.open_calls:
+        if call.state is not CallState.ASKED or call.request.tool == "complete":
+            continue
+        refusal = gates.refusal(call.request.tool, draft.state.phase, agent, draft.rules)
+        if refusal is not None:
+            draft.add(r.CallRefused, run=run.id, call=call.request.id, tool=call.request.tool, sentence=refusal)
+        elif call.request.tool == "ask":
+            _park(draft, run, call)
+        else:
+            rule = draft.rules.tools[call.request.tool]
+            if rule.replay is Replay.READ or not busy:
+                busy = busy or rule.replay is not Replay.READ
+                draft.add(
+                    r.CallPermitted, run=run.id, call=call.request.id, tool=rule.name, replay=rule.replay,
+                    phase=draft.state.phase,
+                )  # fmt: skip
+    _complete_if_last(draft, _now(draft, run), agent)
+
+
+def _agent(draft: Draft, run: Run) -> Agent:
+    known = draft.rules.roster.get(run.agent)
+    return known or Agent(slug=run.agent, name=run.name, pubkey=run.pubkey)
+
+
+def _park(draft: Draft, run: Run, call: Call) -> None:
+    question = call.request.arguments.get("question")
+    if not isinstance(question, str) or not question.strip():
+        sentence = "`ask` needs `question`, a text that is not empty."
+        draft.add(r.CallRefused, run=run.id, call=call.request.id, tool="ask", sentence=sentence)
+        return
+    options = call.request.arguments.get("options")
+    choices = [str(option) for option in options] if isinstance(options, list) else []
+    text = question.strip() + "".join(f"\n- {choice}" for choice in choices)
+    draft.add(r.AskOpened, run=run.id, call=call.request.id, question=text)
+    agent_says(draft, _now(draft, run), text, "question", call=call.request.id)
+
+
+def _complete_if_last(draft: Draft, run: Run, agent: Agent) -> None:
+    left = run.open_calls
+    if not left or any(call.request.tool != "complete" or call.state is not CallState.ASKED for call in left):
+        return
+    first = left[0]
+    refusal = gates.refusal("complete", draft.state.phase, agent, draft.rules)
+    fault = refusal or _wrong_completion(first.request.arguments, run.phase)
+    for call in left if fault else left[1:]:
+        sentence = fault or "The first `complete` of an answer counts."
+        draft.add(r.CallRefused, run=run.id, call=call.request.id, tool="complete", sentence=sentence)
+    if fault is None:
+        last = next((entry for entry in reversed(run.entries) if isinstance(entry, ModelStep)), None)
+        arguments = {"response": last.text if last else "", **first.request.arguments}
+        _finish(draft, _now(draft, run), arguments, completed=True)
+
+
+def _wrong_completion(arguments: Mapping[str, Any], phase: Phase) -> str | None:
+    for name in ("response", "summary", "issues"):
+        if not isinstance(arguments.get(name, ""), str):
+            return f"`{name}` of `complete` must be a text."
+    if phase is Phase.VERIFICATION and arguments.get("verdict") not in ("verified", "issues"):
+        return "In verification `complete` needs `verdict`: `verified` or `issues`."
+    return None
+
+
+def _finish(draft: Draft, run: Run, arguments: Mapping[str, Any], *, completed: bool) -> None:
+    text = str(arguments.get("response") or "").strip()
+    issues = str(arguments.get("issues") or "").strip()
+    if issues and issues not in text:
+        text = f"{text}\n\n{issues}".strip()
+    verdict = arguments.get("verdict") if run.phase is Phase.VERIFICATION else ""
+    summary = str(arguments.get("summary") or "").strip()
+    text = text or summary
+    lacking = None
+    if not text:
+        lacking = "Your answer is empty. Say what the person should read."
+    elif run.phase is Phase.VERIFICATION and not verdict:
+        lacking = "Verification ends with a verdict: call `complete` with `verdict` `verified` or `issues`."
+    if lacking is None:
+        known = cast("Literal['', 'verified', 'issues']", verdict if verdict in ("verified", "issues") else "")
+        end_run(draft, run, "finished", text=text, summary=summary, verdict=known, completed=completed)
+        go_on(draft)
+    elif run.nudges < NUDGES and run.steps < draft.rules.limits.steps_per_run:
+        draft.add(r.Nudged, run=run.id, text=lacking)
+    elif text:  # an answer without a verdict is still an answer; only the gate stays open
+        end_run(draft, run, "finished", text=text, summary=summary, completed=completed)
+        go_on(draft)
+    else:
+        fail(draft, run, "its model gave empty answers")
+
+
+def returned(draft: Draft, run: Run, call: Call, result: ToolResult) -> None:
+    """A call gave its result: the next one may start, or the model is wanted again."""
+    draft.add(
+        r.CallReturned, run=run.id, call=call.request.id, tool=call.request.tool, ok=result.ok,
+        content=result.content, read=dict(result.read), touched=tuple(result.touched), lesson=result.lesson,
+    )  # fmt: skip
+    settle(draft, run)
+
+
+def settle(draft: Draft, run: Run) -> None:
+    """After a call has its result: go on with the others of its answer."""
+    run = _now(draft, run)
+    if run.calls:
+        move(draft, run)
+
+
+def fail(draft: Draft, run: Run, error: str) -> None:
+    """An agent failed; the others of its turn go on."""
+    end_run(draft, run, "failed", error=error)
+    go_on(draft)
+
+
+def give_up(draft: Draft, run: Run) -> None:
+    """An agent took too long: it counts as failed, and the router is told."""
+    minutes = max(1, round((draft.now - draft.state.turn.timestamp) / 60_000)) if draft.state.turn else 0
+    close_calls(draft, run, STOPPED)
+    end_run(draft, run, "timed_out", error=f"no answer within {minutes} min")
+    go_on(draft)
+
+
+def warn(draft: Draft, run: Run) -> None:
+    """A run takes long: the person is told, once."""
+    draft.add(r.RunWarned, run=run.id)
+    left = max(1, round((run.close_at - draft.now) / 60_000))
+    say(draft, f"{run.name} is still working; I give it {left} more min. `/stop` ends it now.")
+
+
+def close_calls(draft: Draft, run: Run, sentence: str, *, only: Replay | None = None) -> None:
+    """Give open calls a result without having one: only those of one class, or all."""
+    for call in run.open_calls:
+        if only is None or (call.state is CallState.PERMITTED and call.replay is only):
+            draft.add(
+                r.CallReturned, run=run.id, call=call.request.id, tool=call.request.tool, ok=False, content=sentence
+            )
+
+
+def model_failed(draft: Draft, run: Run | None, message: str, *, retryable: bool, after: int | None) -> None:
+    """A model call ended without an answer: try again later, hold the work, or give up."""
+    question, limits = draft.state.question, draft.rules.limits
+    tries = run.attempt if run else (question.tries if question else 0)
+    if not retryable and run is not None:
+        fail(draft, run, message)
+        return
+    held = tries >= len(limits.retry_delays)
+    delay = max(limits.hold_for if held else limits.retry_delays[tries], after or 0)
+    draft.add(
+        r.Retrying, run=run.id if run else None, attempt=tries + 1, due=Millis(draft.now + delay),
+        message=message[:500], held=held,
+    )  # fmt: skip
+    if held and tries == len(limits.retry_delays):
+        who = f"{run.name}'s model" if run else "The orchestrator's model"
+        minutes = max(1, round(delay / 60_000))
+        say(draft, f"{who} cannot be reached. I hold the work and try again every {minutes} min.", error="model")

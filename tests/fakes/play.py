@@ -1,0 +1,275 @@
+"""A play: the core driven without a shell, so that a test owns every moment.
+
+`Play` does what the actor and the reconciler do, one step at a time and in an order the test chooses: it keeps a
+journal of decisions, runs wanted work with scripted minds and counted tools, crashes and opens again.
+"""
+
+import dataclasses
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tenex.core import records as r
+from tenex.core.conversation import Conversation, fold
+from tenex.core.decide import decide
+from tenex.core.effects import Effect, Key, ModelCall, Publish, Route, Timer, ToolCall
+from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
+from tenex.core.pending import pending
+from tenex.core.phases import Access, Phase
+from tenex.core.ports import PublishOutcome, ToolResult, UnsignedEvent
+from tenex.core.roster import Agent, GateRules, Kind, Limits, Replay, Role, Rules, ToolRule
+from tenex.core.signals import (
+    Incoming, ModelAnswered, ModelFailed, Opened, PersonSpoke, Published, RouteAnswered, Signal, TimerFired,
+    ToolReturned,
+)  # fmt: skip
+from tenex.core.steps import CallRequest, ModelStep, Usage
+from tenex.core.transcript import entries_for, question_for
+
+ID = ConversationId("c" * 64)
+RELAY = "ws://relay"
+ALICE = PublicKey("a" * 64)
+
+TOOLS = {
+    rule.name: rule
+    for rule in (
+        ToolRule(name="read_file", access=Access.READ, replay=Replay.READ),
+        ToolRule(name="write_file", access=Access.CHANGE, replay=Replay.IDEMPOTENT),
+        ToolRule(name="send", access=Access.CHANGE, replay=Replay.ONCE),
+        ToolRule(name="check", access=Access.RUN, replay=Replay.IDEMPOTENT),
+        ToolRule(name="learn", access=Access.LEARN, replay=Replay.IDEMPOTENT),
+        ToolRule(name="complete", access=Access.SPEAK, replay=Replay.READ),
+        ToolRule(name="ask", access=Access.SPEAK, replay=Replay.READ),
+    )
+}
+
+
+def agent(slug: str, kind: Kind = Kind.WORKER, tools: Iterable[str] = TOOLS) -> Agent:
+    """A member of the roster with a key of its own."""
+    return Agent(
+        slug=Slug(slug), name=slug.title(), pubkey=PublicKey(slug.encode().hex().ljust(64, "0")[:64]), kind=kind,
+        tools=frozenset(tools), use_when=f"when {slug} is needed",
+    )  # fmt: skip
+
+
+def rules(*, limits: Limits | None = None, gates: GateRules | None = None) -> Rules:
+    """The roster of the tests: a project manager, a planner, two executors and an expert."""
+    people = [agent("project-manager"), agent("planner"), agent("executor"), agent("helper")]
+    people.append(agent("security", Kind.EXPERT))
+    return Rules(
+        roster={member.slug: member for member in people},
+        tools=TOOLS,
+        project=agent("orchestrator", Kind.ORCHESTRATOR, ()),
+        limits=limits or Limits(),
+        gates=gates or GateRules(waiver_phrases=("skip", "no need to test", "without")),
+    )
+
+
+RouterMind = Callable[[dict[str, Any]], Any]
+AgentMind = Callable[[Conversation, ModelCall], ModelStep | ModelFailed]
+
+
+def says(text: str, *calls: tuple[str, dict[str, Any]]) -> ModelStep:
+    """A model's answer: text, and calls as (tool, arguments)."""
+    requests = tuple(CallRequest(id=CallId(f"k{i}"), tool=tool, arguments=args) for i, (tool, args) in enumerate(calls))
+    return ModelStep(text=text, calls=requests, model="script", usage=Usage(input_tokens=10, output_tokens=5))
+
+
+class Play:
+    """One conversation, its journal, and work in flight."""
+
+    def __init__(self, router: RouterMind, worker: AgentMind, *, config: Rules | None = None) -> None:
+        self.router, self.worker = router, worker
+        self.rules = config or rules()
+        self.now = Millis(1_000_000)
+        self.journal: list[tuple[r.Record, ...]] = []
+        self.conversation = Conversation(id=ID)
+        self.running: dict[Key, Effect] = {}
+        self.ran: Counter[str] = Counter()
+        self.published: dict[str, list[UnsignedEvent]] = {}
+        self.count = 0
+        self.appends = 0
+        self.crash_at: tuple[int, str] | None = None
+        self.crashed = 0
+        self.backlog: list[Signal] = []
+
+    # ---- the actor ----
+
+    def hear(self, signal: Signal) -> list[r.Record]:
+        """Decide, append, apply, reconcile; crash where the test says so."""
+        self.now = Millis(self.now + 1)
+        decided = decide(self.conversation, signal, self.rules, self.now)
+        if not decided:
+            return []
+        self.appends += 1
+        if self.crash_at == (self.appends, "before"):
+            self.crash()
+            if not isinstance(signal, (PersonSpoke, Opened)):
+                return []  # the task's result is lost with the process; it is still pending and runs again
+            return self.hear(signal)  # relays keep what we never acknowledged: the message comes again
+        sealed: list[r.Record] = []
+        for record in decided:
+            sealed.append(self._seal(record))
+            self.conversation.apply(sealed[-1])
+        self.journal.append(tuple(sealed))
+        if self.crash_at == (self.appends, "after"):
+            self.crash()
+        self.reconcile()
+        return sealed
+
+    def _seal(self, record: r.Record) -> r.Record:
+        if isinstance(record, r.Said):
+            event = UnsignedEvent(
+                id=EventId(f"{record.seq:064x}"), pubkey=record.speaker, created_at=record.at // 1000, kind=1,
+                tags=record.tags, content=record.text,
+            )  # fmt: skip
+            return dataclasses.replace(record, events=(event,), relays=(RELAY,))
+        if isinstance(record, r.RunStarted):
+            twin = self.conversation.fork()
+            twin.apply(record)
+            entries = entries_for(twin, twin.runs[record.run])
+            return dataclasses.replace(record, digest="d", system="You are an agent.", entries=entries)
+        return record
+
+    def crash(self) -> None:
+        """The process dies and starts again: only the journal is left."""
+        self.crash_at = None
+        self.crashed += 1
+        self.running = {}
+        self.conversation = fold(ID, [record for decision in self.journal for record in decision])
+        self.hear(Opened())
+        self.reconcile()
+
+    def reconcile(self) -> None:
+        """Start what is wanted, cancel what is not."""
+        wanted = pending(self.conversation)
+        self.running = {key: self.running.get(key, effect) for key, effect in wanted.items()}
+
+    # ---- the world ----
+
+    def person(self, text: str, *, reply_to: str | None = None, addressed: tuple[str, ...] = (),
+               role: Role = Role.OWNER, event_id: str | None = None) -> list[r.Record]:  # fmt: skip
+        """Alice writes."""
+        self.count += 1
+        message = Incoming(
+            event_id=EventId(event_id or f"{self.count:064d}"), author=ALICE, text=text, created_at=self.now // 1000,
+            conversation=ID, starts=True, reply_to=EventId(reply_to) if reply_to else None,
+            address={"form": "notes"}, origin={"id": self.count},
+        )  # fmt: skip
+        return self.hear(PersonSpoke(message=message, role=role, name="alice", addressed=tuple(map(Slug, addressed))))
+
+    def perform(self, effect: Effect) -> Signal:
+        """Do one piece of work and say how it ended."""
+        match effect:
+            case Route():
+                answer = self.router(json.loads(question_for(self.conversation, self.rules).text))
+                if isinstance(answer, ModelFailed):
+                    return dataclasses.replace(answer, key=effect.key)
+                text = answer if isinstance(answer, str) else json.dumps(answer)
+                return RouteAnswered(key=effect.key, step=dataclasses.replace(says(text), model="router"))
+            case ModelCall():
+                step = self.worker(self.conversation, effect)
+                if isinstance(step, ModelFailed):
+                    return dataclasses.replace(step, key=effect.key)
+                return ModelAnswered(key=effect.key, step=step)
+            case ToolCall():
+                self.ran[effect.context.idempotency_key] += 1
+                arguments = effect.request.arguments
+                touched = (str(arguments.get("path", "f")),) if effect.request.tool in ("write_file", "send") else ()
+                result = ToolResult(ok=True, content=f"{effect.request.tool} done", touched=touched)
+                return ToolReturned(key=effect.key, result=result)
+            case Publish():
+                known = self.published.setdefault(effect.event.id, [])
+                if effect.event not in known:
+                    known.append(effect.event)
+                return Published(key=effect.key, outcome=PublishOutcome(accepted=True))
+            case Timer():
+                self.now = max(self.now, effect.due)
+                return TimerFired(key=effect.key)
+
+    def step(self, choose: Callable[[list[Effect]], Effect] | None = None, *, timers: bool = False) -> bool:
+        """Finish one piece of running work; False if there is none."""
+        ready = [e for e in self.running.values() if timers or not isinstance(e, Timer)]
+        if not ready:
+            return False
+        effect = (choose or (lambda effects: effects[0]))(ready)
+        self.running.pop(effect.key)
+        self.hear(self.perform(effect))
+        self.reconcile()
+        return True
+
+    def settle(self, seed: int | None = None, most: int = 3_000) -> None:
+        """Finish all running work but timers, in order or in an order drawn from a seed."""
+        dice = random.Random(seed)
+        choose = (lambda effects: dice.choice(effects)) if seed is not None else None
+        for _ in range(most):
+            if not self.step(choose):
+                return
+        raise AssertionError("the conversation never comes to rest")
+
+    def fire(self, part: str) -> None:
+        """Let the first timer of that kind fire."""
+        timer = next(e for e in self.running.values() if isinstance(e, Timer) and e.key.part == part)
+        self.running.pop(timer.key)
+        self.hear(self.perform(timer))
+        self.reconcile()
+
+    # ---- what a test asks ----
+
+    def all(self, kind: type[r.Record]) -> list[Any]:
+        """Every record of a kind, in order."""
+        return [record for decision in self.journal for record in decision if isinstance(record, kind)]
+
+    def said(self) -> list[str]:
+        """Everything said to people, in order."""
+        return [record.text for record in self.all(r.Said)]
+
+    def phases(self) -> list[Phase]:
+        """The phases entered, in order."""
+        return [record.to for record in self.all(r.PhaseTransition)]
+
+    def refold(self) -> Conversation:
+        """The state as the journal alone gives it."""
+        return fold(ID, [record for decision in self.journal for record in decision])
+
+
+def seven_phases(question: dict[str, Any]) -> dict[str, Any]:
+    """A good router that goes the long way round, two agents at once in execute."""
+    phase, turns, newest = question["phase"], question["turns"], question["messages"][-1]
+    last = turns[-1] if turns else None
+    route = {
+        "chat": ("brainstorm", ["project-manager"]),
+        "brainstorm": ("plan", ["planner"]),
+        "plan": ("execute", ["executor", "helper"]),
+        "execute": ("verification", ["executor"]),
+        "verification": ("chores", ["executor"]),
+        "chores": ("reflection", question["still_to_reflect"]),
+    }
+    if phase == "reflection":
+        return {"agents": ["END"], "reason": "everybody has reflected"}
+    if not turns:
+        return {"agents": ["project-manager"], "reason": "what is wanted?"}
+    if phase in ("chat", "brainstorm") and newest["after_turn"] != last["turn"]:
+        return {"agents": ["USER"], "reason": "the person is next"}
+    if phase == "verification" and last["completions"][0]["verdict"] == "issues":
+        return {"phase": "execute", "agents": ["executor"], "reason": "mend it"}
+    target, agents = route[phase]
+    return {"phase": target, "agents": agents, "reason": f"on to {target}"}
+
+
+def diligent(conversation: Conversation, call: ModelCall) -> ModelStep:
+    """A good agent: writes, sends, asks once, verifies, learns."""
+    run = conversation.runs[call.run]
+    if run.phase is Phase.EXECUTE:
+        if run.agent == "executor" and run.steps == 0:
+            return says("", ("read_file", {"path": "a"}), ("read_file", {"path": "b"}), ("send", {"path": "m"}),
+                        ("write_file", {"path": "a"}))  # fmt: skip
+        if run.agent == "helper" and run.steps == 0:
+            return says("", ("ask", {"question": "Which colour?"}), ("write_file", {"path": "h"}))
+        return says("", ("complete", {"response": f"{run.agent} built it", "summary": "built"}))
+    if run.phase is Phase.VERIFICATION:
+        return says("", ("check", {}), ("complete", {"response": "It works", "verdict": "verified"}))
+    if run.phase is Phase.REFLECTION and run.steps == 0:
+        return says("", ("learn", {"lesson": "test early"}))
+    return says(f"{run.agent} has done {run.phase}")
