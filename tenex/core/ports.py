@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from .ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
 from .phases import Phase
-from .steps import ModelRequest, ModelStep
+from .steps import ModelRequest, ModelStep, ToolSpec
 
 if TYPE_CHECKING:
     from .conversation import Conversation, Run
@@ -152,7 +152,11 @@ class ToolResult:
 
 
 class Tools(Protocol):
-    """Runs tool calls."""
+    """Offers tools and runs calls."""
+
+    def specs(self, phase: Phase, agent: Slug) -> tuple[ToolSpec, ...]:
+        """What an agent is offered in a phase."""
+        ...
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         """Check the gate once more, then do it. Never raises for what a model can do wrong."""
@@ -214,6 +218,18 @@ class Journals(Protocol):
 
     async def show(self, conversation: "Conversation") -> None:
         """Write the readable view (`conversation.json`), atomically."""
+        ...
+
+
+class Directory(Protocol):
+    """Which conversation an event belongs to, across restarts."""
+
+    def conversation_of(self, event_id: str) -> ConversationId | None:
+        """The conversation that has taken in or said this event; None if none we know has."""
+        ...
+
+    def exists(self, conversation: ConversationId) -> bool:
+        """Whether there is such a conversation on disk."""
         ...
 
 

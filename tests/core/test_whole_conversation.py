@@ -1,13 +1,13 @@
-"""A run as state, driven through a whole conversation: parallel agents, an ask, every order, a crash at every append."""
+"""A run as state through a whole conversation: parallel agents, an ask, every order, a crash at every append."""
 
 from collections.abc import Callable
 
 import pytest
-
 from tenex.core import records as r
 from tenex.core.effects import ModelCall, Route, ToolCall
 from tenex.core.pending import pending
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
+
 from tests.fakes.play import ALICE, Play, diligent, seven_phases
 
 ALL = [Phase.BRAINSTORM, Phase.PLAN, Phase.EXECUTE, Phase.VERIFICATION, Phase.CHORES, Phase.REFLECTION]

@@ -21,7 +21,15 @@ from tenex.core.phases import Access, Phase
 from tenex.core.ports import PublishOutcome, ToolResult, UnsignedEvent
 from tenex.core.roster import Agent, GateRules, Kind, Limits, Replay, Role, Rules, ToolRule
 from tenex.core.signals import (
-    Incoming, ModelAnswered, ModelFailed, Opened, PersonSpoke, Published, RouteAnswered, Signal, TimerFired,
+    Incoming,
+    ModelAnswered,
+    ModelFailed,
+    Opened,
+    PersonSpoke,
+    Published,
+    RouteAnswered,
+    Signal,
+    TimerFired,
     ToolReturned,
 )  # fmt: skip
 from tenex.core.steps import CallRequest, ModelStep, Usage
@@ -250,6 +258,7 @@ def seven_phases(question: dict[str, Any]) -> dict[str, Any]:
         return {"agents": ["END"], "reason": "everybody has reflected"}
     if not turns:
         return {"agents": ["project-manager"], "reason": "what is wanted?"}
+    assert last is not None
     if phase in ("chat", "brainstorm") and newest["after_turn"] != last["turn"]:
         return {"agents": ["USER"], "reason": "the person is next"}
     if phase == "verification" and last["completions"][0]["verdict"] == "issues":

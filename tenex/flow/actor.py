@@ -1,0 +1,279 @@
+"""One conversation's actor: the only writer of its journal.
+
+    signals -> decide, seal, apply -> append (durable) -> observers hear -> reconcile
+
+All records of one decision are one append. After a failed append nothing is known about the disk, so the actor
+freezes: it forgets its state, keeps the signals it was given, and starts nothing before it has read the journal again.
+
+Never: a rule, or a second writer.
+"""
+
+import asyncio
+import hashlib
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import structlog
+
+from tenex.core import records as r
+from tenex.core.conversation import Conversation, fold
+from tenex.core.decide import decide
+from tenex.core.effects import Effect
+from tenex.core.errors import AppendFailed, StoreError
+from tenex.core.ids import ConversationId, Millis
+from tenex.core.pending import pending
+from tenex.core.ports import Clock, Draft, Journal, Journals, Observer, Prompter, Sealer
+from tenex.core.roster import Rules
+from tenex.core.signals import Opened, Published, Signal
+
+from .reconciler import Reconciler, Spawn
+from .stages import Stages
+
+log = structlog.get_logger(__name__)
+
+BATCH = 64
+"""Signals decided in one append at most: enough to share an fdatasync, few enough to keep replies flowing."""
+IDLE = 30.0
+"""Seconds without work after which a settled conversation leaves memory."""
+DELIVERY_FLUSH = 1.0
+"""Seconds the record of a delivery may wait for another append to ride on; a lost one only means sending again."""
+THAW = (0.5, 30.0)
+"""Seconds before a frozen conversation is read again: first, and at most."""
+SHOW_EVERY = 1_000
+"""ms between two views while nothing notable happens."""
+SHOWN = (r.TurnClosed, r.Waiting, r.Ended)
+"""The records after which the readable view is written at once."""
+LEAD = 60
+"""Seconds our events may be dated ahead, so that relays do not refuse them (some do beyond 15 min)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What every actor needs; one object for all."""
+
+    journals: Journals
+    stages: Stages
+    sealer: Sealer
+    prompter: Prompter
+    clock: Clock
+    rules: Callable[[], Rules]
+    observers: Sequence[Observer]
+    spawn: Spawn
+    idle: float = IDLE
+
+
+class ConversationActor:
+    """Reads one conversation from disk and lives with it until it has nothing to do."""
+
+    def __init__(
+        self, conversation: ConversationId, around: Surroundings, retire: Callable[["ConversationActor"], None]
+    ) -> None:
+        self.id = conversation
+        self._around = around
+        self._retire = retire
+        self._inbox: deque[Signal] = deque([Opened()])
+        self._bell = asyncio.Event()
+        self._state: Conversation | None = None
+        self._journal: Journal | None = None
+        self._deferred: list[list[r.Record]] = []
+        self._reconciler = Reconciler(conversation[:8], self._perform, self.post, around.spawn)
+        self._showing: asyncio.Task[None] | None = None
+        self._show_again = False
+        self._shown_at = Millis(0)
+        self._is_stopping = False
+        self.is_frozen = False
+
+    @property
+    def conversation(self) -> Conversation | None:
+        """The state as far as it is known; None before it has been read, and while frozen."""
+        return self._state
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is in flight or waiting to be decided."""
+        return not self._inbox and self._reconciler.busy == 0
+
+    def post(self, signal: Signal) -> None:
+        """Hand a signal in; it is decided in the order in which it came."""
+        self._inbox.append(signal)
+        self._bell.set()
+
+    def drain(self) -> None:
+        """Begin no more steps; finish those under way and publish what was said."""
+        self._reconciler.is_draining = True
+
+    def stop(self) -> None:
+        """Decide what has come in, write, let go of everything, and end."""
+        self._is_stopping = True
+        self._bell.set()
+
+    async def run(self) -> None:
+        """Live until there is nothing to do, or until stopped."""
+        thaw = THAW[0]
+        try:
+            while True:
+                try:
+                    if self._state is None or self.is_frozen:
+                        await self._open()
+                        thaw = THAW[0]
+                    if await self._turn_over():
+                        return
+                except AppendFailed as error:
+                    log.error("conversation.frozen", conversation=self.id, reason=str(error), again_in=thaw)
+                    # deliveries that cannot be written down are made again: relays drop the duplicate
+                    self.is_frozen, self._deferred = True, []
+                    if self._is_stopping:
+                        return
+                    await asyncio.sleep(thaw)
+                    thaw = min(thaw * 2, THAW[1])
+        except StoreError as error:
+            log.error("conversation.quarantined", conversation=self.id, reason=str(error))
+        except Exception:  # a fault of ours in one conversation must not end the others
+            log.exception("conversation.failed", conversation=self.id)
+        finally:
+            self._retire(self)
+            await self._let_go()
+
+    async def _open(self) -> None:
+        if self._journal is not None:
+            await self._journal.close()
+        journal, records = await self._around.journals.open(self.id)
+        self._journal, self._state, self.is_frozen = journal, fold(self.id, records), False
+        # what has come in (`Opened` first of all) is decided before anything starts: a result that waits there
+        # must not be worked for again
+        if not self._inbox:
+            self._reconciler.reconcile(pending(self._state))
+
+    async def _let_go(self) -> None:
+        await self._reconciler.cancel()
+        if self._showing is not None:
+            await asyncio.wait([self._showing])
+        if self._journal is not None:
+            await self._journal.close()
+
+    async def _turn_over(self) -> bool:
+        """Decide on what has come in; True when the actor may end."""
+        assert self._state is not None
+        if not self._inbox:
+            return await self._wait()
+        batch = list(islice(self._inbox, BATCH))
+        decisions = self._decide(self._state, batch)
+        if all(isinstance(signal, Published) for signal in batch) and not self._is_stopping:
+            self._deferred.extend(decisions)
+        else:
+            await self._append(self._state, [*self._deferred, *decisions])
+            self._deferred.clear()
+        for _ in batch:  # only now: had the append failed, they would be decided again
+            self._inbox.popleft()
+        self._reconciler.reconcile(pending(self._state))
+        return False
+
+    async def _wait(self) -> bool:
+        assert self._state is not None
+        self._bell.clear()
+        if self._is_stopping:
+            await self._flush(self._state)
+            await self._show(self._state)
+            return True
+        try:
+            async with asyncio.timeout(DELIVERY_FLUSH if self._deferred else self._around.idle):
+                await self._bell.wait()
+        except TimeoutError:
+            return await self._rest(self._state)
+        return False
+
+    def _decide(self, state: Conversation, batch: Sequence[Signal]) -> list[list[r.Record]]:
+        rules, now = self._around.rules(), self._around.clock.now()
+        decisions: list[list[r.Record]] = []
+        for signal in batch:
+            decision: list[r.Record] = []
+            for record in decide(state, signal, rules, now):
+                sealed = self._seal(state, record)
+                state.apply(sealed)
+                decision.append(sealed)
+            if decision:
+                decisions.append(decision)
+        return decisions
+
+    def _seal(self, state: Conversation, record: r.Record) -> r.Record:
+        """Fix what leaves the core open: the events of what is said, the prompt of a run that begins."""
+        match record:
+            case r.Said():
+                draft = Draft(
+                    speaker=record.speaker, text=record.text, tags=record.tags, created_at=_created_at(state, record),
+                    address=state.address, reply_to=state.origin,
+                )  # fmt: skip
+                sealer = self._around.sealer
+                return replace(record, events=sealer.seal(draft), relays=sealer.relays(draft))
+            case r.RunStarted():
+                ahead = state.fork()
+                ahead.apply(record)
+                prompt = self._around.prompter.work(ahead, ahead.runs[record.run])
+                digest = hashlib.sha256(prompt.system.encode()).hexdigest()[:16]
+                system = None if digest in state.systems else prompt.system
+                return replace(record, digest=digest, system=system, entries=prompt.entries)
+        return record
+
+    async def _append(self, state: Conversation, decisions: Sequence[Sequence[r.Record]]) -> None:
+        if not decisions:
+            return
+        assert self._journal is not None
+        await self._journal.append(decisions)
+        written = [record for decision in decisions for record in decision]
+        for observer in self._around.observers:
+            observer.heard(state, written)
+        now = self._around.clock.now()
+        if now - self._shown_at >= SHOW_EVERY or any(isinstance(record, SHOWN) for record in written):
+            self._shown_at = now
+            self._show_soon(state)
+
+    async def _flush(self, state: Conversation) -> None:
+        waiting, self._deferred = self._deferred, []
+        await self._append(state, waiting)
+
+    def _show_soon(self, state: Conversation) -> None:
+        """Have the readable view written, beside the work; what changes meanwhile is written after it."""
+        if self._showing is not None and not self._showing.done():
+            self._show_again = True
+            return
+        self._show_again = False
+        self._showing = self._around.spawn(f"{self.id[:8]} view", self._write_view(state))
+
+    async def _write_view(self, state: Conversation) -> None:
+        while True:
+            self._show_again = False
+            try:
+                await self._around.journals.show(state)
+            except (OSError, AppendFailed) as error:  # it is only a view: the journal is the truth
+                log.warning("view.failed", conversation=self.id, reason=str(error))
+            if not self._show_again:
+                return
+
+    async def _show(self, state: Conversation) -> None:
+        if state.next_seq > 1:
+            self._show_soon(state)
+        if self._showing is not None:
+            await asyncio.wait([self._showing])
+
+    async def _rest(self, state: Conversation) -> bool:
+        """Nothing has come in for a while: write what is deferred; leave memory if nothing is wanted."""
+        await self._flush(state)
+        if self._inbox or pending(state):
+            return False
+        await self._show(state)
+        if self._inbox:
+            return False
+        self._retire(self)  # from here on a new actor takes what comes: no await since the last look
+        return True
+
+    async def _perform(self, effect: Effect) -> Signal:
+        assert self._state is not None
+        return await self._around.stages.perform(self._state, effect)
+
+
+def _created_at(state: Conversation, record: r.Said) -> int:
+    """After our last word here and after what it answers, but never far ahead: clients order by this."""
+    now = record.at // 1000
+    return min(max(now, state.last_created_at + 1, state.origin_at), now + LEAD)

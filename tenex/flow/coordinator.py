@@ -1,0 +1,90 @@
+"""The ConversationCoordinator: one long-running object that owns one actor per conversation in memory.
+
+Never: look into a signal, or write; the actors do.
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+
+from tenex.core.conversation import Conversation
+from tenex.core.ids import ConversationId
+from tenex.core.signals import Signal
+
+from .actor import ConversationActor, Surroundings
+
+
+class ConversationCoordinator:
+    """Finds or makes the actor of a conversation, and stops them all in stages."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._actors: dict[ConversationId, ConversationActor] = {}
+        self._tasks: dict[ConversationActor, asyncio.Task[None]] = {}
+        self._is_draining = False
+
+    def deliver(self, conversation: ConversationId, signal: Signal) -> None:
+        """Hand a signal to its conversation, reading that from disk if need be. Returns at once."""
+        self._actor(conversation).post(signal)
+
+    def resume(self, conversations: Iterable[ConversationId]) -> int:
+        """Go on with conversations that were unfinished when the last process ended; returns how many."""
+        return len([self._actor(conversation) for conversation in conversations])
+
+    def conversation(self, conversation: ConversationId) -> Conversation | None:
+        """The state of a conversation that is in memory; None for one that is not."""
+        actor = self._actors.get(conversation)
+        return actor.conversation if actor else None
+
+    def __iter__(self) -> Iterator[ConversationActor]:
+        """The actors in memory."""
+        return iter(tuple(self._actors.values()))
+
+    def _actor(self, conversation: ConversationId) -> ConversationActor:
+        actor = self._actors.get(conversation)
+        if actor is None:
+            actor = ConversationActor(conversation, self._around, self._retire)
+            if self._is_draining:
+                actor.drain()
+            self._actors[conversation] = actor
+            # the one it follows may still be closing the journal: this one waits for it
+            before = [task for old, task in self._tasks.items() if old.id == conversation]
+            task = self._around.spawn(f"conversation {conversation[:8]}", self._run(actor, before))
+            self._tasks[actor] = task
+        return actor
+
+    async def _run(self, actor: ConversationActor, before: list["asyncio.Task[None]"]) -> None:
+        if before:
+            await asyncio.wait(before)
+        try:
+            await actor.run()
+        finally:
+            self._retire(actor)
+            self._tasks.pop(actor, None)
+
+    def _retire(self, actor: ConversationActor) -> None:
+        if self._actors.get(actor.id) is actor:
+            del self._actors[actor.id]
+
+    async def drain(self, deadline: float) -> bool:
+        """Begin no more steps; give those under way `deadline` seconds; then let go of everything.
+
+        Returns whether all came to rest in time. What did not is still pending on disk.
+        """
+        self._is_draining = True
+        for actor in self:
+            actor.drain()
+        loop = asyncio.get_running_loop()
+        until = loop.time() + deadline
+        # a poll, because quiet is a property of many queues and tasks, and this happens once in a life
+        while not (rested := all(actor.is_quiet for actor in self)) and loop.time() < until:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+        await self.stop()
+        return rested
+
+    async def stop(self) -> None:
+        """Write what has been decided, cancel the rest, close the journals."""
+        for actor in self:
+            actor.stop()
+        tasks = list(self._tasks.values())
+        if tasks:
+            await asyncio.wait(tasks)

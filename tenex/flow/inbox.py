@@ -1,0 +1,141 @@
+"""The door: who may come in, which conversation a message belongs to, and how much one person may send.
+
+Strangers are ignored and counted, never answered, never logged in full. A message is known again by its event id,
+which the journal and the directory keep; the bounds here only keep one person from flooding us.
+
+Never: wait; what cannot be taken now is refused with a reason.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import structlog
+
+from tenex.core.ids import ConversationId, PublicKey, Slug
+from tenex.core.ports import Clock, Directory
+from tenex.core.roster import Role
+from tenex.core.signals import Incoming, PersonSpoke
+
+from .coordinator import ConversationCoordinator
+
+log = structlog.get_logger(__name__)
+
+AUTHORS = 10_000
+"""Authors whose rate is remembered; the one not heard of longest is forgotten first."""
+LARGEST = 256 * 1024
+"""Characters of one message: four events of the usual size limit, and far above what anybody types."""
+
+
+class Verdict(StrEnum):
+    """What became of a message at the door."""
+
+    ADMITTED = "admitted"
+    STRANGER = "stranger"
+    DUPLICATE = "duplicate"
+    ELSEWHERE = "elsewhere"
+    """Not ours to answer: it begins no conversation and belongs to none we know."""
+    TOO_MANY = "too_many"
+    TOO_LARGE = "too_large"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class People:
+    """Who may do what."""
+
+    owners: frozenset[PublicKey] = frozenset()
+    members: frozenset[PublicKey] = frozenset()
+    is_open: bool = False
+    names: Mapping[PublicKey, str] | None = None
+    per_minute: int = 30
+    """Messages one person may send in a minute, owners excepted: three times what one can type."""
+
+    def role(self, author: PublicKey) -> Role | None:
+        """What this author may do; None for a stranger."""
+        if author in self.owners:
+            return Role.OWNER
+        if author in self.members:
+            return Role.MEMBER
+        return Role.GUEST if self.is_open else None
+
+    def name(self, author: PublicKey) -> str:
+        """What to call this author."""
+        return (self.names or {}).get(author) or f"person-{author[:8]}"
+
+
+class Inbox:
+    """Admits messages and hands them to their conversations."""
+
+    def __init__(
+        self, coordinator: ConversationCoordinator, directory: Directory, people: Callable[[], People], clock: Clock,
+        slugs: Callable[[], Mapping[PublicKey, Slug]],
+    ) -> None:  # fmt: skip
+        self._coordinator = coordinator
+        self._directory = directory
+        self._people = people
+        self._clock = clock
+        self._slugs = slugs
+        self._heard: OrderedDict[PublicKey, tuple[int, int]] = OrderedDict()
+        self._places: OrderedDict[str, ConversationId] = OrderedDict()
+        self.counts: Counter[Verdict] = Counter()
+        self.is_closed = False
+
+    def receive(self, message: Incoming) -> Verdict:
+        """Take a verified message in, or say why not. A second copy is a duplicate, also after a restart."""
+        verdict = self._receive(message)
+        self.counts[verdict] += 1
+        log.debug("message.received", verdict=verdict, event_id=message.event_id)
+        return verdict
+
+    def _receive(self, message: Incoming) -> Verdict:
+        people = self._people()
+        role = people.role(message.author)
+        if role is None:
+            return Verdict.STRANGER
+        if self.is_closed:
+            return Verdict.CLOSED
+        if message.event_id in self._places or self._directory.conversation_of(message.event_id) is not None:
+            return Verdict.DUPLICATE
+        if len(message.text) > LARGEST:
+            log.warning("message.too_large", event_id=message.event_id, characters=len(message.text))
+            return Verdict.TOO_LARGE
+        conversation = self._where(message)
+        if conversation is None:
+            return Verdict.ELSEWHERE
+        if role is not Role.OWNER and self._is_flooding(message.author, people.per_minute):
+            return Verdict.TOO_MANY
+        slugs = self._slugs()
+        addressed = tuple(dict.fromkeys(slugs[key] for key in message.mentions if key in slugs))
+        self._remember(message.event_id, conversation)
+        self._coordinator.deliver(
+            conversation, PersonSpoke(message=message, role=role, name=people.name(message.author), addressed=addressed)
+        )
+        return Verdict.ADMITTED
+
+    def _where(self, message: Incoming) -> ConversationId | None:
+        """An event id we have seen, then any it refers to, then the root; a new place only for what may start one."""
+        for reference in message.references:
+            known = self._places.get(reference) or self._directory.conversation_of(reference)
+            if known is not None:
+                return known
+        if self._coordinator.conversation(message.conversation) or self._directory.exists(message.conversation):
+            return message.conversation
+        return message.conversation if message.starts else None
+
+    def _remember(self, event_id: str, conversation: ConversationId) -> None:
+        self._places[event_id] = conversation
+        if len(self._places) > AUTHORS:
+            self._places.popitem(last=False)
+
+    def _is_flooding(self, author: PublicKey, per_minute: int) -> bool:
+        minute = self._clock.now() // 60_000
+        last, count = self._heard.pop(author, (minute, 0))
+        count = count + 1 if last == minute else 1
+        self._heard[author] = (minute, count)
+        if len(self._heard) > AUTHORS:
+            self._heard.popitem(last=False)
+        if count == per_minute + 1:
+            log.warning("author.too_many", author=author[:8], per_minute=per_minute)
+        return count > per_minute

@@ -1,0 +1,66 @@
+"""Compares what should be in flight with what is, and acts on the difference.
+
+Level-triggered: it remembers no events, so a restart, a stop and a change of plan need no path of their own. A task
+ends in exactly one signal, or is cancelled because nobody wants its result.
+
+Never: decide what is wanted; that is `core.pending`'s.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from tenex.core.effects import Effect, Key, Publish, Timer
+from tenex.core.signals import Signal
+
+Perform = Callable[[Effect], Coroutine[Any, Any, Signal]]
+Spawn = Callable[[str, Coroutine[Any, Any, None]], "asyncio.Task[None]"]
+
+
+class Reconciler:
+    """The tasks of one conversation."""
+
+    def __init__(self, name: str, perform: Perform, post: Callable[[Signal], None], spawn: Spawn) -> None:
+        self._name = name
+        self._perform = perform
+        self._post = post
+        self._spawn = spawn
+        self._running: dict[Key, asyncio.Task[None]] = {}
+        self._timers: set[Key] = set()
+        self.is_draining = False
+        """While it drains, only what is to be published is started: steps under way may finish, none begin."""
+
+    def reconcile(self, wanted: Mapping[Key, Effect]) -> None:
+        """Start what is missing, cancel what is no longer wanted."""
+        for key in [key for key in self._running if key not in wanted]:
+            self._forget(key).cancel()
+        for key, effect in wanted.items():
+            if key not in self._running and (not self.is_draining or isinstance(effect, Publish)):
+                name = f"{self._name} {key.work} {key.seq} {key.part}".rstrip()
+                if isinstance(effect, Timer):
+                    self._timers.add(key)
+                self._running[key] = self._spawn(name, self._run(effect))
+
+    async def _run(self, effect: Effect) -> None:
+        signal = await self._perform(effect)
+        self._forget(effect.key)
+        self._post(signal)
+
+    def _forget(self, key: Key) -> "asyncio.Task[None]":
+        self._timers.discard(key)
+        return self._running.pop(key)
+
+    @property
+    def busy(self) -> int:
+        """How much is in flight, timers not counted."""
+        return len(self._running) - len(self._timers)
+
+    async def cancel(self) -> None:
+        """Cancel everything and wait until it has let go."""
+        tasks = list(self._running.values())
+        self._running.clear()
+        self._timers.clear()
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)

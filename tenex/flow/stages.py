@@ -1,0 +1,100 @@
+"""The stages: each carries out one kind of effect and ends in one signal, whatever happens.
+
+This is one of the three places with a broad `except`: a fault of ours in a stage must reach the conversation as a
+failure, not end the daemon.
+
+Never: retry; a retry is a new key behind a timer, decided by the core.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import assert_never
+
+import structlog
+
+from tenex.core.conversation import Conversation
+from tenex.core.effects import Effect, Key, ModelCall, Publish, Route, Timer, ToolCall
+from tenex.core.errors import ModelUnavailable
+from tenex.core.ports import Clock, Model, Prompter, ToolResult, Tools, Whisper, unheard
+from tenex.core.signals import (
+    ModelAnswered,
+    ModelFailed,
+    Published,
+    RouteAnswered,
+    Signal,
+    TimerFired,
+    ToolReturned,
+)  # fmt: skip
+from tenex.core.steps import ModelRequest, ModelStep
+
+from .outbox import Outbox
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stages:
+    """Everything that carries out effects; one object for all conversations."""
+
+    clock: Clock
+    model: Model
+    tools: Tools
+    prompter: Prompter
+    outbox: Outbox
+    model_timeout: float = 600.0
+    """Seconds one model call may take: a long answer of a slow model, and no connection that hangs for ever."""
+    whisper: Callable[[Conversation, ModelCall], Whisper] = lambda _conversation, _call: unheard
+
+    async def perform(self, conversation: Conversation, effect: Effect) -> Signal:
+        """Carry out an effect; `conversation` is its state now, and is not kept."""
+        match effect:
+            case Route():
+                request = self.prompter.route(conversation)
+                answer = await self._ask(effect.key, request, unheard)
+                return RouteAnswered(key=effect.key, step=answer) if isinstance(answer, ModelStep) else answer
+            case ModelCall():
+                request = self._request(conversation, effect)
+                answer = await self._ask(effect.key, request, self.whisper(conversation, effect))
+                return ModelAnswered(key=effect.key, step=answer) if isinstance(answer, ModelStep) else answer
+            case ToolCall():
+                return ToolReturned(key=effect.key, result=await self._call(effect))
+            case Publish():
+                outcome = await self.outbox.publish(conversation.id, effect.event, effect.relay)
+                return Published(key=effect.key, outcome=outcome)
+            case Timer():
+                await self.clock.sleep_until(effect.due)
+                return TimerFired(key=effect.key)
+            case _:
+                assert_never(effect)
+
+    def _request(self, conversation: Conversation, effect: ModelCall) -> ModelRequest:
+        run = conversation.runs[effect.run]
+        return ModelRequest(
+            purpose="work", agent=run.agent, phase=run.phase, system=effect.system, entries=effect.entries,
+            tools=self.tools.specs(run.phase, run.agent), conversation=conversation.id,
+            idempotency_key=f"{conversation.id}:{effect.key.seq}",
+        )  # fmt: skip
+
+    async def _ask(self, key: Key, request: ModelRequest, whisper: Whisper) -> ModelStep | ModelFailed:
+        try:
+            async with asyncio.timeout(self.model_timeout):
+                return await self.model.step(request, whisper)
+        except ModelUnavailable as error:
+            after = None if error.retry_after is None else int(error.retry_after * 1000)
+            return ModelFailed(key=key, message=str(error), retryable=True, retry_after=after)
+        except TimeoutError:
+            message = f"no answer within {self.model_timeout:g} s"
+            return ModelFailed(key=key, message=message, retryable=True)
+        except ValueError as error:
+            return ModelFailed(key=key, message=str(error), retryable=False)
+        except Exception as error:
+            log.exception("stage.failed", stage="model", agent=request.agent)
+            return ModelFailed(key=key, message=f"an internal error: {type(error).__name__}", retryable=False)
+
+    async def _call(self, effect: ToolCall) -> ToolResult:
+        try:
+            return await self.tools.call(effect.request.tool, effect.request.arguments, effect.context)
+        except Exception as error:
+            log.exception("stage.failed", stage="tool", tool=effect.request.tool)
+            return ToolResult(ok=False, content=f"The tool failed: {type(error).__name__}.")

@@ -1,0 +1,280 @@
+"""The whole flow in memory: real actors, coordinator and inbox; journals, minds, tools and relays that can fail.
+
+`World` outlives its daemons: `World.daemon()` may be entered again and again on the same journals, as a restart.
+"""
+
+import asyncio
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tenex.core.conversation import Conversation, Run, fold
+from tenex.core.errors import AppendFailed
+from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
+from tenex.core.pending import pending
+from tenex.core.phases import Phase
+from tenex.core.ports import (
+    Draft,
+    ExecutionContext,
+    Prompt,
+    PublishOutcome,
+    ToolResult,
+    UnsignedEvent,
+    Whisper,
+    unheard,
+)  # fmt: skip
+from tenex.core.records import Record
+from tenex.core.roster import Rules
+from tenex.core.signals import Incoming
+from tenex.core.steps import ModelRequest, ModelStep, Note, ToolSpec
+from tenex.core.transcript import entries_for, question_for
+from tenex.flow.actor import Surroundings
+from tenex.flow.coordinator import ConversationCoordinator
+from tenex.flow.inbox import Inbox, People
+from tenex.flow.outbox import Outbox
+from tenex.flow.runtime import Runtime, Spawner
+from tenex.flow.stages import Stages
+
+from tests.fakes.play import ALICE, RELAY, rules, says
+from tests.fakes.virtual import VirtualClock
+
+
+class MemoryJournal:
+    """A journal that may be told to fail."""
+
+    def __init__(self, book: list[tuple[Record, ...]], world: "World") -> None:
+        self._book, self._world, self.is_dead = book, world, False
+
+    @property
+    def next_seq(self) -> int:
+        """The seq the next record must have."""
+        return sum(map(len, self._book)) + 1
+
+    async def append(self, decisions: Sequence[Sequence[Record]]) -> None:
+        """Keep decisions, or fail as the world says."""
+        assert not self.is_dead, "a journal that failed was written to"
+        assert decisions[0][0].seq == self.next_seq
+        await asyncio.sleep(0.0002)
+        self._world.appends += 1
+        fault = self._world.fail_append
+        kept = fault(self._world.appends) if fault else None
+        if kept is not None:
+            self._book.extend(tuple(decision) for decision in decisions[:kept])
+            self.is_dead = True
+            raise AppendFailed("the disk is full")
+        self._book.extend(tuple(decision) for decision in decisions)
+
+    async def close(self) -> None:
+        """Let go."""
+        self.is_dead = True
+
+
+class World:
+    """Disk, relays, minds and tools that outlive a daemon."""
+
+    def __init__(self, router: Callable[[dict[str, Any]], Any], worker: Callable[[ModelRequest], Any]) -> None:
+        self.router, self.worker = router, worker
+        self.books: dict[ConversationId, list[tuple[Record, ...]]] = {}
+        self.rules: Rules = rules()
+        self.clock = VirtualClock()
+        self.appends = 0
+        self.fail_append: Callable[[int], int | None] | None = None
+        self.published: dict[str, UnsignedEvent] = {}
+        self.order: list[str] = []
+        self.calls: Counter[str] = Counter()
+        self.requests: list[ModelRequest] = []
+        self.overlap = self.most_overlap = 0
+        self.think, self.work = 0.05, 0.01
+        self.heard: list[Record] = []
+        self.shown: dict[ConversationId, int] = {}
+        self.ids = 0
+
+    # ---- ports ----
+
+    async def open(self, conversation: ConversationId) -> tuple[MemoryJournal, list[Record]]:
+        """Open a journal."""
+        book = self.books.setdefault(conversation, [])
+        return MemoryJournal(book, self), [record for decision in book for record in decision]
+
+    async def show(self, conversation: Conversation) -> None:
+        """Note that the view was written."""
+        self.shown[conversation.id] = conversation.next_seq - 1
+
+    def conversation_of(self, event_id: str) -> ConversationId | None:
+        """The conversation of an event, from the journals."""
+        for conversation, book in self.books.items():
+            for decision in book:
+                for record in decision:
+                    events = [event.id for event in getattr(record, "events", ())]
+                    if getattr(record, "event_id", None) == event_id or event_id in events:
+                        return conversation
+        return None
+
+    def exists(self, conversation: ConversationId) -> bool:
+        """Whether there is a journal."""
+        return bool(self.books.get(conversation))
+
+    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+        """A mind thinks for a while."""
+        self.requests.append(request)
+        self.overlap += 1
+        self.most_overlap = max(self.most_overlap, self.overlap)
+        try:
+            await asyncio.sleep(self.think)
+        finally:
+            self.overlap -= 1
+        if request.purpose == "route":
+            answer = self.router(json.loads(next(e.text for e in request.entries if isinstance(e, Note))))
+        else:
+            answer = self.worker(request)
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, ModelStep):
+            return answer
+        return says(answer if isinstance(answer, str) else json.dumps(answer))
+
+    def specs(self, phase: Phase, agent: Slug) -> tuple[ToolSpec, ...]:
+        """Nothing is described to a scripted mind."""
+        return ()
+
+    async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        """A tool works for a while and is counted."""
+        self.calls[context.idempotency_key] += 1
+        await asyncio.sleep(self.work)
+        return ToolResult(ok=True, content=f"{name} done", touched=("f",) if name in ("write_file", "send") else ())
+
+    async def publish(self, event: UnsignedEvent, relay: str) -> PublishOutcome:
+        """A relay takes an event, once with one content."""
+        await asyncio.sleep(0.001)
+        assert self.published.setdefault(event.id, event) == event, "one id was published with two contents"
+        self.order.append(event.content)
+        return PublishOutcome(accepted=True)
+
+    def seal(self, draft: Draft) -> tuple[UnsignedEvent, ...]:
+        """An event whose id follows from everything in it."""
+        name = f"{draft.speaker}{draft.created_at}{draft.text}"
+        event_id = EventId(name.encode().hex()[-64:].rjust(64, "0"))
+        return (
+            UnsignedEvent(
+                id=event_id, pubkey=draft.speaker, created_at=draft.created_at, kind=1, tags=draft.tags,
+                content=draft.text,
+            ),
+        )  # fmt: skip
+
+    def relays(self, draft: Draft) -> tuple[str, ...]:
+        """One relay."""
+        return (RELAY,)
+
+    def route(self, conversation: Conversation) -> ModelRequest:
+        """The router's question."""
+        return ModelRequest(
+            purpose="route", agent=Slug("orchestrator"), phase=conversation.phase, system="Route.",
+            entries=(question_for(conversation, self.rules),),
+        )  # fmt: skip
+
+    def prompt(self, conversation: Conversation, run: Run) -> Prompt:
+        """An agent's prompt."""
+        return Prompt(system=f"You are {run.agent} in {run.phase}.", entries=entries_for(conversation, run))
+
+    def heard_records(self, records: Sequence[Record]) -> None:
+        """Collect what became durable."""
+        self.heard.extend(records)
+
+    # ---- a daemon's life ----
+
+    @asynccontextmanager
+    async def daemon(self, *, kill: bool = False) -> AsyncIterator["Daemon"]:
+        """A daemon on this world; `kill` ends it as SIGKILL would: nothing is flushed."""
+        spawn = Spawner()
+        prompter = _Prompter(self)
+        outbox = Outbox(self)
+        stages = Stages(clock=self.clock, model=self, tools=self, prompter=prompter, outbox=outbox)
+        around = Surroundings(
+            journals=self, stages=stages, sealer=self, prompter=prompter, clock=self.clock, rules=lambda: self.rules,
+            observers=(_Observer(self),), spawn=spawn,
+        )  # fmt: skip
+        coordinator = ConversationCoordinator(around)
+        people = People(owners=frozenset({ALICE}), names={ALICE: "alice"})
+        slugs = {agent.pubkey: agent.slug for agent in self.rules.roster.values()}
+        inbox = Inbox(coordinator, self, lambda: people, self.clock, lambda: slugs)
+        runtime = Runtime(spawn, coordinator, inbox)
+        unfinished = [c for c, book in self.books.items() if pending(fold(c, [r for d in book for r in d]))]
+        ready = asyncio.Event()
+
+        async def up() -> None:
+            ready.set()
+
+        serving = asyncio.ensure_future(runtime.serve({}, unfinished, up))
+        await ready.wait()
+        try:
+            yield Daemon(self, runtime)
+        finally:
+            if kill:
+                serving.cancel()
+                await asyncio.wait([serving])
+            else:
+                runtime.stop()
+                await serving
+
+
+class _Prompter:
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def work(self, conversation: Conversation, run: Run) -> Prompt:
+        return self.world.prompt(conversation, run)
+
+    def route(self, conversation: Conversation) -> ModelRequest:
+        return self.world.route(conversation)
+
+
+class _Observer:
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def heard(self, conversation: Conversation, records: Sequence[Record]) -> None:
+        self.world.heard_records(records)
+
+
+@dataclasses.dataclass
+class Daemon:
+    """A running daemon, as a test uses it."""
+
+    world: World
+    runtime: Runtime
+    sent: dict[str, set[str]] = dataclasses.field(default_factory=dict)
+
+    def write(
+        self, text: str, *, conversation: str = "c" * 64, event_id: str | None = None, author: PublicKey = ALICE,
+        reply_to: str | None = None,
+    ) -> str:  # fmt: skip
+        """A person writes; returns what the door said."""
+        self.world.ids += 1
+        event = EventId(event_id or f"{self.world.ids:064x}")
+        message = Incoming(
+            event_id=event, author=author, text=text, created_at=self.world.clock.now() // 1000,
+            conversation=ConversationId(conversation), starts=True, reply_to=EventId(reply_to) if reply_to else None,
+            references=(EventId(reply_to),) if reply_to else (),
+        )  # fmt: skip
+        verdict = self.runtime.inbox.receive(message)
+        if verdict == "admitted":
+            self.sent.setdefault(conversation, set()).add(event)
+        return verdict
+
+    def state(self, conversation: str = "c" * 64) -> Conversation:
+        """The durable state, folded anew from the journal."""
+        book = self.world.books.get(ConversationId(conversation), [])
+        return fold(ConversationId(conversation), [record for decision in book for record in decision])
+
+    async def until(self, status: str, conversation: str = "c" * 64, seconds: float = 2_000.0) -> Conversation:
+        """Wait (in virtual time) until all we wrote is taken in, that status is on disk, and nothing is owed."""
+        async with asyncio.timeout(seconds):
+            while True:
+                state = self.state(conversation)
+                heard = self.sent.get(conversation, set()) <= set(state.seen)
+                if heard and state.status == status and not state.outbox and not state.turn:
+                    return state
+                await asyncio.sleep(0.05)

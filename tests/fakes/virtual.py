@@ -1,0 +1,61 @@
+"""Virtual time: an event loop whose clock jumps to the next timer when nothing else is to do.
+
+Only for flows without sockets and threads: whatever waits for the real world would be overtaken by time.
+"""
+
+import asyncio
+import selectors
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from tenex.core.ids import Millis
+
+T = TypeVar("T")
+
+
+class _Jump(selectors.SelectSelector):
+    loop: "VirtualLoop"
+
+    def select(self, timeout: float | None = None) -> Any:
+        """Never wait: let the clock jump instead."""
+        events = super().select(0)
+        if not events and timeout:
+            self.loop.elapsed += timeout
+        if not events and timeout is None:
+            raise RuntimeError("nothing will ever happen again in this loop")
+        return events
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop on virtual time."""
+
+    def __init__(self) -> None:
+        selector = _Jump()
+        selector.loop = self
+        self.elapsed = 0.0
+        super().__init__(selector)
+
+    def time(self) -> float:
+        """Virtual seconds."""
+        return self.elapsed
+
+
+class VirtualClock:
+    """A clock of a virtual loop, with an epoch."""
+
+    def __init__(self, epoch: int = 1_700_000_000_000) -> None:
+        self.epoch = epoch
+
+    def now(self) -> Millis:
+        """Milliseconds since the epoch."""
+        return Millis(self.epoch + int(asyncio.get_running_loop().time() * 1000))
+
+    async def sleep_until(self, due: Millis) -> None:
+        """Sleep in virtual time."""
+        await asyncio.sleep(max(0, due - self.now()) / 1000)
+
+
+def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine on virtual time."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(main())

@@ -1,0 +1,178 @@
+"""The flow in memory and on virtual time: order, overlap, frozen disks, stops, restarts."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from tenex.core import records as r
+from tenex.core.errors import ModelUnavailable
+from tenex.core.ids import ConversationId, PublicKey
+from tenex.core.steps import AgentText, ModelRequest, ModelStep, Note, PersonText
+
+from tests.fakes.play import says, seven_phases
+from tests.fakes.stage import World
+from tests.fakes.virtual import run
+
+
+def worker(request: ModelRequest) -> ModelStep:
+    """A diligent agent as the model port sees it."""
+    steps = sum(isinstance(entry, ModelStep) for entry in request.entries)
+    if request.phase == "execute" and not steps:
+        return says("", ("read_file", {"path": "a"}), ("read_file", {"path": "b"}), ("send", {"path": "m"}))
+    if request.phase == "verification":
+        return says("", ("complete", {"response": "It works", "verdict": "verified"}))
+    if request.phase == "reflection" and not steps:
+        return says("", ("learn", {"lesson": "test early"}))
+    return says(f"{request.agent} has done {request.phase}")
+
+
+async def converse(world: World, *texts: str) -> None:
+    async with world.daemon() as daemon:
+        for text in texts:
+            daemon.write(text)
+            await daemon.until("ended" if text == texts[-1] else "waiting")
+
+
+def test_a_conversation_goes_from_the_door_to_the_end() -> None:
+    world = World(seven_phases, worker)
+    run(lambda: converse(world, "hello", "think", "plan"))
+    state_phases = [rec.to for rec in world.heard if isinstance(rec, r.PhaseTransition)]
+    assert state_phases == ["brainstorm", "plan", "execute", "verification", "chores", "reflection"]
+    assert world.most_overlap == 4, "the agents of one turn think at the same time (all four in reflection)"
+    assert max(world.calls.values()) == 1
+    said = [event.content for rec in world.heard if isinstance(rec, r.Said) for event in rec.events]
+    assert world.order == said, "what was said is published in the order in which it was said"
+    stamps = [event.created_at for rec in world.heard if isinstance(rec, r.Said) for event in rec.events]
+    assert stamps == sorted(set(stamps))
+    assert world.shown, "the readable view was written"
+
+
+def test_a_message_sent_while_agents_work_is_seen_before_their_next_model_call() -> None:
+    world = World(seven_phases, worker)
+    world.work = 5.0
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            for text in ("hello", "think", "plan"):
+                daemon.write(text)
+                if text != "plan":
+                    await daemon.until("waiting")
+            while not world.calls:
+                await asyncio.sleep(0.1)
+            daemon.write("make it green")
+            await daemon.until("ended")
+
+    run(main)
+    second = [q for q in world.requests if q.phase == "execute" and any(isinstance(e, ModelStep) for e in q.entries)]
+    assert second
+    for request in second:
+        assert request.entries[-1] == PersonText(author="alice", text="make it green")
+
+
+@pytest.mark.parametrize("failing", range(1, 24))
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_failed_append_freezes_and_the_conversation_goes_on_after_it(failing: int, kept: int) -> None:
+    """Also when a part of the append did reach the disk."""
+    world = World(seven_phases, worker)
+    world.fail_append = lambda number: kept if number == failing else None
+    run(lambda: converse(world, "hello", "think", "plan"))
+    book = [record for decision in world.books[next(iter(world.books))] for record in decision]
+    assert [rec.seq for rec in book] == list(range(1, len(book) + 1))
+    assert len([rec for rec in book if isinstance(rec, r.PersonWrote)]) == 3
+    assert max(world.calls.values()) == 1
+
+
+@pytest.mark.parametrize("moment", [0.02 * step for step in range(1, 40)])
+def test_a_killed_daemon_goes_on_where_the_journal_says(moment: float) -> None:
+    world = World(seven_phases, worker)
+
+    async def main() -> None:
+        async with world.daemon(kill=True) as daemon:
+            for text in ("hello", "think"):
+                daemon.write(text)
+                await daemon.until("waiting")
+            daemon.write("plan", event_id="e" * 64)
+            await asyncio.sleep(moment)
+        async with world.daemon() as daemon:
+            daemon.write("plan", event_id="e" * 64)  # relays say it again
+            await daemon.until("ended")
+        records = [rec for decision in world.books[next(iter(world.books))] for rec in decision]
+        once = [rec for rec in records if isinstance(rec, r.CallPermitted) and rec.replay == "once"]
+        assert all(world.calls[f"{'c' * 64}:{rec.seq}"] <= 1 for rec in once)
+        assert len([rec for rec in records if isinstance(rec, r.PersonWrote)]) == 3
+
+    run(main)
+
+
+def test_stopping_lets_a_step_finish_and_the_next_start_goes_on() -> None:
+    world = World(seven_phases, worker)
+    world.think = 3.0
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            daemon.write("hello")
+            await asyncio.sleep(1.0)
+        asked = len(world.requests)
+        assert asked == 1
+        assert any(isinstance(rec, r.Routed) for rec in world.heard), "the step under way was finished and kept"
+        async with world.daemon() as daemon:
+            await daemon.until("waiting")
+        assert [q.purpose for q in world.requests] == ["route", "work", "route"]
+
+    run(main)
+
+
+def test_a_model_that_cannot_be_reached_is_tried_held_and_resumed_by_itself() -> None:
+    world = World(seven_phases, worker)
+    down = {"until": 400.0}
+
+    def router(question: dict[str, Any]) -> Any:
+        if asyncio.get_running_loop().time() < down["until"]:
+            return ModelUnavailable("connection refused")
+        return seven_phases(question)
+
+    world.router = router
+    run(lambda: converse(world, "hello", "think", "plan"))
+    told = [rec.text for rec in world.heard if isinstance(rec, r.Said) and "cannot be reached" in rec.text]
+    assert len(told) == 1
+
+
+def test_strangers_duplicates_and_floods_stop_at_the_door() -> None:
+    world = World(seven_phases, worker)
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            assert daemon.write("let me in", author=PublicKey("b" * 64)) == "stranger"
+            assert daemon.write("x" * 300_000) == "too_large"
+            assert daemon.write("hello", event_id="1" * 64) == "admitted"
+            assert daemon.write("hello", event_id="1" * 64) == "duplicate"
+            await daemon.until("waiting")
+            assert not daemon.world.books.get(ConversationId("b" * 64))
+
+    run(main)
+
+
+def test_conversations_do_not_wait_for_each_other() -> None:
+    """A hundred conversations that think for 50 ms each take no longer than one, within the order of a batch."""
+    world = World(lambda q: {"agents": ["USER"] if q["turns"] else ["project-manager"], "reason": "chat"}, worker)
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            names = [f"{n:064x}" for n in range(100)]
+            for name in names:
+                daemon.write("hello", conversation=name)
+            for name in names:
+                await daemon.until("waiting", name)
+            assert asyncio.get_running_loop().time() < 1.0
+
+    run(main)
+
+
+def test_an_agent_is_shown_the_request_once_and_the_hand_off() -> None:
+    world = World(seven_phases, worker)
+    run(lambda: converse(world, "hello", "think", "plan"))
+    first = next(q for q in world.requests if q.phase == "verification")
+    texts = [entry.text for entry in first.entries if isinstance(entry, (PersonText, AgentText))]
+    assert len(texts) == len(set(texts)), "each message is shown once"
+    notes = {entry.title for entry in first.entries if isinstance(entry, Note)}
+    assert notes == {"Hand-off", "Your part"}
