@@ -1,0 +1,53 @@
+"""The embedded relay: rust-nostr's LocalRelay, for a first try, for one machine, and for tests.
+
+Needs the extra `relay`. Its binding must be told the event loop, or its callbacks hang.
+
+Never: listen beyond loopback.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tenex.core.errors import OperatorError, UsageError
+
+HOST = "127.0.0.1"
+NOTES_PER_MINUTE = 1_000_000
+"""Its own default of about 60 is made for strangers; here one daemon speaks for all agents."""
+
+
+@asynccontextmanager
+async def embedded_relay(port: int = 0, data: Path | None = None) -> AsyncIterator[str]:
+    """Run a relay while the context lasts; gives its url.
+
+    Args:
+        port: where to listen; 0 takes a free one.
+        data: a folder to keep events in; None keeps them in memory.
+
+    Raises:
+        UsageError: the extra is not installed.
+        OperatorError: the port is taken, or the folder cannot be used.
+    """
+    try:
+        import nostr_sdk
+    except ImportError:
+        raise UsageError("The embedded relay is not installed. Run: pip install 'tenex[relay]'") from None
+    nostr_sdk.uniffi_set_event_loop(asyncio.get_running_loop())
+    builder = nostr_sdk.LocalRelayBuilder().addr(HOST)
+    builder = builder.rate_limit(nostr_sdk.RateLimit(max_reqs=1_000, notes_per_minute=NOTES_PER_MINUTE))
+    if port:
+        builder = builder.port(port)
+    try:
+        if data is not None:
+            data.mkdir(mode=0o700, parents=True, exist_ok=True)  # noqa: ASYNC240 once, before anything runs
+            builder = builder.database(await nostr_sdk.NostrLmdb.open(str(data)))
+        relay = builder.build()
+        await relay.run()
+    except (nostr_sdk.NostrSdkError, OSError) as error:
+        where = f"port {port}" if port else f"the folder {data}"
+        raise OperatorError(f"The embedded relay cannot start on {where}: {error}. Is another one running?") from error
+    try:
+        yield str(await relay.url()).rstrip("/")
+    finally:
+        relay.shutdown()

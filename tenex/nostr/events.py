@@ -1,0 +1,164 @@
+"""Events as NIP-01 has them: read strictly, identified, signed, verified.
+
+`parse_event` is the only door for what strangers send; behind it an `Event` always has the right shape and an id
+that is its hash. Whether its signature holds is a question of its own (`is_genuine`), because it costs ten times
+as much and a copy that has been seen needs no answer.
+
+Never: open a socket, or put a stranger's text into an error.
+"""
+
+import json.encoder
+from collections.abc import Sequence
+from functools import lru_cache
+from hashlib import sha256
+from typing import Annotated, Any, Final
+
+from coincurve import PublicKeyXOnly
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
+
+from tenex.core.errors import InvalidEvent
+from tenex.core.ids import EventId, PublicKey
+from tenex.core.ports import UnsignedEvent
+
+from .keys import SecretKey
+
+MAX_EVENT_BYTES: Final = 1024 * 1024
+"""As large a frame as our sockets take; relays stop at 64 or 128 KiB."""
+
+MAX_TAGS: Final = 2000
+"""strfry's limit; nobody who means well comes near it."""
+
+MAX_SECONDS: Final = 2**53
+"""Every JSON reader agrees on integers up to here."""
+
+_quoted = json.encoder.encode_basestring
+"""How `json.dumps(..., ensure_ascii=False)` writes a string; building the array around it by hand halves the cost."""
+
+_Tag = Annotated[tuple[str, ...], Strict(False)]  # lax about list or tuple only; the strings stay strict
+
+
+class Event(BaseModel):
+    """A signed event of the right shape. It holds what was signed; fields NIP-01 does not name are dropped."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", hide_input_in_errors=True)
+
+    id: Annotated[EventId, Field(pattern=r"^[0-9a-f]{64}$")]
+    pubkey: Annotated[PublicKey, Field(pattern=r"^[0-9a-f]{64}$")]
+    created_at: Annotated[int, Field(ge=0, le=MAX_SECONDS)]
+    """Seconds, as the author's clock says."""
+    kind: Annotated[int, Field(ge=0, le=65535)]
+    tags: Annotated[tuple[_Tag, ...], Strict(False), Field(max_length=MAX_TAGS)]
+    content: str
+    sig: Annotated[str, Field(pattern=r"^[0-9a-f]{128}$")]
+
+
+_validate = Event.model_validate  # bound once: every frame of every relay passes here
+
+
+def event_id(pubkey: str, created_at: int, kind: int, tags: Sequence[Sequence[str]], content: str) -> EventId:
+    """Hash an event's content the way the libraries do, which is NIP-01 with C0 controls escaped as JSON escapes them.
+
+    Raises:
+        InvalidEvent: a string holds half of a surrogate pair and so has no UTF-8.
+    """
+    return EventId(sha256(_serialise(pubkey, created_at, kind, tags, content)).hexdigest())
+
+
+def unsigned_event(
+    pubkey: PublicKey, created_at: int, kind: int, tags: Sequence[Sequence[str]], content: str
+) -> UnsignedEvent:
+    """Fix an event's id; the signature may come at any later time and changes nothing."""
+    return UnsignedEvent(
+        id=event_id(pubkey, created_at, kind, tags, content),
+        pubkey=pubkey,
+        created_at=created_at,
+        kind=kind,
+        tags=tuple(tuple(tag) for tag in tags),
+        content=content,
+    )
+
+
+def parse_event(obj: object, max_bytes: int = MAX_EVENT_BYTES) -> Event:
+    """Read an event from decoded JSON; its signature is not looked at.
+
+    Raises:
+        InvalidEvent: a field has the wrong shape, the id is not the hash, or it is too large. The sentence names
+            the field, never what it held.
+    """
+    if not isinstance(obj, dict):
+        raise InvalidEvent(f"an event must be a JSON object, not {type(obj).__name__}")
+    if not isinstance(obj.get("tags"), (list, tuple)):  # the model's tuple would take a set or a generator too
+        raise InvalidEvent("tags: an event's tags must be an array of arrays of strings")
+    try:
+        event = Event.model_validate(obj)
+    except ValidationError as fault:
+        raise InvalidEvent(_sentence(fault)) from None
+    serialised = _serialise(event.pubkey, event.created_at, event.kind, event.tags, event.content)
+    if len(serialised) > max_bytes:
+        raise InvalidEvent(f"the event is larger than {max_bytes} bytes")
+    if sha256(serialised).hexdigest() != event.id:
+        raise InvalidEvent("id: it is not the hash of the event")
+    return event
+
+
+def is_genuine(event: Event) -> bool:
+    """Tell whether the author signed this id; a key that is no point on the curve is no author."""
+    try:
+        return bool(_verifier(event.pubkey).verify(bytes.fromhex(event.sig), bytes.fromhex(event.id)))
+    except ValueError:
+        return False
+
+
+def sign(unsigned: UnsignedEvent, key: SecretKey) -> Event:
+    """Sign without randomness: the same event and key give the same bytes, today and after a restart.
+
+    Raises:
+        ValueError: the key is not the author's, or the id is not the event's hash.
+    """
+    if unsigned.pubkey != key.public:
+        raise ValueError(f"event {unsigned.id} is by {unsigned.pubkey}; the key given is {key.public}'s")
+    true_id = event_id(unsigned.pubkey, unsigned.created_at, unsigned.kind, unsigned.tags, unsigned.content)
+    if true_id != unsigned.id:
+        raise ValueError(f"event {unsigned.id} does not have the id of its content, {true_id}")
+    return Event(
+        id=unsigned.id,
+        pubkey=unsigned.pubkey,
+        created_at=unsigned.created_at,
+        kind=unsigned.kind,
+        tags=unsigned.tags,
+        content=unsigned.content,
+        sig=key.sign_digest(bytes.fromhex(unsigned.id)),
+    )
+
+
+def to_wire(event: Event) -> dict[str, Any]:
+    """Give the JSON object a relay takes."""
+    return {
+        "id": event.id,
+        "pubkey": event.pubkey,
+        "created_at": event.created_at,
+        "kind": event.kind,
+        "tags": [list(tag) for tag in event.tags],
+        "content": event.content,
+        "sig": event.sig,
+    }
+
+
+def _serialise(pubkey: str, created_at: int, kind: int, tags: Sequence[Sequence[str]], content: str) -> bytes:
+    written = ",".join([f"[{','.join(map(_quoted, tag))}]" for tag in tags])
+    try:
+        return f"[0,{_quoted(pubkey)},{created_at},{kind},[{written}],{_quoted(content)}]".encode()
+    except UnicodeEncodeError:
+        raise InvalidEvent("content or tags: half of a surrogate pair cannot be written as UTF-8") from None
+
+
+def _sentence(fault: ValidationError) -> str:
+    """Say the first fault in words; pydantic's messages name rules, not input."""
+    first = fault.errors(include_url=False, include_input=False, include_context=False)[0]
+    where = ".".join(str(part) for part in first["loc"]) or "event"
+    return f"{where}: {first['msg']}"
+
+
+@lru_cache(maxsize=4096)  # about 1 MB; a busy daemon hears from fewer people than this in an hour
+def _verifier(pubkey: str) -> PublicKeyXOnly:
+    return PublicKeyXOnly(bytes.fromhex(pubkey))

@@ -1,0 +1,114 @@
+"""Filters of NIP-01: read once, matched against raw events, laid out over REQs.
+
+A relay is free to send anything under a subscription; what matches none of its filters is dropped here.
+
+Never: trust a raw event's types; matching one that is not an event is False, not an error.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+Filter = Mapping[str, Any]
+"""As NIP-01 writes it: ids, authors, kinds, since, until, limit, and `#x` for tags."""
+
+MAX_FILTERS: Final = 10
+"""nostream takes no more in one REQ."""
+
+DIRECT_KINDS: Final = frozenset({4, 1059})
+"""Direct messages: some relays withhold them silently from a REQ that asks for anything else too."""
+
+
+class Matcher:
+    """One filter, ready to be asked many times."""
+
+    __slots__ = ("_authors", "_ids", "_kinds", "_since", "_tags", "_until")
+
+    def __init__(self, wanted: Filter) -> None:
+        self._ids = _set(wanted.get("ids"))
+        self._authors = _set(wanted.get("authors"))
+        self._kinds = _set(wanted.get("kinds"))
+        self._since = wanted.get("since")
+        self._until = wanted.get("until")
+        self._tags = tuple((key[1:], frozenset(values)) for key, values in wanted.items() if key.startswith("#"))
+
+    def matches(self, event: Mapping[str, Any]) -> bool:
+        """Tell whether a raw event is one this filter asks for.
+
+        Raises:
+            TypeError: the event has values that cannot be compared; the caller counts it as no match.
+        """
+        if self._kinds is not None and event.get("kind") not in self._kinds:
+            return False
+        if self._authors is not None and event.get("pubkey") not in self._authors:
+            return False
+        if self._ids is not None and event.get("id") not in self._ids:
+            return False
+        if self._since is not None and event["created_at"] < self._since:
+            return False
+        if self._until is not None and event["created_at"] > self._until:
+            return False
+        for name, values in self._tags:  # loops, not generators: this runs for every event that comes
+            for tag in event["tags"]:
+                if len(tag) > 1 and tag[0] == name and tag[1] in values:
+                    break
+            else:
+                return False
+        return True
+
+
+class AnyOf:
+    """The filters of one REQ: an event is wanted if one of them wants it."""
+
+    __slots__ = ("_matchers",)
+
+    def __init__(self, filters: Iterable[Filter]) -> None:
+        self._matchers = tuple(Matcher(wanted) for wanted in filters)
+
+    def matches(self, event: object) -> bool:
+        """Tell whether anything here asks for this object; anything that is no event is not asked for."""
+        if not isinstance(event, dict) or type(event.get("created_at")) is not int:  # NaN is within every range
+            return False
+        try:
+            for matcher in self._matchers:
+                if matcher.matches(event):
+                    return True
+        except (TypeError, KeyError):  # shapes no event has
+            return False
+        return False
+
+
+def lay_out(filters: Sequence[Filter]) -> tuple[tuple[dict[str, Any], ...], ...]:
+    """Spread filters over REQs: direct messages in REQs of their own, at most ten filters to each.
+
+    A filter that asks for direct messages and other kinds becomes two. The result shares nothing with what was given.
+
+    Raises:
+        ValueError: a filter is nothing JSON can write.
+    """
+    direct: list[dict[str, Any]] = []
+    other: list[dict[str, Any]] = []
+    try:
+        copies: list[dict[str, Any]] = json.loads(json.dumps([dict(wanted) for wanted in filters]))
+    except TypeError as fault:
+        raise ValueError(f"a filter holds what JSON cannot write: {fault}") from None
+    for wanted in copies:
+        kinds = wanted.get("kinds")
+        if kinds is None:
+            other.append(wanted)
+            continue
+        private = [kind for kind in kinds if kind in DIRECT_KINDS]
+        public = [kind for kind in kinds if kind not in DIRECT_KINDS]
+        if private:
+            direct.append({**wanted, "kinds": private})
+        if public or not kinds:
+            other.append({**wanted, "kinds": public})
+    return tuple(
+        tuple(group[start : start + MAX_FILTERS])
+        for group in (other, direct)
+        for start in range(0, len(group), MAX_FILTERS)
+    )
+
+
+def _set(values: Iterable[Any] | None) -> frozenset[Any] | None:
+    return None if values is None else frozenset(values)

@@ -1,0 +1,292 @@
+"""Keys: how they are written down, kept in files, found in text.
+
+`SecretKey` is the only holder of a secret; what needs one (signing, the two secrets of encryption) is done inside
+it. bech32 is pynostr's, behind checks of our own for prefix and length, which its own functions leave out.
+
+Never: print, log or compare a secret, or name one in an error.
+"""
+
+import hmac
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import coincurve
+from pynostr import bech32
+
+from tenex.core.errors import ConfigurationError
+from tenex.core.ids import PublicKey
+
+_HEX64: Final = re.compile(r"[0-9a-fA-F]{64}")
+_MENTION: Final = re.compile(
+    r"(?<![a-z0-9])(?:npub1[02-9ac-hj-np-z]{58}|nprofile1[02-9ac-hj-np-z]{6,1000})(?![a-z0-9])"
+)
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_SUFFIX: Final = ".nsec"
+
+
+class SecretKey:
+    """A secret key that signs. Its repr and str show whose it is, never what it is."""
+
+    __slots__ = ("_key", "public")
+
+    public: PublicKey
+    """The x-only public key in lower-case hex."""
+
+    def __init__(self, secret: bytes) -> None:
+        """Take 32 bytes.
+
+        Raises:
+            ValueError: they are no key of this curve.
+        """
+        if len(secret) != 32:
+            raise ValueError(f"a secret key has 32 bytes, not {len(secret)}")
+        try:
+            self._key = coincurve.PrivateKey(secret)
+        except ValueError:
+            raise ValueError("these 32 bytes are no secret key of this curve: zero, or too large") from None
+        self.public = PublicKey(self._key.public_key_xonly.format().hex())
+
+    @classmethod
+    def generate(cls) -> "SecretKey":
+        """Make a new key from the system's randomness."""
+        return cls(coincurve.PrivateKey().secret)
+
+    @classmethod
+    def from_hex(cls, text: str) -> "SecretKey":
+        """Read 64 hex digits.
+
+        Raises:
+            ValueError: they are not, or are no key.
+        """
+        if not _HEX64.fullmatch(text.strip()):
+            raise ValueError("a secret key in hex has 64 hex digits")
+        return cls(bytes.fromhex(text.strip()))
+
+    @classmethod
+    def from_nsec(cls, text: str) -> "SecretKey":
+        """Read an nsec1 string.
+
+        Raises:
+            ValueError: it is not one; an npub is refused, not taken for a secret.
+        """
+        return cls(_payload(text.strip(), "nsec", 32))
+
+    @property
+    def npub(self) -> str:
+        """The public key as npub1 text."""
+        return npub(self.public)
+
+    @property
+    def nsec(self) -> str:
+        """The secret itself, for a key file or an export that was asked for."""
+        return _bech32("nsec", self._key.secret)
+
+    def sign_digest(self, digest: bytes) -> str:
+        """Sign 32 bytes (BIP-340, no randomness) and give 128 hex digits; the same each time."""
+        return str(self._key.sign_schnorr(digest, None).hex())
+
+    def shared_x(self, other: PublicKey) -> bytes:
+        """The x coordinate of the point this key and `other` share (NIP-04, NIP-44), not hashed.
+
+        Raises:
+            ValueError: `other` is no point on the curve.
+        """
+        point = coincurve.PublicKey(b"\x02" + bytes.fromhex(other)).multiply(self._key.secret)
+        return bytes(point.format(compressed=True)[1:])
+
+    def derive(self, info: bytes, length: int = 32) -> bytes:
+        """HKDF-SHA256 (RFC 5869) of this secret: the same bytes for the same `info`, useless to find the key."""
+        pseudo_random = hmac.digest(b"tenex", self._key.secret, "sha256")
+        out, block, counter = b"", b"", 1
+        while len(out) < length:
+            block = hmac.digest(pseudo_random, block + info + bytes([counter]), "sha256")
+            out += block
+            counter += 1
+        return out[:length]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SecretKey) and self.public == other.public
+
+    def __hash__(self) -> int:
+        return hash(self.public)
+
+    def __repr__(self) -> str:
+        return f"SecretKey({self.npub})"
+
+    def __reduce__(self) -> str:
+        raise TypeError("a secret key is not pickled")
+
+
+def npub(pubkey: PublicKey) -> str:
+    """Write a public key as npub1 text (NIP-19)."""
+    return _bech32("npub", bytes.fromhex(pubkey))
+
+
+def parse_public_key(text: str) -> PublicKey:
+    """Read a public key a person wrote: hex, npub or nprofile, with or without `nostr:`.
+
+    Raises:
+        ValueError: it is none of them; an nsec is refused in a sentence that does not repeat it.
+    """
+    word = text.strip().removeprefix("nostr:")
+    lowered = word.lower()
+    if lowered.startswith("nsec"):
+        raise ValueError("this is a secret key (nsec): give the public one (npub), and treat the secret as seen")
+    if _HEX64.fullmatch(word):
+        return _on_curve(bytes.fromhex(word))
+    if lowered.startswith("nprofile1"):
+        return _on_curve(_profile_key(_payload(word, "nprofile", None)))
+    if lowered.startswith("npub1"):
+        return _on_curve(_payload(word, "npub", 32))
+    raise ValueError("a public key is npub1..., nprofile1... or 64 hex digits")
+
+
+def find_mentions(text: str) -> tuple[PublicKey, ...]:
+    """Find the keys a text names (`nostr:npub1...`, `nostr:nprofile1...`, bare `npub1...`): each once, in order."""
+    found: dict[PublicKey, None] = {}
+    for match in _MENTION.finditer(text):
+        with suppress(ValueError):  # looks like a key and is none: ordinary text
+            found[parse_public_key(match.group())] = None
+    return tuple(found)
+
+
+class KeyRing:
+    """A folder of keys: one file `<name>.nsec` each, 0600 in a folder of 0700, written whole or not at all."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def names(self) -> tuple[str, ...]:
+        """The names that have a key, sorted."""
+        if not self.folder.is_dir():
+            return ()
+        stems = (path.name.removesuffix(_SUFFIX) for path in self.folder.glob(f"*{_SUFFIX}"))
+        return tuple(sorted(stem for stem in stems if _NAME.fullmatch(stem)))
+
+    def get(self, name: str) -> SecretKey:
+        """Read a key.
+
+        Raises:
+            ConfigurationError: there is none, or its file cannot be read, may be read by others, or holds no nsec.
+        """
+        path = self._path(name)
+        try:
+            with path.open("rb") as file:
+                mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+                raw = file.read(1000)
+        except FileNotFoundError:
+            raise ConfigurationError([f"{path}: there is no key for {name}; `tenex init` makes one"]) from None
+        except OSError as fault:
+            raise ConfigurationError(
+                [f"{path}: cannot be read ({fault.strerror}); give it to the user who runs tenex"]
+            ) from fault
+        if mode & 0o077:
+            raise ConfigurationError([f"{path}: others may read this key (mode {mode:04o}); run `chmod 600 {path}`"])
+        try:
+            return SecretKey.from_nsec(raw.decode("ascii"))
+        except ValueError:
+            raise ConfigurationError(
+                [f"{path}: holds no nsec1 key; put the key back from a copy, or move the file away for a new one"]
+            ) from None
+
+    def get_or_create(self, name: str) -> SecretKey:
+        """Read a key, or make it durable and give it; two processes at once end up with the same one."""
+        path = self._path(name)
+        if not path.exists():
+            self._create(path, SecretKey.generate())
+        return self.get(name)
+
+    def add(self, name: str, key: SecretKey) -> None:
+        """Keep a key that was made elsewhere.
+
+        Raises:
+            ConfigurationError: the name already has another one, which is left as it is.
+        """
+        path = self._path(name)
+        self._create(path, key)
+        if self.get(name) != key:
+            raise ConfigurationError([f"{path}: there is another key of that name; move it away first"])
+
+    def _path(self, name: str) -> Path:
+        if not _NAME.fullmatch(name) or name.endswith(_SUFFIX):
+            raise ConfigurationError([f"{name!r} cannot name a key: use letters, digits, '-', '_' and '.'"])
+        return self.folder / f"{name}{_SUFFIX}"
+
+    def _create(self, path: Path, key: SecretKey) -> None:
+        """Write beside, fsync, link into place: `link` fails where a rename would replace another process's key."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle, beside = tempfile.mkstemp(dir=self.folder, prefix=f".{path.name}.")  # mkstemp makes it 0600
+            try:
+                with os.fdopen(handle, "w", encoding="ascii") as file:
+                    file.write(key.nsec + "\n")
+                    file.flush()
+                    os.fsync(file.fileno())
+                with suppress(FileExistsError):
+                    os.link(beside, path)
+            finally:
+                Path(beside).unlink()
+            folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError as fault:
+            raise ConfigurationError(
+                [f"{path}: cannot be written ({fault.strerror}); give {self.folder} to the user who runs tenex"]
+            ) from fault
+
+
+def _bech32(prefix: str, payload: bytes) -> str:
+    return str(bech32.bech32_encode(prefix, bech32.convertbits(payload, 8, 5), bech32.Encoding.BECH32))
+
+
+def _payload(text: str, prefix: str, length: int | None) -> bytes:
+    """Undo bech32, with everything checked that pynostr leaves to its callers; never repeats the text."""
+    found, words, encoding = bech32.bech32_decode(text)
+    if found is None or encoding is not bech32.Encoding.BECH32:
+        raise ValueError(f"this {prefix} is mistyped: its checksum does not hold")
+    if found != prefix:
+        raise ValueError(f"this is an {found}, not an {prefix}" if found in _KNOWN else f"this is no {prefix}")
+    octets = bech32.convertbits(words, 5, 8, False)
+    if octets is None or (length is not None and len(octets) != length):
+        raise ValueError(f"this {prefix} has the wrong length")
+    return bytes(octets)
+
+
+_KNOWN: Final = frozenset({"npub", "nsec", "note", "nprofile", "nevent", "naddr"})
+
+
+def _profile_key(payload: bytes) -> bytes:
+    """The key in an nprofile: the first entry of type 0 (NIP-19)."""
+    for kind, value in _entries(payload):
+        if kind == 0:
+            if len(value) != 32:
+                raise ValueError("the key in this nprofile has the wrong length")
+            return value
+    raise ValueError("this nprofile names no key")
+
+
+def _entries(payload: bytes) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while at + 2 <= len(payload):
+        kind, size = payload[at], payload[at + 1]
+        value = payload[at + 2 : at + 2 + size]
+        if len(value) != size:
+            raise ValueError("this nprofile breaks off")
+        yield kind, value
+        at += 2 + size
+
+
+def _on_curve(raw: bytes) -> PublicKey:
+    try:
+        coincurve.PublicKeyXOnly(raw)
+    except ValueError:
+        raise ValueError("these 32 bytes are no public key of this curve") from None
+    return PublicKey(raw.hex())

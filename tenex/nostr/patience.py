@@ -1,0 +1,55 @@
+"""What happens between a relay's refusal and the next try: one rule for REQs, pages and events.
+
+Never: decide whether something is still wanted; whoever tries is cancelled when it is not.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Final, assert_never
+
+from .answers import Advice, Answer
+from .timings import Backoff, Timings
+
+_MOST_GREETINGS: Final = 2
+"""AUTH was accepted and the relay asks again: once may be a race, twice is a no."""
+
+Authenticate = Callable[[], Awaitable[str]]
+"""Gives "" when the relay accepted who we are, else why it did not."""
+
+
+class Patience:
+    """How often one thing has been refused, and so how long to wait."""
+
+    def __init__(self, timings: Timings, dice: Random) -> None:
+        self._again = Backoff(timings.redo_first, timings.redo_most, dice)
+        self._slower = Backoff(timings.rate_limited, timings.redo_most, dice)
+        self._greetings = 0
+
+    async def bear(self, answer: Answer, authenticate: Authenticate) -> str:
+        """Do what the answer asks for and return "" when the time to try again has come; else why there is none."""
+        match answer.advice:
+            case Advice.AUTH:
+                self._greetings += 1
+                if self._greetings > _MOST_GREETINGS:
+                    return f"{answer.text} (though it accepted our AUTH)"
+                why = await authenticate()
+                return f"{answer.text} ({why})" if why else ""
+            case Advice.SLOWER:
+                pause = self._slower.next()
+                # a share on top of what it asked for, so that those who were refused together do not return together
+                await asyncio.sleep(pause if answer.wait is None else answer.wait + pause / 4)
+                return ""
+            case Advice.AGAIN:
+                await asyncio.sleep(self._again.next())
+                return ""
+            case Advice.FINAL | Advice.HAVE:
+                return answer.text
+            case _:
+                assert_never(answer.advice)
+
+    def reset(self) -> None:
+        """Forget the refusals: it went well for long enough."""
+        self._again.reset()
+        self._slower.reset()
+        self._greetings = 0

@@ -1,0 +1,298 @@
+"""Several relays as one: every event once, verified, in the order it was taken.
+
+    raw event -> known? -> shape and id -> known for good? -> signature -> remembered -> inbox -> `on_event`
+
+An id is remembered only after its signature has held, so a forged copy never keeps the genuine one out.
+
+Never: decide whether an event is wanted by a conversation, or keep anything on disk.
+"""
+
+import asyncio
+import time
+import traceback
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+import structlog
+
+from tenex.core.errors import InvalidEvent, RelayUnavailable
+from tenex.core.ports import PublishOutcome
+
+from .answers import is_worth_saying
+from .events import Event, is_genuine, parse_event
+from .filters import Filter
+from .keys import SecretKey
+from .relay import RelayConnection, RelayStatus
+from .seen import RecentIds
+from .timings import Timings
+from .urls import normalise_url
+
+log = structlog.get_logger(__name__)
+
+OnEvent = Callable[[Event, str], Awaitable[None] | None]
+"""Takes a genuine event, once, and the url of the relay it came from first."""
+
+_INBOX: Final = 1000
+"""Verified events that wait for `on_event`; beyond it sockets are no longer read, and relays wait."""
+
+
+class RelayPool:
+    """Relays to listen to, and relays to publish to."""
+
+    def __init__(
+        self,
+        urls: Iterable[str],
+        *,
+        on_event: OnEvent,
+        is_seen: Callable[[str], bool] = lambda _: False,
+        identity: SecretKey | None = None,
+        timings: Timings | None = None,
+        dice: Random | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """Prepare; nothing is opened before `run`.
+
+        Args:
+            urls: the relays every subscription goes to.
+            on_event: hears every genuine event once. It must not wait for a publish: the OK may stand behind events
+                that wait for it.
+            is_seen: tells whether an id was taken in an earlier life; asked only about well-formed events.
+            identity: the key shown to relays that ask.
+            timings: the durations.
+            dice: for jitter.
+            now: the wall clock, in seconds.
+
+        Raises:
+            ValueError: one of the urls is no relay's.
+        """
+        self._on_event = on_event
+        self._is_seen = is_seen
+        self._identity = identity
+        self._timings = timings or Timings()
+        self._dice = dice or Random()  # noqa: S311  (jitter, not secrecy)
+        self._now = now
+        self._recent = RecentIds()
+        self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._inbox: asyncio.Queue[tuple[Event, str]] = asyncio.Queue(_INBOX)
+        self._group: asyncio.TaskGroup | None = None
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._guests: dict[str, RelayConnection] = {}  # only to publish to
+        self._relays = {relay.url: relay for relay in map(self._connection, dict.fromkeys(map(normalise_url, urls)))}
+
+    async def run(self) -> None:
+        """Keep every relay connected and deliver events, until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                for relay in (*self._relays.values(), *self._guests.values()):
+                    self._start(relay)
+                group.create_task(self._dismiss_idle(), name="dismiss idle relays")
+                await self._deliver()
+        finally:
+            self._group = None
+            self._running.clear()
+
+    def subscribe(self, name: str, filters: Sequence[Filter], backlog_since: int | None) -> None:
+        """Hear what matches, on every relay, from now on; replaces what was subscribed under that name.
+
+        With `backlog_since` (seconds) what relays have stored since then is delivered too, newest first. With None
+        only what arrives from now on, including what arrives while a connection is away.
+
+        Raises:
+            ValueError: no filters, filters that are no JSON, or more REQs than a connection carries.
+        """
+        for relay in self._relays.values():
+            relay.subscribe(name, filters, backlog_since)
+
+    def unsubscribe(self, name: str) -> None:
+        """Hear it no longer; an unknown name is fine."""
+        for relay in self._relays.values():
+            relay.unsubscribe(name)
+
+    async def publish(self, event: Event, relay: str) -> PublishOutcome:
+        """Send to one relay until it has answered for good; one we do not know is connected to for it.
+
+        Cancelling is safe: the same event may be published again at any time.
+
+        Raises:
+            ValueError: the url is no relay's.
+        """
+        return await self._relay(relay).publish(event)
+
+    async def fetch(self, filters: Sequence[Filter], timeout: float) -> list[Event]:  # noqa: ASYNC109  (part of the port)
+        """Ask all connected relays once for what they have stored: genuine events, each once, newest first.
+
+        Returns as soon as all have answered, with what there is after `timeout` seconds. If no relay is connected the
+        first to connect is asked. What is fetched is not delivered to `on_event` and not remembered as seen.
+        """
+        found: dict[str, Event] = {}
+        try:
+            async with asyncio.timeout(timeout):
+                await self._any_connected()
+                asked = [relay for relay in self._relays.values() if relay.connected.is_set()]
+                await asyncio.gather(
+                    *(relay.fetch(filters, partial(self._collect, found, relay.url)) for relay in asked)
+                )
+        except TimeoutError:
+            log.info("relays.fetch_incomplete", found=len(found), waited=timeout)
+        return sorted(found.values(), key=lambda event: (-event.created_at, event.id))
+
+    async def connected(self, timeout: float) -> None:  # noqa: ASYNC109  (part of the port)
+        """Return once one relay is connected.
+
+        Raises:
+            RelayUnavailable: none was, in `timeout` seconds.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                await self._any_connected()
+        except TimeoutError:
+            raise RelayUnavailable(self._nobody(f"no relay is connected after {timeout:g} s")) from None
+
+    async def listening(self, name: str, timeout: float) -> None:  # noqa: ASYNC109  (part of the port)
+        """Return once one relay has said that it serves the subscription: from then on nothing new is missed there.
+
+        Raises:
+            RelayUnavailable: none has, in `timeout` seconds.
+            ValueError: nobody subscribed to anything of that name.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                await _first(relay.listening(name) for relay in self._relays.values())
+        except TimeoutError:
+            raise RelayUnavailable(self._nobody(f"no relay serves {name!r} after {timeout:g} s")) from None
+
+    def status(self) -> list[RelayStatus]:
+        """How things stand with each relay, those only published to included."""
+        statuses = []
+        for relay in (*self._relays.values(), *self._guests.values()):
+            status = relay.status()
+            counts = self._counts[relay.url]
+            statuses.append(replace(status, strikes=counts["strikes"], counters={**status.counters, **counts}))
+        return statuses
+
+    def _take(self, raw: dict[str, Any], relay: str) -> Awaitable[None] | None:
+        """Let a genuine, new event into the inbox; what is returned waits for room there."""
+        counts = self._counts[relay]
+        claimed = raw.get("id")
+        if isinstance(claimed, str) and claimed in self._recent:
+            counts["doubles"] += 1
+            return None
+        event = self._read(raw, relay)
+        if event is None:
+            return None
+        if self._is_seen(event.id):
+            counts["doubles"] += 1
+            return None
+        if not self._verify(event, relay):
+            return None
+        self._recent.add(event.id)
+        counts["events"] += 1
+        if self._inbox.full():
+            return self._inbox.put((event, relay))
+        self._inbox.put_nowait((event, relay))
+        return None
+
+    def _collect(self, found: dict[str, Event], relay: str, raw: dict[str, Any]) -> None:
+        event = self._read(raw, relay)
+        if event is not None and event.id not in found and self._verify(event, relay):
+            found[event.id] = event
+
+    def _read(self, raw: dict[str, Any], relay: str) -> Event | None:
+        try:
+            return parse_event(raw)
+        except InvalidEvent as fault:
+            self._strike(relay, str(fault))
+            return None
+
+    def _verify(self, event: Event, relay: str) -> bool:
+        if is_genuine(event):
+            return True
+        self._strike(relay, f"the signature of {event.id} is not its author's")
+        return False
+
+    def _strike(self, relay: str, why: str) -> None:
+        counts = self._counts[relay]
+        counts["strikes"] += 1
+        level = log.warning if is_worth_saying(counts["strikes"]) else log.debug
+        level("relay.strike", relay=relay, why=why, strikes=counts["strikes"])
+
+    async def _deliver(self) -> None:
+        """Hand events on, one after another; a handler that fails loses that event only."""
+        while True:
+            event, relay = await self._inbox.get()
+            try:
+                waiting = self._on_event(event, relay)
+                if waiting is not None:
+                    await waiting
+            except Exception as fault:  # a stage loop: one strange event must not silence all relays
+                self._counts[relay]["failed"] += 1
+                where = traceback.extract_tb(fault.__traceback__)[-1]
+                # not the message: it may hold a person's text
+                log.error(
+                    "event.delivery_failed",
+                    event_id=event.id,
+                    relay=relay,
+                    fault=type(fault).__name__,
+                    where=f"{where.filename}:{where.lineno}",
+                )
+                log.debug("event.delivery_failed", event_id=event.id, exc_info=fault)
+
+    def _relay(self, url: str) -> RelayConnection:
+        known = normalise_url(url)
+        relay = self._relays.get(known) or self._guests.get(known)
+        if relay is None:
+            relay = self._guests[known] = self._connection(known)
+            if self._group is not None:
+                self._start(relay)
+        return relay
+
+    def _connection(self, url: str) -> RelayConnection:
+        return RelayConnection(
+            url,
+            on_event=self._take,
+            identity=self._identity,
+            timings=self._timings,
+            dice=self._dice,
+            now=self._now,
+        )
+
+    def _start(self, relay: RelayConnection) -> None:
+        if self._group is None:
+            return
+        self._running[relay.url] = self._group.create_task(relay.run(), name=f"relay {relay.url}")
+
+    async def _dismiss_idle(self) -> None:
+        """Let go of relays that were only published to, once nothing is left to send there."""
+        while True:
+            await asyncio.sleep(self._timings.idle_after / 4)
+            for url, relay in list(self._guests.items()):
+                if not relay.busy and self._now() - relay.idle_since > self._timings.idle_after:
+                    del self._guests[url]
+                    self._running.pop(url).cancel()
+
+    async def _any_connected(self) -> None:
+        await _first(relay.connected.wait() for relay in self._relays.values())
+
+    def _nobody(self, what: str) -> str:
+        faults = [f"{status.url}: {'; '.join(status.refused) or status.fault}" for status in self.status()]
+        return f"{what} ({', '.join(faults) or 'there is none in the settings'})"
+
+
+async def _first(waits: Iterable[Awaitable[Any]]) -> None:
+    """Return with the first that returns, and leave none behind; never, if there are none."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        if not tasks:
+            await asyncio.Event().wait()
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,362 @@
+"""One relay: a connection that comes back, subscriptions that stay true, events sent until they are answered.
+
+A `RelayConnection` outlives its sockets: each is a `session`, and everything still wanted is asked again on the next.
+
+Never: verify an event or drop a double; `pool` does, across relays.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+
+import structlog
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import WebSocketException
+
+from tenex.core.errors import RelayUnavailable
+from tenex.core.ports import PublishOutcome
+
+from .answers import Advice, printable, read_answer
+from .events import MAX_EVENT_BYTES, Event, to_wire
+from .filters import Filter, lay_out
+from .keys import SecretKey
+from .limits import RelayLimits, read_limits
+from .patience import Patience
+from .session import MAX_LIVE, SPARE, Session, Take
+from .subscriptions import CLOCKS_DIFFER, Keeper, Live
+from .timings import Backoff, Timings
+from .urls import is_loopback, normalise_url
+from .wire import event_frame
+
+log = structlog.get_logger(__name__)
+
+TakeFrom = Callable[[dict[str, Any], str], Awaitable[None] | None]
+"""Takes a raw event and the url it came from; what it returns is awaited before the next frame is read."""
+
+_FAULTS: Final = (OSError, WebSocketException, EOFError, UnicodeError, ImportError)
+"""Everything a connection may end with that is not our doing: TimeoutError is an OSError, and `websockets` asks for
+a package we do not bring where the environment names a SOCKS proxy."""
+
+_UNCLEAR_TRIES: Final = 8
+"""An event refused this often without a reason NIP-01 knows is not wanted; about four minutes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayStatus:
+    """How things stand with one relay, for people to read."""
+
+    url: str
+    connected: bool
+    last_heard: float | None
+    """Wall clock, seconds; None if never."""
+    deaf: bool
+    """It is connected, or was, and did not answer a question it had to."""
+    refused: tuple[str, ...]
+    """Each subscription it will not serve, with its reason."""
+    fault: str = ""
+    """Why the last connection ended or could not be made."""
+    strikes: int = 0
+    """Forged or misshapen events it sent."""
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+class RelayConnection:
+    """One relay, for as long as `run` runs."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        on_event: TakeFrom,
+        identity: SecretKey | None = None,
+        timings: Timings | None = None,
+        dice: Random | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """Prepare; nothing is opened before `run`.
+
+        Args:
+            url: ws:// or wss://.
+            on_event: takes what matches a subscription; see `TakeFrom`. It must not wait for a publish of ours.
+            identity: the key shown where the relay asks who we are; a connection shows one key only.
+            timings: the durations.
+            dice: for jitter.
+            now: the wall clock, in seconds.
+
+        Raises:
+            ValueError: the url is no relay's.
+        """
+        self.url = normalise_url(url)
+        self.connected = asyncio.Event()
+        self.busy = 0
+        """Publishes and fetches under way."""
+        self.idle_since = now()
+        self._on_event = on_event
+        self._identity = identity
+        self._timings = timings or Timings()
+        self._dice = dice or Random()  # noqa: S311  (jitter, not secrecy)
+        self._now = now
+        self._session: Session | None = None
+        self._group: asyncio.TaskGroup | None = None
+        self._sessions = 0
+        self._lives: dict[str, list[Live]] = {}
+        self._keepers: dict[Live, asyncio.Task[None]] = {}
+        self._limits = RelayLimits()
+        self._deaf = False
+        self._fault = ""
+        self._last_heard: float | None = None
+        self._dropped: dict[str, int] = {}
+        self._log = log.bind(relay=self.url)
+
+    async def run(self) -> None:
+        """Keep a connection open until cancelled."""
+        loop = asyncio.get_running_loop()
+        backoff = Backoff(self._timings.retry_first, self._timings.retry_most, self._dice)
+        while True:
+            began = loop.time()
+            try:
+                socket = await self._connect()
+                try:
+                    self._fault = await self._live_on(socket)
+                finally:
+                    await socket.close(1001, "stopping")  # does nothing where the other side has hung up
+            except _FAULTS as fault:
+                self._fault = printable(f"{type(fault).__name__}: {fault}")
+            if loop.time() - began >= self._timings.stable_after:
+                backoff.reset()
+            pause = backoff.next()
+            # the first tries at info; a relay that stays away is worth a warning, but not one a minute
+            level = self._log.warning if backoff.tries == 4 else self._log.info
+            level("relay.lost", why=self._fault, retry_in=round(pause, 2), tries=backoff.tries)
+            await asyncio.sleep(pause)
+
+    def subscribe(self, name: str, filters: Sequence[Filter], backlog_since: int | None) -> None:
+        """Want events that match, from now on, across reconnects; replaces what was wanted under that name.
+
+        Raises:
+            ValueError: there are no filters, or more than one connection can carry.
+        """
+        groups = lay_out(filters)
+        others = sum(len(lives) for known, lives in self._lives.items() if known != name)
+        if not groups:
+            raise ValueError(f"subscription {name!r} has no filters; to hear nothing, unsubscribe")
+        if others + len(groups) > MAX_LIVE:
+            raise ValueError(
+                f"subscription {name!r} needs {len(groups)} REQs and {others} of {MAX_LIVE} are taken: "
+                f"put several filters into one subscription, at most ten share a REQ"
+            )
+        former = self._lives.get(name, [])
+        if former and backlog_since is None:
+            backlog_since = int(self._now()) - CLOCKS_DIFFER  # what comes between the old REQ and the new
+        kept = [live for live in former if any(live.serves(group, backlog_since) for group in groups)]
+        added = [
+            Live(name=name, filters=group, backlog_since=backlog_since, asked_at=self._now())
+            for group in groups
+            if not any(live.serves(group, backlog_since) for live in former)
+        ]
+        self._lives[name] = kept + added
+        gone = [task for live in former if live not in kept and (task := self._let_go(live))]
+        for live in added:
+            self._keep(live, after=gone)
+
+    def unsubscribe(self, name: str) -> None:
+        """Want it no longer; a name nobody subscribed to is fine."""
+        for live in self._lives.pop(name, []):
+            self._let_go(live)
+
+    async def listening(self, name: str) -> None:
+        """Return once the relay has said that it serves the subscription, which may be never.
+
+        Raises:
+            ValueError: nobody subscribed to anything of that name.
+        """
+        if name not in self._lives:
+            raise ValueError(f"there is no subscription {name!r}")
+        for live in self._lives[name]:
+            await live.listening.wait()
+
+    async def publish(self, event: Event) -> PublishOutcome:
+        """Send the same bytes until the relay has answered for good; waits while it is away. Cancelling is safe."""
+        frame = event_frame(to_wire(event))
+        patience = Patience(self._timings, self._dice)
+        silence = self._timings.ok_timeout
+        size = len(frame.encode())
+        unclear = 0
+        self.busy += 1
+        try:
+            while True:
+                session = await self._up()
+                if size > self._limits.max_message_length:
+                    return _refused(f"invalid: the relay takes {self._limits.max_message_length} bytes to a message")
+                try:
+                    ok = await session.tell(event.id, frame, silence)
+                except TimeoutError:
+                    self._log.warning("relay.no_ok", event_id=event.id, waited=silence)
+                    silence = min(silence * 2, self._timings.redo_most)
+                    continue
+                except RelayUnavailable:
+                    if session.oversized == event.id:
+                        return _refused("invalid: the relay hung up on it because it is too big")
+                    continue
+                answer = read_answer(ok.text)
+                if ok.accepted or answer.advice is Advice.HAVE:
+                    return PublishOutcome(accepted=True, detail=answer.text)
+                self._log.info("relay.refused_event", event_id=event.id, why=answer.text, advice=answer.advice.value)
+                unclear += not answer.prefix
+                if unclear >= _UNCLEAR_TRIES:
+                    return _refused(answer.text or "refused without a reason")
+                why = await patience.bear(answer, session.authenticate)
+                if why and not session.lost:
+                    return _refused(why)
+        finally:
+            self.busy -= 1
+            self.idle_since = self._now()
+
+    async def fetch(self, filters: Sequence[Filter], take: Take) -> bool:
+        """Ask once for what is stored; True if all of it came. Waits while the relay is away."""
+        self.busy += 1
+        try:
+            session = await self._up()
+            patience = Patience(self._timings, self._dice)
+            for group in lay_out(filters):
+                while (text := await self._fetch_group(session, group, take)) is not None:
+                    if session.lost or await patience.bear(read_answer(text), session.authenticate):
+                        return False
+            return not session.lost
+        finally:
+            self.busy -= 1
+            self.idle_since = self._now()
+
+    def status(self) -> RelayStatus:
+        """How things stand now."""
+        dropped = dict(self._dropped)
+        if self._session is not None:
+            self._last_heard = self._session.heard_at
+            for name, count in self._session.wire.dropped.items():
+                dropped[name] = dropped.get(name, 0) + count
+        refused = (live for lives in self._lives.values() for live in lives if live.refused)
+        return RelayStatus(
+            url=self.url,
+            connected=self.connected.is_set(),
+            last_heard=self._last_heard,
+            deaf=self._deaf,
+            refused=tuple(f"{live.name}: {live.refused}" for live in refused),
+            fault=self._fault,
+            counters={"sessions": self._sessions, **dropped},
+        )
+
+    def _connect(self) -> connect:
+        near = is_loopback(self.url)
+        return connect(
+            self.url,
+            proxy=None if near else True,  # True: as the environment says
+            compression=None if near else "deflate",
+            max_size=MAX_EVENT_BYTES,
+            open_timeout=self._timings.open_timeout,
+            close_timeout=self._timings.close_timeout,
+            ping_interval=self._timings.ping_interval,
+            ping_timeout=self._timings.ping_timeout,
+            user_agent_header="tenex",
+        )
+
+    async def _live_on(self, socket: ClientConnection) -> str:
+        """Use a socket until it ends and say why it did."""
+        self._sessions += 1
+        session = Session(
+            socket,
+            self.url,
+            prefix=f"{self._sessions}.",
+            identity=self._identity,
+            timings=self._timings,
+            now=self._now,
+        )
+        why = ""
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._session, self._group = session, group
+                chores = [group.create_task(session.write(), name=f"write {self.url}")]
+                for lives in self._lives.values():
+                    for live in lives:
+                        self._keep(live)
+                chores.append(group.create_task(self._read_limits(), name=f"limits {self.url}"))
+                self._log.info("relay.connected", sessions=self._sessions)
+                self.connected.set()
+                why = await session.read()
+                for task in (*chores, *self._keepers.values()):
+                    task.cancel()
+        finally:
+            self.connected.clear()
+            self._session = self._group = None
+            self._keepers.clear()
+            self._last_heard = session.heard_at
+            for name, count in session.wire.dropped.items():
+                self._dropped[name] = self._dropped.get(name, 0) + count
+        return why
+
+    async def _read_limits(self) -> None:
+        limits = await read_limits(self.url, self._timings.limits_timeout)
+        if limits is not None:
+            self._limits = limits
+
+    def _keep(self, live: Live, after: Sequence[asyncio.Task[None]] = ()) -> None:
+        """Start keeping a subscription once `after` have ended, if there is a connection; else the next one does."""
+        if self._session is None or self._group is None:
+            return
+        room = self._limits.max_subscriptions - SPARE
+        if len(self._keepers) >= room:
+            live.refused = f"the relay allows {room + SPARE} subscriptions to a connection"
+            self._log.error("relay.refuses_subscription", subscription=live.name, why=live.refused)
+            return
+        keeper = Keeper(
+            self._session,
+            live,
+            url=self.url,
+            take=self._take,
+            timings=self._timings,
+            dice=self._dice,
+            page_limit=lambda: self._limits.max_limit,
+            is_deaf=self._note_deaf,
+        )
+
+        async def keep() -> None:
+            if after:  # their REQs must be closed first, for a connection has room for ten
+                await asyncio.wait(after)
+            await keeper.keep()
+
+        self._keepers[live] = self._group.create_task(keep(), name=f"keep {live.name} {self.url}")
+
+    def _let_go(self, live: Live) -> asyncio.Task[None] | None:
+        task = self._keepers.pop(live, None)
+        if task is not None:
+            task.cancel()
+        return task
+
+    def _take(self, raw: dict[str, Any]) -> Awaitable[None] | None:
+        return self._on_event(raw, self.url)
+
+    def _note_deaf(self, deaf: bool) -> None:
+        self._deaf = deaf
+
+    async def _up(self) -> Session:
+        while self._session is None or self._session.lost:
+            self.connected.clear()
+            await self.connected.wait()
+        return self._session
+
+    async def _fetch_group(self, session: Session, group: Sequence[Filter], take: Take) -> str | None:
+        async with session.spare:
+            request = session.request(group, take)
+            try:
+                answered = await request.settled(self._timings.eose_timeout)
+            finally:
+                session.drop(request)
+        if request.eose.done():  # some relays close a REQ for ids themselves, right after its EOSE
+            return None
+        return request.closed.result() or "error: closed without a reason" if answered else "error: no EOSE in time"
+
+
+def _refused(why: str) -> PublishOutcome:
+    return PublishOutcome(accepted=False, detail=why)

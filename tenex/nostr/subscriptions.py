@@ -1,0 +1,208 @@
+"""What we want to hear from one relay, kept true: each REQ open, its past read, its silence questioned.
+
+    open (limit 0) ──EOSE──► listening ──silence──► asked again under a new id ──no EOSE──► hang up, connect again
+         ▲                       │
+         └── pause, AUTH ── CLOSED: what the prefix says; what is final is surfaced, and tried again only
+                                    with the next connection
+
+The live REQ opens before the past is read, so nothing falls between the two. It carries no `since`: a relay applies
+that to new events too, and a message composed offline is old when it comes.
+
+Never: end up deaf without `refused` or `deaf` saying so.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+
+import structlog
+
+from .answers import read_answer
+from .filters import Filter
+from .paging import Pager
+from .patience import Patience
+from .session import Request, Session, Take
+from .timings import Timings
+
+log = structlog.get_logger(__name__)
+
+CLOCKS_DIFFER: Final = 60
+"""Seconds a sender's clock may be behind ours without the look back after a silence missing their event."""
+
+
+@dataclass(eq=False, kw_only=True)
+class Live:
+    """One REQ we want open on every connection to a relay, and what of its past is still owed."""
+
+    name: str
+    filters: Sequence[Filter]
+    backlog_since: int | None
+    """Seconds; None wants nothing from before `asked_at`."""
+    asked_at: float
+    covered: float | None = None
+    """Wall clock up to which all that was received has been taken, the past included; None before that."""
+    refused: str = ""
+    """Why the relay will not serve it, in its own words."""
+    listening: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while the relay has it open and has said so."""
+
+    def serves(self, filters: Sequence[Filter], backlog_since: int | None) -> bool:
+        """Tell whether this already asks for the same, at least as far back."""
+        if self.filters != filters:
+            return False
+        return backlog_since is None or (self.backlog_since is not None and self.backlog_since <= backlog_since)
+
+    def owed_since(self, overlap: float) -> int | None:
+        """From which second on the past must be read now; None for nothing at all."""
+        if self.covered is None:
+            return self.backlog_since
+        begin = self.asked_at if self.backlog_since is None else self.backlog_since
+        return int(max(begin, self.covered - overlap))
+
+
+class Keeper:
+    """Keeps one `Live` true on one session."""
+
+    def __init__(
+        self,
+        session: Session,
+        live: Live,
+        *,
+        url: str,
+        take: Take,
+        timings: Timings,
+        dice: Random,
+        page_limit: Callable[[], int],
+        is_deaf: Callable[[bool], None],
+    ) -> None:
+        self._session = session
+        self._live = live
+        self._take = take
+        self._timings = timings
+        self._dice = dice
+        self._page_limit = page_limit
+        self._is_deaf = is_deaf
+        self._request: Request | None = None
+        self._caught_up = False
+        self._log = log.bind(relay=url, subscription=live.name)
+
+    async def keep(self) -> None:
+        """Run until cancelled, until the relay's refusal is final, or until the connection is lost."""
+        loop = asyncio.get_running_loop()
+        patience = Patience(self._timings, self._dice)
+        while True:
+            opened = loop.time()
+            text = await self._attend()
+            if text is None:
+                return
+            if loop.time() - opened >= self._timings.stable_after:
+                patience.reset()
+            self._log.info("relay.subscription_closed", text=read_answer(text).text)
+            if not await self._may_try_again(patience, text):
+                return
+
+    async def _attend(self) -> str | None:
+        """Open the REQ, read its past, listen until it is closed: the CLOSED's text, or None for a lost connection."""
+        self._request = self._session.request(self._now_only(), self._take)
+        self._caught_up = False
+        try:
+            async with asyncio.TaskGroup() as group:
+                catching: asyncio.Task[None] | None = None
+                while not self._request.closed.done():
+                    answered = await self._request.settled(self._timings.probe_timeout)
+                    if self._request.closed.done():
+                        break
+                    self._is_deaf(not answered)
+                    if not answered:
+                        self._log.warning("relay.no_eose")  # it may still send, so what it owes is read all the same
+                    self._live.listening.set()
+                    self._live.refused = ""
+                    if catching is None:
+                        catching = group.create_task(self._catch_up(), name=f"backlog {self._live.name}")
+                    await self._until_silent(self._request)
+                if catching is not None:
+                    catching.cancel()
+            return self._request.closed.result()
+        finally:
+            if self._caught_up:
+                self._live.covered = self._session.heard_at
+            self._live.listening.clear()
+            self._session.drop(self._request)
+
+    async def _until_silent(self, request: Request) -> None:
+        """Wait for the end or a long silence; then ask again under a new id, for a relay may have forgotten the old."""
+        loop = asyncio.get_running_loop()
+        while not request.closed.done():
+            left = request.heard + self._timings.probe_after - loop.time()
+            if left > 0:
+                await asyncio.wait({request.closed}, timeout=left)
+                continue
+            async with self._session.spare:
+                renewed = self._session.request(self._now_only(), self._take)
+                if await renewed.settled(self._timings.probe_timeout):
+                    self._session.drop(request)
+                    self._request = renewed
+                    break
+                self._session.drop(renewed)
+            self._is_deaf(True)
+            self._log.warning("relay.deaf", silent_for=round(loop.time() - request.heard))
+            self._session.abort()
+            await asyncio.wait({request.closed}, timeout=self._timings.close_timeout)
+            return
+        else:
+            return
+        silent = self._timings.probe_after + self._timings.probe_timeout
+        await self._read_past(int(self._session.heard_at - silent - CLOCKS_DIFFER))
+
+    async def _catch_up(self) -> None:
+        """Read what is owed, however often the relay asks us to wait; then the past is covered."""
+        since = self._live.owed_since(self._timings.overlap)
+        if since is None or await self._read_past(since):
+            self._caught_up = True
+
+    async def _read_past(self, since: int) -> bool:
+        """Page every filter back to `since`; False where the relay refused for good or was lost."""
+        patience = Patience(self._timings, self._dice)
+        for wanted in self._live.filters:
+            pager = Pager(wanted, since, self._page_limit())
+            while (page := pager.next()) is not None:
+                text = await self._read_page(page, pager)
+                if self._session.lost or (text and not await self._may_try_again(patience, text)):
+                    return False
+            if pager.clamp is not None:
+                self._log.info("relay.clamps", page=pager.clamp, pages=pager.pages)
+        return True
+
+    async def _read_page(self, page: Filter, pager: Pager) -> str:
+        """Ask for one page; "" when it came whole, else why it did not, and the pager has not heard of it."""
+        found: list[tuple[str, int]] = []
+
+        def take(raw: dict[str, Any]) -> Awaitable[None] | None:
+            found.append((str(raw.get("id")), raw["created_at"]))
+            return self._take(raw)
+
+        async with self._session.spare:
+            request = self._session.request([page], take)
+            try:
+                answered = await request.settled(self._timings.eose_timeout)
+            finally:
+                self._session.drop(request)
+        if request.eose.done():  # whatever became of the REQ afterwards, the page is whole
+            pager.took(found)
+            return ""
+        return request.closed.result() or "error: closed without a reason" if answered else "error: no EOSE in time"
+
+    async def _may_try_again(self, patience: Patience, text: str) -> bool:
+        answer = read_answer(text)
+        why = await patience.bear(answer, self._session.authenticate)
+        if why and not self._session.lost:
+            self._live.refused = why
+            self._log.error("relay.refuses_subscription", why=why)
+        return not why
+
+    def _now_only(self) -> list[dict[str, Any]]:
+        """The filters of the live REQ: nothing stored, and everything new whatever its date."""
+        bare = ("since", "until", "limit")
+        return [{**{k: v for k, v in wanted.items() if k not in bare}, "limit": 0} for wanted in self._live.filters]

@@ -1,0 +1,84 @@
+"""How long the client waits for what, and the two small pure machines of waiting: backoff and pace.
+
+Never: sleep, or read a clock; both are done by whoever asks.
+"""
+
+from dataclasses import dataclass
+from random import Random
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timings:
+    """Every duration of the client, in seconds; tests shorten them."""
+
+    retry_first: float = 0.25
+    """Ceiling of the first pause before connecting again: well under the second a person notices."""
+    retry_most: float = 60.0
+    stable_after: float = 10.0
+    """A connection that lived this long was good: the next loss starts again at the first pause."""
+    open_timeout: float = 10.0
+    close_timeout: float = 2.0
+    """A dead link must not hold up a stop."""
+    ping_interval: float = 20.0
+    ping_timeout: float = 20.0
+    """Together: a frozen link is noticed within 40 s."""
+    ok_timeout: float = 10.0
+    """No OK by then: the same bytes are sent again."""
+    eose_timeout: float = 15.0
+    """No EOSE by then: the relay does not serve stored events now."""
+    auth_timeout: float = 10.0
+    redo_first: float = 1.0
+    """Ceiling of the first pause before a REQ or an EVENT a relay refused for the moment is sent again."""
+    rate_limited: float = 5.0
+    """The same where the relay says we are too fast: at 12 events a minute one becomes free every 5 s."""
+    redo_most: float = 60.0
+    probe_after: float = 180.0
+    """A subscription silent for this long is asked whether it lives."""
+    probe_timeout: float = 15.0
+    idle_after: float = 300.0
+    """A relay added only to publish there is let go after this long without work."""
+    overlap: float = 2 * 86_400 + 3_600
+    """Gift wraps are dated up to two days back (NIP-59), and clocks differ by up to an hour."""
+    frames_per_second: float = 90.0
+    """One embedded relay resets a connection at its 6,001st frame of a minute."""
+    limits_timeout: float = 5.0
+    """For the relay's NIP-11 document, which is only advice."""
+
+
+class Backoff:
+    """Pauses that double up to a ceiling, each drawn from the whole range below (full jitter)."""
+
+    __slots__ = ("_dice", "_first", "_most", "tries")
+
+    def __init__(self, first: float, most: float, dice: Random) -> None:
+        self._first = first
+        self._most = most
+        self._dice = dice
+        self.tries = 0
+
+    def next(self) -> float:
+        """The next pause, in seconds."""
+        ceiling = min(self._most, self._first * 2 ** min(self.tries, 32))  # 2**32 is beyond any ceiling
+        self.tries += 1
+        return self._dice.uniform(0, ceiling)
+
+    def reset(self) -> None:
+        """Start again at the first pause."""
+        self.tries = 0
+
+
+class Pace:
+    """A bucket of `rate` frames that fills at `rate` a second; whoever finds it empty is told how long to wait."""
+
+    __slots__ = ("_at", "_left", "_rate")
+
+    def __init__(self, rate: float, now: float) -> None:
+        self._rate = rate
+        self._left = rate
+        self._at = now
+
+    def take(self, now: float) -> float:
+        """Take one frame's place and say in how many seconds it is due; places are given out in order."""
+        self._left = min(self._rate, self._left + (now - self._at) * self._rate) - 1
+        self._at = now
+        return max(0.0, -self._left / self._rate)

@@ -1,0 +1,49 @@
+"""Relay urls in one spelling, so that two of them are equal when they mean the same relay.
+
+Never: look a name up.
+"""
+
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+_DEFAULT_PORT = {"ws": 80, "wss": 443}
+
+
+def normalise_url(url: str) -> str:
+    """Give the canonical spelling: lower-case scheme and host, no default port, no lone slash, no fragment.
+
+    Raises:
+        ValueError: it is no ws:// or wss:// url; the sentence says what is wrong.
+    """
+    text = url.strip()
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname, parts.port
+    except ValueError as fault:
+        raise ValueError(f"{text!r} is no relay url: {fault}") from None
+    scheme = parts.scheme.lower()
+    if scheme not in _DEFAULT_PORT:
+        raise ValueError(f"{text!r} is no relay url: it must begin with wss:// or ws://")
+    if not host or any(not char.isprintable() or char.isspace() for char in text):
+        raise ValueError(f"{text!r} is no relay url: it names no host, or holds spaces")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError(f"the relay url for {host} holds a user or a password; relays know people by their keys")
+    try:
+        name = host.encode("idna").decode("ascii") if ":" not in host else f"[{host}]"
+    except UnicodeError:
+        raise ValueError(f"{text!r} is no relay url: its host is no valid name") from None
+    place = name if port is None or port == _DEFAULT_PORT[scheme] else f"{name}:{port}"
+    path = parts.path if parts.path != "/" else ""
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{scheme}://{place.lower()}{path}{query}"
+
+
+def is_loopback(url: str) -> bool:
+    """Tell whether a url names this machine, where no proxy stands between."""
+    host = urlsplit(url).hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,166 @@
+"""One connection's conversation with a relay as pure values: text frames in, typed frames out.
+
+`Wire` knows which subscriptions are open and counts what it drops: frames that are no frames, events nobody asked
+for. A new connection is a new `Wire`.
+
+Never: touch a socket or a clock, or raise for anything a relay sends.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from .filters import MAX_FILTERS, AnyOf, Filter
+
+MAX_SUBSCRIPTIONS: Final = 10
+"""nostream takes no more on one connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventFrame:
+    """An event some subscription of ours asks for; not yet parsed, not yet verified."""
+
+    sub_id: str
+    raw: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Eose:
+    """The relay has sent all it had stored; `more` is NIP-67's hint that it stopped before the end."""
+
+    sub_id: str
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The relay has ended a subscription."""
+
+    sub_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ok:
+    """The relay's answer about one event."""
+
+    event_id: str
+    accepted: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Words for people, tied to nothing."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuthChallenge:
+    """What an AUTH must repeat (NIP-42)."""
+
+    challenge: str
+
+
+Frame = EventFrame | Eose | Closed | Ok | Notice | AuthChallenge
+
+
+class Wire:
+    """The state of one connection."""
+
+    def __init__(self, prefix: str = "") -> None:
+        """Start with nothing open; `prefix` keeps the subscription ids of two connections apart."""
+        self.dropped: Counter[str] = Counter()
+        """How many frames were dropped: `malformed`, `unknown_subscription`, `unmatched`."""
+        self._prefix = prefix
+        self._count = 0
+        self._open: dict[str, AnyOf] = {}
+
+    @property
+    def open_subscriptions(self) -> frozenset[str]:
+        """The ids a relay may send events for now."""
+        return frozenset(self._open)
+
+    def request(self, filters: Sequence[Filter]) -> tuple[str, str]:
+        """Open a subscription: its id, never used before on this connection, and the frame to send.
+
+        Raises:
+            ValueError: no filter or more than ten, or ten subscriptions are open already.
+        """
+        if not 1 <= len(filters) <= MAX_FILTERS:
+            raise ValueError(f"a REQ takes 1 to {MAX_FILTERS} filters, not {len(filters)}")
+        if len(self._open) >= MAX_SUBSCRIPTIONS:
+            raise ValueError(f"{MAX_SUBSCRIPTIONS} subscriptions are open; close one first")
+        self._count += 1
+        sub_id = f"{self._prefix}{self._count}"
+        self._open[sub_id] = AnyOf(filters)
+        return sub_id, encode_frame(["REQ", sub_id, *(dict(wanted) for wanted in filters)])
+
+    def close(self, sub_id: str) -> str | None:
+        """Forget a subscription and give the frame that ends it; None if it is not open."""
+        return encode_frame(["CLOSE", sub_id]) if self._open.pop(sub_id, None) else None
+
+    def receive(self, text: str | bytes) -> Frame | None:
+        """Read one frame; None for one that was dropped."""
+        try:
+            frame = json.loads(text) if isinstance(text, str) else None
+        except (ValueError, RecursionError):
+            frame = None
+        if type(frame) is list and len(frame) == 3 and frame[0] == "EVENT":  # nearly all there is: the short way
+            _, sub_id, raw = frame
+            if type(sub_id) is str and type(raw) is dict:
+                return self._event(sub_id, raw)
+        match frame:
+            case ["OK", str(event_id), bool(accepted), *rest]:
+                return Ok(event_id, accepted, _text(rest))
+            case ["EOSE", str(sub_id), *hint]:
+                return Eose(sub_id, more=_text(hint) == "more") if self._known(sub_id) else None
+            case ["CLOSED", str(sub_id), *rest]:
+                if not self._known(sub_id):
+                    return None
+                del self._open[sub_id]
+                return Closed(sub_id, _text(rest))
+            case ["NOTICE", *rest]:
+                return Notice(_text(rest))
+            case ["AUTH", str(challenge)]:
+                return AuthChallenge(challenge)
+        self.dropped["malformed"] += 1
+        return None
+
+    def _event(self, sub_id: str, raw: dict[str, Any]) -> EventFrame | None:
+        wanted = self._open.get(sub_id)
+        if wanted is None:
+            self.dropped["unknown_subscription"] += 1
+            return None
+        if not wanted.matches(raw):
+            self.dropped["unmatched"] += 1
+            return None
+        return EventFrame(sub_id, raw)
+
+    def _known(self, sub_id: str) -> bool:
+        if sub_id in self._open:
+            return True
+        self.dropped["unknown_subscription"] += 1
+        return False
+
+
+def event_frame(event: Mapping[str, Any]) -> str:
+    """The frame that publishes an event; the same bytes for the same event."""
+    return encode_frame(["EVENT", event])
+
+
+def auth_frame(event: Mapping[str, Any]) -> str:
+    """The frame that says who we are (NIP-42)."""
+    return encode_frame(["AUTH", event])
+
+
+def encode_frame(frame: list[Any]) -> str:
+    """Write a frame as JSON without spaces."""
+    return json.dumps(frame, ensure_ascii=False, separators=(",", ":"))
+
+
+def _text(rest: Sequence[Any]) -> str:
+    return rest[0] if rest and isinstance(rest[0], str) else ""

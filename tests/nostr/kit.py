@@ -1,0 +1,124 @@
+"""What the tests of the client share: short timings, keys, events, real relays.
+
+Never: a test.
+"""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import nostr_sdk
+from tenex.nostr.events import Event, sign, unsigned_event
+from tenex.nostr.keys import SecretKey
+from tenex.nostr.pool import RelayPool
+from tenex.nostr.relay import RelayConnection
+from tenex.nostr.timings import Timings
+
+ALICE = SecretKey.from_hex("7f" * 32)
+BOB = SecretKey.from_hex("11" * 32)
+
+FAST = Timings(
+    retry_first=0.02,
+    retry_most=0.1,
+    stable_after=5.0,
+    open_timeout=2.0,
+    close_timeout=0.2,
+    ping_interval=5.0,
+    ping_timeout=5.0,
+    ok_timeout=1.0,
+    eose_timeout=1.0,
+    auth_timeout=1.0,
+    redo_first=0.02,
+    redo_most=0.1,
+    rate_limited=0.05,
+    probe_after=30.0,
+    probe_timeout=1.0,
+    idle_after=30.0,
+    frames_per_second=1000.0,
+    limits_timeout=1.0,
+)
+
+NOW = 1_800_000_000
+_texts = itertools.count()
+
+
+def note(
+    text: str = "", *, by: SecretKey = ALICE, at: int = NOW, kind: int = 1, tags: Sequence[Sequence[str]] = ()
+) -> Event:
+    """A signed event no other call has made."""
+    return sign(unsigned_event(by.public, at, kind, tags, text or f"note {next(_texts)}"), by)
+
+
+class Heard:
+    """What was delivered, and a way to wait for it."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str]] = []
+        self._changed = asyncio.Condition()
+
+    @property
+    def ids(self) -> list[str]:
+        return [event_id for event_id, _ in self.events]
+
+    async def __call__(self, event: Event, relay: str) -> None:
+        await self.note(event.id, relay)
+
+    def raw(self, event: dict[str, Any], relay: str) -> Any:
+        """The same as a relay connection's `on_event`."""
+        return self.note(event["id"], relay)
+
+    async def note(self, event_id: str, relay: str) -> None:
+        self.events.append((event_id, relay))
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def until(self, happened: Callable[[], object], within: float = 5.0) -> None:
+        async with asyncio.timeout(within), self._changed:
+            await self._changed.wait_for(lambda: bool(happened()))
+
+    async def has(self, *events: Event) -> None:
+        """Wait until all of these have been delivered."""
+        await self.until(lambda: {event.id for event in events} <= set(self.ids))
+
+
+@asynccontextmanager
+async def running(thing: RelayPool | RelayConnection) -> AsyncIterator[None]:
+    """Run it for as long as the block lasts; what it raises fails the test."""
+    task = asyncio.create_task(thing.run())
+    try:
+        yield
+    finally:
+        failed = task.done()
+        task.cancel()
+        await asyncio.wait({task}, timeout=5)
+        assert task.done(), "it did not stop when cancelled"
+        if failed:
+            task.result()
+
+
+def connection(
+    url: str, heard: Heard, timings: Timings = FAST, identity: SecretKey | None = None, now: Any = None
+) -> RelayConnection:
+    return RelayConnection(
+        url, on_event=heard.raw, identity=identity, timings=timings, dice=Random(7), now=now or (lambda: float(NOW))
+    )
+
+
+@asynccontextmanager
+async def real_relay(nip42: bool = False) -> AsyncIterator[str]:
+    """nostr-sdk's relay in this process; gives its url."""
+    nostr_sdk.uniffi_set_event_loop(asyncio.get_running_loop())
+    builder = nostr_sdk.LocalRelayBuilder().addr("127.0.0.1")
+    builder = builder.rate_limit(nostr_sdk.RateLimit(max_reqs=1000, notes_per_minute=1_000_000))
+    if nip42:
+        mode = nostr_sdk.LocalRelayBuilderNip42Mode.BOTH
+        builder = builder.nip42(nostr_sdk.LocalRelayBuilderNip42(mode=mode))
+    relay = builder.build()
+    await relay.run()
+    try:
+        yield str(await relay.url())
+    finally:
+        relay.shutdown()

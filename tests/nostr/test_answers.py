@@ -1,0 +1,110 @@
+"""What a refusal means, and how long to wait after it."""
+
+import asyncio
+from random import Random
+
+import pytest
+from tenex.nostr.answers import Advice, printable, read_answer
+from tenex.nostr.patience import Patience
+from tenex.nostr.timings import Backoff, Pace, Timings
+
+from .kit import FAST
+
+
+@pytest.mark.parametrize(
+    ("text", "prefix", "advice"),
+    [
+        ("duplicate: have it", "duplicate", Advice.HAVE),
+        ("auth-required: who are you", "auth-required", Advice.AUTH),
+        ("rate-limited: slow down", "rate-limited", Advice.SLOWER),
+        ("error: could not save", "error", Advice.AGAIN),
+        ("", "", Advice.AGAIN),
+        ("bad day", "", Advice.AGAIN),
+        ("note: something", "", Advice.AGAIN),
+        ("pow: 20 bits", "pow", Advice.FINAL),
+        ("invalid: kind", "invalid", Advice.FINAL),
+        ("blocked: you", "blocked", Advice.FINAL),
+        ("restricted: members", "restricted", Advice.FINAL),
+        ("unsupported: filter", "unsupported", Advice.FINAL),
+        ("mute: nobody", "mute", Advice.FINAL),
+    ],
+)
+def test_a_prefix_says_what_to_do(text: str, prefix: str, advice: Advice) -> None:
+    answer = read_answer(text)
+    assert (answer.prefix, answer.advice, answer.text) == (prefix, advice, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "wait"),
+    [
+        ("rate-limited: retry in 7s", 7),
+        ("rate-limited: wait 12 seconds", 12),
+        ("rate-limited: in 9000 s", 600),
+        ("rate-limited:", None),
+    ],
+)
+def test_a_relay_may_say_how_long_to_wait(text: str, wait: float | None) -> None:
+    assert read_answer(text).wait == wait
+
+
+def test_a_relays_text_is_made_fit_for_a_log() -> None:
+    assert printable("a\x1b[31m\nb" + "x" * 300) == "a [31m b" + "x" * 192
+
+
+def test_pauses_double_to_the_ceiling_with_full_jitter() -> None:
+    backoff = Backoff(0.25, 60, Random(1))
+    for ceiling in (0.25, 0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60):
+        assert 0 <= backoff.next() <= ceiling
+    backoff.reset()
+    assert max(Backoff(0.25, 60, Random(seed)).next() for seed in range(200)) > 0.2
+    assert min(Backoff(0.25, 60, Random(seed)).next() for seed in range(200)) < 0.05
+    assert backoff.next() <= 0.25
+
+
+def test_the_first_retry_of_a_connection_is_within_a_second() -> None:
+    assert Timings().retry_first <= 1
+
+
+def test_a_pace_never_exceeds_its_rate_and_loses_nothing() -> None:
+    """6,000 frames asked for at once: at 90 a second the relay that resets at 6,001 a minute never sees so many."""
+    pace = Pace(90, 0.0)
+    due = [pace.take(0.0) for _ in range(6000)]
+    assert due[:90] == [0.0] * 90
+    assert due == sorted(due)
+    for start in range(0, 6000, 500):
+        within = sum(1 for at in due if due[start] <= at < due[start] + 60)
+        assert within <= 90 * 60 + 90
+
+
+def test_a_pace_refills_while_nothing_is_sent() -> None:
+    pace = Pace(10, 0.0)
+    assert [pace.take(0.0) for _ in range(11)][-1] == pytest.approx(0.1)
+    assert [pace.take(5.0) for _ in range(10)] == [0.0] * 10
+    assert pace.take(5.0) > 0
+
+
+async def test_after_two_greetings_a_relay_that_asks_again_means_no() -> None:
+    async def welcome() -> str:
+        return ""
+
+    patience, answer = Patience(FAST, Random(1)), read_answer("auth-required: please")
+    assert [await patience.bear(answer, welcome) for _ in range(2)] == ["", ""]
+    assert "accepted our AUTH" in await patience.bear(answer, welcome)
+
+
+async def test_a_refusal_to_know_us_is_final_and_says_why() -> None:
+    async def turned_away() -> str:
+        return "restricted: not a member"
+
+    why = await Patience(FAST, Random(1)).bear(read_answer("auth-required: please"), turned_away)
+    assert why == "auth-required: please (restricted: not a member)"
+
+
+async def test_the_wait_a_relay_asks_for_is_kept() -> None:
+    async def unasked() -> str:
+        raise AssertionError
+
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    assert await Patience(FAST, Random(1)).bear(read_answer("rate-limited: 1s"), unasked) == ""
+    assert loop.time() - began >= 1

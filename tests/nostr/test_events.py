@@ -1,0 +1,160 @@
+"""Events are read strictly, identified as the libraries do, signed the same way every time."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pynostr.event import Event as PynostrEvent
+from tenex.core.errors import InvalidEvent
+from tenex.nostr.events import MAX_TAGS, Event, event_id, is_genuine, parse_event, sign, to_wire, unsigned_event
+from tenex.nostr.keys import SecretKey
+
+KEY = SecretKey.from_hex("7f" * 32)
+OTHER = SecretKey.from_hex("11" * 32)
+
+
+def made(content: str = "hello", tags: tuple[tuple[str, ...], ...] = (("p", "a" * 64),), kind: int = 1) -> Event:
+    return sign(unsigned_event(KEY.public, 1_700_000_000, kind, tags, content), KEY)
+
+
+def wire(**changes: Any) -> dict[str, Any]:
+    return {**to_wire(made()), **changes}
+
+
+def test_a_signed_event_survives_the_wire_and_is_genuine() -> None:
+    event = made('grüße 🌍 \n\t"\\ \x00\x1b\x7f </script>')
+    again = parse_event(json.loads(json.dumps(to_wire(event))))
+    assert again == event
+    assert is_genuine(again)
+
+
+def test_signing_twice_gives_the_same_bytes() -> None:
+    assert made().sig == made().sig
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        '\b\f\n\r\t"\\',
+        "\x00\x01\x0b\x1b\x1f",
+        "\x7f\x80\x9f",
+        "\u2028\u2029",
+        "\ufffe\uffff\ufeff",
+        "👩‍👩‍👧",
+        "&<>/",
+    ],
+)
+def test_ids_are_those_of_pynostr(text: str) -> None:
+    theirs = PynostrEvent(content=text, pubkey=KEY.public, created_at=5, kind=1, tags=[["t", text]])
+    assert event_id(KEY.public, 5, 1, [["t", text]], text) == theirs.id
+
+
+@given(
+    text=st.text(), tag=st.lists(st.text(), max_size=3), created_at=st.integers(0, 2**40), kind=st.integers(0, 65535)
+)
+def test_ids_are_those_of_pynostr_whatever_is_said(text: str, tag: list[str], created_at: int, kind: int) -> None:
+    theirs = PynostrEvent(content=text, pubkey=KEY.public, created_at=created_at, kind=kind, tags=[tag])
+    assert event_id(KEY.public, created_at, kind, [tag], text) == theirs.id
+
+
+def test_pynostr_accepts_our_signature() -> None:
+    assert PynostrEvent.from_dict(to_wire(made())).verify()
+
+
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        ({"id": "A" * 64}, "id"),
+        ({"id": "a" * 63}, "id"),
+        ({"id": "a" * 64}, "id"),
+        ({"id": None}, "id"),
+        ({"pubkey": made().pubkey.upper()}, "pubkey"),
+        ({"sig": "a" * 127}, "sig"),
+        ({"sig": "a" * 128 + "\n"}, "sig"),
+        ({"created_at": 1.0}, "created_at"),
+        ({"created_at": "1"}, "created_at"),
+        ({"created_at": -1}, "created_at"),
+        ({"created_at": float("nan")}, "created_at"),
+        ({"created_at": 2**60}, "created_at"),
+        ({"kind": True}, "kind"),
+        ({"kind": 1.0}, "kind"),
+        ({"kind": 65536}, "kind"),
+        ({"tags": "abc"}, "tags"),
+        ({"tags": ["abc"]}, "tags"),
+        ({"tags": [{"a": "b"}]}, "tags"),
+        ({"tags": [["p", 1]]}, "tags"),
+        ({"tags": [["p", None]]}, "tags"),
+        ({"tags": [["t"]] * (MAX_TAGS + 1)}, "tags"),
+        ({"content": None}, "content"),
+        ({"content": 5}, "content"),
+        ({"content": "half \ud83d"}, "content"),
+        ({"tags": [["\ud83d"]]}, "tags"),
+    ],
+)
+def test_what_nip_01_does_not_allow_is_refused_naming_the_field(changes: dict[str, Any], where: str) -> None:
+    with pytest.raises(InvalidEvent, match=where):
+        parse_event(wire(**changes))
+
+
+@pytest.mark.parametrize("obj", [None, 5, "event", [], [1, 2], {}])
+def test_what_is_no_event_at_all_is_refused(obj: object) -> None:
+    with pytest.raises(InvalidEvent):
+        parse_event(obj)
+
+
+@pytest.mark.parametrize("field", ["id", "pubkey", "created_at", "kind", "tags", "content", "sig"])
+def test_a_missing_field_is_refused(field: str) -> None:
+    obj = wire()
+    del obj[field]
+    with pytest.raises(InvalidEvent, match=field):
+        parse_event(obj)
+
+
+def test_a_refusal_never_repeats_what_was_said() -> None:
+    for obj in (
+        wire(content="the secret words"),
+        wire(sig="the secret words"),
+        wire(tags=[["x", "the secret words", 1]]),
+    ):
+        with pytest.raises(InvalidEvent) as refused:
+            parse_event(obj)
+        assert "secret words" not in str(refused.value)
+        assert refused.value.__cause__ is None
+
+
+def test_an_event_above_the_limit_is_refused() -> None:
+    big = made("x" * 5000)
+    assert parse_event(to_wire(big)) == big
+    with pytest.raises(InvalidEvent, match="larger than 4096"):
+        parse_event(to_wire(big), max_bytes=4096)
+
+
+def test_empty_tags_and_unknown_fields_do_no_harm() -> None:
+    event = made(tags=((), ("p",)))
+    assert parse_event({**to_wire(event), "seen_on": ["x"]}).tags == ((), ("p",))
+
+
+def test_an_event_cannot_be_changed_afterwards() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        made().content = "other"  # type: ignore[misc]
+
+
+def test_a_signature_by_somebody_else_is_not_genuine() -> None:
+    assert not is_genuine(made().model_copy(update={"sig": OTHER.sign_digest(bytes.fromhex(made().id))}))
+
+
+def test_an_author_who_is_no_point_on_the_curve_is_not_genuine() -> None:
+    assert not is_genuine(made().model_copy(update={"pubkey": "f" * 64}))
+
+
+def test_signing_for_another_author_or_a_false_id_is_refused() -> None:
+    unsigned = unsigned_event(KEY.public, 1, 1, (), "x")
+    with pytest.raises(ValueError, match="is by"):
+        sign(unsigned, OTHER)
+    false = unsigned_event(KEY.public, 1, 1, (), "y")
+    object.__setattr__(false, "content", "x")
+    with pytest.raises(ValueError, match="id of its content"):
+        sign(false, KEY)

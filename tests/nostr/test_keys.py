@@ -1,0 +1,168 @@
+"""Keys are read strictly, kept in private files, and never shown."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+from pynostr import bech32
+from pynostr.key import PrivateKey
+from pynostr.utils import nprofile_encode
+from tenex.core.errors import ConfigurationError
+from tenex.core.ids import PublicKey
+from tenex.nostr.keys import KeyRing, SecretKey, find_mentions, npub, parse_public_key
+
+SECRET = "67dea2ed018072d675f5415ecfaed7d2597555e202d85b3d65ea4e58d2d92ffa"  # NIP-19's own example
+NSEC = "nsec1vl029mgpspedva04g90vltkh6fvh240zqtv9k0t9af8935ke9laqsnlfe5"
+PUBKEY = PublicKey("7e7e9c42a91bfef19fa929e5fda1b72e0ebc1a4c1141673e2794234d86addf4e")
+NPUB = "npub10elfcs4fr0l0r8af98jlmgdh9c8tcxjvz9qkw038js35mp4dma8qzvjptg"
+NPROFILE = (
+    "nprofile1qqsrhuxx8l9ex335q7he0f09aej04zpazpl0ne2cgukyawd24mayt8gpp4mhx"
+    "ue69uhhytnc9e3k7mgpz4mhxue69uhkg6nzv9ejuumpv34kytnrdaksjlyr9p"
+)
+PROFILED = PublicKey("3bf0c63fcb93463407af97a5e5ee64fa883d107ef9e558472c4eb9aaaefa459d")
+
+
+def test_an_nsec_is_read_and_written() -> None:
+    key = SecretKey.from_nsec(NSEC)
+    assert key == SecretKey.from_hex(SECRET)
+    assert key.nsec == NSEC
+    assert key.public == PrivateKey.from_hex(SECRET).public_key.hex()
+    assert key.npub == PrivateKey.from_hex(SECRET).public_key.npub
+
+
+def test_a_key_does_not_show_itself() -> None:
+    key = SecretKey.from_nsec(NSEC)
+    for shown in (repr(key), str(key), f"{key}"):
+        assert "nsec" not in shown
+        assert SECRET not in shown
+    with pytest.raises(TypeError):
+        pickle.dumps(key)
+
+
+@pytest.mark.parametrize(
+    "bad", ["", "nsec1", NSEC[:-1], NSEC[:-1] + "q", NPUB, "00" * 32, "ff" * 32, SECRET[:-2], "zz" * 32]
+)
+def test_what_is_no_secret_key_is_refused_without_repeating_it(bad: str) -> None:
+    for read in (SecretKey.from_nsec, SecretKey.from_hex):
+        if read is SecretKey.from_nsec or len(bad) != 64 or not bad.strip("0f"):
+            with pytest.raises(ValueError, match=r"\w") as refused:
+                read(bad)
+            assert not bad or bad not in str(refused.value)
+
+
+@pytest.mark.parametrize("length", [31, 33])
+def test_an_nsec_of_the_wrong_length_is_refused(length: int) -> None:
+    text = bech32.bech32_encode("nsec", bech32.convertbits(bytes([1] * length), 8, 5), bech32.Encoding.BECH32)
+    with pytest.raises(ValueError, match="length"):
+        SecretKey.from_nsec(text)
+
+
+@pytest.mark.parametrize("text", [NPUB, f"nostr:{NPUB}", NPUB.upper(), PUBKEY, PUBKEY.upper(), f" {NPUB}\n"])
+def test_a_public_key_is_read_in_every_spelling(text: str) -> None:
+    assert parse_public_key(text) == PUBKEY
+
+
+def test_a_profile_is_read_whoever_wrote_it() -> None:
+    assert parse_public_key(NPROFILE) == PROFILED
+    assert parse_public_key(nprofile_encode(PUBKEY, ["wss://relay.example"])) == PUBKEY
+
+
+def test_npub_writes_what_parse_reads() -> None:
+    assert npub(PUBKEY) == NPUB
+
+
+def test_a_secret_given_as_public_is_refused_and_not_repeated() -> None:
+    with pytest.raises(ValueError, match="secret") as refused:
+        parse_public_key(NSEC)
+    assert NSEC not in str(refused.value)
+    assert NSEC[5:20] not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "",
+        "npub",
+        "alice",
+        NPUB[:-1] + "q",
+        NPUB[:40],
+        "f" * 64,
+        "a" * 63,
+        "note1" + "q" * 58,
+        "nprofile1qqqq",
+        NPROFILE[:-8],
+    ],
+)
+def test_what_is_no_public_key_is_refused(bad: str) -> None:
+    with pytest.raises(ValueError, match=r"key|npub|nprofile"):
+        parse_public_key(bad)
+
+
+def test_mentions_are_found_once_each_and_in_order() -> None:
+    text = f"(nostr:{NPROFILE}), ask {NPUB}, again nostr:{NPUB}! not x{NPUB} nor {NPUB}x nor {NPUB[:-1]}q nor {NSEC}"
+    assert find_mentions(text) == (PROFILED, PUBKEY)
+
+
+def test_two_keys_share_one_secret_and_derive_their_own() -> None:
+    alice, bob = SecretKey.generate(), SecretKey.generate()
+    assert alice.shared_x(bob.public) == bob.shared_x(alice.public)
+    assert alice.shared_x(bob.public) == PrivateKey.from_nsec(alice.nsec).ecdh(bob.public)
+    assert alice.derive(b"one") == alice.derive(b"one") != alice.derive(b"two")
+    assert len(alice.derive(b"one", 76)) == 76
+    assert alice.derive(b"one") != bob.derive(b"one")
+
+
+def test_a_ring_makes_a_key_once_in_a_private_file(tmp_path: Path) -> None:
+    ring = KeyRing(tmp_path / "keys")
+    assert ring.names() == ()
+    key = ring.get_or_create("project")
+    path = tmp_path / "keys" / "project.nsec"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert ring.get_or_create("project") == ring.get("project") == KeyRing(tmp_path / "keys").get("project") == key
+    ring.get_or_create("executor")
+    assert ring.names() == ("executor", "project")
+    assert sorted(file.name for file in path.parent.iterdir()) == ["executor.nsec", "project.nsec"]
+
+
+def test_a_foreign_key_is_kept_but_never_replaces_another(tmp_path: Path) -> None:
+    ring, key = KeyRing(tmp_path), SecretKey.generate()
+    ring.add("owner", key)
+    ring.add("owner", key)
+    with pytest.raises(ConfigurationError, match="another key"):
+        ring.add("owner", SecretKey.generate())
+    assert ring.get("owner") == key
+
+
+def test_a_missing_key_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"ghost.nsec.*tenex init"):
+        KeyRing(tmp_path).get("ghost")
+
+
+def test_a_key_others_may_read_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    KeyRing(tmp_path).get_or_create("project")
+    (tmp_path / "project.nsec").chmod(0o640)
+    with pytest.raises(ConfigurationError, match=r"chmod 600 .*project.nsec"):
+        KeyRing(tmp_path).get_or_create("project")
+
+
+@pytest.mark.parametrize("content", [b"", b"nsec1broken", NPUB.encode(), b"\xff\xfe", NSEC[:-1].encode()])
+def test_a_malformed_key_file_is_refused_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "project.nsec"
+    path.write_bytes(content)
+    path.chmod(0o600)
+    with pytest.raises(ConfigurationError, match=r"project.nsec: holds no nsec1"):
+        KeyRing(tmp_path).get_or_create("project")
+    assert path.read_bytes() == content
+
+
+def test_a_key_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "project.nsec").mkdir()
+    with pytest.raises(ConfigurationError, match=r"project.nsec: cannot be read"):
+        KeyRing(tmp_path).get("project")
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "x.nsec", "a b"])
+def test_a_name_that_is_no_file_name_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigurationError, match="cannot name a key"):
+        KeyRing(tmp_path).get_or_create(name)

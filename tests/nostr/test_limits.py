@@ -1,0 +1,50 @@
+"""What a relay says of itself is clamped, and never a fault."""
+
+import pytest
+from tenex.nostr.limits import RelayLimits, limits_of, read_limits
+from tenex.nostr.urls import is_loopback, normalise_url
+
+from tests.fakes.faultrelay import FaultRelay
+
+
+@pytest.mark.parametrize("document", [None, 5, [], {}, {"limitation": None}, {"limitation": [1]}])
+def test_a_document_without_limits_says_nothing(document: object) -> None:
+    assert limits_of(document) is None
+
+
+def test_limits_are_believed_within_reason() -> None:
+    said = {"max_limit": 1, "max_subscriptions": 10_000, "max_message_length": 65536, "max_filters": "x"}
+    assert limits_of({"limitation": said}) == RelayLimits(max_limit=10, max_subscriptions=10, max_message_length=65536)
+    assert limits_of({"limitation": {"max_limit": True, "max_subscriptions": -1}}) == RelayLimits()
+
+
+async def test_the_document_is_read_over_http() -> None:
+    async with FaultRelay() as fault:
+        fault.document = {"name": "x", "limitation": {"max_limit": 77}}
+        assert await read_limits(fault.url, 5) == RelayLimits(max_limit=77)
+        fault.document = None
+        assert await read_limits(fault.url, 5) is None
+        url = fault.url
+    assert await read_limits(url, 5) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("wss://Relay.Example/", "wss://relay.example"),
+        ("WS://relay.example:80", "ws://relay.example"),
+        ("wss://relay.example:443/Path?a=B#c", "wss://relay.example/Path?a=B"),
+        ("ws://[::1]:7000", "ws://[::1]:7000"),
+        (" wss://bücher.example ", "wss://xn--bcher-kva.example"),
+    ],
+)
+def test_urls_have_one_spelling(written: str, meant: str) -> None:
+    assert normalise_url(written) == meant
+    assert normalise_url(meant) == meant
+
+
+def test_this_machine_is_known_by_all_its_names() -> None:
+    assert all(
+        is_loopback(f"ws://{host}:1") for host in ("localhost", "127.0.0.1", "127.8.8.8", "[::1]", "a.localhost")
+    )
+    assert not any(is_loopback(f"ws://{host}") for host in ("relay.example", "10.0.0.1", "localhost.example"))

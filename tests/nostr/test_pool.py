@@ -1,0 +1,345 @@
+"""Several relays as one."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+import structlog
+from tenex.core.errors import RelayUnavailable
+from tenex.nostr.events import Event, to_wire
+from tenex.nostr.pool import RelayPool
+from tenex.nostr.seen import RecentIds
+from tenex.nostr.timings import Timings
+
+from tests.fakes.faultrelay import FaultRelay, Peer
+
+from .kit import ALICE, BOB, FAST, NOW, Heard, note, real_relay, running
+
+NOTES = [{"kinds": [1]}]
+
+
+def pool(
+    *urls: str, heard: Heard, timings: Timings = FAST, is_seen: Callable[[str], bool] = lambda _: False
+) -> RelayPool:
+    return RelayPool(
+        urls, on_event=heard, is_seen=is_seen, identity=ALICE, timings=timings, dice=Random(7), now=lambda: float(NOW)
+    )
+
+
+def forged(event: Event) -> dict[str, object]:
+    """The right id under a signature nobody made."""
+    return to_wire(event) | {"sig": BOB.sign_digest(b"0" * 32)}
+
+
+async def broadcast(fault: FaultRelay, raw: dict[str, object]) -> None:
+    """Send an event under every open live subscription."""
+    for sub_id in fault.peers[0].subscriptions:
+        await fault.peers[0].send("EVENT", sub_id, raw)
+
+
+async def test_an_event_from_several_relays_is_delivered_once() -> None:
+    heard = Heard()
+    async with FaultRelay() as one, FaultRelay() as two:
+        relays = pool(one.url, two.url, heard=heard)
+        relays.subscribe("notes", NOTES, None)
+        async with running(relays):
+            await one.until(one.live)
+            await two.until(two.live)
+            twice, last = note(), note()
+            await one.spread(to_wire(twice))
+            await two.spread(to_wire(twice))
+            await two.spread(to_wire(last))
+            await heard.has(last, twice)
+            await one.spread(to_wire(last))
+            marker = note()
+            await one.spread(to_wire(marker))
+            await heard.has(marker)
+            assert sum(status.counters.get("doubles", 0) for status in relays.status()) >= 2
+    assert sorted(heard.ids) == sorted({twice.id, last.id, marker.id})
+
+
+async def test_a_forged_copy_does_not_keep_the_genuine_one_out() -> None:
+    heard = Heard()
+    async with FaultRelay() as liar, FaultRelay() as honest:
+        relays = pool(liar.url, honest.url, heard=heard)
+        relays.subscribe("notes", NOTES, None)
+        async with running(relays):
+            await liar.until(liar.live)
+            await honest.until(honest.live)
+            event, marker = note(), note()
+            await broadcast(liar, forged(event))
+            await broadcast(liar, to_wire(event) | {"content": "other words"})
+            await broadcast(liar, to_wire(marker))
+            await heard.has(marker)
+            assert heard.ids == [marker.id]
+            await honest.spread(to_wire(event))
+            await heard.has(event)
+            strikes = {status.url: status.strikes for status in relays.status()}
+    assert strikes == {liar.url: 2, honest.url: 0}
+    assert dict(heard.events)[event.id] == honest.url
+
+
+async def test_a_genuine_copy_from_the_relay_that_lied_is_delivered() -> None:
+    heard = Heard()
+    async with FaultRelay() as liar:
+        relays = pool(liar.url, heard=heard)
+        relays.subscribe("notes", NOTES, None)
+        async with running(relays):
+            await liar.until(liar.live)
+            event = note()
+            await broadcast(liar, forged(event))
+            await broadcast(liar, to_wire(event))
+            await heard.has(event)
+
+
+async def test_what_an_earlier_life_has_taken_is_not_delivered_again() -> None:
+    heard, old, new = Heard(), note(), note()
+    asked: list[str] = []
+
+    def is_seen(event_id: str) -> bool:
+        asked.append(event_id)
+        return event_id == old.id
+
+    async with FaultRelay() as fault:
+        fault.stored += [to_wire(old), to_wire(new)]
+        relays = pool(fault.url, heard=heard, is_seen=is_seen)
+        relays.subscribe("notes", NOTES, NOW - 1000)
+        async with running(relays):
+            await heard.has(new)
+    assert heard.ids == [new.id]
+    assert set(asked) == {old.id, new.id}
+
+
+async def test_a_handler_that_fails_loses_one_event_and_says_no_word_of_it() -> None:
+    heard = Heard()
+
+    async def picky(event: Event, relay: str) -> None:
+        if event.content.startswith("bad"):
+            raise RuntimeError(event.content)
+        await heard(event, relay)
+
+    async with FaultRelay() as fault:
+        relays = RelayPool([fault.url], on_event=picky, timings=FAST)
+        relays.subscribe("notes", NOTES, None)
+        with structlog.testing.capture_logs() as logs:
+            async with running(relays):
+                await fault.until(fault.live)
+                good = note("good")
+                await fault.spread(to_wire(note("bad and private")))
+                await fault.spread(to_wire(good))
+                await heard.has(good)
+                assert relays.status()[0].counters["failed"] == 1
+    errors = [entry for entry in logs if entry["log_level"] == "error"]
+    assert [entry["event"] for entry in errors] == ["event.delivery_failed"]
+    assert "private" not in str(errors)
+
+
+async def test_a_handler_that_is_slow_holds_the_socket_not_the_memory() -> None:
+    """Everything still arrives, in order, once it goes on."""
+    gate, heard = asyncio.Event(), Heard()
+
+    async def slow(event: Event, relay: str) -> None:
+        await gate.wait()
+        await heard(event, relay)
+
+    async with FaultRelay(clamp=5000) as fault:
+        stored = [note(at=NOW - n) for n in range(1500)]
+        fault.stored += [to_wire(event) for event in stored]
+        relays = RelayPool([fault.url], on_event=slow, timings=replace(FAST, eose_timeout=20.0), now=lambda: float(NOW))
+        relays.subscribe("notes", NOTES, NOW - 10_000)
+        async with running(relays):
+            async with asyncio.timeout(10):
+                while relays.status()[0].counters.get("events", 0) < 1001:
+                    await asyncio.sleep(0.01)
+            gate.set()
+            await heard.until(lambda: len(heard.ids) == 1500, within=10)
+    assert heard.ids == [event.id for event in stored]
+
+
+async def test_an_event_may_be_handed_on_without_awaiting() -> None:
+    got: asyncio.Queue[Event] = asyncio.Queue()
+    async with FaultRelay() as fault:
+        relays = RelayPool([fault.url], on_event=lambda event, _: got.put_nowait(event), timings=FAST)
+        relays.subscribe("notes", NOTES, None)
+        async with running(relays):
+            await fault.until(fault.live)
+            event = note()
+            await fault.spread(to_wire(event))
+            assert await asyncio.wait_for(got.get(), 5) == event
+
+
+async def test_fetch_gives_stored_events_of_all_relays_newest_first_and_returns_early() -> None:
+    heard = Heard()
+    async with FaultRelay() as one, FaultRelay() as two:
+        events = [note(at=NOW - n) for n in range(4)]
+        one.stored += [to_wire(event) for event in events[:3]]
+        two.stored += [to_wire(event) for event in events[2:]] + [forged(note())]
+        relays = pool(one.url, two.url, heard=heard)
+        async with running(relays):
+            await relays.connected(5)
+            await one.until(lambda: one.connections and two.connections)
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            while len(found := await relays.fetch(NOTES, timeout=5)) < 4:  # until both are connected
+                assert loop.time() - began < 5
+            assert loop.time() - began < 4
+            assert found == events
+            assert heard.ids == []
+            relays.subscribe("notes", NOTES, NOW - 1000)
+            await heard.has(*events)  # fetching did not mark them as seen
+
+
+async def test_fetch_gives_what_came_when_a_relay_is_silent() -> None:
+    async with FaultRelay() as good, FaultRelay() as silent:
+        event = note()
+        good.stored.append(to_wire(event))
+        silent.on_req = lambda peer, sub_id, filters: asyncio.sleep(0)
+        relays = pool(good.url, silent.url, heard=Heard(), timings=replace(FAST, eose_timeout=30.0))
+        async with running(relays):
+            await good.until(lambda: good.peers)
+            await silent.until(lambda: silent.peers)
+            assert await relays.fetch(NOTES, timeout=0.5) == [event]
+            await silent.until(lambda: any(frame[0] == "CLOSE" for _, frame in silent.heard))
+
+
+async def test_a_req_the_relay_closes_right_after_its_eose_is_complete() -> None:
+    """nostr-sdk's relay does so with a REQ for ids, for nothing more can come."""
+    async with FaultRelay() as fault:
+        event = note()
+
+        async def serve_and_close(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
+            await peer.send_text(f'["EVENT","{sub_id}",{json.dumps(to_wire(event))}]')
+            await asyncio.gather(peer.send("EOSE", sub_id), peer.send("CLOSED", sub_id, ""))
+
+        fault.on_req = serve_and_close
+        relays = pool(fault.url, heard=Heard())
+        async with running(relays):
+            await relays.connected(5)
+            assert await relays.fetch([{"ids": [event.id]}], timeout=5) == [event]
+            assert len(fault.reqs()) == 1
+
+
+async def test_many_fetches_at_once_share_the_connections_room() -> None:
+    async with FaultRelay() as fault:
+        event = note()
+        fault.stored.append(to_wire(event))
+        relays = pool(fault.url, heard=Heard())
+        for n in range(8):
+            relays.subscribe(f"s{n}", [{"kinds": [100 + n]}], NOW - 10)
+        async with running(relays):
+            results = await asyncio.gather(*(relays.fetch(NOTES, timeout=5) for _ in range(20)))
+    assert results == [[event]] * 20
+
+
+async def test_fetch_without_any_relay_gives_nothing_in_time() -> None:
+    fault = FaultRelay()
+    await fault.start()
+    await fault.stop()
+    relays = pool(fault.url, heard=Heard())
+    async with running(relays):
+        assert await relays.fetch(NOTES, timeout=0.2) == []
+        with pytest.raises(RelayUnavailable, match=r"no relay is connected after 0\.2 s"):
+            await relays.connected(0.2)
+
+
+async def test_an_event_goes_to_a_relay_outside_the_pool_which_is_let_go_when_idle() -> None:
+    clock = [float(NOW)]
+    async with FaultRelay() as own, FaultRelay() as guest:
+        relays = RelayPool([own.url], on_event=Heard(), timings=replace(FAST, idle_after=0.2), now=lambda: clock[0])
+        relays.subscribe("notes", NOTES, None)
+        async with running(relays):
+            event = note()
+            assert (await relays.publish(event, guest.url.upper().replace("WS:", "ws:") + "/")).accepted
+            assert guest.stored == [to_wire(event)]
+            assert guest.reqs() == []
+            assert {status.url for status in relays.status()} == {own.url, guest.url}
+            clock[0] += 1
+            await guest.until(lambda: not guest.peers)
+            assert {status.url for status in relays.status()} == {own.url}
+            assert (await relays.publish(event, guest.url)).detail.startswith("duplicate")
+
+
+async def test_publishing_before_the_pool_runs_waits_for_it() -> None:
+    async with FaultRelay() as fault:
+        relays = pool(heard=Heard())
+        publishing = asyncio.create_task(relays.publish(note(), fault.url))
+        await asyncio.sleep(0)
+        async with running(relays):
+            assert (await asyncio.wait_for(publishing, 5)).accepted
+
+
+async def test_a_url_that_is_no_relays_is_refused() -> None:
+    with pytest.raises(ValueError, match="must begin with wss:// or ws://"):
+        pool("https://relay.example", heard=Heard())
+    with pytest.raises(ValueError, match="must begin with"):
+        await pool(heard=Heard()).publish(note(), "relay.example")
+
+
+async def test_two_spellings_of_a_relay_are_one() -> None:
+    relays = pool("WSS://Relay.Example:443/", "wss://relay.example", "ws://relay.example:8080/x", heard=Heard())
+    assert [status.url for status in relays.status()] == ["wss://relay.example", "ws://relay.example:8080/x"]
+
+
+async def test_listening_says_when_new_events_are_heard_or_why_not() -> None:
+    async with FaultRelay() as fault:
+        relays = pool(fault.url, heard=Heard())
+        relays.subscribe("notes", NOTES, None)
+        async with running(relays):
+            await relays.listening("notes", 5)
+            with pytest.raises(ValueError, match="no subscription"):
+                await relays.listening("ghost", 5)
+            fault.on_req = lambda peer, sub_id, filters: peer.send("CLOSED", sub_id, "blocked: not you")
+            relays.subscribe("more", [{"kinds": [7]}], None)
+            with pytest.raises(RelayUnavailable, match="blocked: not you"):
+                await relays.listening("more", 0.3)
+
+
+async def test_a_gap_is_bridged_by_the_other_relay_and_by_the_backlog() -> None:
+    """One relay goes away and comes back; nothing published meanwhile on either is lost or told twice."""
+    heard = Heard()
+    async with FaultRelay() as one, FaultRelay() as two:
+        relays = pool(one.url, two.url, heard=heard)
+        relays.subscribe("notes", NOTES, NOW - 1000)
+        async with running(relays):
+            await one.until(one.live)
+            await two.until(two.live)
+            await one.stop()
+            through_two, in_gap = note(), note()
+            await two.spread(to_wire(through_two))
+            await heard.has(through_two)
+            one.stored += [to_wire(in_gap), to_wire(through_two)]
+            await one.start()
+            await heard.has(in_gap)
+            assert sorted(heard.ids) == sorted([through_two.id, in_gap.id])
+
+
+async def test_real_relays_carry_a_message_from_one_pool_to_another() -> None:
+    heard = Heard()
+    async with real_relay() as one, real_relay() as two:
+        listener, speaker = pool(one, two, heard=heard), pool(one, two, heard=Heard())
+        listener.subscribe("notes", [{"kinds": [1], "#p": [BOB.public]}], NOW - 1000)
+        async with running(listener), running(speaker):
+            await listener.connected(5)
+            await listener.listening("notes", 5)
+            event, other = note(tags=[["p", BOB.public]]), note()
+            for url in (one, two):
+                assert (await speaker.publish(event, url)).accepted
+                assert (await speaker.publish(other, url)).accepted
+            await heard.has(event)
+            assert await speaker.fetch([{"ids": [event.id, other.id]}], timeout=5) == sorted(
+                [event, other], key=lambda each: each.id
+            )
+            await asyncio.gather(*(listener.fetch([{"ids": [event.id]}], timeout=5) for _ in range(5)))
+            assert heard.ids == [event.id]
+
+
+def test_recent_ids_keep_the_latest_in_bounded_memory() -> None:
+    recent = RecentIds(size=10)
+    for n in range(95):
+        recent.add(str(n))
+        assert all(str(k) in recent for k in range(max(0, n - 9), n + 1))
+    assert sum(str(n) in recent for n in range(95)) <= 20

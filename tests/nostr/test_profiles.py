@@ -1,0 +1,98 @@
+"""Profiles: what is published of each key, and that nothing is published twice."""
+
+import json
+
+import pytest
+from tenex.core.ids import PublicKey
+from tenex.core.ports import UnsignedEvent
+from tenex.nostr.events import event_id, sign, unsigned_event
+from tenex.nostr.keys import SecretKey
+from tenex.nostr.profiles import Identity, Published, profile_events
+
+PROJECT, PLANNER = SecretKey(bytes([2]) * 32), SecretKey(bytes([3]) * 32)
+RELAYS = ["wss://one.example/", "WSS://Two.Example:443", "wss://one.example"]
+WHO = [
+    Identity(pubkey=PROJECT.public, name="Demo", about="Builds things", picture="https://example.com/p.png"),
+    Identity(pubkey=PLANNER.public, name="Planner"),
+]
+
+
+def known(event: Published, *, of: SecretKey, kind: int) -> dict[tuple[PublicKey, int], Published]:
+    return {(of.public, kind): event}
+
+
+def as_known(events: list[UnsignedEvent]) -> dict[tuple[PublicKey, int], Published]:
+    return {(event.pubkey, event.kind): event for event in events}
+
+
+def test_every_key_says_who_and_where_it_is() -> None:
+    """Kind 0 with `bot: true` (NIP-24) and kind 10002 with each relay once, canonical."""
+    events = profile_events(WHO, RELAYS, 1000, {})
+    assert [(event.pubkey, event.kind) for event in events] == [
+        (PROJECT.public, 0), (PROJECT.public, 10002), (PLANNER.public, 0), (PLANNER.public, 10002)
+    ]  # fmt: skip
+    assert json.loads(events[0].content) == {
+        "name": "Demo", "about": "Builds things", "bot": True, "picture": "https://example.com/p.png"
+    }  # fmt: skip
+    assert json.loads(events[2].content) == {"name": "Planner", "about": "", "bot": True}
+    assert events[1].tags == (("r", "wss://one.example"), ("r", "wss://two.example"))
+    for event in events:
+        assert event.created_at == 1000
+        assert event.id == event_id(event.pubkey, event.created_at, event.kind, event.tags, event.content)
+
+
+def test_what_is_published_already_is_not_published_again() -> None:
+    """Neither our own bytes, nor the same said in another order or spacing."""
+    before = profile_events(WHO, RELAYS, 1000, {})
+    assert profile_events(WHO, RELAYS, 2000, as_known(before)) == []
+    assert profile_events(WHO, list(reversed(RELAYS)), 2000, as_known(before)) == []
+    content = json.dumps({"bot": True, "about": "", "name": "Planner"}, indent=2)
+    signed = sign(unsigned_event(PLANNER.public, 1, 0, (), content), PLANNER)
+    assert profile_events(WHO[1:], [], 2000, known(signed, of=PLANNER, kind=0)) == []
+
+
+def test_a_change_makes_one_event_later_than_the_last() -> None:
+    """Relays keep the latest of a replaceable kind, so a clock that ran ahead must not win."""
+    before = as_known(profile_events(WHO, RELAYS, 5000, {}))
+    renamed = [WHO[0], Identity(pubkey=PLANNER.public, name="Architect")]
+    (event,) = profile_events(renamed, RELAYS, 1000, before)
+    assert (event.pubkey, event.kind, event.created_at) == (PLANNER.public, 0, 5001)
+    assert {event.kind for event in profile_events(WHO, RELAYS[:1], 9000, before)} == {10002}
+    assert {event.created_at for event in profile_events(WHO, RELAYS[:1], 9000, before)} == {9000}
+
+
+def test_what_others_wrote_into_a_profile_stays() -> None:
+    """A NIP-05 name, a lightning address and identity tags (NIP-39) survive our change."""
+    last = unsigned_event(
+        PLANNER.public, 100, 0, [["i", "github:x", "proof"]], '{"name":"Old","nip05":"p@example.com","picture":"u"}'
+    )
+    (event,) = profile_events(WHO[1:], [], 1000, known(last, of=PLANNER, kind=0))
+    assert json.loads(event.content) == {
+        "name": "Planner", "about": "", "bot": True, "nip05": "p@example.com", "picture": "u"
+    }  # fmt: skip
+    assert event.tags == (("i", "github:x", "proof"),)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "null", "{", "[" * 100_000])
+def test_an_unreadable_profile_is_replaced(content: str) -> None:
+    """Whatever stands there, ours comes after it."""
+    last = unsigned_event(PLANNER.public, 100, 0, (), content)
+    (event,) = profile_events(WHO[1:], [], 1, known(last, of=PLANNER, kind=0))
+    assert (json.loads(event.content)["name"], event.created_at) == ("Planner", 101)
+
+
+def test_no_relays_withdraw_nothing() -> None:
+    """An empty setting does not publish an empty relay list."""
+    assert {event.kind for event in profile_events(WHO, [], 1000, {})} == {0}
+
+
+def test_a_name_with_half_a_character_is_cleaned() -> None:
+    """A lone surrogate has no UTF-8 and would have no id."""
+    events = profile_events([Identity(pubkey=PLANNER.public, name="Pl\ud800n")], [], 1000, {})
+    assert json.loads(events[0].content)["name"] == "Pl\ufffdn"
+
+
+def test_a_relay_that_is_none_is_refused() -> None:
+    """The sentence says what is wrong with it."""
+    with pytest.raises(ValueError, match="no relay url"):
+        profile_events(WHO, ["http://x"], 1000, {})
