@@ -1,0 +1,146 @@
+"""Files that are whole or not there: replace, set aside, keep a copy, make a folder; all durable on return.
+
+Everything here blocks; call it from the store's threads.
+
+Never: overwrite or remove what could not be read.
+"""
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+FILE_MODE: Final = 0o600
+FOLDER_MODE: Final = 0o700
+
+_LEFTOVER: Final = re.compile(r"^\..+\.[a-z0-9_]{8}\.tmp$")
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write every byte, however many calls it takes.
+
+    Raises:
+        OSError: some bytes may have been written.
+    """
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, each 0700 and durable; one that is there stays as it is.
+
+    Raises:
+        OSError: it cannot be made, or something else has its name.
+    """
+    missing: list[Path] = []
+    above = folder
+    while not above.is_dir():
+        missing.append(above)
+        above = above.parent
+    for path in reversed(missing):
+        try:
+            path.mkdir(mode=FOLDER_MODE)
+        except FileExistsError:
+            if not path.is_dir():  # somebody else's folder is as good as ours, a file is not
+                raise
+        sync_folder(path.parent)
+
+
+def replace(path: Path, data: bytes, mode: int = FILE_MODE) -> None:
+    """Give a file a new content: a reader, and a crash, finds the old one or the new one whole.
+
+    Raises:
+        OSError: the old content stands.
+    """
+    make_folder(path.parent)
+    descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        try:
+            os.fchmod(descriptor, mode)
+            write_all(descriptor, data)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        Path(beside).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(beside).unlink()
+        raise
+    sync_folder(path.parent)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what `replace` left behind where a process died within it; only for the folder's one writer."""
+    for name in os.listdir(folder):  # noqa: PTH208 - one call for a folder of thousands, and only names are needed
+        if _LEFTOVER.match(name):
+            (folder / name).unlink(missing_ok=True)
+
+
+def set_aside(path: Path, label: str) -> Path:
+    """Rename a file or folder to `<stem>.<label>-<n>`, a name that nothing had.
+
+    Returns:
+        The new path.
+
+    Raises:
+        OSError: it stands where it stood.
+    """
+    for target in _names(path, label):
+        try:
+            if path.is_dir() and not path.is_symlink():
+                target.mkdir(mode=FOLDER_MODE)  # taken before the rename, which replaces an empty folder only
+                path.rename(target)
+            else:
+                os.link(path, target, follow_symlinks=False)
+                path.unlink()
+        except FileExistsError:
+            continue
+        sync_folder(path.parent)
+        return target
+    raise AssertionError("unreachable: the names never end")
+
+
+def keep(path: Path, label: str, data: bytes) -> Path:
+    """Write bytes that are about to go from `path` to a new file beside it, `<stem>.<label>-<n>`.
+
+    Returns:
+        The new path.
+
+    Raises:
+        OSError: the bytes are not safe; do not remove them.
+    """
+    for target in _names(path, label):
+        try:
+            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+        except FileExistsError:
+            continue
+        try:
+            write_all(descriptor, data)
+            os.fsync(descriptor)
+        except BaseException:
+            with suppress(OSError):
+                target.unlink()
+            raise
+        finally:
+            os.close(descriptor)
+        sync_folder(path.parent)
+        return target
+    raise AssertionError("unreachable: the names never end")
+
+
+def _names(path: Path, label: str) -> Iterator[Path]:
+    return (path.with_name(f"{path.stem}.{label}-{number}") for number in count(1))

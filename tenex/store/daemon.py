@@ -1,0 +1,187 @@
+"""What belongs to no conversation: lessons learned and profiles published, in `conversations/_daemon/journal.jsonl`.
+
+Never: what a conversation's own journal already says.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from tenex.core.errors import AppendFailed
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
+from tenex.core.ports import Clock
+from tenex.core.records import Record
+
+from .disk import Disk
+from .format import Codec
+from .journal import FileJournal
+from .loading import JOURNAL
+
+FOLDER: Final = "_daemon"
+
+LESSONS_KEPT: Final = 50
+"""Per agent: what fits into a prompt beside the work; the journal keeps them all."""
+
+KEYS_KEPT: Final = 10_000
+"""Idempotency keys remembered: far more calls than can be in flight when a process stops."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LessonLearned(Record):
+    """An agent recorded what it would do otherwise next time."""
+
+    agent: Slug
+    conversation: ConversationId
+    title: str
+    lesson: str
+    category: str = ""
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfilePublished(Record):
+    """A replaceable event of one of our keys went out; the next must be dated later (DESIGN section 3)."""
+
+    pubkey: PublicKey
+    kind: int
+    event_id: EventId
+    content_hash: str
+    """sha256 of the content, to see whether there is anything new to publish."""
+    created_at: int
+
+
+DAEMON: Final = Codec({kind.__name__: kind for kind in (LessonLearned, ProfilePublished)})
+
+
+class DaemonBook:
+    """The daemon's journal and what it adds up to."""
+
+    def __init__(self, root: Path, disk: Disk, clock: Clock) -> None:
+        """Stand before an unread journal; use `open`."""
+        self._path = root / FOLDER / JOURNAL
+        self._disk = disk
+        self._clock = clock
+        self._turn = asyncio.Lock()
+        self._journal: FileJournal | None = None
+        self._clear()
+
+    @classmethod
+    async def open(cls, root: Path, disk: Disk, clock: Clock) -> Self:
+        """Read the journal of a conversations' folder.
+
+        Raises:
+            StoreDamaged: it holds what we did not write; nothing was changed.
+            AppendFailed: the disk does not let us read or mend it now.
+        """
+        book = cls(root, disk, clock)
+        await book._opened()
+        return book
+
+    def lessons(self, agent: str) -> tuple[LessonLearned, ...]:
+        """The newest lessons of an agent, oldest first."""
+        return self._lessons.get(Slug(agent), ())
+
+    def profile(self, pubkey: PublicKey, kind: int) -> ProfilePublished | None:
+        """The newest replaceable event of that key and kind that we published."""
+        return self._profiles.get((pubkey, kind))
+
+    async def record(
+        self, agent: str, conversation_id: str, title: str, lesson: str, category: str, idempotency_key: str
+    ) -> None:
+        """Make a lesson durable; a second call with the same key does nothing.
+
+        Raises:
+            AppendFailed: the disk did not take it; the next call begins anew.
+            StoreDamaged: the journal has become unreadable.
+        """
+        async with self._turn:
+            journal = await self._opened()
+            if idempotency_key not in self._keys:
+                await self._append(
+                    journal,
+                    lambda seq, now: LessonLearned(
+                        seq=seq,
+                        at=now,
+                        agent=Slug(agent),
+                        conversation=ConversationId(conversation_id),
+                        title=title,
+                        lesson=lesson,
+                        category=category,
+                        key=idempotency_key,
+                    ),
+                )
+
+    async def published(
+        self, pubkey: PublicKey, kind: int, event_id: EventId, content_hash: str, created_at: int
+    ) -> None:
+        """Remember a replaceable event that went out; the same event again does nothing.
+
+        Raises:
+            AppendFailed: the disk did not take it; the next call begins anew.
+            StoreDamaged: the journal has become unreadable.
+        """
+        async with self._turn:
+            journal = await self._opened()
+            last = self.profile(pubkey, kind)
+            if last is None or last.event_id != event_id:
+                await self._append(
+                    journal,
+                    lambda seq, now: ProfilePublished(
+                        seq=seq,
+                        at=now,
+                        pubkey=pubkey,
+                        kind=kind,
+                        event_id=event_id,
+                        content_hash=content_hash,
+                        created_at=created_at,
+                    ),
+                )
+
+    async def close(self) -> None:
+        """Let go of the file; the next record opens it again."""
+        async with self._turn:
+            journal, self._journal = self._journal, None
+            if journal is not None:
+                await journal.close()
+
+    async def _opened(self) -> FileJournal:
+        """The journal, read anew if it is not open: after a failed append only the disk knows what it says."""
+        if self._journal is None:
+            remedy = "Move the file away to start without the lessons and profiles in it."
+            self._journal, records = await FileJournal.open(self._path, DAEMON, self._disk, self._clock, remedy)
+            self._clear()
+            for record in records:
+                self._fold(record)
+        return self._journal
+
+    async def _append(self, journal: FileJournal, make: Callable[[int, Millis], Record]) -> None:
+        record = make(journal.next_seq, self._clock.now())
+        try:
+            await journal.append([[record]])
+        except AppendFailed:
+            self._journal = None
+            raise
+        except asyncio.CancelledError:
+            self._journal = None  # it may have been written: the next call reads whether it was
+            await journal.close()
+            raise
+        self._fold(record)
+
+    def _clear(self) -> None:
+        self._lessons: dict[Slug, tuple[LessonLearned, ...]] = {}
+        self._profiles: dict[tuple[PublicKey, int], ProfilePublished] = {}
+        self._keys: dict[str, None] = {}
+
+    def _fold(self, record: Record) -> None:
+        match record:
+            case LessonLearned():
+                self._lessons[record.agent] = (*self.lessons(record.agent), record)[-LESSONS_KEPT:]
+                self._keys[record.key] = None
+                if len(self._keys) > KEYS_KEPT:
+                    del self._keys[next(iter(self._keys))]
+            case ProfilePublished():
+                self._profiles[record.pubkey, record.kind] = record
+            case _:
+                pass

@@ -1,0 +1,215 @@
+"""A journal's bytes: one record per line, and the rule for what a file that does not end well still proves.
+
+    {"v":1,"seq":7,"left":0,"at":1700000000000,"type":"TurnOpened","data":{...},"crc":"8 hex"}
+
+`left` counts the records of the same decision still to come: a decision whose last record is not there has not been
+made. The crc32 covers the line's UTF-8 before `,"crc"`. What follows the last whole decision and cannot be read is a
+*torn tail*, the trace of a write that was cut short. Anything else unreadable is *damage*: it was good once.
+
+Never: a person's words or any other value of a record in a fault or an error.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+from zlib import crc32
+
+from tenex.core.errors import Bug
+from tenex.core.ids import Millis
+from tenex.core.records import RECORDS, Record
+
+from .shapes import Mismatch, Shape, object_shape
+
+Migration = Callable[[dict[str, Any]], dict[str, Any]]
+"""Turns the data of one version of a record into that of the next."""
+
+_ENVELOPE: Final = ("seq", "at")
+_TAIL: Final = len(',"crc":"01234567"}')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Where a journal stops making sense, and how bad that is."""
+
+    kind: Literal["torn", "damage"]
+    line: int
+    """From 1; of a torn decision the first line."""
+    what: str
+
+
+class _Unreadable(Exception):
+    """A line whose crc is right says something we do not understand."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    make: type[Record]
+    head: str
+    shape: Shape
+
+
+class Codec:
+    """Records as lines and back, for one set of kinds."""
+
+    __slots__ = ("_by_name", "_by_type", "_migrations")
+
+    def __init__(
+        self, kinds: Mapping[str, type[Record]], migrations: Mapping[tuple[str, int], Migration] | None = None
+    ) -> None:
+        """Compile the kinds.
+
+        Args:
+            kinds: every kind by its name in the journal.
+            migrations: by kind and the version they start from, each to the next version.
+
+        Raises:
+            Bug: a kind has a field whose type cannot be stored.
+        """
+        self._by_name = {
+            name: _Kind(kind, f',"type":"{name}","data":', object_shape(kind, leave_out=_ENVELOPE))
+            for name, kind in kinds.items()
+        }
+        self._by_type = {kind.make: kind for kind in self._by_name.values()}
+        self._migrations = dict(migrations or {})
+
+    def encode_decisions(self, decisions: Iterable[Sequence[Record]]) -> bytes:
+        """The lines of whole decisions, ready to be appended.
+
+        Raises:
+            Bug: a record is not of a known kind or holds what its type forbids; nothing may be written then.
+        """
+        lines: list[bytes] = []
+        for decision in decisions:
+            left = len(decision)
+            for record in decision:
+                left -= 1
+                lines.append(self._encode(record, left))
+        return b"".join(lines)
+
+    def _encode(self, record: Record, left: int) -> bytes:
+        kind = self._by_type.get(type(record))
+        if kind is None:
+            raise Bug(f"a {type(record).__name__} is no record of this journal")
+        if type(record.seq) is not int or type(record.at) is not int:
+            raise Bug(f"{type(record).__name__}: `seq` and `at` must be integers")
+        head = f'{{"v":{record.version},"seq":{record.seq},"left":{left},"at":{record.at}{kind.head}'
+        try:
+            data = kind.shape.encode(record)
+            body = _line_body(head, data)
+        except (Mismatch, TypeError, ValueError, RecursionError) as fault:
+            why = str(fault) if isinstance(fault, Mismatch) else f"JSON cannot hold it ({type(fault).__name__})"
+            raise Bug(f"{type(record).__name__} of seq {record.seq} cannot be stored: {why}") from fault
+        return b'%b,"crc":"%08x"}\n' % (body, crc32(body))
+
+    def decode_lines(self, data: bytes) -> tuple[list[Record], int, Fault | None]:
+        """Read a whole journal.
+
+        Returns:
+            The records of every whole decision up to the first fault, the length in bytes of their lines, and the
+            fault, if the file goes on after them.
+        """
+        records: list[Record] = []
+        whole, length, position = 0, 0, 0  # records and bytes up to the last whole decision, bytes read
+        lines = data.split(b"\n")
+        unfinished = lines.pop()
+        expected_left: int | None = None
+        for number, line in enumerate(lines, start=1):
+            if not _is_sound(line):
+                return records[:whole], length, _fault_of(lines, number, whole + 1)
+            try:
+                record, left = self._decode(line)
+                _check_order(lines, number, record.seq, left, expected_left)
+            except _Unreadable as fault:
+                return records[:whole], length, Fault(kind="damage", line=number, what=str(fault))
+            records.append(record)
+            position += len(line) + 1
+            expected_left = left - 1 if left else None
+            if not left:
+                whole, length = len(records), position
+        if unfinished:
+            return records[:whole], length, Fault(kind="torn", line=whole + 1, what="the last line has no end")
+        if whole < len(records):
+            return records[:whole], length, Fault(kind="torn", line=whole + 1, what="the last decision breaks off")
+        return records, length, None
+
+    def _decode(self, line: bytes) -> tuple[Record, int]:
+        try:
+            envelope = json.loads(line.decode())
+        except (ValueError, RecursionError) as fault:
+            raise _Unreadable("it is not JSON, though its crc is right") from fault
+        try:
+            version, seq, left, at = envelope["v"], envelope["seq"], envelope["left"], envelope["at"]
+            name, data = envelope["type"], envelope["data"]
+        except (TypeError, KeyError) as fault:
+            raise _Unreadable("it lacks one of v, seq, left, at, type and data") from fault
+        if not (type(version) is type(seq) is type(left) is type(at) is int) or version < 1 or left < 0:
+            raise _Unreadable("v, seq, left and at must be integers, v from 1 and left from 0")
+        kind = self._by_name.get(name) if type(name) is str else None
+        if kind is None:
+            raise _Unreadable("its type is unknown here; it was written by a newer tenex, so run that one")
+        if version > kind.make.version:
+            raise _Unreadable(
+                f"{name} has version {version} and this tenex knows {kind.make.version}; "
+                "it was written by a newer tenex, so run that one"
+            )
+        try:
+            for older in range(version, kind.make.version):
+                data = self._migrate(name, older, data)
+            return kind.make(seq=seq, at=Millis(at), **kind.shape.decode(data)), left
+        except Mismatch as mismatch:
+            raise _Unreadable(f"{name}: {mismatch}") from mismatch
+
+    def _migrate(self, name: str, version: int, data: Any) -> dict[str, Any]:
+        step = self._migrations.get((name, version))
+        if step is None or type(data) is not dict:
+            raise _Unreadable(f"{name} of version {version} cannot be read: there is no migration from it")
+        return step(data)
+
+
+def _line_body(head: str, data: Any) -> bytes:
+    try:
+        return (head + _dumps(data)).encode()
+    except UnicodeEncodeError:  # a lone surrogate has no UTF-8; escaped it survives, and two halves of one become whole
+        return (head + _dumps_ascii(data)).encode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):  # a read-only view within what a model or a form gave us
+        return dict(value)
+    raise TypeError(type(value).__name__)
+
+
+# NaN is written as Python writes it: a model may send one, and a line beyond the letter of JSON is better than a
+# conversation that can never go on.
+_dumps: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain).encode
+_dumps_ascii: Final = json.JSONEncoder(separators=(",", ":"), default=_plain).encode
+
+
+def _is_sound(line: bytes) -> bool:
+    """Whether the line's crc is there and right."""
+    body = line[:-_TAIL]
+    return line[-_TAIL:] == b',"crc":"%08x"}' % crc32(body) and bool(body)
+
+
+def _fault_of(lines: list[bytes], number: int, first_torn: int) -> Fault:
+    """Judge an unsound line: the last words of a write that was cut short, or damage."""
+    for later, line in enumerate(lines[number:], start=number + 1):
+        if _is_sound(line):
+            what = f"its crc is missing or wrong, though line {later} is good"
+            return Fault(kind="damage", line=number, what=what)
+    return Fault(kind="torn", line=first_torn, what=f"from line {number} on nothing can be read")
+
+
+def _check_order(lines: list[bytes], number: int, seq: int, left: int, expected_left: int | None) -> None:
+    """Refuse a sound line that cannot stand here; up to it, line n held seq n."""
+    if seq != number:
+        if lines[number - 1] in lines[: number - 1]:
+            raise _Unreadable(f"it repeats the line of seq {seq}")
+        raise _Unreadable(f"its seq is {seq} where {number} must follow")
+    if expected_left is not None and left != expected_left:
+        raise _Unreadable(f"its `left` is {left} where {expected_left} must follow")
+
+
+CONVERSATION: Final = Codec(RECORDS)
+"""The kinds of record a conversation's journal holds."""

@@ -1,0 +1,105 @@
+"""What the store's tests share: a clock that stands still, small records, and strategies made from type hints."""
+
+import dataclasses
+import types
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Literal, NewType, Union, get_args, get_origin, get_type_hints
+
+from hypothesis import strategies as st
+from tenex.core.ids import ConversationId, Millis, PublicKey, TurnId
+from tenex.core.records import ConversationStarted, Record, RouteAsked, TurnClosed
+
+CONVERSATION_ID = ConversationId("c" * 64)
+
+
+class StillClock:
+    """A clock that always says 2023-11-14T22:13:20Z."""
+
+    def now(self) -> Millis:
+        return Millis(1_700_000_000_000)
+
+    async def sleep_until(self, due: Millis) -> None:
+        raise NotImplementedError
+
+
+def started(conversation: ConversationId = CONVERSATION_ID) -> ConversationStarted:
+    return ConversationStarted(
+        seq=1, at=Millis(1), id=conversation, title="a title", starter=PublicKey("a" * 64), address={}
+    )
+
+
+def asked(seq: int) -> RouteAsked:
+    return RouteAsked(seq=seq, at=Millis(seq), attempt=1)
+
+
+def closed(seq: int, summary: str = "done") -> TurnClosed:
+    return TurnClosed(seq=seq, at=Millis(seq), turn_id=TurnId("turn-1"), summary=summary)
+
+
+def decisions_of(*sizes: int, first: int = 1) -> list[list[Record]]:
+    """Decisions of so many records each, their seqs counting up."""
+    decisions: list[list[Record]] = []
+    seq = first
+    for size in sizes:
+        decisions.append([started() if seq + part == 1 else asked(seq + part) for part in range(size)])
+        seq += size
+    return decisions
+
+
+def _joined(text: str) -> str:
+    """Two surrogates that belong together are one character to JSON; only lone ones are told apart."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
+words = st.text(st.characters(exclude_categories=()), max_size=20).map(_joined)
+"""Any text a Python string can hold, lone surrogates too."""
+
+integers = st.integers(-(2**70), 2**70)
+
+json_values = st.recursive(
+    st.none() | st.booleans() | integers | st.floats(allow_nan=False) | words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def values_of(hint: Any) -> st.SearchStrategy[Any]:
+    """Values of a type hint, as our records use them."""
+    if isinstance(hint, NewType):
+        return values_of(hint.__supertype__)
+    plain: dict[Any, st.SearchStrategy[Any]] = {
+        str: words,
+        int: integers,
+        bool: st.booleans(),
+        float: st.floats(allow_nan=False),
+        type(None): st.none(),
+        Any: json_values,
+    }
+    if hint in plain:
+        return plain[hint]
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return st.one_of([values_of(member) for member in arguments])
+    if origin is Literal:
+        return st.sampled_from(arguments)
+    if origin is tuple:
+        return st.lists(values_of(arguments[0]), max_size=3).map(tuple)
+    if origin is Mapping:
+        return st.dictionaries(words, values_of(arguments[1]), max_size=3)
+    if issubclass(hint, Enum):
+        return st.sampled_from(list(hint))
+    return objects_of(hint)
+
+
+def objects_of(kind: type, **given: Any) -> st.SearchStrategy[Any]:
+    """Objects of a dataclass, some of their fields left at their defaults."""
+    hints = get_type_hints(kind)
+    required: dict[str, st.SearchStrategy[Any]] = {}
+    optional: dict[str, st.SearchStrategy[Any]] = {}
+    for spec in dataclasses.fields(kind):
+        if spec.name in given:
+            continue
+        has_default = spec.default is not dataclasses.MISSING or spec.default_factory is not dataclasses.MISSING
+        (optional if has_default else required)[spec.name] = values_of(hints[spec.name])
+    return st.fixed_dictionaries(required, optional=optional).map(lambda chosen: kind(**given, **chosen))

@@ -1,0 +1,145 @@
+"""Lessons and profiles: once, durable, the newest at hand."""
+
+import asyncio
+import errno
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tenex.core.errors import AppendFailed, StoreDamaged
+from tenex.core.ids import EventId, PublicKey
+from tenex.store import daemon
+from tenex.store.daemon import DaemonBook, ProfilePublished
+from tenex.store.disk import Disk
+from tenex.tools.memory import Lessons
+
+from tests.store.kit import CONVERSATION_ID, StillClock
+
+KEY = PublicKey("a" * 64)
+
+
+@pytest.fixture
+async def disk() -> AsyncIterator[Disk]:
+    disk = Disk()
+    yield disk
+    disk.close()
+
+
+async def opened(root: Path, disk: Disk) -> DaemonBook:
+    return await DaemonBook.open(root, disk, StillClock())
+
+
+async def learn(book: DaemonBook, key: str, agent: str = "executor") -> None:
+    await book.record(agent, CONVERSATION_ID, "a title", f"lesson {key}", "tests", key)
+
+
+async def test_a_lesson_is_there_after_a_restart(tmp_path: Path, disk: Disk) -> None:
+    book = await opened(tmp_path, disk)
+    lessons: Lessons = book  # what the tool `learn` asks for
+    assert lessons is book
+    await learn(book, "1")
+    await learn(book, "2", agent="planner")
+    again = await opened(tmp_path, disk)
+    (lesson,) = again.lessons("executor")
+    assert (lesson.seq, lesson.title, lesson.lesson, lesson.category) == (1, "a title", "lesson 1", "tests")
+    assert lesson.conversation == CONVERSATION_ID
+    assert again.lessons("planner") == book.lessons("planner") != ()
+    assert again.lessons("nobody") == ()
+    assert (tmp_path / "_daemon" / "journal.jsonl").exists()
+
+
+async def test_the_same_key_records_once_even_at_once_and_after_a_restart(tmp_path: Path, disk: Disk) -> None:
+    book = await opened(tmp_path, disk)
+    async with asyncio.timeout(10):
+        await asyncio.gather(*(learn(book, "same") for _ in range(5)))
+    await learn(await opened(tmp_path, disk), "same")
+    assert len((await opened(tmp_path, disk)).lessons("executor")) == 1
+
+
+async def test_the_newest_lessons_are_kept_per_agent_oldest_first(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemon, "LESSONS_KEPT", 3)
+    monkeypatch.setattr(daemon, "KEYS_KEPT", 4)
+    book = await opened(tmp_path, disk)
+    for number in range(6):
+        await learn(book, str(number))
+    assert [lesson.key for lesson in book.lessons("executor")] == ["3", "4", "5"]
+    assert len(book._keys) == 4
+
+
+async def test_a_profile_is_remembered_by_key_and_kind(tmp_path: Path, disk: Disk) -> None:
+    book = await opened(tmp_path, disk)
+    for _ in range(2):
+        await book.published(KEY, 0, EventId("1" * 64), "hash", 100)
+    await book.published(KEY, 10002, EventId("2" * 64), "hash", 100)
+    await book.published(KEY, 0, EventId("3" * 64), "other", 101)
+    again = await opened(tmp_path, disk)
+    profile = again.profile(KEY, 0)
+    assert isinstance(profile, ProfilePublished)
+    assert (profile.seq, profile.event_id, profile.content_hash, profile.created_at) == (3, "3" * 64, "other", 101)
+    assert again.profile(KEY, 1) is None
+
+
+async def test_after_a_failed_append_the_next_call_begins_anew(tmp_path: Path) -> None:
+    fail = True
+
+    def write(descriptor: int, data: memoryview) -> int:
+        if fail:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return os.write(descriptor, data)
+
+    disk = Disk(write=write)
+    book = await opened(tmp_path, disk)
+    with pytest.raises(AppendFailed):
+        await learn(book, "1")
+    assert book.lessons("executor") == ()
+    fail = False
+    await learn(book, "1")
+    await learn(book, "2")
+    assert [lesson.key for lesson in (await opened(tmp_path, disk)).lessons("executor")] == ["1", "2"]
+    disk.close()
+
+
+async def test_a_cancelled_record_is_known_to_the_next_call_if_it_was_written(tmp_path: Path) -> None:
+    loop = asyncio.get_running_loop()
+    writing = asyncio.Event()
+
+    def write(descriptor: int, data: memoryview) -> int:
+        loop.call_soon_threadsafe(writing.set)
+        return os.write(descriptor, data[:20])
+
+    disk = Disk(write=write)
+    book = await opened(tmp_path, disk)
+    task = asyncio.create_task(learn(book, "1"))
+    async with asyncio.timeout(10):
+        await writing.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await learn(book, "1")
+    assert [lesson.seq for lesson in book.lessons("executor")] == [1]
+    disk.close()
+
+
+async def test_a_damaged_book_says_how_to_start_without_it(tmp_path: Path, disk: Disk) -> None:
+    book = await opened(tmp_path, disk)
+    await learn(book, "1")
+    await learn(book, "2")
+    await book.close()
+    path = tmp_path / "_daemon" / "journal.jsonl"
+    path.write_bytes(b"x" + path.read_bytes())
+    with pytest.raises(StoreDamaged, match="Move the file away to start without"):
+        await opened(tmp_path, disk)
+    path.unlink()
+    assert (await opened(tmp_path, disk)).lessons("executor") == ()
+
+
+async def test_a_closed_book_opens_itself_again(tmp_path: Path, disk: Disk) -> None:
+    book = await opened(tmp_path, disk)
+    await learn(book, "1")
+    await book.close()
+    await book.close()
+    await learn(book, "2")
+    assert len(book.lessons("executor")) == 2

@@ -1,0 +1,96 @@
+"""The store's threads and the number of files it keeps open."""
+
+import asyncio
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+from tenex.store.disk import Disk, OpenFiles
+
+
+@pytest.fixture
+def disk() -> Iterator[Disk]:
+    disk = Disk()
+    yield disk
+    disk.close()
+
+
+def descriptor() -> int:
+    return os.open("/dev/null", os.O_RDONLY)
+
+
+def is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+async def test_work_runs_in_a_named_thread_of_the_store(disk: Disk) -> None:
+    assert (await disk.run(lambda: threading.current_thread().name)).startswith("tenex-store")
+
+
+async def test_an_error_of_the_work_reaches_the_caller(disk: Disk) -> None:
+    with pytest.raises(FileNotFoundError):
+        await disk.run(os.stat, "/nowhere")
+
+
+async def test_a_cancelled_caller_waits_until_the_work_has_ended(disk: Disk) -> None:
+    begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        may_end.wait(10)
+        ended.set()
+        raise OSError(5, "nobody listens")
+
+    task = asyncio.create_task(disk.run(work))
+    await asyncio.to_thread(begun.wait, 10)
+    task.cancel()
+    await asyncio.wait({task}, timeout=0.01)
+    task.cancel()
+    await asyncio.wait({task}, timeout=0.01)
+    assert not task.done()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended.is_set()
+
+
+def test_the_file_longest_unused_is_closed_first() -> None:
+    files = OpenFiles(most=2)
+    numbers = [descriptor() for _ in range(3)]
+    files.put(1, numbers[0])
+    files.put(2, numbers[1])
+    files.put(1, numbers[0])
+    files.put(3, numbers[2])
+    assert [is_open(number) for number in numbers] == [True, False, True]
+    assert (files.take(2), files.take(1), len(files)) == (None, numbers[0], 2)
+    files.close()
+    assert not any(map(is_open, numbers))
+
+
+def test_a_file_that_is_taken_is_not_closed_under_its_owner() -> None:
+    files = OpenFiles(most=1)
+    numbers = [descriptor() for _ in range(3)]
+    files.put(1, numbers[0])
+    assert files.take(1) == numbers[0]
+    files.put(2, numbers[1])
+    assert [is_open(number) for number in numbers[:2]] == [True, False]
+    files.put(1, numbers[0])
+    files.put(3, numbers[2])
+    assert [is_open(number) for number in numbers] == [False, False, True]
+    files.drop(3)
+    files.drop(3)
+    assert not is_open(numbers[2])
+
+
+async def test_closing_waits_for_the_work_and_may_be_done_twice() -> None:
+    disk = Disk()
+    done: list[int] = []
+    await disk.run(done.append, 1)
+    disk.close()
+    disk.close()
+    assert done == [1]

@@ -1,0 +1,118 @@
+"""All conversations of a data folder."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tenex.core.errors import AppendFailed, StoreDamaged, UsageError
+from tenex.core.ids import ConversationId
+from tenex.store.disk import Disk
+from tenex.store.folder import ConversationFolder
+
+from tests.store.kit import CONVERSATION_ID, StillClock, asked, decisions_of
+
+OTHER = ConversationId("d" * 64)
+
+
+@pytest.fixture
+async def folder(tmp_path: Path) -> AsyncIterator[ConversationFolder]:
+    disk = Disk()
+    yield ConversationFolder(tmp_path / "conversations", disk, StillClock())
+    disk.close()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "..", "../" + "c" * 61, "c" * 63, "c" * 65, "C" * 64, "c" * 63 + "/", "c" * 64 + "\n", "_daemon", "é" * 64],
+)
+async def test_only_an_id_becomes_a_path(folder: ConversationFolder, name: str) -> None:
+    with pytest.raises(UsageError, match="64 lower-case hex digits"):
+        folder.path(name)
+    with pytest.raises(UsageError):
+        await folder.open(ConversationId(name))
+    with pytest.raises(UsageError):
+        await folder.read(ConversationId(name))
+
+
+async def test_a_conversation_is_opened_written_and_listed(folder: ConversationFolder) -> None:
+    assert await folder.lengths() == {}
+    journal, records = await folder.open(CONVERSATION_ID)
+    assert records == []
+    assert folder.length(CONVERSATION_ID) == 0
+    await journal.append(decisions_of(2))
+    assert await folder.lengths() == {CONVERSATION_ID: folder.length(CONVERSATION_ID)}
+    assert folder.length(CONVERSATION_ID) == journal.length > 0
+    assert [record.seq for record in await folder.read(CONVERSATION_ID)] == [1, 2]
+
+
+async def test_other_names_are_ignored_and_lost_journals_are_not(folder: ConversationFolder) -> None:
+    root = folder.root
+    (root / "_daemon").mkdir(parents=True)
+    (root / "index.sqlite").touch()
+    (root / ("e" * 64)).mkdir()
+    (root / ("f" * 64)).touch()
+    (root / CONVERSATION_ID).mkdir()
+    (root / CONVERSATION_ID / "conversation.json").touch()
+    assert await folder.lengths() == {CONVERSATION_ID: 0, "f" * 64: 0}
+    with pytest.raises(StoreDamaged, match=f"tenex conversations rebuild {CONVERSATION_ID}"):
+        await folder.open(CONVERSATION_ID)
+    with pytest.raises(StoreDamaged):
+        await folder.open(ConversationId("f" * 64))
+
+
+async def test_opening_again_fences_off_the_older_journal(folder: ConversationFolder) -> None:
+    first, _ = await folder.open(CONVERSATION_ID)
+    await first.append(decisions_of(1))
+    second, records = await folder.open(CONVERSATION_ID)
+    assert len(records) == 1
+    with pytest.raises(AppendFailed, match="closed"):
+        await first.append([[asked(2)]])
+    await second.append([[asked(2)]])
+
+
+async def test_of_two_that_open_at_once_one_can_write(folder: ConversationFolder) -> None:
+    journal, _ = await folder.open(CONVERSATION_ID)
+    await journal.append(decisions_of(1))
+    async with asyncio.timeout(10):
+        (first, _), (second, _) = await asyncio.gather(folder.open(CONVERSATION_ID), folder.open(CONVERSATION_ID))
+    outcomes = await asyncio.gather(first.append([[asked(2)]]), second.append([[asked(2)]]), return_exceptions=True)
+    (refusal,) = [outcome for outcome in outcomes if outcome is not None]
+    assert isinstance(refusal, AppendFailed)
+    assert "closed" in str(refusal)
+    assert len(await folder.read(CONVERSATION_ID)) == 2
+
+
+async def test_damage_to_one_leaves_the_others_and_is_listed_until_mended(folder: ConversationFolder) -> None:
+    for conversation in (CONVERSATION_ID, OTHER):
+        journal, _ = await folder.open(conversation)
+        await journal.append(decisions_of(1, 1))
+    path = folder.path(OTHER) / "journal.jsonl"
+    good = path.read_bytes()
+    path.write_bytes(b"x" + good)
+    with pytest.raises(StoreDamaged) as caught:
+        await folder.open(OTHER)
+    assert await folder.quarantined() == {OTHER: str(caught.value)}
+    assert len((await folder.open(CONVERSATION_ID))[1]) == 2
+    with pytest.raises(StoreDamaged):
+        await folder.read(OTHER)
+    path.write_bytes(good)
+    assert len((await folder.open(OTHER))[1]) == 2
+    assert await folder.quarantined() == {}
+
+
+async def test_reading_what_is_not_there_says_so(folder: ConversationFolder) -> None:
+    with pytest.raises(UsageError, match="no conversation d"):
+        await folder.read(OTHER)
+    (folder.root / OTHER / "journal.jsonl").mkdir(parents=True)
+    with pytest.raises(StoreDamaged, match="is no file"):
+        await folder.read(OTHER)
+
+
+async def test_closing_closes_every_journal(folder: ConversationFolder) -> None:
+    journal, _ = await folder.open(CONVERSATION_ID)
+    await folder.close()
+    await folder.close()
+    with pytest.raises(AppendFailed, match="closed"):
+        await journal.append(decisions_of(1))
+    assert folder.length(CONVERSATION_ID) == 0

@@ -1,0 +1,248 @@
+"""Records as lines, and what a file that does not end well still proves."""
+
+import json
+import re
+from types import MappingProxyType
+from zlib import crc32
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tenex.core.errors import Bug
+from tenex.core.ids import Millis, RunId
+from tenex.core.phases import Phase
+from tenex.core.records import RECORDS, CommandGiven, ModelStepped, Record, RouteAsked, WaiverAsked
+from tenex.core.steps import CallRequest, ModelStep
+from tenex.store.format import CONVERSATION, Codec
+
+from tests.store.kit import asked, closed, decisions_of, integers, objects_of, started
+
+
+def line(envelope: object) -> bytes:
+    """A line with a right crc, whatever it says."""
+    body = json.dumps(envelope, separators=(",", ":")).encode()[:-1]
+    return b'%b,"crc":"%08x"}\n' % (body, crc32(body))
+
+
+def flat(decisions: list[list[Record]]) -> list[Record]:
+    return [record for decision in decisions for record in decision]
+
+
+@pytest.mark.parametrize("kind", RECORDS.values(), ids=RECORDS)
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_every_kind_of_record_comes_back_as_it_was(kind: type[Record], data: st.DataObject) -> None:
+    record = data.draw(objects_of(kind, seq=1, at=data.draw(integers)))
+    encoded = CONVERSATION.encode_decisions([[record]])
+    assert encoded.count(b"\n") == 1
+    assert CONVERSATION.decode_lines(encoded) == ([record], len(encoded), None)
+
+
+def test_a_line_has_the_documented_form() -> None:
+    encoded = CONVERSATION.encode_decisions([[asked(1), asked(2)]])
+    first = encoded.split(b"\n")[0]
+    assert first == b'{"v":1,"seq":1,"left":1,"at":1,"type":"RouteAsked","data":{"attempt":1},"crc":"%08x"}' % crc32(
+        first[: first.index(b',"crc"')]
+    )
+    assert json.loads(first)["left"] == 1
+
+
+def test_left_counts_the_records_of_the_same_decision_still_to_come() -> None:
+    encoded = CONVERSATION.encode_decisions(decisions_of(3, 1, 2))
+    assert [json.loads(text)["left"] for text in encoded.splitlines()] == [2, 1, 0, 0, 1, 0]
+
+
+def test_text_is_readable_in_the_file() -> None:
+    assert "Grüße 日本 \u2028".encode() in CONVERSATION.encode_decisions([[closed(1, "Grüße 日本 \u2028")]])
+
+
+def test_a_lone_surrogate_is_escaped_and_survives() -> None:
+    record = closed(1, "half \ud83d of a smile, ü")
+    encoded = CONVERSATION.encode_decisions([[record]])
+    encoded.decode()
+    assert CONVERSATION.decode_lines(encoded)[0] == [record]
+
+
+def test_nan_from_a_model_does_not_end_a_conversation() -> None:
+    call = CallRequest(id="c", tool="t", arguments={"x": float("nan"), "deep": MappingProxyType({"a": 1})})  # type: ignore[arg-type]
+    record = ModelStepped(seq=1, at=Millis(1), run=RunId("r"), step=ModelStep(calls=(call,)))
+    (back,), _, fault = CONVERSATION.decode_lines(CONVERSATION.encode_decisions([[record]]))
+    assert fault is None
+    assert isinstance(back, ModelStepped)
+    arguments = back.step.calls[0].arguments
+    assert arguments["x"] != arguments["x"]
+    assert arguments["deep"] == {"a": 1}
+
+
+def nested(depth: int) -> object:
+    value: object = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("vendor", [object(), {1, 2}, nested(100_000), 10**5000], ids=["object", "set", "deep", "huge"])
+def test_a_record_json_cannot_hold_is_a_bug_that_names_the_record(vendor: object) -> None:
+    record = ModelStepped(seq=4, at=Millis(1), run=RunId("r"), step=ModelStep(vendor=vendor))
+    with pytest.raises(Bug, match="ModelStepped of seq 4 cannot be stored"):
+        CONVERSATION.encode_decisions([[record]])
+
+
+def test_a_field_of_the_wrong_type_is_a_bug_that_names_the_field() -> None:
+    with pytest.raises(Bug, match="`attempt` must be an integer, but is a string"):
+        CONVERSATION.encode_decisions([[RouteAsked(seq=1, at=Millis(1), attempt="1")]])  # type: ignore[arg-type]
+    with pytest.raises(Bug, match="`seq` and `at` must be integers"):
+        CONVERSATION.encode_decisions([[RouteAsked(seq=1, at=1.5, attempt=1)]])  # type: ignore[arg-type]
+    with pytest.raises(Bug, match="no record of this journal"):
+        Codec({"CommandGiven": CommandGiven}).encode_decisions([[asked(1)]])
+
+
+def test_an_empty_file_holds_nothing_and_is_whole() -> None:
+    assert CONVERSATION.decode_lines(b"") == ([], 0, None)
+
+
+def test_wherever_the_last_append_breaks_off_whole_decisions_are_kept_and_no_part_of_one() -> None:
+    """Every byte offset of an append of two decisions, the last with three records."""
+    before = CONVERSATION.encode_decisions(decisions_of(2, 1))
+    decisions = decisions_of(1, 3, first=4)
+    first = CONVERSATION.encode_decisions(decisions[:1])
+    data = before + CONVERSATION.encode_decisions(decisions)
+    for cut in range(len(before), len(data) + 1):
+        records, length, fault = CONVERSATION.decode_lines(data[:cut])
+        whole = max(at for at in (len(before), len(before) + len(first), len(data)) if at <= cut)
+        assert length == whole
+        assert len(records) == {len(before): 3, len(before) + len(first): 4, len(data): 7}[whole]
+        assert (fault is None) == (cut == whole)
+        assert fault is None or fault.kind == "torn"
+
+
+@pytest.mark.parametrize("filler", [b"\0" * 300, b"garbage\n\0\0\n", b"\n", b"\n\n\n", b"{}\n", b"\xff\xfe\n"])
+def test_what_follows_the_last_whole_decision_and_cannot_be_read_is_a_torn_tail(filler: bytes) -> None:
+    good = CONVERSATION.encode_decisions(decisions_of(2, 2))
+    records, length, fault = CONVERSATION.decode_lines(good + filler)
+    assert (len(records), length) == (4, len(good))
+    assert fault is not None
+    assert fault.kind == "torn"
+
+
+def test_a_zeroed_last_page_takes_its_whole_decision_with_it() -> None:
+    first = CONVERSATION.encode_decisions(decisions_of(1))
+    data = bytearray(first + CONVERSATION.encode_decisions(decisions_of(3, first=2)))
+    data[-200:] = bytes(200)
+    records, length, fault = CONVERSATION.decode_lines(bytes(data))
+    assert (len(records), length, fault and fault.kind) == (1, len(first), "torn")
+
+
+@given(bit=st.integers(min_value=0), data=st.data())
+@settings(max_examples=200, deadline=None)
+def test_a_flipped_bit_is_never_believed(bit: int, data: st.DataObject) -> None:
+    """Before the last line it is damage, in it a torn tail; never a record that was not written."""
+    decisions = decisions_of(1, 2, 1)
+    good = CONVERSATION.encode_decisions(decisions)
+    last = good.rindex(b"\n", 0, -1) + 1
+    at = data.draw(st.integers(0, len(good) * 8 - 1))
+    broken = bytearray(good)
+    broken[at // 8] ^= 1 << at % 8
+    records, length, fault = CONVERSATION.decode_lines(bytes(broken))
+    assert records == flat(decisions)[: len(records)]
+    assert length == len(CONVERSATION.encode_decisions([[r] for r in records])) or len(records) == 3
+    assert fault is not None
+    # a newline that is lost joins its line with the next, so the line before the last may end the file
+    in_tail = at // 8 >= last - 1
+    assert fault.kind == ("torn" if in_tail else "damage")
+
+
+def test_a_bad_line_before_a_good_one_is_damage_and_names_both() -> None:
+    lines = CONVERSATION.encode_decisions(decisions_of(1, 1, 1)).splitlines(keepends=True)
+    _, _, fault = CONVERSATION.decode_lines(lines[0] + b"rubbish\n" + lines[2])
+    assert fault is not None
+    assert (fault.kind, fault.line) == ("damage", 2)
+    assert "line 3 is good" in fault.what
+
+
+def test_the_last_record_written_twice_is_damage_and_called_by_its_name() -> None:
+    lines = CONVERSATION.encode_decisions(decisions_of(1, 1)).splitlines(keepends=True)
+    records, _, fault = CONVERSATION.decode_lines(lines[0] + lines[1] + lines[1])
+    assert len(records) == 2
+    assert fault is not None
+    assert (fault.kind, fault.line, fault.what) == ("damage", 3, "it repeats the line of seq 2")
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (CONVERSATION.encode_decisions([[asked(2)]]), "its seq is 2 where 1 must follow"),
+        (CONVERSATION.encode_decisions([[asked(1)], [asked(3)]]), "its seq is 3 where 2 must follow"),
+        (CONVERSATION.encode_decisions([[asked(1), asked(2)]]).splitlines(True)[0] * 2, "repeats the line of seq 1"),
+        (
+            CONVERSATION.encode_decisions([[asked(1), asked(2), asked(3)]]).splitlines(True)[0]
+            + CONVERSATION.encode_decisions([[asked(2)]]),
+            "its `left` is 0 where 1 must follow",
+        ),
+        (line({"v": 1, "seq": 1, "left": 0, "at": 1, "type": "Nap", "data": {}}), "written by a newer tenex"),
+        (line({"v": 9, "seq": 1, "left": 0, "at": 1, "type": "Reopened", "data": {}}), "version 9 .* newer tenex"),
+        (line({"v": 0, "seq": 1, "left": 0, "at": 1, "type": "Reopened", "data": {}}), "v from 1"),
+        (line({"v": 1, "seq": 1, "left": -1, "at": 1, "type": "Reopened", "data": {}}), "left from 0"),
+        (line({"v": 1, "seq": True, "left": 0, "at": 1, "type": "Reopened", "data": {}}), "must be integers"),
+        (line({"v": 1, "seq": 1, "left": 0, "type": "Reopened", "data": {}}), "lacks one of"),
+        (line({"v": 1, "seq": 1, "left": 0, "at": 1, "type": "RouteAsked", "data": {}}), "`attempt` is missing"),
+        (line({"v": 1, "seq": 1, "left": 0, "at": 1, "type": "RouteAsked", "data": []}), "`data` must be an object"),
+        (line({"v": 1, "seq": 1, "left": 0, "at": 1, "type": "RouteAsked", "data": {"attempt": True}}), "an integer"),
+        (line({"v": 1, "seq": 1, "left": 0, "at": 1, "type": ["x"], "data": {}}), "type is unknown"),
+    ],
+)
+def test_a_sound_line_that_cannot_stand_there_is_damage_even_at_the_end(data: bytes, what: str) -> None:
+    _, length, fault = CONVERSATION.decode_lines(data)
+    assert fault is not None
+    assert fault.kind == "damage"
+    assert re.search(what, fault.what)
+    assert length in (0, data.find(b"\n") + 1)
+
+
+def test_a_sound_line_that_is_no_json_is_damage() -> None:
+    body = b"{not json"
+    _, _, fault = CONVERSATION.decode_lines(b'%b,"crc":"%08x"}\n' % (body, crc32(body)))
+    assert fault is not None
+    assert (fault.kind, fault.what) == ("damage", "it is not JSON, though its crc is right")
+
+
+def test_unknown_fields_of_a_known_version_are_accepted() -> None:
+    data = line({"v": 1, "seq": 1, "left": 0, "at": 5, "type": "RouteAsked", "data": {"attempt": 2, "new": 1}})
+    assert CONVERSATION.decode_lines(data)[0] == [RouteAsked(seq=1, at=Millis(5), attempt=2)]
+
+
+def test_an_older_version_is_migrated_step_by_step_or_refused() -> None:
+    class Newer(RouteAsked):
+        version = 3
+
+    old = line({"v": 1, "seq": 1, "left": 0, "at": 5, "type": "RouteAsked", "data": {"tries": 2}})
+    steps = {
+        ("RouteAsked", 1): lambda data: {"try": data["tries"]},
+        ("RouteAsked", 2): lambda data: {"attempt": data["try"]},
+    }
+    records, _, fault = Codec({"RouteAsked": Newer}, steps).decode_lines(old)
+    assert fault is None
+    assert records == [Newer(seq=1, at=Millis(5), attempt=2)]
+    _, _, fault = Codec({"RouteAsked": Newer}).decode_lines(old)
+    assert fault is not None
+    assert "no migration" in fault.what
+
+
+def test_a_fault_never_quotes_what_a_person_wrote() -> None:
+    data = line(
+        {"v": 1, "seq": 1, "left": 0, "at": 1, "type": "TurnClosed", "data": {"turnId": 1, "summary": "secret"}}
+    )
+    _, _, fault = CONVERSATION.decode_lines(data)
+    assert "secret" not in repr(fault)
+    assert "`turnId` must be a string" in repr(fault)
+
+
+def test_a_phase_is_a_plain_word_in_the_file() -> None:
+    encoded = CONVERSATION.encode_decisions([[WaiverAsked(seq=1, at=Millis(1), phases=(Phase.CHORES,))]])
+    assert b'"data":{"phases":["chores"]}' in encoded
+
+
+def test_a_started_conversation_and_its_turns_keep_within_the_budget_of_bytes() -> None:
+    """DESIGN section 11: at most 700 bytes a record; a line's own dress takes about 100 of them."""
+    encoded = CONVERSATION.encode_decisions([[started(), *[asked(seq) for seq in range(2, 12)]]])
+    assert len(encoded) / 11 < 150

@@ -1,0 +1,203 @@
+"""Reading a journal: whole, torn, damaged, or no journal at all."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tenex.core.errors import AppendFailed, StoreDamaged
+from tenex.store import atomic
+from tenex.store.format import CONVERSATION
+from tenex.store.loading import MARK, VIEW, Loaded, load, mark_of, peek
+
+from tests.store.kit import decisions_of
+
+REMEDY = "Call the carpenter."
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    folder = tmp_path / ("c" * 64)
+    folder.mkdir()
+    return folder / "journal.jsonl"
+
+
+def loaded(path: Path) -> Loaded:
+    return load(path, CONVERSATION, "then", REMEDY)
+
+
+def names(path: Path) -> list[str]:
+    return sorted(entry.name for entry in path.parent.iterdir())
+
+
+def test_what_is_read_to_be_acted_on_is_durable_first(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that wrote the end may have died between its write and its flush."""
+    path.write_bytes(CONVERSATION.encode_decisions(decisions_of(1)))
+    synced: list[Path] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(Path(f"/proc/self/fd/{descriptor}").readlink()))
+    loaded(path)
+    assert synced == [path, path.parent, path.parent.parent]
+
+
+def test_a_missing_journal_is_a_new_conversation(path: Path) -> None:
+    assert loaded(path) == Loaded(records=[], length=0, exists=False)
+    assert loaded(path.parent / "deeper" / "journal.jsonl").exists is False
+
+
+def test_an_empty_journal_was_made_and_never_written_to(path: Path) -> None:
+    path.touch(mode=0o600)
+    assert loaded(path) == Loaded(records=[], length=0, exists=True)
+
+
+def test_every_offset_of_the_last_append_gives_whole_decisions_and_keeps_the_rest_aside(path: Path) -> None:
+    before = CONVERSATION.encode_decisions(decisions_of(1))
+    data = before + CONVERSATION.encode_decisions(decisions_of(1, 3, first=2))
+    for cut in range(len(before), len(data) + 1):
+        path.write_bytes(data[:cut])
+        found = loaded(path)
+        assert len(found.records) in (1, 2, 5)
+        assert path.read_bytes() == data[: found.length]
+        if found.length == cut:
+            assert found.torn is None
+        else:
+            assert found.torn is not None
+            assert found.torn.read_bytes() == data[found.length : cut]
+            found.torn.unlink()
+        assert loaded(path) == Loaded(records=found.records, length=found.length, exists=True)
+
+
+def test_torn_tails_of_the_same_second_are_all_kept(path: Path) -> None:
+    good = CONVERSATION.encode_decisions(decisions_of(1))
+    for tail in (b"one", b"two"):
+        path.write_bytes(good + tail)
+        loaded(path)
+    assert names(path) == ["journal.jsonl", "journal.torn-then-1", "journal.torn-then-2"]
+    assert (path.parent / "journal.torn-then-2").read_bytes() == b"two"
+
+
+def test_a_torn_tail_that_cannot_be_copied_is_not_cut_off(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.write_bytes(CONVERSATION.encode_decisions(decisions_of(1)) + b"torn")
+    before = path.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(atomic, "write_all", full)
+    with pytest.raises(AppendFailed, match="No space left"):
+        loaded(path)
+    assert path.read_bytes() == before
+    assert names(path) == ["journal.jsonl"]
+
+
+def test_damage_changes_nothing_and_leaves_a_mark_that_goes_when_the_journal_is_well(path: Path) -> None:
+    lines = CONVERSATION.encode_decisions(decisions_of(1, 1, 1)).splitlines(keepends=True)
+    broken = lines[0] + b"x" + lines[1] + lines[2]
+    path.write_bytes(broken)
+    with pytest.raises(StoreDamaged) as caught:
+        loaded(path)
+    sentence = str(caught.value)
+    assert sentence.startswith(f"{path}: line 2 cannot be right")
+    assert sentence.endswith(REMEDY)
+    assert path.read_bytes() == broken
+    assert names(path) == [MARK, "journal.jsonl"]
+    assert mark_of(path.parent) == sentence
+    path.write_bytes(b"".join(lines))
+    assert len(loaded(path).records) == 3
+    assert mark_of(path.parent) is None
+
+
+def test_a_view_without_its_journal_is_damage_and_no_new_conversation(path: Path) -> None:
+    (path.parent / VIEW).write_text("{}")
+    with pytest.raises(StoreDamaged, match="it is missing, though"):
+        loaded(path)
+    for content in (b"", b"\0" * 500):
+        path.write_bytes(content)
+        with pytest.raises(StoreDamaged, match="no whole decision, though"):
+            loaded(path)
+        assert path.read_bytes() == content
+
+
+def test_a_folder_a_pipe_or_a_link_in_the_journals_place_is_damage(path: Path, tmp_path: Path) -> None:
+    path.mkdir()
+    with pytest.raises(StoreDamaged, match="Is a directory"):
+        loaded(path)
+    path.rmdir()
+    os.mkfifo(path)
+    with pytest.raises(StoreDamaged, match="it is no file"):
+        loaded(path)
+    path.unlink()
+    (tmp_path / "elsewhere").write_bytes(b"")
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StoreDamaged, match="symbolic links"):
+        loaded(path)
+    assert mark_of(path.parent) is not None
+
+
+def test_what_others_may_read_is_closed_to_them(path: Path) -> None:
+    path.write_bytes(CONVERSATION.encode_decisions(decisions_of(1)))
+    path.chmod(0o666)
+    assert len(loaded(path).records) == 1
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+STRANGER = """
+import os, sys
+from pathlib import Path
+from tenex.core.errors import StoreDamaged
+from tenex.store.format import CONVERSATION
+from tenex.store.loading import load
+if os.getuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+try:
+    load(Path(sys.argv[1]), CONVERSATION, "then", "Remedy.")
+except StoreDamaged as fault:
+    print(fault)
+"""
+
+
+def test_a_journal_we_may_not_read_is_named_with_what_to_look_at(path: Path) -> None:
+    """In a process without root's powers, for which no permission is wrong."""
+    path.write_bytes(CONVERSATION.encode_decisions(decisions_of(1)))
+    path.chmod(0)
+    for above in (path.parent, *path.parent.parents):
+        if above.owner() != "root" or above.name.startswith("pytest"):
+            above.chmod(0o755)
+        if above.name.startswith("pytest-of"):
+            break
+    ran = subprocess.run([sys.executable, "-c", STRANGER, str(path)], capture_output=True, text=True, check=True)
+    assert "it cannot be opened (Permission denied)" in ran.stdout
+    assert "Look who owns it" in ran.stdout
+
+
+def test_a_disk_that_fails_for_now_is_no_damage(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.write_bytes(CONVERSATION.encode_decisions(decisions_of(1)))
+
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(AppendFailed, match="Input/output error"):
+        loaded(path)
+    assert names(path) == ["journal.jsonl"]
+
+
+def test_peeking_changes_nothing(path: Path) -> None:
+    good = CONVERSATION.encode_decisions(decisions_of(2))
+    path.write_bytes(good + b"being written")
+    assert len(peek(path, CONVERSATION)) == 2
+    assert path.read_bytes() == good + b"being written"
+    path.write_bytes(b"x" + good)
+    with pytest.raises(StoreDamaged, match="line 1 cannot be right"):
+        peek(path, CONVERSATION)
+    assert names(path) == ["journal.jsonl"]
+
+
+def test_what_a_killed_replace_left_behind_is_swept_away(path: Path) -> None:
+    path.write_bytes(CONVERSATION.encode_decisions(decisions_of(1)))
+    (path.parent / f".{VIEW}.abcd1234.tmp").write_text("half")
+    loaded(path)
+    assert names(path) == ["journal.jsonl"]
