@@ -1,0 +1,157 @@
+"""The registry: which tools an agent is offered, and the one door through which calls reach them.
+
+The gate stands here twice, when tools are listed and when one is called, because an answer of a model may hold two
+calls of which the first changes what the second is permitted. `core.gates.may_use` is the rule both times.
+
+Never: raise for what a model can do wrong, or log what a call was given or gave back.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import structlog
+
+from tenex.core.errors import Bug
+from tenex.core.gates import may_use
+from tenex.core.ids import Slug
+from tenex.core.phases import Phase
+from tenex.core.ports import ExecutionContext, ToolResult
+from tenex.core.roster import Agent, ToolRule
+from tenex.core.steps import ToolSpec
+
+from .arguments import Arguments
+from .speaking import ASK, COMPLETE, ask_spec, complete_spec
+from .tool import Refusal, Tool
+
+TIME_CAP: Final = 30.0
+"""Seconds a call may take unless its tool says otherwise: file work takes milliseconds, a dead mount takes for ever."""
+
+OUTPUT_CAP: Final = 320 * 1024
+"""Characters of a result: above the largest read (256 KiB) with its remark, so this only cuts what has no cap."""
+
+_log = structlog.get_logger(__name__)
+
+
+class ToolRegistry:
+    """Implements `core.ports.Tools` over a fixed set of tools."""
+
+    def __init__(
+        self,
+        tools: Iterable[Tool],
+        find_agent: Callable[[Slug], Agent | None],
+        *,
+        time_cap: float = TIME_CAP,
+        output_cap: int = OUTPUT_CAP,
+    ) -> None:
+        """Take the tools, and a way to look an agent up as it is configured now.
+
+        Raises:
+            Bug: two tools have one name, one has the name of a word (`complete`, `ask`), or its schema is none.
+        """
+        self._tools: dict[str, Tool] = {}
+        for tool in tools:
+            if tool.name in self._tools or tool.name in (COMPLETE.name, ASK.name):
+                raise Bug(f"there are two tools named {tool.name}")
+            self._tools[tool.name] = tool
+        self._rules = {name: tool.rule for name, tool in self._tools.items()} | {
+            ASK.name: ASK,
+            COMPLETE.name: COMPLETE,
+        }
+        self._arguments = {name: Arguments(name, tool.parameters) for name, tool in self._tools.items()}
+        self._find_agent = find_agent
+        self._time_cap = time_cap
+        self._output_cap = output_cap
+
+    def rules(self) -> Mapping[str, ToolRule]:
+        """What the core goes by, for every tool and the two words."""
+        return dict(self._rules)
+
+    def specs(self, phase: Phase, agent: Agent | Slug) -> tuple[ToolSpec, ...]:
+        """The tools an agent is offered in a phase, always in the same order; none for a slug nobody has."""
+        known = agent if isinstance(agent, Agent) else self._find_agent(agent)
+        if known is None:
+            return ()
+        words = {ASK.name: ask_spec(), COMPLETE.name: complete_spec(phase)}
+        return tuple(words.get(name) or self._tools[name].spec for name in self._permitted(phase, known))
+
+    async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        """Check the gate and the arguments, then carry the call out under the caps.
+
+        Cancelling ends the work: a program dies with its task, a file is changed whole or not at all.
+        """
+        started = time.monotonic()
+        result = self._cut(await self._carry_out(name, arguments, context))
+        _log.info(
+            "tool.returned", tool=name if name in self._rules else "unknown", ok=result.ok,
+            ms=round((time.monotonic() - started) * 1000), conversation=context.conversation_id,
+            agent=context.agent, call=context.call_id,
+        )  # fmt: skip
+        return result
+
+    def _permitted(self, phase: Phase, agent: Agent) -> tuple[str, ...]:
+        return tuple(name for name, rule in self._rules.items() if may_use(rule, phase, agent))
+
+    def _gate(self, name: str, context: ExecutionContext) -> str | None:
+        agent = self._find_agent(context.agent)
+        if agent is None:
+            return f"The agent {context.agent} is no longer in the roster; {name[:80]} was not called."
+        permitted = self._permitted(context.phase, agent)
+        offer = f"You may use: {', '.join(permitted)}." if permitted else "You may use no tools now."
+        if name not in self._rules:
+            return f"There is no tool {name[:80]}. {offer}"
+        if name not in permitted:
+            return (
+                f"The tool {name} may not be used by {agent.slug} in the {context.phase} phase; nothing was done. "
+                f"{offer}"
+            )
+        return None
+
+    async def _carry_out(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        fault = self._gate(name, context)
+        if fault is None and name not in self._tools:
+            fault = f"{name} is carried out by the daemon itself and cannot be called like a tool."
+        if fault is not None:
+            return ToolResult(ok=False, content=fault)
+        given: Any = arguments  # what a model sent, whatever the signature says
+        cap = self._tools[name].time_cap or self._time_cap
+        deadline = asyncio.timeout(cap)
+        try:
+            given = dict(given) if isinstance(given, Mapping) else given
+            fault = self._arguments[name].fault(given)
+            if fault is not None:
+                return ToolResult(ok=False, content=fault)
+            async with deadline:
+                return await self._tools[name].body(given, context)
+        except Refusal as refusal:
+            return ToolResult(ok=False, content=str(refusal))
+        except Exception as error:  # noqa: BLE001 - one of the three broad ones: a broken tool must not end a run
+            if isinstance(error, TimeoutError) and deadline.expired():
+                return ToolResult(
+                    ok=False, content=f"{name} did not end within {cap:g} s and was given up; check before repeating."
+                )
+            self._log_failure(name, error, context)
+            return ToolResult(
+                ok=False,
+                content=f"{name} failed for a reason of its own ({type(error).__name__}); check before repeating.",
+            )
+
+    def _log_failure(self, name: str, error: Exception, context: ExecutionContext) -> None:
+        frame = error.__traceback__
+        while frame is not None and frame.tb_next is not None:
+            frame = frame.tb_next
+        where = f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame is not None else ""
+        _log.error(  # the type and the place only: an exception's message may hold a person's text
+            "tool.failed", tool=name, error=type(error).__name__, where=where,
+            conversation=context.conversation_id, agent=context.agent, call=context.call_id,
+        )  # fmt: skip
+
+    def _cut(self, result: ToolResult) -> ToolResult:
+        # names on disk may hold bytes that are no text, and the journal takes none
+        content = result.content.encode("utf-8", "replace").decode("utf-8")
+        if len(content) > self._output_cap:
+            content = f"{content[: self._output_cap]}\n[Cut: {len(content) - self._output_cap} more characters.]"
+        if content == result.content:
+            return result
+        return ToolResult(ok=result.ok, content=content, read=result.read, touched=result.touched, lesson=result.lesson)

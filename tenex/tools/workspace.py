@@ -1,0 +1,290 @@
+"""The workspace: one folder, and the only way in and out of it.
+
+A path is checked twice. `resolve` follows links and refuses whatever ends outside; then each file is opened folder by
+folder from the root without following any link, so one that is slipped in between is refused by the kernel.
+
+Never: hand a path to code that opens it by name again, or run anything.
+"""
+
+import errno
+import hashlib
+import os
+import re
+import secrets
+import stat
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from tenex.core.errors import ConfigurationError
+
+from .tool import Refusal
+
+LONGEST_PATH: Final = 1_000
+"""Characters: deep enough for any project, and it bounds the folders one call can make."""
+
+HIDDEN: Final = frozenset({".git", "node_modules", "__pycache__", ".venv"})
+"""Folders that are never listed or searched: other programs wrote them, and they drown what people wrote."""
+
+_HALF_WRITTEN: Final = ".tenex-"
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# a pipe that took a file's place must fail the check below, not wait for a writer
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_DOCUMENT_SUFFIXES: Final = frozenset({".md", ".rst", ".adoc"})
+_DOCUMENT_NAME: Final = re.compile(r"(readme|changelog|contributing|licen[sc]e|notice|authors|security)([-_.].*)?")
+
+
+def digest(content: bytes) -> str:
+    """The sha256 by which a file's content is known, in hex."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def is_documentation(path: str) -> bool:
+    """Whether a path, relative to the workspace, is documentation by its name or its folder."""
+    pure = PurePosixPath(path.lower())
+    if pure.suffix in _DOCUMENT_SUFFIXES or (len(pure.parts) > 1 and pure.parts[0] in ("doc", "docs")):
+        return True
+    return pure.suffix in ("", ".txt") and _DOCUMENT_NAME.fullmatch(pure.name) is not None
+
+
+def check_root(root: Path, forbidden: Iterable[Path]) -> None:
+    """Refuse a workspace through which an agent could reach what is ours.
+
+    Args:
+        root: the folder that shall be the workspace; it may not exist yet.
+        forbidden: files and folders of ours: configuration, keys, conversations, agents.
+
+    Raises:
+        ConfigurationError: the workspace is no folder, is or holds the home folder or `/`, or it and one of
+            `forbidden` lie within one another.
+    """
+    real = root.resolve()
+    faults = []
+    if real.exists() and not real.is_dir():
+        faults.append(f"the workspace {root} is not a folder; name a folder in `paths.workspace`")
+    if real == Path(real.anchor):
+        faults.append("the workspace must not be /; name a folder for this project alone in `paths.workspace`")
+    elif _home().is_relative_to(real):
+        faults.append(f"the workspace {root} is or holds the home folder; name a folder for this project alone")
+    for ours in forbidden:
+        place = ours.resolve()
+        if place.is_relative_to(real):
+            faults.append(f"the workspace {root} holds {ours}, which agents must not reach; move one of the two")
+        elif real.is_relative_to(place):
+            faults.append(f"the workspace {root} lies in {ours}, which agents must not reach; move one of the two")
+    if faults:
+        raise ConfigurationError(faults)
+
+
+def _home() -> Path:
+    try:
+        return Path.home().resolve()
+    except RuntimeError:  # a user without a home
+        return Path("/nonexistent")
+
+
+class Workspace:
+    """A folder that paths of a model cannot leave. All methods block; call them off the loop."""
+
+    def __init__(self, root: Path) -> None:
+        """Take a folder that `check_root` has passed."""
+        self._given = root.absolute()
+        self.root: Final = root.resolve()
+        self._changing = threading.Lock()  # two agents of one turn may change the same file
+
+    def resolve(self, path: str) -> Path:
+        """Turn what a model calls a path into the real one, links followed; it need not exist.
+
+        Raises:
+            Refusal: it is no path, leads outside or into `.git`, or is neither file nor folder.
+        """
+        names = self._names(path)
+        with _told(path):
+            real = Path(os.path.realpath(self.root.joinpath(*names)))
+            if not real.is_relative_to(self.root):
+                raise Refusal(f"{path} leads outside the workspace; only files inside it can be used.")
+            if any(name.lower() == ".git" for name in real.relative_to(self.root).parts):
+                raise Refusal(f"{path} lies in `.git`, which belongs to git; leave it alone.")
+            self._refuse_dangling(path, names)
+            with suppress(FileNotFoundError, NotADirectoryError):
+                mode = real.lstat().st_mode
+                if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                    raise Refusal(f"{path} is neither a file nor a folder (a device, pipe or socket); leave it alone.")
+        return real
+
+    def _refuse_dangling(self, path: str, names: Iterable[str]) -> None:
+        place = self.root
+        for name in names:
+            place = place / name
+            if place.is_symlink() and not _leads_somewhere(place):
+                raise Refusal(f"{path} goes through a link that leads nowhere; name the file itself.")
+
+    def _names(self, path: str) -> tuple[str, ...]:
+        shown = path[:80]
+        if not path.strip():
+            raise Refusal("The path is empty; name a file relative to the workspace, such as `src/app.py`.")
+        if len(path) > LONGEST_PATH:
+            raise Refusal(f"The path is longer than {LONGEST_PATH} characters; choose a shorter one.")
+        if any(ord(char) < 32 or ord(char) == 127 or 0xD800 <= ord(char) < 0xE000 for char in path):
+            raise Refusal("The path holds a character that no file name should have (a control character).")
+        pure = PurePosixPath(path)
+        if ".." in pure.parts:
+            raise Refusal(f"{shown} contains `..`; name the file by its path from the workspace's root.")
+        if pure.is_absolute():
+            for root in (self.root, self._given):
+                if pure.is_relative_to(root):
+                    return pure.relative_to(root).parts
+            raise Refusal(f"{shown} lies outside the workspace; name a file relative to it.")
+        return pure.parts
+
+    def relative(self, real: Path) -> str:
+        """The path as it is shown and recorded: from the root, with `/`; the root itself is `.`."""
+        return real.relative_to(self.root).as_posix()
+
+    def read(self, real: Path, most: int) -> bytes:
+        """The content of a file.
+
+        Args:
+            real: what `resolve` gave.
+            most: bytes; a longer file is refused.
+
+        Raises:
+            Refusal: it is missing, a folder, too long, unreadable, or has become a link since.
+        """
+        shown = self._file(real)
+        with _told(shown):
+            with self._folder(real) as folder:
+                content = _content(folder, real.name, shown, most) if folder is not None else None
+            if content is None:
+                raise Refusal(f"There is no file {shown}; `list_files` shows what there is.")
+            return content
+
+    def update(self, real: Path, make: Callable[[bytes | None], bytes], most: int) -> bytes:
+        """Change a file as a whole: `make` gets its content, or None where there is no file, and gives the new one.
+
+        The file is replaced by rename, keeps its permissions, and is durable on return. Updates wait for one
+        another. `make` may refuse by raising; then nothing has changed. Missing folders are made.
+
+        Raises:
+            Refusal: as `read`, or the disk does not take it; the file is as it was.
+        """
+        shown = self._file(real)
+        with self._changing, _told(shown):
+            with self._folder(real) as folder:
+                current = _content(folder, real.name, shown, most) if folder is not None else None
+            content = make(current)
+            if content != current:
+                with self._folder(real, create=True) as folder:
+                    assert folder is not None
+                    _replace(folder, real.name, content)
+            return content
+
+    def walk(self, start: Path) -> Iterator[str]:
+        """The paths of all files below a folder, relative to the workspace, in no order; links are not followed."""
+        base = self.relative(start)
+        with _told(base), self._folder(start / "_") as opened:
+            if opened is None:
+                raise Refusal(f"There is no folder {base}; `list_files` without `path` shows what there is.")
+            for folder, folders, files, _ in os.fwalk(".", dir_fd=opened, follow_symlinks=False):
+                folders[:] = sorted(name for name in folders if name.lower() not in HIDDEN)
+                for name in sorted(files):
+                    if not name.startswith(_HALF_WRITTEN):
+                        yield (PurePosixPath(base) / folder / name).as_posix()
+
+    def _file(self, real: Path) -> str:
+        if real == self.root:
+            raise Refusal("That is the workspace's own folder; name a file in it.")
+        return self.relative(real)
+
+    @contextmanager
+    def _folder(self, real: Path, *, create: bool = False) -> Iterator[int | None]:
+        """The open folder a path lies in; None if it is missing and not to be made."""
+        opened = os.open(self.root, _FOLDER)
+        try:
+            for name in real.relative_to(self.root).parts[:-1]:
+                if create:
+                    with suppress(FileExistsError):
+                        os.mkdir(name, dir_fd=opened)
+                try:
+                    inner = os.open(name, _FOLDER, dir_fd=opened)
+                except FileNotFoundError:
+                    yield None
+                    return
+                os.close(opened)
+                opened = inner
+            yield opened
+        finally:
+            os.close(opened)
+
+
+def _leads_somewhere(link: Path) -> bool:
+    try:
+        return link.exists()
+    except (OSError, RuntimeError):  # a circle of links
+        return False
+
+
+def _content(folder: int, name: str, shown: str, most: int) -> bytes | None:
+    """A file's bytes; None where there is none."""
+    try:
+        opened = os.open(name, _FILE, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    try:
+        mode = os.fstat(opened).st_mode
+        if stat.S_ISDIR(mode):
+            raise Refusal(f"{shown} is a folder; `list_files` shows what it holds.")
+        if not stat.S_ISREG(mode):
+            raise Refusal(f"{shown} is neither a file nor a folder (a device, pipe or socket); leave it alone.")
+        with os.fdopen(opened, "rb", closefd=False) as file:
+            content = file.read(most + 1)
+    finally:
+        os.close(opened)
+    if len(content) > most:
+        raise Refusal(f"{shown} is larger than {most // 1024} KiB, the most this tool takes; `search_files` may help.")
+    return content
+
+
+def _replace(folder: int, name: str, content: bytes) -> None:
+    beside = f"{_HALF_WRITTEN}{secrets.token_hex(8)}"
+    opened = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=folder)
+    try:
+        with os.fdopen(opened, "wb") as file:
+            with suppress(FileNotFoundError):
+                old = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                os.fchmod(opened, stat.S_IMODE(old.st_mode) & 0o777)  # never setuid: the content is a model's
+            file.write(content)
+            file.flush()
+            os.fsync(opened)
+        os.replace(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(beside, dir_fd=folder)
+        raise
+    os.fsync(folder)
+
+
+_SENTENCES: Final = {
+    errno.ENOSPC: "the disk is full; nothing was changed. Somebody has to make room",
+    errno.EDQUOT: "the quota of the disk is used up; nothing was changed. Somebody has to make room",
+    errno.EROFS: "the disk is read-only; nothing was changed",
+    errno.EACCES: "the system does not permit it; somebody has to change the file's permissions",
+    errno.EPERM: "the system does not permit it; somebody has to change the file's permissions",
+    errno.ELOOP: "it has become a link while it was being opened; look again",
+    errno.ENOTDIR: "a part of its path is a file or a link, not a folder",
+    errno.EISDIR: "it is a folder",
+    errno.ENAMETOOLONG: "a name in it is too long; choose a shorter one",
+    errno.ENOENT: "it vanished while it was being used, or the workspace's folder is missing",
+}
+
+
+@contextmanager
+def _told(shown: str) -> Iterator[None]:
+    """Turn what the system refuses into a sentence for the model."""
+    try:
+        yield
+    except OSError as error:
+        reason = _SENTENCES.get(error.errno or 0, os.strerror(error.errno) if error.errno else "an unknown fault")
+        raise Refusal(f"{shown} cannot be used: {reason}.") from error

@@ -1,0 +1,221 @@
+"""Changes are whole, seen before they are overwritten, and in chores kept to what chores are for."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tenex.core.phases import Phase
+from tenex.core.ports import ExecutionContext, ToolResult
+from tenex.tools.registry import ToolRegistry
+from tenex.tools.workspace import Workspace, digest
+
+from .conftest import make_context, names_in
+
+
+async def write(registry: ToolRegistry, path: str, content: str, context: ExecutionContext | None = None) -> ToolResult:
+    return await registry.call("write_file", {"path": path, "content": content}, context or make_context())
+
+
+async def edit(registry: ToolRegistry, context: ExecutionContext, **arguments: Any) -> ToolResult:
+    return await registry.call("edit_file", {"path": "a", **arguments}, context)
+
+
+def having_read(workspace: Workspace, *paths: str, **more: Any) -> ExecutionContext:
+    return make_context(read={path: digest((workspace.root / path).read_bytes()) for path in paths}, **more)
+
+
+async def test_a_new_file_is_written_with_its_folders(registry: ToolRegistry, workspace: Workspace) -> None:
+    result = await write(registry, "./src/app.py", "print('ü')\n")
+    assert (workspace.root / "src/app.py").read_text() == "print('ü')\n"
+    assert result == ToolResult(
+        ok=True, content="Created src/app.py (12 bytes).", touched=("src/app.py",),
+        read={"src/app.py": digest("print('ü')\n".encode())},
+    )  # fmt: skip
+
+
+async def test_a_file_that_was_not_read_is_not_overwritten(registry: ToolRegistry, workspace: Workspace) -> None:
+    (workspace.root / "a").write_text("mine")
+    result = await write(registry, "a", "yours")
+    assert not result.ok
+    assert "read it first" in result.content
+    assert (workspace.root / "a").read_text() == "mine"
+    assert not result.touched
+
+
+async def test_a_file_that_was_read_is_overwritten(registry: ToolRegistry, workspace: Workspace) -> None:
+    (workspace.root / "a").write_text("mine")
+    result = await write(registry, "a", "yours", having_read(workspace, "a"))
+    assert result.content == "Replaced a (5 bytes)."
+    assert (workspace.root / "a").read_text() == "yours"
+
+
+async def test_a_file_of_this_cycle_may_be_overwritten_unread(registry: ToolRegistry, workspace: Workspace) -> None:
+    (workspace.root / "a").write_text("mine")
+    assert (await write(registry, "a", "yours", make_context(touched=frozenset({"a"})))).ok
+
+
+@pytest.mark.parametrize("touched", [frozenset(), frozenset({"a"})])
+async def test_a_file_that_changed_since_it_was_read_is_left_alone(
+    registry: ToolRegistry, workspace: Workspace, touched: frozenset[str]
+) -> None:
+    (workspace.root / "a").write_text("mine")
+    context = having_read(workspace, "a", touched=touched)
+    (workspace.root / "a").write_text("a person's")
+    written = await write(registry, "a", "yours", context)
+    edited = await edit(registry, context, old="person", new="x")
+    for result in (written, edited):
+        assert not result.ok
+        assert "has changed since you read it" in result.content
+    assert (workspace.root / "a").read_text() == "a person's"
+
+
+async def test_a_write_repeated_after_a_crash_is_content_with_its_own_work(
+    registry: ToolRegistry, workspace: Workspace
+) -> None:
+    """The result was lost, so the context is as it was before: the same call again succeeds and changes nothing."""
+    (workspace.root / "a").write_text("old")
+    context = having_read(workspace, "a")
+    first = await write(registry, "a", "new", context)
+    inode = (workspace.root / "a").stat().st_ino
+    again = await write(registry, "a", "new", context)
+    assert (again.ok, again.touched, dict(again.read)) == (True, first.touched, dict(first.read))
+    assert (workspace.root / "a").stat().st_ino == inode
+    fresh = await write(registry, "b", "new")
+    assert fresh.ok
+    assert (await write(registry, "b", "new")).ok
+
+
+async def test_two_agents_who_read_the_same_do_not_overwrite_each_other(
+    registry: ToolRegistry, workspace: Workspace
+) -> None:
+    (workspace.root / "a").write_text("base")
+    context = having_read(workspace, "a")
+    results = await asyncio.gather(*(write(registry, "a", f"from {n}", context) for n in range(6)))
+    assert [result.ok for result in results].count(True) == 1
+    winner = next(n for n, result in enumerate(results) if result.ok)
+    assert (workspace.root / "a").read_text() == f"from {winner}"
+
+
+async def test_what_an_agent_wrote_it_may_edit_at_once(registry: ToolRegistry, workspace: Workspace) -> None:
+    written = await write(registry, "a", "one\ntwo\n")
+    result = await edit(registry, make_context(read=written.read), old="two", new="three")
+    assert result.content == "Changed a in 1 place."
+    assert (workspace.root / "a").read_text() == "one\nthree\n"
+    assert result.read == {"a": digest(b"one\nthree\n")}
+    assert result.touched == ("a",)
+
+
+async def test_an_edit_keeps_line_ends_and_permissions(registry: ToolRegistry, workspace: Workspace) -> None:
+    (workspace.root / "a").write_bytes(b"one\r\ntwo\r\n")
+    (workspace.root / "a").chmod(0o755)
+    await edit(registry, having_read(workspace, "a"), old="one", new="1")
+    assert (workspace.root / "a").read_bytes() == b"1\r\ntwo\r\n"
+    assert (workspace.root / "a").stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"old": "x", "new": "y"}, "does not contain `old`"),
+        ({"old": "b", "new": "c"}, "contains `old` 2 times"),
+        ({"old": "a", "new": "a"}, "are the same"),
+        ({"old": "", "new": "a"}, "`old` must not be empty"),
+        ({"old": "a", "new": "\ud800"}, "half of a pair"),
+        ({"old": "a", "new": "x" * (1024 * 1024)}, "Split it"),
+    ],
+)
+async def test_an_edit_that_is_not_clear_changes_nothing(
+    registry: ToolRegistry, workspace: Workspace, arguments: dict[str, str], words: str
+) -> None:
+    (workspace.root / "a").write_text("abb")
+    result = await edit(registry, having_read(workspace, "a"), **arguments)
+    assert not result.ok
+    assert words in result.content
+    assert (workspace.root / "a").read_text() == "abb"
+
+
+async def test_all_occurrences_are_replaced_when_asked_for(registry: ToolRegistry, workspace: Workspace) -> None:
+    (workspace.root / "a").write_text("abb")
+    result = await edit(registry, having_read(workspace, "a"), old="b", new="", all=True)
+    assert result.content == "Changed a in 2 places."
+    assert (workspace.root / "a").read_text() == "a"
+
+
+async def test_an_edit_needs_the_file_to_be_there_read_and_text(registry: ToolRegistry, workspace: Workspace) -> None:
+    missing = await edit(registry, make_context(), old="a", new="b")
+    assert "There is no file a" in missing.content
+    (workspace.root / "a").write_bytes(b"a\0")
+    unread = await edit(registry, make_context(touched=frozenset({"a"})), old="a", new="b")
+    assert "read it first" in unread.content
+    binary = await edit(registry, having_read(workspace, "a"), old="a", new="b")
+    assert "binary" in binary.content
+
+
+async def test_too_much_and_what_is_no_text_is_not_written(registry: ToolRegistry, workspace: Workspace) -> None:
+    over = await write(registry, "a", "é" * (512 * 1024 + 1))
+    assert "1024 KiB is the most" in over.content
+    assert "half of a pair" in (await write(registry, "a", "x\ud800")).content
+    assert names_in(workspace.root) == []
+    assert (await write(registry, "a", "é" * (512 * 1024))).ok
+
+
+@pytest.mark.parametrize("path", ["out/a", "../outside/a", "dir", ".git/config", "file/below"])
+async def test_nothing_is_written_outside_over_folders_or_through_files(
+    registry: ToolRegistry, workspace: Workspace, tmp_path: Path, path: str
+) -> None:
+    (workspace.root / "out").symlink_to(tmp_path / "outside")
+    (workspace.root / "dir").mkdir()
+    (workspace.root / "file").write_text("x")
+    result = await write(registry, path, "x")
+    assert not result.ok
+    assert names_in(tmp_path / "outside") == ["secret.txt"]
+
+
+async def test_a_full_disk_is_told_and_nothing_has_changed(registry: ToolRegistry, workspace: Workspace) -> None:
+    """/dev/full stands in for the disk: the write itself fails as on a full one."""
+    real_open = os.open
+
+    def open_full(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
+        return real_open("/dev/full", os.O_WRONLY) if flags & os.O_EXCL else real_open(path, flags, *args, **kwargs)
+
+    (workspace.root / "a").write_text("before")
+    context = having_read(workspace, "a")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "open", open_full)
+        patch.setattr(os, "fchmod", lambda *args: None)
+        result = await write(registry, "a", "after", context)
+    assert not result.ok
+    assert "a cannot be used: the disk is full" in result.content
+    assert (workspace.root / "a").read_text() == "before"
+
+
+CHORES_TOUCHED = frozenset({"src/app.py"})
+
+
+@pytest.mark.parametrize(
+    ("path", "permitted"),
+    [
+        ("src/app.py", True), ("README.md", True), ("docs/new/page.txt", True), ("CHANGELOG", True),
+        ("src/other.py", False), ("src/new.py", False), ("docs-link/other.py", False),
+    ],
+)  # fmt: skip
+async def test_chores_change_only_files_of_the_cycle_and_documentation(
+    registry: ToolRegistry, workspace: Workspace, path: str, permitted: bool
+) -> None:
+    """By the real path: a link in a folder of documents does not open the sources."""
+    (workspace.root / "src").mkdir()
+    for name in ("src/app.py", "src/other.py", "README.md"):
+        (workspace.root / name).write_text("old")
+    (workspace.root / "docs-link").symlink_to("src")
+    known = having_read(workspace, "src/app.py", "src/other.py", "README.md").read
+    context = make_context(Phase.CHORES, read=known, touched=CHORES_TOUCHED)
+    written = await write(registry, path, "new", context)
+    assert written.ok is permitted
+    if not permitted:
+        assert "may not be changed in the chores phase" in written.content
+        assert "src/app.py" in written.content
+        edited = await registry.call("edit_file", {"path": path, "old": "old", "new": "new"}, context)
+        assert "may not be changed in the chores phase" in edited.content
+    assert (await write(registry, "src/free.py", "new", make_context(Phase.EXECUTE))).ok

@@ -1,0 +1,256 @@
+"""The gate holds when tools are listed and when they are called; whatever a model does wrong is a result."""
+
+import asyncio
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import structlog
+from tenex.core.errors import Bug
+from tenex.core.ids import Slug
+from tenex.core.phases import Access, Phase
+from tenex.core.ports import ExecutionContext, ToolResult, Tools
+from tenex.core.roster import Replay
+from tenex.tools.check import CheckPolicy
+from tenex.tools.registry import ToolRegistry
+from tenex.tools.speaking import complete_spec
+from tenex.tools.standard import TOOL_NAMES, standard_tools
+from tenex.tools.tool import Refusal, Tool, takes
+from tenex.tools.workspace import Workspace
+
+from .conftest import ROSTER, KeptLessons, make_context
+
+READ, CHANGE, RUN = {"read_file", "list_files", "search_files"}, {"write_file", "edit_file"}, {"check"}
+SPEAK = {"ask", "complete"}
+
+WORKER = {
+    Phase.CHAT: SPEAK,
+    Phase.BRAINSTORM: SPEAK | READ,
+    Phase.PLAN: SPEAK | READ,
+    Phase.EXECUTE: SPEAK | READ | CHANGE | RUN,
+    Phase.VERIFICATION: SPEAK | READ | RUN,
+    Phase.CHORES: SPEAK | READ | CHANGE | RUN,
+    Phase.REFLECTION: {"complete", "learn"},
+}
+BARE = {phase: {"complete", "learn"} if phase is Phase.REFLECTION else SPEAK for phase in Phase}
+ALL = READ | CHANGE | RUN | SPEAK | {"learn"}
+
+
+def permitted(slug: str, phase: Phase) -> set[str]:
+    """The table, written out by hand from the design."""
+    return {
+        "executor": WORKER[phase],
+        "security": WORKER[phase] - CHANGE - RUN,
+        "bare": BARE[phase],
+        "orchestrator": set(),
+    }[slug]
+
+
+TABLE = list(itertools.product(Phase, sorted(ROSTER)))
+
+
+@pytest.mark.parametrize(("phase", "slug"), TABLE)
+def test_what_is_listed_is_exactly_what_the_table_permits(registry: ToolRegistry, phase: Phase, slug: str) -> None:
+    agent = next(agent for known, agent in ROSTER.items() if known == slug)
+    assert {spec.name for spec in registry.specs(phase, agent)} == permitted(slug, phase)
+
+
+@pytest.mark.parametrize(("phase", "slug"), TABLE)
+async def test_what_is_called_is_gated_by_the_same_table(phase: Phase, slug: str) -> None:
+    """Every tool is called in every phase by every agent: exactly the permitted ones are carried out."""
+    carried_out: list[str] = []
+
+    def counted(name: str, access: Access) -> Tool:
+        async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+            carried_out.append(name)
+            return ToolResult(ok=True, content="done")
+
+        return Tool(name=name, description="", parameters=takes({}), access=access, replay=Replay.ONCE, body=body)
+
+    classes = {Access.READ: READ, Access.CHANGE: CHANGE, Access.RUN: RUN, Access.LEARN: {"learn"}}
+    tools = [counted(name, access) for access, names in classes.items() for name in names]
+    registry = ToolRegistry(tools, ROSTER.get)
+    for name in sorted(ALL | {"unheard_of"}):
+        result = await registry.call(name, {}, make_context(phase, slug))
+        may = name in permitted(slug, phase) - SPEAK
+        assert result.ok is may
+        if name not in permitted(slug, phase):
+            assert "may not be used" in result.content or "There is no tool" in result.content
+            offered = permitted(slug, phase)
+            assert all(word in result.content for word in offered)
+            assert offered or "You may use no tools now" in result.content
+    assert set(carried_out) == permitted(slug, phase) - SPEAK
+
+
+async def test_a_call_is_judged_by_the_phase_it_is_made_in_not_the_one_it_was_listed_in(
+    registry: ToolRegistry, workspace: Workspace
+) -> None:
+    """The race of one answer: the tool was offered in execute, and a call before it has moved on to verification."""
+    assert "write_file" in {spec.name for spec in registry.specs(Phase.EXECUTE, ROSTER[make_context().agent])}
+    result = await registry.call("write_file", {"path": "a", "content": "x"}, make_context(Phase.VERIFICATION))
+    assert not result.ok
+    assert "verification" in result.content
+    assert not (workspace.root / "a").exists()
+
+
+async def test_an_agent_that_has_left_the_roster_calls_nothing(registry: ToolRegistry) -> None:
+    result = await registry.call("read_file", {"path": "a"}, make_context(agent="gone"))
+    assert "no longer in the roster" in result.content
+
+
+async def test_words_are_described_here_and_carried_out_elsewhere(registry: ToolRegistry) -> None:
+    result = await registry.call("complete", {"response": "done"}, make_context())
+    assert not result.ok
+    assert "by the daemon itself" in result.content
+
+
+def test_rules_name_access_and_replay_of_every_tool(registry: ToolRegistry) -> None:
+    rules = registry.rules()
+    assert set(rules) == ALL
+    once = {name for name, rule in rules.items() if rule.replay is Replay.ONCE}
+    idempotent = {name for name, rule in rules.items() if rule.replay is Replay.IDEMPOTENT}
+    assert once == {"edit_file"}
+    assert idempotent == {"write_file", "check", "learn"}
+    assert {name for name, rule in rules.items() if rule.access is Access.CHANGE} == CHANGE
+
+
+def test_without_permission_to_run_there_is_no_check(workspace: Workspace, lessons: KeptLessons) -> None:
+    registry = ToolRegistry(standard_tools(workspace, lessons), ROSTER.get)
+    assert set(registry.rules()) == ALL - RUN
+    off = ToolRegistry(standard_tools(workspace, lessons, check=CheckPolicy.OFF), ROSTER.get)
+    assert "check" not in {spec.name for spec in off.specs(Phase.EXECUTE, ROSTER[make_context().agent])}
+
+
+def test_complete_asks_for_what_the_phase_leaves_behind(registry: ToolRegistry) -> None:
+    required = {phase: set(complete_spec(phase).parameters["required"]) for phase in Phase}
+    assert required == {
+        Phase.CHAT: {"response"},
+        Phase.BRAINSTORM: {"response"},
+        Phase.PLAN: {"response", "summary"},
+        Phase.EXECUTE: {"response", "summary"},
+        Phase.VERIFICATION: {"response", "verdict"},
+        Phase.CHORES: {"response", "summary"},
+        Phase.REFLECTION: {"response"},
+    }
+    assert "issues" in complete_spec(Phase.VERIFICATION).parameters["properties"]
+    assert len({complete_spec(phase).description for phase in Phase}) == len(Phase)
+    (offered,) = (s for s in registry.specs(Phase.VERIFICATION, ROSTER[make_context().agent]) if s.name == "complete")
+    assert offered == complete_spec(Phase.VERIFICATION)
+
+
+def one(body: Any, **more: Any) -> ToolRegistry:
+    """A registry with one tool that everybody may use in reflection."""
+    tool = Tool(
+        name="learn", description="", parameters=takes({}), access=Access.LEARN, replay=Replay.ONCE, body=body,
+        time_cap=more.pop("tool_cap", None),
+    )  # fmt: skip
+    return ToolRegistry([tool], ROSTER.get, **more)
+
+
+async def call_one(registry: ToolRegistry, arguments: Any = None) -> ToolResult:
+    return await registry.call("learn", {} if arguments is None else arguments, make_context(Phase.REFLECTION))
+
+
+@pytest.mark.parametrize("caps", [{"time_cap": 0.02}, {"tool_cap": 0.02}])
+async def test_a_call_that_takes_too_long_is_given_up_and_cancelled(caps: dict[str, float]) -> None:
+    cancelled = asyncio.Event()
+
+    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        raise AssertionError
+
+    result = await call_one(one(body, **caps))
+    assert "did not end within 0.02 s" in result.content
+    assert cancelled.is_set()
+
+
+async def test_long_output_is_cut_and_says_so() -> None:
+    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        return ToolResult(ok=True, content="x" * 150, touched=("a",), read={"a": "1"}, lesson="l")
+
+    result = await call_one(one(body, output_cap=100))
+    assert result.content == "x" * 100 + "\n[Cut: 50 more characters.]"
+    assert (result.ok, result.touched, dict(result.read), result.lesson) == (True, ("a",), {"a": "1"}, "l")
+
+
+async def test_what_is_no_text_is_made_text() -> None:
+    """A name on disk may hold bytes that are no UTF-8; a result always can be written to the journal."""
+
+    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        return ToolResult(ok=True, content="a\udcffb")
+
+    assert (await call_one(one(body))).content == "a?b"
+
+
+@pytest.mark.parametrize("error", [RuntimeError("private words"), TimeoutError("private words"), OSError(5, "private")])
+async def test_a_broken_tool_is_a_result_and_a_log_line_without_content(error: Exception) -> None:
+    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        raise error
+
+    with structlog.testing.capture_logs() as logs:
+        result = await call_one(one(body))
+    assert not result.ok
+    assert type(error).__name__ in result.content
+    (line,) = (line for line in logs if line["event"] == "tool.failed")
+    assert line["error"] == type(error).__name__
+    assert __file__ in line["where"]
+    assert "private" not in result.content + str(logs)
+
+
+async def test_a_refusal_is_told_as_it_is() -> None:
+    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        raise Refusal("Not this one.")
+
+    assert await call_one(one(body)) == ToolResult(ok=False, content="Not this one.")
+
+
+async def test_cancelling_is_passed_on() -> None:
+    started = asyncio.Event()
+
+    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        started.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    task = asyncio.create_task(call_one(one(body)))
+    async with asyncio.timeout(5):
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+@pytest.mark.parametrize("arguments", [{"bogus": 1}, [1, 2], "text"])
+async def test_arguments_that_do_not_fit_never_reach_the_tool(arguments: Any) -> None:
+    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        raise AssertionError
+
+    result = await call_one(one(body), arguments)
+    assert "arguments do not fit" in result.content
+
+
+async def test_the_log_holds_no_word_of_a_call(registry: ToolRegistry) -> None:
+    with structlog.testing.capture_logs() as logs:
+        await registry.call("write_file", {"path": "a.txt", "content": "private"}, make_context())
+        await registry.call("my private tool", {}, make_context())
+    assert [line["event"] for line in logs] == ["tool.returned", "tool.returned"]
+    assert "private" not in str(logs)
+
+
+def test_the_registry_is_what_the_flow_needs_and_knows_every_name(registry: ToolRegistry) -> None:
+    tools: Tools = registry  # the type checker's half of this test
+    executor = make_context().agent
+    assert tools.specs(Phase.EXECUTE, executor) == registry.specs(Phase.EXECUTE, ROSTER[executor])
+    assert tools.specs(Phase.EXECUTE, Slug("nobody")) == ()
+    assert set(registry.rules()) == TOOL_NAMES
+
+
+def test_two_tools_of_one_name_are_a_bug(workspace: Workspace, lessons: KeptLessons) -> None:
+    tools = standard_tools(workspace, lessons)
+    with pytest.raises(Bug, match="two tools named read_file"):
+        ToolRegistry([*tools, tools[0]], ROSTER.get)

@@ -1,0 +1,326 @@
+"""Nothing a model writes as a path leaves the workspace."""
+
+import errno
+import os
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tenex.core.errors import ConfigurationError
+from tenex.tools.tool import Refusal
+from tenex.tools.workspace import LONGEST_PATH, Workspace, check_root, is_documentation
+
+from .conftest import names_in
+
+KIB = 1024
+
+
+def test_plain_paths_are_taken_from_the_root(workspace: Workspace) -> None:
+    assert workspace.resolve("src/app.py") == workspace.root / "src/app.py"
+    assert workspace.resolve("./a//b") == workspace.root / "a/b"
+    assert workspace.resolve(".") == workspace.root
+
+
+def test_an_absolute_path_inside_is_taken(workspace: Workspace) -> None:
+    assert workspace.resolve(f"{workspace.root}/a.txt") == workspace.root / "a.txt"
+
+
+def test_a_root_behind_a_link_is_known_by_both_its_names(tmp_path: Path, workspace: Workspace) -> None:
+    (tmp_path / "alias").symlink_to(workspace.root)
+    alias = Workspace(tmp_path / "alias")
+    assert alias.resolve(str(tmp_path / "alias" / "a")) == alias.resolve(str(workspace.root / "a"))
+    alias.update(alias.resolve("a"), lambda _: b"x", KIB)
+    assert (workspace.root / "a").read_bytes() == b"x"
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("", "empty"),
+        ("  ", "empty"),
+        ("a\0b", "control character"),
+        ("a\nb", "control character"),
+        ("\ud800", "control character"),
+        ("../outside/secret.txt", "`..`"),
+        ("a/../b", "`..`"),
+        ("/etc/passwd", "outside the workspace"),
+        ("x" * (LONGEST_PATH + 1), "longer than"),
+        ("n" * 300, "too long"),
+        (".git/config", "belongs to git"),
+        ("sub/.GIT/hooks/post-commit", "belongs to git"),
+    ],
+)
+def test_what_is_no_path_in_here_is_refused_with_a_reason(workspace: Workspace, path: str, words: str) -> None:
+    with pytest.raises(Refusal, match=words):
+        workspace.update(workspace.resolve(path), lambda _: b"", KIB)
+
+
+def test_a_neighbour_whose_name_begins_alike_is_outside(tmp_path: Path, workspace: Workspace) -> None:
+    (tmp_path / "workspace-2").mkdir()
+    with pytest.raises(Refusal, match="outside"):
+        workspace.resolve(str(tmp_path / "workspace-2" / "a"))
+
+
+@pytest.mark.parametrize("path", ["out", "out/secret.txt", "deep/out/secret.txt", "file", "chain"])
+def test_links_that_lead_outside_are_refused_wherever_they_stand(
+    tmp_path: Path, workspace: Workspace, path: str
+) -> None:
+    (workspace.root / "out").symlink_to(tmp_path / "outside")
+    (workspace.root / "deep").mkdir()
+    (workspace.root / "deep/out").symlink_to("../../outside")
+    (workspace.root / "file").symlink_to(tmp_path / "outside/secret.txt")
+    (workspace.root / "chain").symlink_to("file")
+    with pytest.raises(Refusal, match="leads outside"):
+        workspace.resolve(path)
+
+
+def test_links_that_stay_inside_are_followed(workspace: Workspace) -> None:
+    (workspace.root / "real").mkdir()
+    (workspace.root / "link").symlink_to("real")
+    assert workspace.resolve("link/a") == workspace.root / "real/a"
+
+
+@pytest.mark.parametrize("target", ["nowhere", "../outside/new.txt", "self"])
+def test_dangling_links_are_refused(workspace: Workspace, target: str) -> None:
+    (workspace.root / "self").symlink_to(target)
+    with pytest.raises(Refusal, match=r"leads nowhere|leads outside"):
+        workspace.resolve("self")
+    with pytest.raises(Refusal, match=r"leads nowhere|leads outside"):
+        workspace.resolve("self/below")
+
+
+def test_pipes_sockets_and_devices_are_refused(tmp_path: Path, workspace: Workspace) -> None:
+    os.mkfifo(workspace.root / "pipe")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(workspace.root / "socket"))
+    for name in ("pipe", "socket"):
+        with pytest.raises(Refusal, match="neither a file nor a folder"):
+            workspace.resolve(name)
+    (workspace.root / "null").symlink_to("/dev/null")
+    with pytest.raises(Refusal, match="outside"):
+        workspace.resolve("null")
+
+
+_SEGMENTS = st.sampled_from(
+    ["a", "b", "..", ".", "", "out", "in", "loop", "gone", "file", "ROOT", "/", "~", "\0", "é", " ", "outside", ".git"]
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300, deadline=None)
+@given(segments=st.lists(_SEGMENTS | st.text(max_size=5), max_size=7), absolute=st.booleans())
+def test_no_path_whatever_resolves_to_a_place_outside(
+    tmp_path: Path, workspace: Workspace, segments: list[str], absolute: bool
+) -> None:
+    """Holds for every mix of names, dots, links and roots; what is not inside is refused, never an error."""
+    for name, target in (("out", "../outside"), ("in", "a"), ("loop", "loop"), ("gone", "nowhere")):
+        if not (workspace.root / name).is_symlink():
+            (workspace.root / "a").mkdir(exist_ok=True)
+            (workspace.root / name).symlink_to(target)
+    path = ("/" if absolute else "") + "/".join(segments).replace("ROOT", str(workspace.root))
+    try:
+        real = workspace.resolve(path)
+    except Refusal:
+        return
+    assert Path(os.path.realpath(real)) == real
+    assert real == workspace.root or workspace.root in real.parents
+
+
+def test_a_link_put_in_after_the_check_is_not_followed(tmp_path: Path, workspace: Workspace) -> None:
+    """Between `resolve` and the opening, a file and a folder become links to outside: both are refused."""
+    (workspace.root / "dir").mkdir()
+    (workspace.root / "dir/secret.txt").write_text("mine")
+    (workspace.root / "file").write_text("mine")
+    in_folder, file = workspace.resolve("dir/secret.txt"), workspace.resolve("file")
+    (workspace.root / "dir").rename(workspace.root / "moved")
+    (workspace.root / "dir").symlink_to(tmp_path / "outside")
+    (workspace.root / "file").unlink()
+    (workspace.root / "file").symlink_to(tmp_path / "outside/secret.txt")
+    for real in (in_folder, file):
+        with pytest.raises(Refusal, match="link"):
+            workspace.read(real, KIB)
+        with pytest.raises(Refusal, match="link"):
+            workspace.update(real, lambda _: b"overwritten", KIB)
+    assert (tmp_path / "outside/secret.txt").read_text() == "the secret\n"
+
+
+def test_swapping_links_all_the_time_never_lets_a_read_out(tmp_path: Path, workspace: Workspace) -> None:
+    """A thread swaps a folder for a link to outside as fast as it can; no read ever sees the secret."""
+    inside, aside = workspace.root / "dir", workspace.root / "aside"
+    inside.mkdir()
+    (inside / "secret.txt").write_text("mine")
+    stop = threading.Event()
+
+    def swap() -> None:
+        while not stop.is_set():
+            inside.rename(aside)
+            inside.symlink_to(tmp_path / "outside")
+            inside.unlink()
+            aside.rename(inside)
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    seen: set[bytes] = set()
+    refused = 0
+    try:
+        for n in range(100_000):
+            if n > 3_000 and seen and refused:
+                break
+            try:
+                seen.add(workspace.read(workspace.resolve("dir/secret.txt"), KIB))
+            except Refusal:
+                refused += 1
+    finally:
+        stop.set()
+        swapper.join()
+    assert seen == {b"mine"}
+    assert refused
+
+
+def test_a_pipe_that_takes_a_files_place_does_not_block(workspace: Workspace) -> None:
+    (workspace.root / "a").write_text("x")
+    real = workspace.resolve("a")
+    real.unlink()
+    os.mkfifo(real)
+    with pytest.raises(Refusal, match="neither a file nor a folder"):
+        workspace.read(real, KIB)
+
+
+def test_reading_says_what_is_missing_a_folder_or_too_large(workspace: Workspace) -> None:
+    (workspace.root / "dir").mkdir()
+    (workspace.root / "big").write_bytes(b"x" * (KIB + 1))
+    (workspace.root / "full").write_bytes(b"x" * KIB)
+    for path, words in (
+        ("none", "no file none"),
+        ("no/ne", "no file"),
+        ("dir", "is a folder"),
+        ("big", "larger than 1"),
+    ):
+        with pytest.raises(Refusal, match=words):
+            workspace.read(workspace.resolve(path), KIB)
+    with pytest.raises(Refusal, match="own folder"):
+        workspace.read(workspace.resolve("."), KIB)
+    assert len(workspace.read(workspace.resolve("full"), KIB)) == KIB
+
+
+def test_an_update_makes_folders_keeps_permissions_and_leaves_nothing_beside(workspace: Workspace) -> None:
+    real = workspace.resolve("a/b/run.sh")
+    workspace.update(real, lambda current: b"1" if current is None else b"?", KIB)
+    real.chmod(0o4750)
+    workspace.update(real, lambda current: (current or b"") + b"2", KIB)
+    assert real.read_bytes() == b"12"
+    assert real.stat().st_mode & 0o7777 == 0o750  # and no setuid
+    assert list(workspace.walk(workspace.root)) == ["a/b/run.sh"]
+    assert names_in(real.parent) == ["run.sh"]
+
+
+def test_an_update_that_refuses_changes_nothing_and_makes_no_folder(workspace: Workspace) -> None:
+    def refuse(current: bytes | None) -> bytes:
+        raise Refusal("no")
+
+    with pytest.raises(Refusal, match="no"):
+        workspace.update(workspace.resolve("a/b"), refuse, KIB)
+    assert names_in(workspace.root) == []
+
+
+def test_updates_of_one_file_wait_for_one_another(workspace: Workspace) -> None:
+    """Eight threads add a line each, twenty times; none is lost."""
+    real = workspace.resolve("log")
+
+    def add() -> None:
+        for _ in range(20):
+            workspace.update(real, lambda current: (current or b"") + b"x\n", 64 * KIB)
+
+    threads = [threading.Thread(target=add) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert real.read_bytes() == b"x\n" * 160
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(errno.ENOSPC, "disk is full"), (errno.EACCES, "does not permit"), (errno.EIO, "Input/output error")],
+)
+def test_a_disk_that_refuses_leaves_the_file_as_it_was(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, code: int, words: str
+) -> None:
+    (workspace.root / "a").write_text("before")
+
+    def fail(fd: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(Refusal, match=f"a cannot be used: .*{words}"):
+        workspace.update(workspace.resolve("a"), lambda _: b"after", KIB)
+    assert (workspace.root / "a").read_text() == "before"
+    assert names_in(workspace.root) == ["a"]
+
+
+def test_a_missing_root_is_a_refusal(tmp_path: Path) -> None:
+    with pytest.raises(Refusal, match="folder is missing"):
+        Workspace(tmp_path / "none").read(tmp_path / "none" / "a", KIB)
+
+
+def test_walking_leaves_out_what_programs_made_and_follows_no_link(tmp_path: Path, workspace: Workspace) -> None:
+    for path in ("a.py", "src/b.py", ".git/config", "node_modules/m/i.js", "src/__pycache__/b.pyc", ".venv/x", ".env"):
+        (workspace.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (workspace.root / path).write_text("x")
+    (workspace.root / "out").symlink_to(tmp_path / "outside")
+    (workspace.root / "again").symlink_to(".")
+    assert sorted(workspace.walk(workspace.root)) == [".env", "a.py", "src/b.py"]
+    assert list(workspace.walk(workspace.resolve("src"))) == ["src/b.py"]
+    with pytest.raises(Refusal, match="no folder none"):
+        list(workspace.walk(workspace.resolve("none")))
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["README", "README.md", "readme.txt", "CHANGELOG.rst", "docs/conf.py", "docs/a/b.png", "src/notes.md", "LICENSE",
+     "LICENSE-MIT", "pkg/README.txt", "CONTRIBUTING"],
+)  # fmt: skip
+def test_documentation_is_known_by_name_or_folder(path: str) -> None:
+    assert is_documentation(path)
+
+
+@pytest.mark.parametrize(
+    "path", ["src/app.py", "requirements.txt", "readme.py", "docs.py", "src/docs/a.py", "licensing"]
+)
+def test_other_files_are_no_documentation(path: str) -> None:
+    assert not is_documentation(path)
+
+
+def test_a_root_beside_our_folders_passes(tmp_path: Path) -> None:
+    ours = [tmp_path / name for name in ("keys", "conversations", "agents", "tenex.toml")]
+    check_root(tmp_path / "workspace", ours)
+    (tmp_path / "workspace").mkdir()
+    check_root(tmp_path / "workspace", ours)
+
+
+@pytest.mark.parametrize("root", [".", "keys", "keys/inner", "alias"])
+def test_a_root_that_holds_or_lies_in_ours_is_refused(tmp_path: Path, root: str) -> None:
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "alias").symlink_to("keys")
+    with pytest.raises(ConfigurationError, match="agents must not reach"):
+        check_root(tmp_path / root, [tmp_path / "keys"])
+
+
+def test_the_home_folder_what_holds_it_the_root_and_a_file_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home/me"
+    home.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    (tmp_path / "file").write_text("")
+    for root, words in (
+        (home, "home folder"),
+        (home.parent, "home folder"),
+        (Path("/"), "/"),
+        (tmp_path / "file", "not a folder"),
+    ):
+        with pytest.raises(ConfigurationError, match=words):
+            check_root(root, [])
+    check_root(home / "project", [])
