@@ -1,0 +1,97 @@
+"""Renders the prompts' templates, in a sandbox, strictly.
+
+Templates come from our own folder only. Whatever a person, a file or an agent wrote is a value for them: it is
+inserted as it stands, and never read as a template itself.
+
+Never: a template from anywhere but the mapping given at the start; a variable that quietly is empty.
+"""
+
+import traceback
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jinja2 import FunctionLoader, StrictUndefined, TemplateError, TemplateSyntaxError, meta, nodes
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from tenex.core.errors import ConfigurationError
+
+_MISTAKES = (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What an expression in a template can raise; `SecurityError` is a `TemplateError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A template's text, and the file it stands in, for faults."""
+
+    text: str
+    file: str
+
+
+class Templates:
+    """The templates of one library, compiled when first used."""
+
+    def __init__(self, sources: Mapping[str, Source]) -> None:
+        """Take the templates by name; includes see these and nothing else."""
+        self._sources = dict(sources)
+        self._environment = ImmutableSandboxedEnvironment(
+            loader=FunctionLoader(self._load),
+            undefined=StrictUndefined,
+            # prompts are Markdown for a model, not HTML for a browser: escaping would only garble code and quotes
+            autoescape=False,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.globals.clear()  # a prompt needs values, filters and loops, no functions
+
+    def _load(self, name: str) -> tuple[str, str, None] | None:
+        source = self._sources.get(name)
+        return None if source is None else (source.text, source.file, None)
+
+    def render(self, name: str, values: Mapping[str, Any]) -> str:
+        """Render one template, without space around it.
+
+        Raises:
+            ConfigurationError: the template is wrong; says in which file and line.
+        """
+        try:
+            return self._environment.get_template(name).render(values).strip()
+        except _MISTAKES as error:
+            raise ConfigurationError([self._sentence(name, error)]) from error
+
+    def faults(self, name: str, samples: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+        """Say what is wrong with a template: names no sample has, then whatever rendering the samples brings up.
+
+        Names are looked up in the whole text, so that one in a branch no sample takes is found too.
+        """
+        source, tried = self._sources[name], list(samples)
+        try:
+            tree = self._environment.parse(source.text)
+            given = set.intersection(*(set(sample) for sample in tried)) if tried else set[str]()
+            unknown = meta.find_undeclared_variables(tree) - given
+        except TemplateSyntaxError as error:
+            return (self._sentence(name, error),)
+        if unknown:
+            lines: dict[str, int] = {}
+            for node in tree.find_all(nodes.Name):
+                lines.setdefault(node.name, node.lineno)
+            return tuple(
+                f"{source.file}:{lines.get(variable, 1)}: there is no variable {variable!r}. "
+                f"There are: {', '.join(sorted(given))}."
+                for variable in sorted(unknown)
+            )
+        found: dict[str, None] = {}
+        for sample in tried:
+            try:
+                self.render(name, sample)
+            except ConfigurationError as error:
+                found.update(dict.fromkeys(error.faults))
+        return tuple(found)
+
+    def _sentence(self, name: str, error: BaseException) -> str:
+        file = self._sources[name].file
+        line: int | None = error.lineno if isinstance(error, TemplateSyntaxError) else None
+        for frame in traceback.extract_tb(error.__traceback__):  # jinja puts the template's own lines into it
+            if frame.filename == file:
+                line = frame.lineno
+        return f"{file}:{line or 1}: the template cannot be rendered: {error}."

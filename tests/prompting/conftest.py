@@ -1,0 +1,31 @@
+"""The built-in library, and a copy of its folder that a test may spoil.
+
+Never: prompts written for the tests alone; what is tested is what ships.
+"""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from tenex.prompting import PromptLibrary, builtin_prompts
+
+TOOLS = frozenset({"read_file", "list_files", "search_files", "write_file", "edit_file", "check"})
+
+
+@pytest.fixture(scope="session")
+def library() -> PromptLibrary:
+    return PromptLibrary.load(builtin_prompts(), tools=TOOLS)
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the built-in prompts."""
+    return Path(shutil.copytree(builtin_prompts(), tmp_path / "prompts"))
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """An operator's folder of agents, empty."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    return folder

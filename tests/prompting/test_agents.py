@@ -1,0 +1,130 @@
+"""An agent's file becomes a definition, or a list of what is wrong with it."""
+
+import pytest
+from tenex.core.ids import PublicKey, Slug
+from tenex.core.phases import Phase
+from tenex.core.roster import Kind
+from tenex.prompting.agents import AgentDefinition, read_agent
+
+FRONT = """---
+name: Reviewer
+role: reads code
+kind: expert
+use_when: "a change is: risky"
+phases: [verification, Plan]
+tools: [read_file, complete]
+model: openai:gpt-5
+---
+"""
+BODY = """You review {{ phase }}.
+
+## In verification
+
+Look twice.
+
+## Style
+
+Be kind.
+
+```md
+## In plan
+```
+"""
+TOOLS = {"read_file", "write_file"}
+
+
+def read(text: str) -> tuple[AgentDefinition | None, list[str]]:
+    faults: list[str] = []
+    return read_agent(Slug("reviewer"), text, "reviewer.md", TOOLS, faults), faults
+
+
+def test_every_field_is_read() -> None:
+    agent, faults = read(FRONT + BODY)
+    assert faults == []
+    assert agent is not None
+    assert (agent.slug, agent.name, agent.role, agent.kind) == ("reviewer", "Reviewer", "reads code", Kind.EXPERT)
+    assert (agent.use_when, agent.model) == ("a change is: risky", "openai:gpt-5")
+    assert agent.phases == (Phase.VERIFICATION, Phase.PLAN)
+    assert agent.tools == ("read_file", "complete")
+    assert agent.in_phase == {Phase.VERIFICATION: "Look twice."}
+
+
+def test_the_body_keeps_other_headings_and_code_and_leaves_out_the_phase_sections() -> None:
+    agent, _ = read(FRONT + BODY)
+    assert agent is not None
+    assert agent.body == "You review {{ phase }}.\n\n## Style\n\nBe kind.\n\n```md\n## In plan\n```"
+
+
+def test_it_becomes_a_member_of_the_roster() -> None:
+    agent, _ = read(FRONT + BODY)
+    assert agent is not None
+    member = agent.agent(PublicKey("a" * 64))
+    assert (member.slug, member.kind, member.model) == ("reviewer", Kind.EXPERT, "openai:gpt-5")
+    assert member.tools == {"read_file", "complete"}
+    assert agent.agent(PublicKey("a" * 64), "offline").model == "offline"
+
+
+def test_words_that_yaml_takes_for_other_things_stay_words() -> None:
+    agent, faults = read(FRONT.replace("name: Reviewer", "name: yes").replace("reads code", "2026-01-01") + BODY)
+    assert faults == []
+    assert agent is not None
+    assert (agent.name, agent.role) == ("yes", "2026-01-01")
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("You review.\n", "reviewer.md:1: there is no front matter."),
+        ("---\nname: x\n", "reviewer.md:1: there is no front matter."),
+        ("", "reviewer.md:1: there is no front matter."),
+        (FRONT.replace("name: Reviewer\n", "") + BODY, "reviewer.md:1: `name` is missing"),
+        (FRONT.replace("Reviewer", "''") + BODY, "reviewer.md:2: `name` is empty."),
+        (FRONT.replace("Reviewer", "[a]") + BODY, "reviewer.md:2: `name` must be a text."),
+        (FRONT.replace("tools:", "tool:") + BODY, "reviewer.md:7: `tool` is no key of an agent. Did you mean `tools`?"),
+        (FRONT.replace("expert", "exprt") + BODY, "reviewer.md:4: 'exprt' is no kind of agent. Did you mean `expert`?"),
+        (FRONT.replace("Plan", "planing") + BODY, "reviewer.md:6: 'planing' is no phase. Did you mean `plan`?"),
+        (
+            FRONT.replace("read_file", "raed_file") + BODY,
+            "reviewer.md:7: there is no tool 'raed_file'. Did you mean `read_file`? There are: read_file, write_file.",
+        ),
+        (FRONT.replace("[read_file, complete]", "read_file") + BODY, "reviewer.md:7: `tools` must be a list"),
+        (FRONT.replace("[read_file, complete]", "[[a]]") + BODY, "reviewer.md:7: `tools` must be a list"),
+        (FRONT.replace('"a change is: risky"', "a change is: risky") + BODY, "reviewer.md:5: the front matter is no"),
+        (FRONT.replace("role: reads code", "name: Again\nrole: x") + BODY, "reviewer.md:3: `name` stands there twice"),
+        ("---\n- a\n---\nbody\n", "reviewer.md:1: the front matter must be lines"),
+        ("---\n\x07\n---\nbody\n", "reviewer.md:1: the front matter is no YAML"),
+        (FRONT, "reviewer.md:10: the agent has no instructions."),
+        (
+            FRONT + BODY + "\n## In planing\n\nx\n",
+            "reviewer.md:24: `## In planing` names no phase. Did you mean `plan`?",
+        ),
+        (FRONT + BODY + "\n## In Verification\n\nx\n", "reviewer.md:24: `## In Verification` stands there twice."),
+        (FRONT + BODY + "\n## In plan\n", "reviewer.md:24: nothing stands under `## In plan`."),
+        (
+            FRONT.replace("expert", "orchestrator") + BODY,
+            "reviewer.md:7: an orchestrator has no tools: it routes and never works.",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(text: str, fault: str) -> None:
+    agent, faults = read(text)
+    assert agent is None
+    assert len(faults) == 1, faults
+    assert faults[0].startswith(fault)
+
+
+def test_front_matter_that_is_no_yaml_gives_one_fault_and_no_echoes() -> None:
+    _, faults = read("---\nname: [\n---\nbody\n")
+    assert len(faults) == 1
+
+
+def test_only_the_orchestrator_needs_no_use_when() -> None:
+    front = "---\nname: R\nrole: routes\nkind: Orchestrator\n---\nYou route.\n"
+    assert read(front)[1] == []
+    assert len(read(front.replace("Orchestrator", "worker"))[1]) == 1
+
+
+def test_tool_names_are_not_checked_where_nobody_knows_them() -> None:
+    faults: list[str] = []
+    assert read_agent(Slug("r"), FRONT.replace("read_file", "other") + BODY, "r.md", None, faults) is not None
+    assert faults == []
