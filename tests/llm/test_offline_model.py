@@ -1,0 +1,83 @@
+"""The port: determinism, usage, whispers and pace."""
+
+import asyncio
+import json
+from itertools import pairwise
+
+import pytest
+from tenex.core.ids import Slug
+from tenex.core.phases import Phase
+from tenex.core.ports import Model
+from tenex.core.steps import ModelRequest, Note
+from tenex.llm.offline import OfflineModel
+
+from tests.llm.small_core import TOOLS, person, work
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+async def test_equal_requests_get_equal_answers(phase: Phase) -> None:
+    """Two models, the same request: the same step, to the last field."""
+    request = work(person("Create hello.py that prints hello"), phase=phase.value, tools=tuple(TOOLS))
+    one: Model = OfflineModel()
+    assert await one.step(request) == await OfflineModel().step(request) == await one.step(request)
+
+
+async def test_usage_counts_words_and_costs_nothing() -> None:
+    request = work(person("one two three"), phase="chat")
+    step = await OfflineModel().step(request)
+    assert step.model == "offline"
+    assert step.usage.input_tokens == 4  # the system prompt is one word
+    assert step.usage.output_tokens == len(step.text.split())
+    assert step.usage.cost_usd == 0.0
+    called = await OfflineModel().step(work(person("hi"), phase="chat", tools=("complete",)))
+    assert called.usage.output_tokens > 10
+
+
+async def test_whispers_grow_to_the_whole_answer() -> None:
+    heard: list[str] = []
+    step = await OfflineModel().step(work(person("hi"), phase="chat", tools=("complete",)), heard.append)
+    assert len(heard) > 1
+    assert all(later.startswith(earlier) for earlier, later in pairwise(heard))
+    assert heard[-1] == step.calls[0].arguments["response"]
+
+
+async def test_the_router_whispers_nothing_and_answers_json() -> None:
+    heard: list[str] = []
+    note = Note(title="routing", text="{}")
+    request = ModelRequest(purpose="route", agent=Slug("o"), phase="chat", system="", entries=(note,))
+    step = await OfflineModel().step(request, heard.append)
+    assert heard == []
+    assert step.calls == ()
+    assert json.loads(step.text)["agents"] == ["USER"]
+
+
+async def test_the_pace_is_kept_before_each_answer() -> None:
+    """The demonstration holds the model back; cancelling the wait cancels the step."""
+    gate = asyncio.Event()
+    seen: list[ModelRequest] = []
+
+    async def pace(request: ModelRequest) -> None:
+        seen.append(request)
+        await gate.wait()
+
+    request = work(person("hi"), phase="chat")
+    task = asyncio.create_task(OfflineModel(pace=pace).step(request))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert seen == [request]
+    assert not task.done()
+    gate.set()
+    assert (await asyncio.wait_for(task, 5)).text
+    gate.clear()
+    held = asyncio.create_task(OfflineModel(pace=pace).step(request))
+    await asyncio.sleep(0)
+    held.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await held
+
+
+async def test_without_a_pace_nothing_is_awaited() -> None:
+    """A step is done at its first send, so that benchmarks measure the core."""
+    step = OfflineModel().step(work(person("hi"), phase="chat"))
+    with pytest.raises(StopIteration):
+        step.send(None)
