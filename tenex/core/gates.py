@@ -20,6 +20,13 @@ _QUOTED = re.compile(
 )
 
 
+_NEGATION = re.compile(
+    r"n['’]t\b|\b(?:not|never|no|cannot|nicht|nie|niemals|kein\w*|ne|pas|jamais|nunca|jamás|não|nao|mai|non|niet)\b|不|别|勿"
+)
+_SENTENCE_END = re.compile(r"[.!?;:\n。！？；]")
+"""A negation before the words of a waiver, in the same sentence, turns them round. It errs on the side of asking."""
+
+
 def may_use(tool: ToolRule, phase: Phase, agent: Agent) -> bool:
     """Whether an agent may use a tool in a phase: asked when tools are listed, and again when one is called."""
     if tool.access not in PHASE_ACCESS[phase] or agent.kind is Kind.ORCHESTRATOR:
@@ -141,8 +148,12 @@ def proof_of_waiver(messages: Iterable[Message], quote: str, message_id: str, ga
     if len(quote.strip()) < 4 or quote not in own_words:  # a shorter quote says nothing
         return "The quote does not stand, letter for letter, in the person's own words of that message."
     lowered = quote.lower()
-    if not any(_holds(lowered, phrase.lower()) for phrase in gates.waiver_phrases):
+    said = next((phrase for phrase in gates.waiver_phrases if _holds(lowered, phrase.lower())), None)
+    if said is None:
         return "The quote does not say that a check may be left out."
+    before = own_words[: own_words.index(quote)].lower() + lowered[: lowered.index(said.lower())]
+    if _NEGATION.search(_SENTENCE_END.split(before)[-1]):
+        return "In its sentence the quote is negated: it says the contrary."
     return message
 
 

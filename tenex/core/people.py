@@ -39,7 +39,7 @@ def spoke(draft: Draft, signal: PersonSpoke) -> None:
             draft.add(r.Waiting, reason="user")
         return
     if draft.state.status == "ended":
-        begin_cycle(draft, f"{signal.name} wrote")
+        begin_cycle(draft, f"{signal.name} wrote again")
     wrote = draft.add(
         r.PersonWrote, event_id=message.event_id, author=message.author, name=signal.name, role=signal.role,
         text=message.text, created_at=message.created_at, addressed=signal.addressed, reply_to=message.reply_to,

@@ -23,6 +23,23 @@ class Role(StrEnum):
     """Anyone, where the operator has opened the door."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circle:
+    """Who may talk here, by public key."""
+
+    owners: frozenset[PublicKey] = frozenset()
+    members: frozenset[PublicKey] = frozenset()
+    is_open: bool = False
+
+    def role(self, pubkey: PublicKey) -> Role | None:
+        """What somebody may do here; None for a stranger before a closed door."""
+        if pubkey in self.owners:
+            return Role.OWNER
+        if pubkey in self.members:
+            return Role.MEMBER
+        return Role.GUEST if self.is_open else None
+
+
 class Kind(StrEnum):
     """What an agent is for."""
 

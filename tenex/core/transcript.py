@@ -66,7 +66,10 @@ def _messages(conversation: Conversation) -> list[Entry]:
     shown: list[Entry] = []
     if chosen and len(chosen) < len(recent):
         shown.append(Note(title="Earlier", text=f"{len(recent) - len(chosen)} older messages are not shown."))
-    shown.extend(_entry(message) for message in chosen)
+    for message in chosen:
+        if request is not None and message.seq == request.seq and shown:
+            shown.append(Note(title="A new request", text="What stands above belongs to earlier work, which is done."))
+        shown.append(_entry(message))
     return shown
 
 

@@ -7,15 +7,14 @@ Never: wait; what cannot be taken now is refused with a reason.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from enum import StrEnum
 
 import structlog
 
 from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.ports import Clock, Directory
-from tenex.core.roster import Role
+from tenex.core.roster import Circle, Role
 from tenex.core.signals import Incoming, PersonSpoke
 
 from .coordinator import ConversationCoordinator
@@ -26,6 +25,8 @@ AUTHORS = 10_000
 """Authors whose rate is remembered; the one not heard of longest is forgotten first."""
 LARGEST = 256 * 1024
 """Characters of one message: four events of the usual size limit, and far above what anybody types."""
+PER_MINUTE = 30
+"""Messages one person may send in a minute, owners excepted: three times what one can type."""
 
 
 class Verdict(StrEnum):
@@ -41,42 +42,31 @@ class Verdict(StrEnum):
     CLOSED = "closed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class People:
-    """Who may do what."""
-
-    owners: frozenset[PublicKey] = frozenset()
-    members: frozenset[PublicKey] = frozenset()
-    is_open: bool = False
-    names: Mapping[PublicKey, str] | None = None
-    per_minute: int = 30
-    """Messages one person may send in a minute, owners excepted: three times what one can type."""
-
-    def role(self, author: PublicKey) -> Role | None:
-        """What this author may do; None for a stranger."""
-        if author in self.owners:
-            return Role.OWNER
-        if author in self.members:
-            return Role.MEMBER
-        return Role.GUEST if self.is_open else None
-
-    def name(self, author: PublicKey) -> str:
-        """What to call this author."""
-        return (self.names or {}).get(author) or f"person-{author[:8]}"
-
-
 class Inbox:
     """Admits messages and hands them to their conversations."""
 
     def __init__(
-        self, coordinator: ConversationCoordinator, directory: Directory, people: Callable[[], People], clock: Clock,
-        slugs: Callable[[], Mapping[PublicKey, Slug]],
+        self, coordinator: ConversationCoordinator, directory: Directory, circle: Circle, clock: Clock, *,
+        names: Mapping[PublicKey, str], slugs: Mapping[PublicKey, Slug], per_minute: int = PER_MINUTE,
     ) -> None:  # fmt: skip
+        """Stand at the door.
+
+        Args:
+            coordinator: takes what is admitted.
+            directory: knows which events and conversations there are.
+            circle: who may talk here.
+            clock: tells the minute.
+            names: what people call themselves; may grow while we serve.
+            slugs: which of our keys is which agent.
+            per_minute: messages one person may send in a minute, owners excepted.
+        """
         self._coordinator = coordinator
         self._directory = directory
-        self._people = people
+        self._circle = circle
         self._clock = clock
+        self._names = names
         self._slugs = slugs
+        self._per_minute = per_minute
         self._heard: OrderedDict[PublicKey, tuple[int, int]] = OrderedDict()
         self._places: OrderedDict[str, ConversationId] = OrderedDict()
         self.counts: Counter[Verdict] = Counter()
@@ -90,8 +80,7 @@ class Inbox:
         return verdict
 
     def _receive(self, message: Incoming) -> Verdict:
-        people = self._people()
-        role = people.role(message.author)
+        role = self._circle.role(message.author)
         if role is None:
             return Verdict.STRANGER
         if self.is_closed:
@@ -104,14 +93,12 @@ class Inbox:
         conversation = self._where(message)
         if conversation is None:
             return Verdict.ELSEWHERE
-        if role is not Role.OWNER and self._is_flooding(message.author, people.per_minute):
+        if role is not Role.OWNER and self._is_flooding(message.author):
             return Verdict.TOO_MANY
-        slugs = self._slugs()
-        addressed = tuple(dict.fromkeys(slugs[key] for key in message.mentions if key in slugs))
+        addressed = tuple(dict.fromkeys(self._slugs[key] for key in message.mentions if key in self._slugs))
+        name = self._names.get(message.author) or f"person-{message.author[:8]}"
         self._remember(message.event_id, conversation)
-        self._coordinator.deliver(
-            conversation, PersonSpoke(message=message, role=role, name=people.name(message.author), addressed=addressed)
-        )
+        self._coordinator.deliver(conversation, PersonSpoke(message=message, role=role, name=name, addressed=addressed))
         return Verdict.ADMITTED
 
     def _where(self, message: Incoming) -> ConversationId | None:
@@ -129,13 +116,13 @@ class Inbox:
         if len(self._places) > AUTHORS:
             self._places.popitem(last=False)
 
-    def _is_flooding(self, author: PublicKey, per_minute: int) -> bool:
+    def _is_flooding(self, author: PublicKey) -> bool:
         minute = self._clock.now() // 60_000
         last, count = self._heard.pop(author, (minute, 0))
         count = count + 1 if last == minute else 1
         self._heard[author] = (minute, count)
         if len(self._heard) > AUTHORS:
             self._heard.popitem(last=False)
-        if count == per_minute + 1:
-            log.warning("author.too_many", author=author[:8], per_minute=per_minute)
-        return count > per_minute
+        if count == self._per_minute + 1:
+            log.warning("author.too_many", author=author[:8], per_minute=self._per_minute)
+        return count > self._per_minute

@@ -27,13 +27,13 @@ from tenex.core.ports import (
     unheard,
 )  # fmt: skip
 from tenex.core.records import Record
-from tenex.core.roster import Rules
+from tenex.core.roster import Circle, Rules
 from tenex.core.signals import Incoming
 from tenex.core.steps import ModelRequest, ModelStep, Note, ToolSpec
 from tenex.core.transcript import entries_for, question_for
 from tenex.flow.actor import Surroundings
 from tenex.flow.coordinator import ConversationCoordinator
-from tenex.flow.inbox import Inbox, People
+from tenex.flow.inbox import Inbox
 from tenex.flow.outbox import Outbox
 from tenex.flow.runtime import Runtime, Spawner
 from tenex.flow.stages import Stages
@@ -197,9 +197,9 @@ class World:
             observers=(_Observer(self),), spawn=spawn,
         )  # fmt: skip
         coordinator = ConversationCoordinator(around)
-        people = People(owners=frozenset({ALICE}), names={ALICE: "alice"})
+        circle = Circle(owners=frozenset({ALICE}))
         slugs = {agent.pubkey: agent.slug for agent in self.rules.roster.values()}
-        inbox = Inbox(coordinator, self, lambda: people, self.clock, lambda: slugs)
+        inbox = Inbox(coordinator, self, circle, self.clock, names={ALICE: "alice"}, slugs=slugs)
         runtime = Runtime(spawn, coordinator, inbox)
         unfinished = [c for c, book in self.books.items() if pending(fold(c, [r for d in book for r in d]))]
         ready = asyncio.Event()

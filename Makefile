@@ -1,0 +1,54 @@
+# The two commands of the README are `make demo` and `make test`: each sets up all it needs, in .venv.
+# Needs Python 3.11 or newer; say which with PYTHON=python3.12.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# A stamp per set of packages: nothing is installed twice, and a changed pyproject.toml installs anew.
+BASE := $(VENV)/.base
+DEV := $(VENV)/.dev
+
+.PHONY: help demo test lint format bench soak clean
+
+help:  ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit("tenex needs Python 3.11 or newer; this is %d.%d. Try: make PYTHON=python3.12" \
+		% sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+$(BASE): $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[relay]'
+	@touch $@
+
+$(DEV): $(BASE)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+demo: $(BASE)  ## talk to the agents on this machine: embedded relay, daemon, chat, offline model
+	@$(BIN)/tenex demo --data . $(ARGS)
+
+test: $(DEV)  ## run the tests
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(DEV)  ## check style, types and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(DEV)  ## put the code into shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(DEV)  ## measure against the budgets of the design
+	$(BIN)/python -m tests.benchmarks $(ARGS)
+
+soak: $(DEV)  ## the long sweeps
+	$(BIN)/python -m pytest -m soak $(ARGS)
+
+clean:  ## remove what was built or installed; conversations, keys and workspace stay
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf tests/interop/node_modules
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

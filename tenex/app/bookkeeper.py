@@ -1,0 +1,80 @@
+"""Keeps the caches beside the journals true: the index, the threads we follow, the orchestrator's lessons.
+
+Never: hold up a conversation; all it does can be done again from the journals.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import structlog
+
+from tenex.core import records as r
+from tenex.core.conversation import Conversation
+from tenex.core.errors import AppendFailed, StoreError
+from tenex.core.ids import Slug
+from tenex.flow.clock import SystemClock
+from tenex.nostr.listener import Listener
+from tenex.nostr.pool import RelayPool
+from tenex.store.daemon import DaemonBook
+from tenex.store.folder import ConversationFolder
+from tenex.store.index import Index
+from tenex.store.summary import events_of, summarise
+
+log = structlog.get_logger(__name__)
+
+CURSOR_EVERY: Final = 30.0
+"""Seconds between two notes of up to when relays have been heard: so much backlog is read again after a crash."""
+
+
+class Bookkeeper:
+    """Hears what has become durable."""
+
+    def __init__(
+        self, folder: ConversationFolder, index: Index, book: DaemonBook, listener: Listener, orchestrator: Slug,
+        spawn: Callable[..., object],
+    ) -> None:  # fmt: skip
+        self._folder = folder
+        self._index = index
+        self._book = book
+        self._listener = listener
+        self._orchestrator = orchestrator
+        self._spawn = spawn
+
+    def heard(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
+        """Note where the conversation stands and which events are new in it."""
+        self._index.hear(summarise(conversation, self._folder.length(conversation.id)), events_of(records))
+        for record in records:
+            if isinstance(record, r.ConversationStarted):
+                self._listener.follow(record.id)
+            elif isinstance(record, r.RouterCorrected):
+                key = f"{conversation.id}:{record.seq}"
+                self._spawn(f"lesson {key}", self._learn(conversation, record.lesson, key))
+
+    async def _learn(self, conversation: Conversation, lesson: str, key: str) -> None:
+        try:
+            await self._book.record(self._orchestrator, conversation.id, "A refused decision", lesson, "routing", key)
+        except (AppendFailed, StoreError) as error:  # the conversation's own journal still holds it
+            log.warning("lesson.not_kept", reason=str(error))
+
+
+async def keep_cursors(pool: RelayPool, index: Index, clock: SystemClock, every: float = CURSOR_EVERY) -> None:
+    """Note, now and then and when ended, up to when each relay has been heard."""
+    try:
+        while True:
+            await asyncio.sleep(every)
+            _note_cursors(pool, index, clock)
+    finally:
+        _note_cursors(pool, index, clock)
+
+
+def _note_cursors(pool: RelayPool, index: Index, clock: SystemClock) -> None:
+    for status in pool.status():
+        if status.connected:
+            index.set_cursor(status.url, clock.now())
+
+
+def last_heard(index: Index, relays: Iterable[str]) -> int | None:
+    """The second from which the backlog is owed: the oldest time of receipt of these relays; None in a first life."""
+    known = [at for at in (index.cursor(relay) for relay in relays) if at is not None]
+    return min(known) // 1000 if known else None

@@ -1,0 +1,97 @@
+"""`tenex chat`: a terminal client for a daemon that runs elsewhere, over a relay.
+
+Never: more than any other client can do; it knows the daemon only by its address.
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tenex.core.errors import ConfigurationError, UsageError
+
+from .options import DataOption, open_settings
+from .screen import Screen
+from .story import ICONS, Line
+from .talk import Heard, Talk, talking
+
+if TYPE_CHECKING:
+    from tenex.core.ids import PublicKey
+    from tenex.nostr.keys import SecretKey
+
+
+def chat(
+    ctx: typer.Context,
+    relay: Annotated[str | None, typer.Option(metavar="URL", help="The relay; else the first of the settings.")] = None,
+    to: Annotated[str | None, typer.Option(metavar="NPUB", help="The project; else this folder's.")] = None,
+    wait: Annotated[float, typer.Option(help="Without a terminal: seconds of silence after which to end.")] = 10.0,
+    data: DataOption = None,
+) -> None:  # fmt: skip
+    """Talk to the agents from this terminal, signed with keys/owner.nsec.
+
+    Without a terminal each line of standard input is a message; answers are printed until it has been silent.
+    """
+    from tenex.nostr.keys import KeyRing, parse_public_key
+    from tenex.nostr.urls import normalise_url
+    from tenex.settings import places
+
+    settings = open_settings(ctx, data)
+    ring = KeyRing(Path(places(settings).keys))
+    try:
+        person = ring.get("owner")
+        project = parse_public_key(to) if to else ring.get("project").public
+        url = normalise_url(relay or settings.relays.urls[0])
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    except ConfigurationError as error:
+        raise ConfigurationError(
+            [*error.faults, "`tenex init` makes both keys; `--to` names another project."]
+        ) from error
+    asyncio.run(_Chat(Screen()).hold(url, person, project, wait))
+
+
+class _Chat:
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._phase = ""
+        self._last = 0.0
+
+    async def hold(self, url: str, person: "SecretKey", project: "PublicKey", wait: float) -> None:
+        async with talking(url, person, project) as talk:
+            talk.on_heard(self._heard)
+            if sys.stdin.isatty() and sys.stdout.isatty():
+                await self._chat(talk, url)
+            else:
+                await self._pipe(talk, wait)
+
+    async def _chat(self, talk: Talk, url: str) -> None:
+        from .prompt import above, typed
+
+        self._screen.say(f"Connected to {url}. /help tells what the daemon understands; /quit leaves.")
+        with above():
+            async for text in typed(lambda: f"{url} · {self._phase or 'write to begin'}"):
+                await self._send(talk, text)
+
+    async def _pipe(self, talk: Talk, wait: float) -> None:
+        loop = asyncio.get_running_loop()
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            if line.strip():
+                await self._send(talk, line.strip())
+        self._last = loop.time()
+        while (left := self._last + wait - loop.time()) > 0:  # noqa: ASYNC110 every answer moves the end away
+            await asyncio.sleep(left)
+
+    async def _send(self, talk: Talk, text: str) -> None:
+        outcome = await talk.send(text)
+        if not outcome.accepted:
+            self._screen.say(f"The relay refused it: {outcome.detail}", "red")
+
+    def _heard(self, heard: Heard) -> None:
+        self._last = asyncio.get_running_loop().time()
+        if heard.phase_from:
+            icon = next((icon for phase, icon in ICONS.items() if phase == heard.phase), "")
+            self._screen.show(Line("phase", f"{icon} {heard.phase_from} → {heard.phase}"))
+        self._phase = heard.phase
+        self._screen.show(Line("agent", heard.name, heard.text, heard.at))

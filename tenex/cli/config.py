@@ -1,0 +1,117 @@
+"""`tenex config`: what is set, where it came from, and whether it holds.
+
+Never: show a password in a relay's address, or write anything.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from tenex.core.errors import ConfigurationError
+
+from . import output
+from .options import DataOption, JsonOption, group, open_settings
+
+if TYPE_CHECKING:
+    from tenex.settings import Settings
+
+config = group("Show and check the settings.")
+
+
+@config.command()
+def check(ctx: typer.Context, data: DataOption = None) -> None:
+    """Check settings, keys, folders and agents, and name every fault.
+
+    The exit code is 3 where there is one.
+    """
+    from tenex.nostr.keys import KeyRing, parse_public_key
+    from tenex.settings import check_paths, circle, places
+
+    from .agents import load_agents
+
+    settings = open_settings(ctx, data)
+    ring = KeyRing(places(settings).keys)
+    checks: list[Callable[[], object]] = [
+        lambda: circle(settings, parse_public_key),
+        lambda: check_paths(settings),
+        lambda: load_agents(settings),
+        *(partial(ring.get, name) for name in ring.names()),
+    ]
+    faults: list[str] = []
+    for part in checks:
+        try:
+            part()
+        except ConfigurationError as fault:
+            faults += fault.faults
+    if faults:
+        raise ConfigurationError(faults)
+    output.result(f"ok: {settings.file or 'no tenex.toml, the defaults'}")
+
+
+@config.command()
+def show(ctx: typer.Context, data: DataOption = None, as_json: JsonOption = False) -> None:
+    """Print every setting, and where it came from.
+
+    The output is TOML; what is not set has its default.
+    """
+    settings = open_settings(ctx, data)
+    values = _without_passwords(settings.model_dump())
+    if as_json:
+        output.result_json({"settings": values, "origins": dict(settings.origins)})
+        return
+    output.result("\n".join(_toml(values, settings.origins)).lstrip("\n"))
+
+
+@config.command()
+def path(ctx: typer.Context, data: DataOption = None, as_json: JsonOption = False) -> None:
+    """Print the path of tenex.toml.
+
+    It is the one in use, or where one would be read; --json adds the folders.
+    """
+    settings = open_settings(ctx, data)
+    if as_json:
+        output.result_json(_paths(settings))
+        return
+    if settings.file is None:
+        output.say("there is no such file yet; `tenex init` writes it")
+    output.result(str(settings.file or settings.data / "tenex.toml"))
+
+
+def _paths(settings: "Settings") -> dict[str, str | None]:
+    from tenex.settings import example_config, places
+
+    here = {name: str(value) if value else None for name, value in asdict(places(settings)).items()}
+    return {**here, "example": str(example_config())}
+
+
+def _without_passwords(values: dict[str, Any]) -> dict[str, Any]:
+    """Hide what stands after `?` in a relay's address: some paid relays put a key there."""
+    urls = [re.sub(r"\?.*", "?...", url) for url in values["relays"]["urls"]]
+    return {**values, "relays": {**values["relays"], "urls": urls}}
+
+
+def _toml(values: Mapping[str, Any], origins: Mapping[str, str], at: str = "") -> Iterator[str]:
+    """TOML lines: a table's own values first, then the tables below it; unset ones as comments."""
+    tables = {name: value for name, value in values.items() if isinstance(value, Mapping)}
+    plain = {name: value for name, value in values.items() if name not in tables}
+    if at and plain:
+        yield from ("", f"[{at}]")
+    for name, value in plain.items():
+        dotted = f"{at}.{name}" if at else name
+        comment = f"  # from {origins[dotted]}" if dotted in origins else ""
+        yield f"# {_key(name)} is not set" if value is None else f"{_key(name)} = {_value(value)}{comment}"
+    for name, value in tables.items():
+        yield from _toml(value, origins, f"{at}.{_key(name)}" if at else _key(name))
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
+
+
+def _value(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)  # for text, numbers, booleans and lists of them, TOML is JSON

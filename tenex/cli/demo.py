@@ -1,0 +1,247 @@
+"""`tenex demo`: an embedded relay, a daemon and a chat, on this machine and in one process.
+
+The chat is a client like any other: what it sends goes through the relay, and what agents say comes from there. Beside
+their words it shows what the daemon makes durable: phases, turns, tools.
+
+Never: a way into the conversation that a phone does not have.
+"""
+
+import asyncio
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tenex.core import records as r
+from tenex.core.conversation import Conversation
+from tenex.core.steps import ModelRequest
+
+from .options import DataOption, open_settings
+from .screen import Screen
+from .story import Line, Story
+from .talk import Heard, Talk, talking
+
+if TYPE_CHECKING:
+    from tenex.app import Application
+    from tenex.nostr.keys import SecretKey
+    from tenex.settings import Settings
+
+REQUEST = "Create hello.py that prints hello"
+PACE = 0.5
+"""Seconds the offline model takes for a step in a terminal: quick, and slow enough to be watched."""
+OVERDUE = 3.0
+"""Seconds a line waits for the relay to bring its words; after that it is shown all the same."""
+WAITING = 6
+"""The exit code where the conversation waits for a person and there is none."""
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+
+def demo(
+    ctx: typer.Context,
+    message: Annotated[str | None, typer.Option(help="Say this, wait for the end, and exit.")] = None,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Of the embedded relay; 0 takes a free one.")] = 0,
+    data: DataOption = None,
+) -> None:
+    """Try it all on this machine: relay, daemon and chat.
+
+    Without a terminal, or with --message, one conversation is held to its end: exit code 0; or 6 and the question,
+    where it would have to wait for a person.
+    """
+    from tenex.nostr.keys import KeyRing
+    from tenex.settings import places
+    from tenex.telemetry import configure
+
+    settings = open_settings(ctx, data)
+    where = places(settings)
+    where.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    ring = KeyRing(where.keys)
+    person, project = ring.get_or_create("owner"), ring.get_or_create("project")
+    is_chat = message is None and sys.stdin.isatty() and sys.stdout.isatty()
+    log = open(where.data / "tenex.log", "a", encoding="utf-8", opener=_private)  # noqa: SIM115 closed with telemetry
+    telemetry = configure(settings.log.level, "json", log)
+    try:
+        owners = [*settings.people.owners, person.npub]
+        show = _Demo(Screen(terminal=True if is_chat else None), is_chat=is_chat, message=message or REQUEST)
+        code = asyncio.run(show.hold(lambda url: open_settings(ctx, data, {
+            "relays": {"urls": [url]}, "people": {"owners": owners},
+        }), person, project, port))  # fmt: skip
+    finally:
+        telemetry.close()
+        log.close()
+    if code:
+        raise typer.Exit(code)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+class Feed:
+    """Lines in the order of the journal; words wait until the relay has brought them."""
+
+    def __init__(self, show: Callable[[Line], None]) -> None:
+        self._show = show
+        self._lines: deque[Line] = deque()
+        self._arrived: set[str] = set()
+
+    def tell(self, lines: Sequence[Line]) -> None:
+        """Queue lines."""
+        self._lines.extend(lines)
+        for line in lines:
+            if line.event:
+                asyncio.get_running_loop().call_later(OVERDUE, self.arrived, line.event)
+        self._release()
+
+    def arrived(self, event: str) -> None:
+        """The relay brought an event, or it is overdue."""
+        self._arrived.add(event)
+        self._release()
+
+    def _release(self) -> None:
+        while self._lines and (not self._lines[0].event or self._lines[0].event in self._arrived):
+            self._show(self._lines.popleft())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all has been shown."""
+        return not self._lines
+
+
+class _Demo:
+    """One demonstration."""
+
+    def __init__(self, screen: Screen, *, is_chat: bool, message: str) -> None:
+        self._screen = screen
+        self._is_chat = is_chat
+        self._message = message
+        self._story = Story()
+        self._feed = Feed(self._show)
+        self._conversation: Conversation | None = None
+        self._rest = asyncio.Event()
+        self._talk: Talk | None = None
+
+    async def hold(
+        self, settings: "Callable[[str], Settings]", person: "SecretKey", project: "SecretKey", port: int
+    ) -> int:
+        """Build everything, talk, take everything down; returns the exit code."""
+        from tenex.app import open_application
+        from tenex.nostr.embedded import embedded_relay
+
+        async with embedded_relay(port) as url:
+            chosen = settings(url)
+            pace = self._pace if self._is_chat else None
+            async with open_application(chosen, observers=(self,), pace=pace) as app:
+                ready = asyncio.Event()
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(app.serve(_setter(ready)), name="daemon")
+                    await ready.wait()
+                    try:
+                        return await self._converse(app, url, person, project)
+                    finally:
+                        app.runtime.stop()
+                        self._farewell(app)
+
+    async def _converse(self, app: "Application", url: str, person: "SecretKey", project: "SecretKey") -> int:
+        async with talking(url, person, project.public) as talk:
+            self._talk = talk
+            talk.on_heard(self._heard)
+            await talk.introduce(os.environ.get("USER") or "you")
+            return await (self._chat(app, talk, url) if self._is_chat else self._once(talk))
+
+    # ---- what is heard ----
+
+    def heard(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
+        """The daemon has made records durable."""
+        if self._talk is None or conversation.id != self._talk.root:
+            return
+        self._conversation = conversation
+        self._feed.tell([line for record in records for line in self._story.tell(record)])
+        if conversation.status in ("waiting", "ended") or conversation.is_parked:
+            self._rest.set()
+
+    def _heard(self, heard: Heard) -> None:
+        self._feed.arrived(heard.id)
+
+    def _show(self, line: Line) -> None:
+        if not (self._is_chat and line.tone == "person"):  # the terminal holds what was typed
+            self._screen.show(line)
+
+    # ---- without a terminal ----
+
+    async def _once(self, talk: Talk) -> int:
+        await talk.send(self._message)
+        while True:
+            await self._rest.wait()
+            self._rest.clear()
+            conversation = self._conversation
+            if conversation is None or not (conversation.status in ("waiting", "ended") or conversation.is_parked):
+                continue
+            while not self._feed.is_empty or conversation.outbox:  # noqa: ASYNC110 relay and screen are behind
+                await asyncio.sleep(0.05)
+            if conversation.status == "ended":
+                return 0
+            asked = next((m.text for m in reversed(conversation.recent) if m.role is None), "")
+            self._screen.say(f"It waits for a person: {asked}", "bold")
+            return WAITING
+
+    # ---- in a terminal ----
+
+    async def _chat(self, app: "Application", talk: Talk, url: str) -> int:
+        from .prompt import above, typed
+
+        agents = ", ".join(agent.name for agent in app.rules.roster.values())
+        self._screen.say(f"tenex demo · relay {url} · {agents} · offline model: rules, not a mind", "bold")
+        self._screen.say(f"Try: {REQUEST}   (/help, /stop, /quit; you may type at any time)")
+        with above():
+            async for text in typed(self._toolbar):
+                outcome = await talk.send(text)
+                if not outcome.accepted:
+                    self._screen.say(f"The relay refused it: {outcome.detail}", "red")
+        return 0
+
+    def _toolbar(self) -> str:
+        """What is going on, in a line."""
+        conversation = self._conversation
+        if conversation is None:
+            return "nothing yet"
+        turn = conversation.turn
+        wheel = SPINNER[int(time.monotonic() * 10) % len(SPINNER)]
+        if turn is not None:
+            seconds = max(0, int(time.time() - turn.timestamp / 1000))
+            parts = []
+            for run in conversation.runs.values():
+                doing = ", ".join(call.request.tool for call in run.open_calls) or "thinks"
+                parts.append(f"{run.name} {'waits for your answer' if run.is_parked else doing}")
+            return f"{wheel} {turn.phase} · {' · '.join(parts)} · {seconds} s"
+        if conversation.question is not None:
+            return f"{wheel} {conversation.phase} · the orchestrator decides who is next"
+        if conversation.status == "ended":
+            return f"■ this cycle has ended · {self._used(conversation)} · write to begin the next"
+        return f"{conversation.phase} · it is your turn · {self._used(conversation)}"
+
+    @staticmethod
+    def _used(conversation: Conversation) -> str:
+        usage = conversation.usage
+        return f"{usage.calls} model calls, {usage.input_tokens + usage.output_tokens:,} tokens"
+
+    async def _pace(self, _: ModelRequest) -> None:
+        await asyncio.sleep(PACE)
+
+    def _farewell(self, app: "Application") -> None:
+        root = self._talk.root if self._talk else None
+        if root:
+            folder: Path = app.places.conversations / root
+            self._screen.say(f"\nThe conversation: {folder}/conversation.json")
+            self._screen.say(f"What was made:    {app.places.workspace}")
+
+
+def _setter(event: asyncio.Event):  # type: ignore[no-untyped-def]
+    async def ready() -> None:
+        event.set()
+
+    return ready

@@ -1,0 +1,257 @@
+"""`tenex init`: a data folder that the daemon can start in, made once and never overwritten.
+
+The configuration is written last, so that a run that was cut short is simply run again.
+
+Never: replace a file that is there, or print a secret key.
+"""
+
+import json
+import os
+import shlex
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from tenex.core.errors import ConfigurationError, UsageError
+
+from . import output
+from .options import DataOption, JsonOption, data_folder, said
+
+if TYPE_CHECKING:
+    from tenex.settings import Settings
+
+PROJECT = "project"
+"""The name of the project's key, which the orchestrator speaks with."""
+OWNER = "owner"
+"""The name of the key made for an owner who has none yet."""
+
+
+@dataclass(slots=True)
+class Made:
+    """What `init` found or made."""
+
+    data: Path
+    config: Path
+    npub: str
+    owners: list[str]
+    relays: list[str]
+    owner_key: Path | None
+    agents: dict[str, str]
+    created: list[str] = field(default_factory=list)
+
+
+def init(
+    ctx: typer.Context,
+    *,
+    folder: Annotated[
+        Path | None, typer.Option("--dir", metavar="DIR", help="The data folder to make; the same as --data.")
+    ] = None,
+    owner: Annotated[
+        str | None,
+        typer.Option(metavar="NPUB", help="Your public key. Without it a key for you is made in the keys folder."),
+    ] = None,
+    relay: Annotated[
+        list[str] | None, typer.Option(metavar="URL", help="A relay to use; may be given several times.")
+    ] = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make the configuration, the keys and the folders.
+
+    Prints the project's npub, the address people write to. What is there already stays as it is.
+    """
+    if said(ctx).config is not None:
+        raise UsageError(
+            "init writes tenex.toml into the data folder; leave --config out, or name the folder with --dir"
+        )
+    asked = {path.absolute() for path in (folder, data, said(ctx).data) if path is not None}
+    if len(asked) > 1:
+        raise UsageError("--dir and --data name different folders; give one of them")
+    from tenex.settings import find_data
+
+    made = prepare(data_folder(ctx, folder or data), owner, relay or [])
+    if as_json:
+        output.result_json(_as_json(made))
+    else:
+        found = find_data(None, os.environ, Path.cwd())  # what the next command will find by itself
+        _tell(made, "" if found == made.data else f" --data {shlex.quote(str(made.data))}")
+
+
+def prepare(data: Path, owner: str | None, relays: Sequence[str]) -> Made:
+    """Make what is missing in a data folder.
+
+    Raises:
+        UsageError: the folder is none, or what was asked for is wrong or contradicts the file that is there.
+        ConfigurationError: the configuration or a key that is there is wrong, or the disk refuses.
+    """
+    from tenex.nostr.keys import KeyRing, npub, parse_public_key
+    from tenex.settings import check_paths, find_config, load, places
+
+    from .agents import keyed_agents, load_agents
+
+    if data.exists() and not data.is_dir():
+        raise UsageError(f"{data} is not a folder; name another one with --dir")
+    wanted = _checked(owner, relays)
+    file = find_config(None, data)
+    settings = load(None, data, overrides=None if file else wanted, parse_key=parse_public_key)
+    if file is not None:
+        _refuse_changes(file, settings, wanted)
+    check_paths(settings)
+    slugs = keyed_agents(load_agents(settings))
+
+    here = places(settings)
+    created: list[str] = []
+    for folder in (data, here.conversations, here.workspace, here.keys, here.agents):
+        _make_folder(folder, created)
+    ring = KeyRing(here.keys)
+    before = ring.names()
+    names = [PROJECT, *slugs, *([OWNER] if file is None and owner is None else [])]
+    keys = {name: ring.get_or_create(name) for name in names}
+    created += [str(here.keys / f"{name}.nsec") for name in names if name not in before]
+    if file is None:
+        owners = [npub(parse_public_key(owner)) if owner else keys[OWNER].npub]
+        file = data / "tenex.toml"
+        _write_new(file, _toml(owners, list(dict.fromkeys(relays))))
+        created.append(str(file))
+    else:
+        owners = [npub(parse_public_key(key)) for key in settings.people.owners]
+    has_own = OWNER in ring.names() and ring.get(OWNER).npub in owners
+    return Made(
+        data=data,
+        config=file,
+        npub=keys[PROJECT].npub,
+        owners=owners,
+        relays=list(settings.relays.urls),
+        owner_key=here.keys / f"{OWNER}.nsec" if has_own else None,
+        agents={slug: keys[slug].npub for slug in slugs},
+        created=created,
+    )
+
+
+def _checked(owner: str | None, relays: Sequence[str]) -> dict[str, Any]:
+    """What was asked for, as settings; checked by themselves, whatever the folder holds."""
+    from tenex.nostr.keys import parse_public_key
+    from tenex.settings import load
+
+    wanted: dict[str, Any] = {}
+    if owner is not None:
+        wanted["people"] = {"owners": [owner]}
+    if relays:
+        wanted["relays"] = {"urls": list(dict.fromkeys(relays))}
+    try:
+        load(None, Path(os.devnull), env={}, overrides=wanted, parse_key=parse_public_key)
+    except ConfigurationError as fault:
+        raise UsageError("; ".join(fault.faults)) from fault
+    return wanted
+
+
+def _refuse_changes(file: Path, settings: "Settings", wanted: dict[str, Any]) -> None:
+    from tenex.nostr.keys import parse_public_key
+
+    known = {parse_public_key(key) for key in settings.people.owners}
+    if any(parse_public_key(key) not in known for key in wanted.get("people", {}).get("owners", ())):
+        raise UsageError(f"{file} is there and stays as it is; add the key to people.owners in it yourself")
+    if any(url not in settings.relays.urls for url in wanted.get("relays", {}).get("urls", ())):
+        raise UsageError(f"{file} is there and stays as it is; add the relay to relays.urls in it yourself")
+
+
+def _make_folder(folder: Path, created: list[str]) -> None:
+    if folder.is_dir():
+        return
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as fault:
+        raise ConfigurationError([f"{folder}: cannot be made ({fault.strerror}); choose a folder you own"]) from fault
+    created.append(str(folder))
+
+
+def _write_new(file: Path, text: str) -> None:
+    """Write beside, then link into place: unlike a rename, a link never replaces what another process has put there."""
+    try:
+        handle, beside = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")  # 0600 from the start
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as out:
+                out.write(text)
+                out.flush()
+                os.fsync(out.fileno())
+            os.link(beside, file)
+        finally:
+            with suppress(FileNotFoundError):
+                Path(beside).unlink()
+    except OSError as fault:
+        raise ConfigurationError([f"{file}: cannot be written ({fault.strerror})"]) from fault
+
+
+def _toml(owners: Sequence[str], relays: Sequence[str]) -> str:
+    from tenex.settings import Settings, example_config
+
+    default = json.dumps(Settings().relays.urls)
+    urls = f"urls = {json.dumps(relays)}" if relays else f"# urls = {default}"
+    return f"""\
+# Only what differs from the defaults has to stand here. Every setting, explained: {example_config()}
+# `tenex config check` finds every fault; `tenex config show` says where each value came from.
+
+[people]
+# Owners may do everything. Anybody else is ignored, until you list members here or set `open = true`.
+owners = {json.dumps(list(owners))}
+
+[relays]
+# The relays where the agents listen. Your client has to use one of them too.
+{urls}
+
+[models]
+# "offline" follows fixed rules: it lets you try everything without a key, and is no intelligence.
+# default = "offline"
+"""
+
+
+def _as_json(made: Made) -> dict[str, Any]:
+    return {
+        "data": str(made.data),
+        "config": str(made.config),
+        "npub": made.npub,
+        "owners": made.owners,
+        "owner_key_file": str(made.owner_key) if made.owner_key else None,
+        "relays": made.relays,
+        "agents": made.agents,
+        "created": made.created,
+    }
+
+
+def _tell(made: Made, where: str) -> None:
+    if not made.created:
+        output.say(f"{made.data} is complete; nothing was changed. The project's address:")
+    else:
+        output.say(f"Made in {made.data}:")
+        for path in made.created:
+            output.say(f"  {Path(path).relative_to(made.data) if Path(path).is_relative_to(made.data) else path}")
+        output.say("\nThe project's address; write to it from any Nostr client:")
+    output.result(made.npub)
+    if not made.created:
+        return
+    if made.owner_key is not None:
+        output.say(
+            f"\nYou are the owner, with a new key in {made.owner_key}.\n"
+            "To write from a phone, open that file, copy its one line (it begins with nsec1) and paste it where the\n"
+            "client asks for your key: in Amethyst, Damus or Primal under Log in. Whoever has that line can speak as\n"
+            "you, so show it to nobody. If you have a Nostr key already, put its npub under people.owners instead."
+        )
+    is_local = all(_is_here(url) for url in made.relays)
+    output.say(f"\nNext (settings: {made.config}):")
+    if is_local:
+        output.say(f"  tenex relay{' ' * len(where)}  the relay on this machine, in a terminal of its own")
+    output.say(f"  tenex{where} run    the daemon")
+    output.say(f"  tenex{where} chat   talk to the agents from a terminal")
+    if is_local:
+        output.say(f"A phone cannot reach {made.relays[0]}: name a relay that both can reach under relays.urls.")
+
+
+def _is_here(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")

@@ -1,0 +1,64 @@
+"""The options several commands share, and what they lead to: the data folder and its settings.
+
+Never: import what takes long at the top; `tenex --help` loads this module.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from tenex.settings import Settings
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+DataOption = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="DIR", help="The data folder; before or after the command, it means the same."),
+]
+
+
+@dataclass(slots=True)
+class Globals:
+    """What was said before the command."""
+
+    data: Path | None = None
+    config: Path | None = None
+    debug: bool = False
+
+
+def group(about: str) -> typer.Typer:
+    """A command with commands below it, in our plain style."""
+    return typer.Typer(
+        help=about, add_completion=False, rich_markup_mode=None, no_args_is_help=True, pretty_exceptions_enable=False
+    )
+
+
+def said(ctx: typer.Context) -> Globals:
+    """The options that stood before the command."""
+    found = ctx.find_root().obj
+    return found if isinstance(found, Globals) else Globals()
+
+
+def data_folder(ctx: typer.Context, data: Path | None = None) -> Path:
+    """The data folder of this command (DESIGN section 10)."""
+    from tenex.settings import find_data
+
+    return find_data(data or said(ctx).data, os.environ, Path.cwd())
+
+
+def open_settings(
+    ctx: typer.Context, data: Path | None = None, overrides: Mapping[str, Any] | None = None
+) -> "Settings":
+    """Read the settings a command goes by, the people's keys checked.
+
+    Raises:
+        ConfigurationError: with all faults.
+    """
+    from tenex.nostr.keys import parse_public_key
+    from tenex.settings import load
+
+    return load(said(ctx).config, data_folder(ctx, data), overrides=overrides, parse_key=parse_public_key)

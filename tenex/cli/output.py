@@ -1,0 +1,45 @@
+"""How commands speak: results on stdout, everything else on stderr, errors in one form.
+
+Never: decide what is said; colours and widths that make a pipe's input differ from a terminal's.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from tenex.core.errors import ConfigurationError, TenexError
+
+
+def result(text: str) -> None:
+    """Print what the command was asked for."""
+    sys.stdout.write(f"{text}\n")
+
+
+def result_json(value: Any) -> None:
+    """Print what the command was asked for, for programs."""
+    result(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def say(text: str) -> None:
+    """Tell the person something beside the result."""
+    sys.stderr.write(f"{text}\n")
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Lay out rows under a head, in columns as wide as their widest cell."""
+    lines = [tuple(name.upper() for name in head), *(tuple(row) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
+
+
+def explain(fault: TenexError) -> str:
+    """What went wrong, for the person; several faults of a configuration as a list."""
+    if isinstance(fault, ConfigurationError):
+        if len(fault.faults) == 1:
+            return f"tenex: {fault.faults[0]}"
+        listed = "\n".join(f"  - {line}" for line in fault.faults)
+        return f"tenex: {len(fault.faults)} faults in the configuration:\n{listed}"
+    return f"tenex: {fault}"

@@ -1,0 +1,71 @@
+"""Draws lines of a story on a terminal, or as plain text where there is none.
+
+Never: leave a control character of a stranger's text in what is drawn.
+"""
+
+from textwrap import indent
+from typing import IO, Final
+
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.text import Text
+
+from tenex.telemetry import printable
+
+from .story import Line
+
+STYLES: Final = {
+    "person": "bold cyan",
+    "agent": "bold green",
+    "notice": "bold blue",
+    "error": "bold red",
+    "end": "bold magenta",
+    "turn": "dim",
+    "tool": "yellow",
+    "refused": "red",
+    "dim": "dim",
+}
+SPOKEN: Final = frozenset({"person", "agent", "notice", "error"})
+
+
+class Screen:
+    """A console that tells stories."""
+
+    def __init__(self, file: IO[str] | None = None, *, terminal: bool | None = None) -> None:
+        self.console = Console(file=file, highlight=False, force_terminal=terminal, soft_wrap=not terminal)
+        self.is_terminal = self.console.is_terminal
+
+    def show(self, line: Line) -> None:
+        """Draw a line."""
+        head, text = printable(line.head), "\n".join(map(printable, line.text.splitlines()))
+        if line.tone == "phase":
+            self._phase(head, text)
+        elif line.tone in SPOKEN:
+            self._speech(line, head, text)
+        else:
+            mark = {"tool": "⚙", "refused": "✗", "end": "■", "turn": "┄"}.get(line.tone, "·")
+            words = Text(f"  {mark} {head}", STYLES[line.tone])
+            if text:
+                words.append(f"  {text}", "dim")
+            self.console.print(words)
+
+    def _phase(self, head: str, text: str) -> None:
+        if self.is_terminal:
+            self.console.print(Rule(Text.assemble((head, "bold magenta"), (f"  {text}", "dim")), style="magenta"))
+        else:
+            self.console.print(f"== {head}  {text}")
+
+    def _speech(self, line: Line, head: str, text: str) -> None:
+        title = Text.assemble((head, STYLES[line.tone]), (f"  {line.time}" if line.at else "", "dim"))
+        self.console.print(title)
+        if self.is_terminal:
+            body = Markdown(text.replace("\n", "  \n")) if line.tone == "agent" else Text(text)
+            self.console.print(Padding(body, (0, 0, 0, 2)))
+        else:
+            self.console.print(Text(indent(text, "  ")))
+
+    def say(self, text: str, style: str = "dim") -> None:
+        """Draw words of the program itself."""
+        self.console.print(Text(text, style))

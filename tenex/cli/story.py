@@ -1,0 +1,116 @@
+"""Tells a conversation: records in, lines for a terminal out. The demo tells it as it happens, `show` afterwards.
+
+Never: ask anything but the records; what is not in them did not happen.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from tenex.core import records as r
+from tenex.core.phases import Phase
+from tenex.core.steps import ModelStep
+
+Tone = Literal["person", "agent", "phase", "turn", "tool", "refused", "notice", "error", "end", "dim"]
+
+ICONS: Mapping[Phase, str] = {
+    Phase.CHAT: "💬",
+    Phase.BRAINSTORM: "💡",
+    Phase.PLAN: "📐",
+    Phase.EXECUTE: "🔨",
+    Phase.VERIFICATION: "🔎",
+    Phase.CHORES: "🧹",
+    Phase.REFLECTION: "🪞",
+}
+
+ARGUMENT_CHARACTERS = 60
+RESULT_CHARACTERS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Something to show: who or what, and the words. `event` is set where a relay brings the words to people."""
+
+    tone: Tone
+    head: str
+    text: str = ""
+    at: int = 0
+    event: str = ""
+
+    @property
+    def time(self) -> str:
+        """The local time of day."""
+        return datetime.fromtimestamp(self.at / 1000).astimezone().strftime("%H:%M:%S")
+
+
+class Story:
+    """Tells records one after the other; remembers only which agent and which arguments a call had."""
+
+    def __init__(self) -> None:
+        self._calls: dict[tuple[str, str], tuple[str, str]] = {}
+        self._agents: dict[str, str] = {}
+
+    def tell(self, record: r.Record) -> Iterator[Line]:
+        """The lines of a record; none for what only the machinery needs."""
+        for tone, head, text, *event in self._tell(record):
+            yield Line(tone, head, text, record.at, *event)
+
+    def _tell(self, record: r.Record) -> Iterator[tuple[Any, ...]]:  # noqa: C901 one case a record: flat, and complete
+        match record:
+            case r.PersonWrote():
+                yield "person", record.name, record.text
+            case r.CommandGiven():
+                yield "person", record.name, f"/{record.command} {record.argument}".rstrip()
+            case r.CycleStarted() if record.cycle > 1:
+                yield "turn", f"cycle {record.cycle}", record.reason
+            case r.PhaseTransition():
+                yield "phase", f"{ICONS[record.to]} {record.from_} → {record.to}", record.reason
+            case r.TurnOpened():
+                yield "turn", f"{record.turn_id} · {record.phase}", f"{', '.join(record.agents)} — {record.reason}"
+            case r.RunStarted():
+                self._agents[record.run] = record.agent
+            case r.ModelStepped():
+                self._remember(record.run, record.step)
+            case r.CallReturned():
+                yield self._called(record.run, record.call, record.tool, record.content, ok=record.ok)
+            case r.CallRefused():
+                yield self._called(record.run, record.call, record.tool, record.sentence, ok=False)
+            case r.Said():
+                tone = {"completion": "agent", "question": "agent", "error": "error"}.get(record.purpose, "notice")
+                yield tone, record.name, record.text, record.events[0].id if record.events else ""
+            case r.AskAnswered():
+                yield "dim", "answered", f"{self._agents.get(record.run, '')} goes on"
+            case r.RouteRejected():
+                yield "refused", "routing refused", record.sentence
+            case r.RunEnded() if record.outcome != "finished":
+                yield "error", self._agents.get(record.run, ""), f"{record.outcome.replace('_', ' ')}: {record.error}"
+            case r.Waived():
+                yield "notice", "waived", f"{', '.join(record.phases)} by {record.name}: “{record.quote}”"
+            case r.Retrying():
+                who = self._agents.get(record.run, "") if record.run else "the orchestrator"
+                yield "dim", "model", f"{who} is tried again: {record.message}"
+            case r.Reopened():
+                yield "dim", "restart", "the daemon goes on with this conversation"
+            case r.Waiting():
+                yield "dim", "waiting", {"user": "for you"}.get(record.reason, f"for you ({record.reason})")
+            case r.Ended():
+                yield "end", "END", record.reason
+            case _:
+                pass
+
+    def _remember(self, run: str, step: ModelStep) -> None:
+        for call in step.calls:
+            words = ", ".join(f"{name}={_short(value, ARGUMENT_CHARACTERS)}" for name, value in call.arguments.items())
+            self._calls[run, call.id] = (call.tool, words)
+
+    def _called(self, run: str, call: str, tool: str, content: str, *, ok: bool) -> tuple[Any, ...]:
+        _, arguments = self._calls.pop((run, call), (tool, ""))
+        agent = self._agents.get(run, "")
+        head = f"{agent} · {tool}({_short(arguments, 2 * ARGUMENT_CHARACTERS)})"
+        return ("tool" if ok else "refused"), head, _short(content, RESULT_CHARACTERS)
+
+
+def _short(value: object, limit: int) -> str:
+    words = " ".join(str(value).split())
+    return words if len(words) <= limit else words[: limit - 1] + "…"

@@ -1,0 +1,31 @@
+"""What an operator can set: every setting with its default, where the values come from, where things lie.
+
+Start at `sections` for the settings, `load` for reading them, `places` for the folders.
+
+Never: hold a secret; keys lie in the keys folder, and models' keys in the environment.
+"""
+
+from .loading import PREFIX, RESERVED, load
+from .places import CONFIG_NAMES, Places, check_paths, example_config, find_config, find_data, places
+from .sections import EMBEDDED_RELAY_PORT, Settings
+from .values import circle, gate_rules, limits, model_for, router_model
+
+__all__ = [
+    "CONFIG_NAMES",
+    "EMBEDDED_RELAY_PORT",
+    "PREFIX",
+    "RESERVED",
+    "Places",
+    "Settings",
+    "check_paths",
+    "circle",
+    "example_config",
+    "find_config",
+    "find_data",
+    "gate_rules",
+    "limits",
+    "load",
+    "model_for",
+    "places",
+    "router_model",
+]

@@ -1,0 +1,159 @@
+"""Settings from their sources: defaults, then the file, then the environment, then the command line.
+
+Never: stop at the first fault; who mends a file wants to see them all.
+"""
+
+import os
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+from pydantic_settings import EnvSettingsSource
+from pydantic_settings.exceptions import SettingsError
+
+from tenex.core.errors import ConfigurationError, TenexError
+from tenex.core.ids import PublicKey
+
+from .faults import known_below, sentences, suggestion
+from .places import find_config
+from .sections import Settings
+
+PREFIX: Final = "TENEX_"
+RESERVED: Final = frozenset({"TENEX_DATA"})
+"""Variables of that prefix that are no settings."""
+
+ParseKey = Callable[[str], PublicKey]
+"""Reads a public key a person wrote; ValueError with a sentence where it is none."""
+
+
+def load(
+    config: Path | None,
+    data: Path,
+    *,
+    env: Mapping[str, str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    parse_key: ParseKey | None = None,
+) -> Settings:
+    """Read the settings of a data folder.
+
+    Args:
+        config: the file to read; None looks in the data folder, and takes the defaults where there is none.
+        data: the data folder, for finding the file and resolving relative paths.
+        env: the environment; None means the process's own.
+        overrides: values from the command line, nested like the file; they win.
+        parse_key: where given, the people's keys are checked too.
+
+    Raises:
+        ConfigurationError: with one sentence per fault: source, dotted setting, what is wrong, what is allowed.
+    """
+    file = find_config(config, data)
+    origins: dict[str, str] = {}
+    faults: list[str] = []
+    merged: dict[str, Any] = {}
+    if file is not None:
+        _merge(merged, _read(file), str(file), origins)
+    for variable, values in _from_environment(os.environ if env is None else env, faults):
+        _merge(merged, values, variable, origins)
+    _merge(merged, dict(overrides or {}), "command line", origins)
+
+    def where(name: str) -> str:
+        return _origin(name, origins) or (str(file) if file else "defaults")
+
+    # pydantic-settings takes keywords that begin with an underscore for options of its own
+    for odd in [name for name in merged if name.startswith("_")]:
+        faults.append(f"{where(odd)}: {odd}: there is no such setting; {suggestion(odd, known_below(()))}")
+        del merged[odd]
+    settings = None
+    try:
+        settings = Settings(**merged)
+    except ValidationError as fault:
+        faults += sentences(fault, where)
+    if parse_key is not None:
+        faults += _key_faults(merged, parse_key, where)
+    if faults or settings is None:
+        raise ConfigurationError(faults)
+    settings._data, settings._file, settings._origins = data.absolute(), file, origins
+    return settings
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
+    except tomllib.TOMLDecodeError as fault:
+        raise ConfigurationError([f"{file}: this is no valid TOML: {_place(str(fault))}"]) from fault
+    except UnicodeDecodeError as fault:
+        raise ConfigurationError([f"{file}: byte {fault.start} is no UTF-8; save the file as UTF-8"]) from fault
+    except OSError as fault:
+        raise ConfigurationError([f"{file}: cannot be read ({fault.strerror}); check its permissions"]) from fault
+
+
+def _place(message: str) -> str:
+    """`Invalid value (at line 3, column 5)` becomes `line 3, column 5: invalid value`."""
+    what, found, place = message.rpartition(" (at ")
+    if not found:
+        return message
+    return f"{place.removesuffix(')')}: {what[:1].lower()}{what[1:]}"
+
+
+def _from_environment(env: Mapping[str, str], faults: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each variable of ours with the values it sets, read by pydantic-settings one by one, to know whose is which."""
+    source = EnvSettingsSource(Settings)
+    for variable in sorted(env):
+        if not variable.upper().startswith(PREFIX) or variable in RESERVED or not env[variable]:
+            continue
+        source.env_vars = {variable.lower(): env[variable]}
+        try:
+            values = source()
+        except SettingsError:
+            faults.append(f'{variable}: must be JSON, such as ["a", "b"] for a list; the value cannot be read')
+            continue
+        if values:
+            yield variable, values
+        else:
+            sections = ", ".join(known_below(()))
+            faults.append(
+                f"{variable}: there is no such setting; write {PREFIX}SECTION__NAME, the sections are: {sections}"
+            )
+
+
+def _merge(into: dict[str, Any], values: Mapping[str, Any], origin: str, origins: dict[str, str], at: str = "") -> None:
+    """Lay values over others, table by table, and note for each leaf where it came from."""
+    for name, value in values.items():
+        path = f"{at}.{name}" if at else str(name)
+        if isinstance(value, Mapping):
+            below = into.get(name)
+            if not isinstance(below, dict):
+                origins.pop(path, None)
+                below = into[name] = {}
+            _merge(below, value, origin, origins, path)
+        else:
+            into[name] = value
+            for stale in [known for known in origins if known.startswith(f"{path}.")]:
+                del origins[stale]
+            origins[path] = origin
+
+
+def _origin(name: str, origins: Mapping[str, str]) -> str | None:
+    """The source of a setting, of the list it stands in, or of the first value in the table it names."""
+    plain = name.split("[", maxsplit=1)[0]
+    if plain in origins:
+        return origins[plain]
+    return next((source for known, source in origins.items() if known.startswith(f"{plain}.")), None)
+
+
+def _key_faults(values: Mapping[str, Any], parse_key: ParseKey, where: Callable[[str], str]) -> Iterator[str]:
+    people = values.get("people")
+    if not isinstance(people, Mapping):
+        return
+    for group in ("owners", "members"):
+        listed = people.get(group)
+        for index, text in enumerate(listed if isinstance(listed, list) else ()):
+            if not isinstance(text, str) or not text.strip():
+                continue  # its type is a fault already
+            try:
+                parse_key(text)
+            except (ValueError, TenexError) as fault:
+                name = f"people.{group}[{index}]"
+                yield f"{where(name)}: {name}: {fault}"

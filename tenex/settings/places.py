@@ -1,0 +1,126 @@
+"""Where things lie on disk: the data folder, its configuration, and the folders the settings name.
+
+Never: make a folder; `tenex init` and the store do.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+from tenex.core.errors import ConfigurationError
+
+from .sections import Settings
+
+_PACKAGE = Path(__file__).parents[1]
+
+CONFIG_NAMES = ("tenex.toml", "config/tenex.toml")
+"""Where a data folder's configuration may lie."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """The folders in use, absolute."""
+
+    data: Path
+    config: Path | None
+    conversations: Path
+    workspace: Path
+    keys: Path
+    agents: Path
+
+
+def find_data(explicit: Path | None, env: Mapping[str, str], cwd: Path) -> Path:
+    """Choose the data folder, absolute; it need not exist (DESIGN section 10)."""
+    if explicit is not None:
+        return _absolute(explicit, cwd)
+    if env.get("TENEX_DATA"):
+        return _absolute(Path(env["TENEX_DATA"]), cwd)
+    if any((cwd / name).is_file() for name in CONFIG_NAMES):
+        return cwd.absolute()
+    if env.get("STATE_DIRECTORY"):  # systemd lists several folders with colons; a unit of ours has one
+        return Path(env["STATE_DIRECTORY"].split(":")[0])
+    state = env.get("XDG_STATE_HOME", "")
+    if not state.startswith("/"):  # the XDG specification: a relative one is to be ignored
+        home = env.get("HOME")
+        state = str((Path(home) if home else Path.home()) / ".local" / "state")
+    return Path(state) / "tenex"
+
+
+def find_config(explicit: Path | None, data: Path) -> Path | None:
+    """Choose the configuration file; None where there is none and the defaults hold.
+
+    Raises:
+        ConfigurationError: the file asked for does not exist, or the data folder has two.
+    """
+    if explicit is not None:
+        if not explicit.is_file():
+            raise ConfigurationError([f"{explicit}: there is no such file; `tenex init` writes one"])
+        return explicit.absolute()
+    found = [data / name for name in CONFIG_NAMES if (data / name).is_file()]
+    if len(found) > 1:
+        raise ConfigurationError([f"{found[0]} and {found[1]} both exist; keep one of them"])
+    return found[0] if found else None
+
+
+def example_config() -> Path:
+    """Find the file that explains every setting: in the installed package, else in the checkout."""
+    installed = _PACKAGE / "config" / "tenex.example.toml"
+    return installed if installed.is_file() else _PACKAGE.parent / "config" / "tenex.example.toml"
+
+
+def places(settings: Settings) -> Places:
+    """Resolve the folders of the settings against their data folder."""
+    data = settings.data.absolute()
+    return Places(
+        data=data,
+        config=settings.file,
+        conversations=_absolute(Path(settings.paths.conversations), data),
+        workspace=_absolute(Path(settings.paths.workspace), data),
+        keys=_absolute(Path(settings.paths.keys), data),
+        agents=_absolute(Path(settings.paths.agents), data),
+    )
+
+
+def check_paths(settings: Settings) -> None:
+    """Refuse folders that must not lie where they do; symbolic links are followed.
+
+    Agents may read and change all of the workspace, so none of our own folders may be in it, nor it in one of them.
+
+    Raises:
+        ConfigurationError: with a sentence for each.
+    """
+    here = places(settings)
+    ours = {"conversations": here.conversations, "keys": here.keys, "agents": here.agents}
+    faults = [
+        f"paths.{name}: {path} is a file; it must be a folder"
+        for name, path in {**ours, "workspace": here.workspace}.items()
+        if path.exists() and not path.is_dir()
+    ]
+    workspace = here.workspace.resolve()
+    for name, path in ours.items():
+        if path.resolve() == workspace:
+            faults.append(f"paths.workspace: {here.workspace} is our {name} folder too; {_ELSEWHERE}")
+        elif path.resolve().is_relative_to(workspace):
+            faults.append(f"paths.workspace: {here.workspace} holds our {name} folder {path}; {_ELSEWHERE}")
+        elif workspace.is_relative_to(path.resolve()):
+            faults.append(f"paths.workspace: {here.workspace} lies in our {name} folder {path}; {_ELSEWHERE}")
+    if here.config is not None and here.config.resolve().is_relative_to(workspace):
+        faults.append(f"paths.workspace: {here.workspace} holds our configuration {here.config}; {_ELSEWHERE}")
+    faults += [
+        f"paths.{name} and paths.{other} are the same folder {ours[name]}; give each its own"
+        for name, other in combinations(ours, 2)
+        if ours[name].resolve() == ours[other].resolve()
+    ]
+    if faults:
+        raise ConfigurationError(faults)
+
+
+_ELSEWHERE = "agents could change it. Choose a folder of its own"
+
+
+def _absolute(path: Path, base: Path) -> Path:
+    try:
+        return (base / path.expanduser()).absolute()
+    except RuntimeError as fault:  # `~nobody`: no such user
+        raise ConfigurationError([f"{path}: {fault}; write the path in full"]) from fault

@@ -1,0 +1,243 @@
+"""Every setting: its name, its type, its default and its bounds.
+
+`config/tenex.example.toml` says the same to people, and a test keeps the two equal. Times are in seconds here,
+because people write them; `values` turns them into the core's milliseconds.
+
+Never: read a file or the environment; `loading` does.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Final, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from .waivers import WAIVER_PHRASES
+
+EMBEDDED_RELAY_PORT: Final = 7447
+"""Where `tenex relay` listens unless told otherwise: away from the 7777 and 8080 of other relays."""
+_YEAR = 366 * 24 * 3600
+
+
+def _relay_url(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        is_relay = parts.scheme.lower() in ("ws", "wss") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port or an IPv6 address that is none
+        is_relay = False
+    if not is_relay or any(not char.isprintable() or char.isspace() for char in url):
+        raise ValueError("must be the address of a relay, such as wss://relay.example.com")
+    if parts.username is not None:
+        raise ValueError("must not hold a user or a password: relays know people by their keys")
+    return url
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be empty")
+    return text
+
+
+def _lowered(text: str) -> str:
+    return _not_blank(text).strip().lower()
+
+
+Text = Annotated[str, AfterValidator(_not_blank)]
+Seconds = Annotated[float, Field(gt=0, le=_YEAR)]
+Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+PhaseName = Literal["chat", "brainstorm", "plan", "execute", "verification", "chores", "reflection"]
+
+
+class Section(BaseModel):
+    """A table of the file: strict about types, and every name it does not know is a fault."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class Relays(Section):
+    """Where we listen and speak."""
+
+    urls: Annotated[list[Annotated[str, AfterValidator(_relay_url)]], Field(min_length=1, max_length=100)] = [
+        f"ws://127.0.0.1:{EMBEDDED_RELAY_PORT}"
+    ]
+
+
+class People(Section):
+    """Who may do what (DESIGN section 9)."""
+
+    owners: list[Text] = []
+    members: list[Text] = []
+    open: bool = False
+
+
+class Project(Section):
+    """How the project introduces itself on Nostr."""
+
+    name: Text = "tenex"
+    about: str = "A team of agents. Write to it, and it works on what you ask for."
+
+
+class PhaseModels(Section):
+    """A model for single phases; none means: whatever is set less specifically."""
+
+    chat: Text | None = None
+    brainstorm: Text | None = None
+    plan: Text | None = None
+    execute: Text | None = None
+    verification: Text | None = None
+    chores: Text | None = None
+    reflection: Text | None = None
+
+
+class AgentModels(Section):
+    """Models of one agent."""
+
+    model: Text | None = None
+    phases: PhaseModels = PhaseModels()
+
+
+class Models(Section):
+    """Which model works where; the most specific setting wins."""
+
+    default: Text = "offline"
+    router: Text | None = None
+    phases: PhaseModels = PhaseModels()
+    agents: dict[str, AgentModels] = {}
+
+
+class Gates(Section):
+    """What it takes to pass a phase that guards quality."""
+
+    plan_approval: Literal["router", "person"] = "router"
+    members_may_waive: bool = False
+    waiver_phrases: list[Annotated[str, AfterValidator(_lowered)]] = list(WAIVER_PHRASES)
+
+
+class ExpectedTime(Section):
+    """How long an agent may work in a phase."""
+
+    warn_after: Seconds = 600
+    close_after: Seconds = 1800
+
+    @model_validator(mode="after")
+    def _warns_first(self) -> "ExpectedTime":
+        if self.warn_after > self.close_after:
+            raise ValueError(
+                f"warn_after ({self.warn_after:g}) must not be later than close_after ({self.close_after:g})"
+            )
+        return self
+
+
+class Expectations(Section):
+    """`default`, and phases that differ from it."""
+
+    default: ExpectedTime = ExpectedTime()
+    chat: ExpectedTime | None = None
+    brainstorm: ExpectedTime | None = None
+    plan: ExpectedTime | None = None
+    execute: ExpectedTime | None = None
+    verification: ExpectedTime | None = None
+    chores: ExpectedTime | None = None
+    reflection: ExpectedTime | None = None
+
+
+class LimitSettings(Section):
+    """What a conversation may use before it asks a person."""
+
+    turns_per_message: Count = 25
+    same_route: Count = 4
+    steps_per_run: Count = 50
+    tokens_per_cycle: Count = 2_000_000
+    cost_per_cycle_usd: Annotated[float, Field(ge=0, le=1_000_000)] = 20.0
+    routing_attempts: Annotated[int, Field(ge=1, le=20)] = 3
+    handoff_window: Annotated[float, Field(ge=0, le=_YEAR)] = 30
+    announce_after: Seconds = 1
+    retry_delays: Annotated[list[Seconds], Field(max_length=20)] = [1, 4, 16]
+    hold_for: Seconds = 300
+    expectations: Expectations = Expectations()
+
+
+class ToolSettings(Section):
+    """Which tools are offered."""
+
+    check: Literal["auto", "on", "off"] = "auto"
+
+
+class Log(Section):
+    """What is written to stderr, and how."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["auto", "console", "json"] = "auto"
+
+
+class Paths(Section):
+    """Folders; relative ones lie in the data folder."""
+
+    conversations: Text = "conversations"
+    workspace: Text = "workspace"
+    keys: Text = "keys"
+    agents: Text = "agents"
+
+
+class Shutdown(Section):
+    """How the daemon stops."""
+
+    deadline: Seconds = 8
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. Made by `loading.load`; made by hand it holds the defaults and reads nothing."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        env_prefix="TENEX_",
+        env_nested_delimiter="__",
+        env_ignore_empty=True,  # compose files hand on variables that nobody has set as empty ones
+    )
+
+    relays: Relays = Relays()
+    people: People = People()
+    project: Project = Project()
+    models: Models = Models()
+    gates: Gates = Gates()
+    limits: LimitSettings = LimitSettings()
+    tools: ToolSettings = ToolSettings()
+    log: Log = Log()
+    paths: Paths = Paths()
+    shutdown: Shutdown = Shutdown()
+
+    _data: Path = PrivateAttr(default_factory=Path)
+    _file: Path | None = PrivateAttr(default=None)
+    _origins: Mapping[str, str] = PrivateAttr(default_factory=dict)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take values as given only: `loading` merges the sources itself, to know where each value came from."""
+        del settings_cls, env_settings, dotenv_settings, file_secret_settings
+        return (init_settings,)
+
+    @property
+    def data(self) -> Path:
+        """The data folder these settings are for."""
+        return self._data
+
+    @property
+    def file(self) -> Path | None:
+        """The file that was read; None where there is none and the defaults hold."""
+        return self._file
+
+    @property
+    def origins(self) -> Mapping[str, str]:
+        """Where each value that was set came from: dotted name -> a file, a variable or `command line`."""
+        return self._origins

@@ -1,0 +1,100 @@
+"""Settings as the values the rest of the program goes by.
+
+Never: a default of its own; those stand in `sections`.
+"""
+
+from collections.abc import Callable
+
+from tenex.core.errors import ConfigurationError, TenexError
+from tenex.core.ids import PublicKey
+from tenex.core.phases import Phase
+from tenex.core.roster import Circle, Expectation, GateRules, Limits
+
+from .sections import ExpectedTime, Models, Settings
+
+
+def limits(settings: Settings) -> Limits:
+    """The core's limits, in its milliseconds."""
+    given = settings.limits
+    return Limits(
+        turns_per_message=given.turns_per_message,
+        same_route=given.same_route,
+        steps_per_run=given.steps_per_run,
+        tokens_per_cycle=given.tokens_per_cycle,
+        cost_per_cycle_usd=given.cost_per_cycle_usd,
+        routing_attempts=given.routing_attempts,
+        handoff_window=_ms(given.handoff_window),
+        announce_after=_ms(given.announce_after),
+        expectations={
+            phase: _expectation(expected)
+            for phase in Phase
+            if (expected := getattr(given.expectations, phase.value)) is not None
+        },
+        default_expectation=_expectation(given.expectations.default),
+        retry_delays=tuple(_ms(delay) for delay in given.retry_delays),
+        hold_for=_ms(given.hold_for),
+    )
+
+
+def gate_rules(settings: Settings) -> GateRules:
+    """The core's rules for quality gates."""
+    given = settings.gates
+    return GateRules(
+        waiver_phrases=tuple(given.waiver_phrases),
+        members_may_waive=given.members_may_waive,
+        plan_approval=given.plan_approval,
+    )
+
+
+def circle(settings: Settings, parse_key: Callable[[str], PublicKey]) -> Circle:
+    """The people of the settings, by key.
+
+    Raises:
+        ConfigurationError: a key is none, or nobody at all may talk here.
+    """
+    source = str(settings.file or "the settings")
+    faults: list[str] = []
+    found: dict[str, set[PublicKey]] = {"owners": set(), "members": set()}
+    for group, keys in found.items():
+        for index, text in enumerate(getattr(settings.people, group)):
+            try:
+                keys.add(parse_key(text))
+            except (ValueError, TenexError) as fault:
+                faults.append(f"{source}: people.{group}[{index}]: {fault}")
+    if not faults and not any(found.values()) and not settings.people.open:
+        faults.append(f"{source}: people.owners: nobody may talk here; list your npub, or run `tenex init`")
+    if faults:
+        raise ConfigurationError(faults)
+    return Circle(
+        owners=frozenset(found["owners"]),
+        members=frozenset(found["members"] - found["owners"]),
+        is_open=settings.people.open,
+    )
+
+
+def model_for(models: Models, slug: str, phase: Phase, own: str | None = None) -> str:
+    """The model of an agent in a phase, the most specific setting first (DESIGN section 8).
+
+    `own` is what the agent's definition names: it counts where the settings say nothing about this agent.
+    """
+    agent = models.agents.get(slug)
+    candidates = (
+        getattr(agent.phases, phase.value) if agent else None,
+        agent.model if agent else None,
+        own or None,
+        getattr(models.phases, phase.value),
+    )
+    return next((name for name in candidates if name is not None), models.default)
+
+
+def router_model(models: Models) -> str:
+    """The model that routes."""
+    return models.router or models.default
+
+
+def _expectation(expected: ExpectedTime) -> Expectation:
+    return Expectation(warn_after=_ms(expected.warn_after), close_after=_ms(expected.close_after))
+
+
+def _ms(seconds: float) -> int:
+    return max(round(seconds * 1000), 1) if seconds > 0 else 0

@@ -1,0 +1,89 @@
+"""`config/tenex.example.toml` is the whole truth: each setting stands there, with the default the code has."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from tenex.settings import Settings, example_config, load
+
+TEXT = example_config().read_text(encoding="utf-8")
+GIVEN = tomllib.loads(TEXT)
+
+
+def leaves(values: dict[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from leaves(value, f"{at}{name}.")
+        else:
+            yield f"{at}{name}", value
+
+
+def has_comment_above(lines: list[str], index: int) -> bool:
+    above = [line for line in lines[:index] if line.strip()]
+    return above[-1].startswith("#") or "=" in above[-1]
+
+
+def commented() -> set[str]:
+    """The settings shown as `# name = value` or `# [table]`, with the table they stand in."""
+    found, table = set(), ""
+    for line in TEXT.splitlines():
+        if header := re.fullmatch(r"(?:# )?\[([a-z_.]+)\]", line):
+            table = header.group(1)
+            found.add(table)
+        elif value := re.fullmatch(r"# ([a-z_]+) = .+", line):
+            found.add(f"{table}.{value.group(1)}")
+    return found
+
+
+def test_every_value_in_the_example_is_the_default() -> None:
+    defaults = dict(leaves(Settings().model_dump()))
+    given = dict(leaves(GIVEN))
+    assert given == {name: value for name, value in defaults.items() if name in given}
+
+
+def test_every_setting_is_in_the_example() -> None:
+    given = {name for name, _ in leaves(GIVEN)} | commented()
+    missing = {name for name, value in leaves(Settings().model_dump()) if name not in given}
+    assert missing - {"models.agents"} == set()
+    assert {"models.agents.executor.model", "models.agents.executor.phases"} <= commented()
+
+
+def test_the_example_is_read_without_a_fault_and_changes_nothing() -> None:
+    settings = load(example_config(), example_config().parent, env={})
+    assert settings.model_dump() == Settings().model_dump()
+
+
+def test_the_example_still_holds_with_every_optional_line_switched_on() -> None:
+    shown = re.sub(r"(?m)^# (?=(?:\[[a-z_.]+\]|[a-z_]+ = .+)$)", "", TEXT)
+    settings = load(None, example_config().parent / "nowhere", env={}, overrides=tomllib.loads(shown))
+    assert settings.models.agents["executor"].phases.verification == "offline"
+    assert settings.limits.expectations.execute is not None
+
+
+def test_every_table_begins_with_a_word_of_explanation() -> None:
+    lines = TEXT.splitlines()
+    for index, line in enumerate(lines):
+        if line.startswith("[") and line.endswith("]") and "=" not in line:
+            after = next(text for text in lines[index + 1 :] if text.strip())
+            assert after.startswith("#"), line
+
+
+def test_every_section_of_the_code_is_closed_to_unknown_names() -> None:
+    def models(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+        yield model
+        for field in model.model_fields.values():
+            for inner in (field.annotation, *get_args(field.annotation)):
+                if isinstance(inner, type) and issubclass(inner, BaseModel):
+                    yield from models(inner)
+
+    assert all(model.model_config.get("extra") == "forbid" for model in models(Settings))
+
+
+def test_the_variables_of_the_environment_example_are_settings() -> None:
+    text = (example_config().parent / "tenex.env.example").read_text(encoding="utf-8")
+    shown = dict(re.findall(r"(?m)^#(TENEX_[A-Z_]+)=(.*)$", text))
+    assert len(shown) >= 5
+    settings = load(None, example_config().parent / "nowhere", env=shown)
+    assert len(settings.origins) == len(shown) - 1  # TENEX_DATA is none

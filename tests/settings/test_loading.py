@@ -1,0 +1,215 @@
+"""Settings from file, environment and command line: what wins, and what every fault says."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tenex.core.errors import ConfigurationError
+from tenex.nostr.keys import SecretKey, parse_public_key
+from tenex.settings import Settings, load
+
+
+def write(folder: Path, text: str) -> Path:
+    file = folder / "tenex.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def faults(folder: Path, text: str | None = None, **env: str) -> tuple[str, ...]:
+    if text is not None:
+        write(folder, text)
+    with pytest.raises(ConfigurationError) as caught:
+        load(None, folder, env=env, parse_key=parse_public_key)
+    return caught.value.faults
+
+
+def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
+    settings = load(None, tmp_path, env={})
+    assert settings.model_dump() == Settings().model_dump()
+    assert settings.file is None
+    assert settings.data == tmp_path
+    assert settings.origins == {}
+
+
+def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
+    file = write(tmp_path, "[limits]\nsame_route = 5\nsteps_per_run = 6\nturns_per_message = 7\n")
+    settings = load(
+        None,
+        tmp_path,
+        env={"TENEX_LIMITS__SAME_ROUTE": "8", "TENEX_LIMITS__STEPS_PER_RUN": "9"},
+        overrides={"limits": {"same_route": 10}},
+    )
+    assert (settings.limits.same_route, settings.limits.steps_per_run, settings.limits.turns_per_message) == (10, 9, 7)
+    assert settings.limits.tokens_per_cycle == 2_000_000
+    assert settings.origins == {
+        "limits.same_route": "command line",
+        "limits.steps_per_run": "TENEX_LIMITS__STEPS_PER_RUN",
+        "limits.turns_per_message": str(file),
+    }
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "section", "name", "expected"),
+    [
+        ("TENEX_PEOPLE__OPEN", "true", "people", "open", True),
+        ("TENEX_LIMITS__HOLD_FOR", "2.5", "limits", "hold_for", 2.5),
+        ("TENEX_LIMITS__RETRY_DELAYS", "[2, 3.5]", "limits", "retry_delays", [2, 3.5]),
+        ("TENEX_RELAYS__URLS", '["wss://a.example"]', "relays", "urls", ["wss://a.example"]),
+        ("TENEX_PROJECT__NAME", "2024", "project", "name", "2024"),
+        ("tenex_log__level", "debug", "log", "level", "debug"),
+        ("TENEX_LIMITS", '{"same_route": 3}', "limits", "same_route", 3),
+    ],
+)
+def test_the_environment_sets_every_type(
+    tmp_path: Path, variable: str, value: str, section: str, name: str, expected: Any
+) -> None:
+    settings = load(None, tmp_path, env={variable: value})
+    assert getattr(getattr(settings, section), name) == expected
+
+
+def test_nested_tables_and_agents_can_come_from_the_environment(tmp_path: Path) -> None:
+    env = {
+        "TENEX_LIMITS__EXPECTATIONS__PLAN__WARN_AFTER": "5",
+        "TENEX_MODELS__AGENTS__EXECUTOR__PHASES__PLAN": "vendor:one",
+    }
+    settings = load(None, tmp_path, env=env)
+    assert settings.limits.expectations.plan is not None
+    assert settings.limits.expectations.plan.warn_after == 5
+    assert settings.models.agents["executor"].phases.plan == "vendor:one"
+
+
+def test_an_empty_variable_and_the_data_folder_are_no_settings(tmp_path: Path) -> None:
+    assert load(None, tmp_path, env={"TENEX_LOG__LEVEL": "", "TENEX_DATA": "/x", "OTHER": "1"}).origins == {}
+
+
+def test_settings_made_by_hand_read_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENEX_LIMITS__SAME_ROUTE", "9")
+    assert Settings().limits.same_route == 4
+
+
+def test_all_faults_are_told_at_once_each_with_source_setting_and_what_is_allowed(tmp_path: Path) -> None:
+    found = faults(
+        tmp_path,
+        """
+        [limts]
+        same_route = 1
+        [limits]
+        turns_per_mesage = 3
+        same_route = 0
+        steps_per_run = "7"
+        tokens_per_cycle = true
+        cost_per_cycle_usd = nan
+        retry_delays = ["a", -1]
+        [limits.expectations.plan]
+        warn_after = 3000
+        [limits.expectations.excute]
+        warn_after = 1
+        [gates]
+        plan_approval = "persn"
+        [people]
+        owners = ["npub1mistyped", 3]
+        [relays]
+        urls = ["http://x.example", "wss://ok.example", "ws://host:99999", "wss://me:pw@x.example"]
+        [models.agents.executor]
+        modl = "x"
+        """,
+        TENEX_LIMITS__HOLD_FOR="soon",
+        TENEX_LOG__COLOUR="red",
+        TENEX_SPEED="9",
+        TENEX_PEOPLE__MEMBERS="npub1x",
+    )
+    file = str(tmp_path / "tenex.toml")
+    expected = [
+        f"{file}: limts: there is no such setting; did you mean `limits`?",
+        f"{file}: limits.turns_per_mesage: there is no such setting; did you mean `turns_per_message`?",
+        f"{file}: limits.same_route: 0 is out of bounds; it must be at least 1",
+        f"{file}: limits.steps_per_run: '7' is text; it must be a whole number",
+        f"{file}: limits.tokens_per_cycle: true is a yes or no; it must be a whole number",
+        f"{file}: limits.cost_per_cycle_usd: nan is out of bounds; it must be a finite number",
+        f"{file}: limits.retry_delays[0]: 'a' is text; it must be a number",
+        f"{file}: limits.retry_delays[1]: -1 is out of bounds; it must be more than 0",
+        f"{file}: limits.expectations.plan: warn_after (3000) must not be later than close_after (1800)",
+        f"{file}: limits.expectations.excute: there is no such setting; did you mean `execute`?",
+        f"{file}: gates.plan_approval: 'persn' is not allowed; it must be one of: router, person",
+        f"{file}: people.owners[0]: this npub is mistyped: its checksum does not hold",
+        f"{file}: people.owners[1]: what stands there is a whole number; it must be text in quotes",
+        f"{file}: relays.urls[0]: must be the address of a relay, such as wss://relay.example.com",
+        f"{file}: relays.urls[2]: must be the address of a relay, such as wss://relay.example.com",
+        f"{file}: relays.urls[3]: must not hold a user or a password: relays know people by their keys",
+        f"{file}: models.agents.executor.modl: there is no such setting; did you mean `model`?",
+        "TENEX_LIMITS__HOLD_FOR: limits.hold_for: 'soon' is text; it must be a number",
+        "TENEX_LOG__COLOUR: log.colour: there is no such setting; allowed here: level, format",
+        'TENEX_PEOPLE__MEMBERS: must be JSON, such as ["a", "b"] for a list; the value cannot be read',
+    ]
+    assert sorted(line for line in found if not line.startswith("TENEX_SPEED")) == sorted(expected)
+    assert [line for line in found if line.startswith("TENEX_SPEED: there is no such setting;")]
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("[relays]\nurls = [\n", "line"),
+        ('a = "x"\nb = = 3\n', "line 2, column 5: "),
+        ("a = 1\na = 2\n", "line 2, column"),
+    ],
+)
+def test_invalid_toml_is_told_with_line_and_column(tmp_path: Path, text: str, place: str) -> None:
+    (found,) = faults(tmp_path, text)
+    assert found.startswith(f"{tmp_path / 'tenex.toml'}: this is no valid TOML: ")
+    assert place in found or "end of document" in found
+
+
+def test_a_file_that_is_no_utf8_is_told(tmp_path: Path) -> None:
+    (tmp_path / "tenex.toml").write_bytes(b"[project]\nname = '\xff'\n")
+    assert faults(tmp_path) == (f"{tmp_path / 'tenex.toml'}: byte 18 is no UTF-8; save the file as UTF-8",)
+
+
+def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    (tmp_path / "tenex.toml").write_bytes(b"\xef\xbb\xbf[project]\nname = 'x'\n")
+    assert load(None, tmp_path, env={}).project.name == "x"
+
+
+def test_a_secret_key_in_the_place_of_a_public_one_is_refused_without_repeating_it(tmp_path: Path) -> None:
+    secret = SecretKey.generate().nsec
+    found = faults(tmp_path, f"[people]\nowners = ['{secret}']\nmembers = '{secret}'\n")
+    assert len(found) == 2
+    assert secret not in "\n".join(found)
+
+
+def test_options_of_the_settings_library_are_no_settings_of_ours(tmp_path: Path) -> None:
+    (found,) = faults(tmp_path, "_env_file = 'x'\n")
+    assert "_env_file: there is no such setting" in found
+
+
+def test_a_table_where_a_value_belongs_and_a_value_where_a_table_belongs(tmp_path: Path) -> None:
+    found = faults(tmp_path, "limits = 3\n[project.name]\nx = 1\n")
+    assert [line.split(": ", 1)[1] for line in found] == [
+        "project.name: what stands there is a table; it must be text in quotes",
+        "limits: 3 is a whole number; it must be a table",
+    ]
+
+
+def test_an_explicit_file_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="there is no such file"):
+        load(tmp_path / "gone.toml", tmp_path, env={})
+
+
+def test_two_configurations_in_one_folder_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, "")
+    (tmp_path / "config").mkdir()
+    write(tmp_path / "config", "")
+    (found,) = faults(tmp_path)
+    assert "both exist" in found
+
+
+def test_a_list_of_ones_own_replaces_the_default_and_is_lowered(tmp_path: Path) -> None:
+    write(tmp_path, "[gates]\nwaiver_phrases = [' Lass ES ']\n")
+    assert load(None, tmp_path, env={}).gates.waiver_phrases == ["lass es"]
+
+
+def test_what_is_set_twice_in_toml_styles_is_the_same(tmp_path: Path) -> None:
+    """Dotted keys and tables mean the same, so their origins are the same too."""
+    write(tmp_path, "limits.expectations.plan.warn_after = 3\n")
+    assert list(load(None, tmp_path, env={}).origins) == ["limits.expectations.plan.warn_after"]
+    assert tomllib.loads("a.b = 1") == tomllib.loads("[a]\nb = 1")

@@ -1,0 +1,93 @@
+"""The data folder and the folders in it: which one is chosen, and which may not lie where."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tenex.core.errors import ConfigurationError
+from tenex.settings import check_paths, find_data, load, places
+
+
+def test_an_explicit_folder_wins_over_everything(tmp_path: Path) -> None:
+    (tmp_path / "tenex.toml").touch()
+    env = {"TENEX_DATA": "/env", "STATE_DIRECTORY": "/systemd"}
+    assert find_data(Path("/said"), env, tmp_path) == Path("/said")
+    assert find_data(Path("below"), env, tmp_path) == tmp_path / "below"
+
+
+def test_the_variable_wins_over_the_current_folder(tmp_path: Path) -> None:
+    (tmp_path / "tenex.toml").touch()
+    assert find_data(None, {"TENEX_DATA": "rel", "STATE_DIRECTORY": "/systemd"}, tmp_path) == tmp_path / "rel"
+
+
+@pytest.mark.parametrize("name", ["tenex.toml", "config/tenex.toml"])
+def test_the_current_folder_counts_where_it_holds_a_configuration(tmp_path: Path, name: str) -> None:
+    env = {"STATE_DIRECTORY": "/systemd", "HOME": "/home/x"}
+    assert find_data(None, env, tmp_path) == Path("/systemd")
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).touch()
+    assert find_data(None, env, tmp_path) == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        ({"STATE_DIRECTORY": "/var/lib/tenex:/var/lib/other", "XDG_STATE_HOME": "/s"}, "/var/lib/tenex"),
+        ({"XDG_STATE_HOME": "/s", "HOME": "/home/x"}, "/s/tenex"),
+        ({"XDG_STATE_HOME": "relative", "HOME": "/home/x"}, "/home/x/.local/state/tenex"),
+        ({"TENEX_DATA": "", "HOME": "/home/x"}, "/home/x/.local/state/tenex"),
+    ],
+)
+def test_the_state_folder_is_the_last_resort(tmp_path: Path, env: dict[str, str], expected: str) -> None:
+    assert find_data(None, env, tmp_path) == Path(expected)
+
+
+def test_relative_folders_lie_in_the_data_folder_and_absolute_ones_where_they_say(tmp_path: Path) -> None:
+    here = places(load(None, tmp_path, env={}, overrides={"paths": {"workspace": "/elsewhere", "keys": "a/../k"}}))
+    assert here.workspace == Path("/elsewhere")
+    assert here.conversations == tmp_path / "conversations"
+    assert here.agents == tmp_path / "agents"
+    assert here.config is None
+
+
+def refused(data: Path, **paths: str) -> tuple[str, ...]:
+    given: dict[str, Any] = {"paths": paths}
+    with pytest.raises(ConfigurationError) as caught:
+        check_paths(load(None, data, env={}, overrides=given))
+    return caught.value.faults
+
+
+def test_the_default_folders_are_fine(tmp_path: Path) -> None:
+    (tmp_path / "tenex.toml").touch()
+    check_paths(load(None, tmp_path, env={}))
+
+
+def test_a_workspace_that_holds_our_folders_is_refused_for_each_of_them(tmp_path: Path) -> None:
+    (tmp_path / "tenex.toml").touch()
+    found = refused(tmp_path, workspace=".")
+    assert len(found) == 4
+    for word in ("conversations", "keys", "agents", "configuration"):
+        assert any(f"holds our {word}" in line for line in found)
+
+
+@pytest.mark.parametrize("name", ["conversations", "keys", "agents"])
+def test_a_workspace_inside_one_of_our_folders_is_refused(tmp_path: Path, name: str) -> None:
+    assert f"lies in our {name} folder" in refused(tmp_path, workspace=f"{name}/below")[0]
+
+
+def test_a_symbolic_link_does_not_hide_where_a_workspace_lies(tmp_path: Path) -> None:
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "innocent").symlink_to(tmp_path / "keys")
+    assert "is our keys folder too" in refused(tmp_path, workspace="innocent")[0]
+    assert "lies in our keys folder" in refused(tmp_path, workspace="innocent/below")[0]
+
+
+def test_two_of_our_folders_may_not_be_one(tmp_path: Path) -> None:
+    assert refused(tmp_path, keys="agents") == (
+        f"paths.keys and paths.agents are the same folder {tmp_path / 'agents'}; give each its own",
+    )
+
+
+def test_a_file_in_the_place_of_a_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "keys").touch()
+    assert refused(tmp_path) == (f"paths.keys: {tmp_path / 'keys'} is a file; it must be a folder",)

@@ -1,0 +1,102 @@
+"""Settings as the core's values: every field of the core has a setting, and the defaults agree."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from tenex.core.errors import ConfigurationError
+from tenex.core.phases import Phase
+from tenex.core.roster import Expectation, GateRules, Limits, Role
+from tenex.nostr.keys import SecretKey, parse_public_key
+from tenex.settings import Settings, circle, gate_rules, limits, load, model_for, router_model
+
+OTHER = {
+    "turns_per_message": (11, 11),
+    "same_route": (12, 12),
+    "steps_per_run": (13, 13),
+    "tokens_per_cycle": (14, 14),
+    "cost_per_cycle_usd": (1.5, 1.5),
+    "routing_attempts": (5, 5),
+    "handoff_window": (16.5, 16_500),
+    "announce_after": (0.25, 250),
+    "retry_delays": ([0.5, 2], (500, 2000)),
+    "hold_for": (19, 19_000),
+}
+
+
+def test_the_defaults_are_the_cores() -> None:
+    assert limits(Settings()) == Limits()
+
+
+def test_every_limit_of_the_core_is_a_setting_in_seconds_where_it_is_a_time() -> None:
+    own = {"expectations", "default_expectation"}
+    assert {field.name for field in fields(Limits)} - own == set(OTHER)
+    settings = load(None, Path("/nowhere"), env={}, overrides={"limits": {k: given for k, (given, _) in OTHER.items()}})
+    assert {name: getattr(limits(settings), name) for name in OTHER} == {k: wanted for k, (_, wanted) in OTHER.items()}
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_every_phase_may_have_an_expectation_of_its_own(phase: Phase) -> None:
+    given = {"default": {"warn_after": 1, "close_after": 2}, phase.value: {"warn_after": 3, "close_after": 4.5}}
+    settings = load(None, Path("/nowhere"), env={}, overrides={"limits": {"expectations": given}})
+    found = limits(settings)
+    assert {p: found.expectation(p) for p in Phase} == {
+        p: Expectation(warn_after=3000, close_after=4500)
+        if p is phase
+        else Expectation(warn_after=1000, close_after=2000)
+        for p in Phase
+    }
+
+
+def test_every_rule_of_the_gates_is_a_setting() -> None:
+    given = {"waiver_phrases": ["Weg damit"], "members_may_waive": True, "plan_approval": "person"}
+    settings = load(None, Path("/nowhere"), env={}, overrides={"gates": given})
+    assert {field.name for field in fields(GateRules)} == set(given)
+    assert gate_rules(settings) == GateRules(
+        waiver_phrases=("weg damit",), members_may_waive=True, plan_approval="person"
+    )
+
+
+def test_waiver_phrases_are_lower_case_and_each_once() -> None:
+    phrases = gate_rules(Settings()).waiver_phrases
+    assert len(phrases) == len(set(phrases))
+    assert list(phrases) == [phrase.lower().strip() for phrase in phrases]
+    assert all(len(phrase) > 1 for phrase in phrases)
+
+
+def test_roles_follow_the_lists_and_the_door() -> None:
+    owner, member, stranger = (SecretKey.generate() for _ in range(3))
+    for is_open, guest in ((False, None), (True, Role.GUEST)):
+        people = {"owners": [owner.npub], "members": [member.public, owner.public], "open": is_open}
+        found = circle(load(None, Path("/nowhere"), env={}, overrides={"people": people}), parse_public_key)
+        roles = [found.role(key.public) for key in (owner, member, stranger)]
+        assert roles == [Role.OWNER, Role.MEMBER, guest]
+
+
+def test_a_project_nobody_may_talk_to_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="nobody may talk here"):
+        circle(Settings(), parse_public_key)
+
+
+def test_every_wrong_key_is_told() -> None:
+    settings = load(None, Path("/nowhere"), env={}, overrides={"people": {"owners": ["x"], "members": ["y"]}})
+    with pytest.raises(ConfigurationError) as caught:
+        circle(settings, parse_public_key)
+    assert [line.split(": ")[1] for line in caught.value.faults] == ["people.owners[0]", "people.members[0]"]
+
+
+def test_the_most_specific_model_wins() -> None:
+    """An agent in a phase, the agent, its own file, the phase, the default; the router has its own."""
+    given = {
+        "default": "d",
+        "phases": {"plan": "p"},
+        "agents": {"executor": {"model": "a", "phases": {"plan": "ap"}}, "planner": {}},
+    }
+    models = load(None, Path("/nowhere"), env={}, overrides={"models": given}).models
+    assert model_for(models, "executor", Phase.PLAN, own="o") == "ap"
+    assert model_for(models, "executor", Phase.CHAT, own="o") == "a"
+    assert model_for(models, "planner", Phase.PLAN, own="o") == "o"
+    assert model_for(models, "planner", Phase.PLAN) == "p"
+    assert model_for(models, "planner", Phase.CHAT) == "d"
+    assert router_model(models) == "d"
+    assert router_model(models.model_copy(update={"router": "r"})) == "r"
