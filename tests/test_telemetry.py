@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 import pytest
 import structlog
+
 from tenex import telemetry
 from tenex.telemetry import Telemetry, configure
 

@@ -10,11 +10,15 @@ import asyncio
 import os
 import signal
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .options import DataOption, open_settings, said
+
+if TYPE_CHECKING:
+    from tenex.core.ports import Model
+    from tenex.settings import Settings
 
 FORCED = 5
 """The exit code of a stop that was forced."""
@@ -26,25 +30,32 @@ def run(
     data: DataOption = None,
 ) -> None:
     """Run the daemon until it is stopped. A second signal ends it at once."""
-    from tenex.settings import Settings
-    from tenex.telemetry import configure
-
     if config is not None:
         said(ctx).config = config
-    settings: Settings = open_settings(ctx, data)
-    telemetry = configure(settings.log.level, settings.log.format)
-    try:
-        rested = asyncio.run(_serve(settings))
-    finally:
-        telemetry.close()
-    if not rested:
+    if not serve(open_settings(ctx, data)):
         raise typer.Exit(FORCED)
 
 
-async def _serve(settings: "Settings") -> bool:  # type: ignore[name-defined]  # noqa: F821
+def serve(settings: "Settings", *, model: "Model | None" = None) -> bool:
+    """Be the daemon, logs on stderr, until a signal stops it; returns whether all came to rest in time.
+
+    Args:
+        settings: what the operator set.
+        model: a mind to use in place of the configured ones.
+    """
+    from tenex.telemetry import configure
+
+    telemetry = configure(settings.log.level, settings.log.format)
+    try:
+        return asyncio.run(_serve(settings, model))
+    finally:
+        telemetry.close()
+
+
+async def _serve(settings: "Settings", model: "Model | None") -> bool:
     from tenex.app import open_application
 
-    async with open_application(settings) as app:
+    async with open_application(settings, model=model) as app:
         signals = 0
 
         def stop() -> None:

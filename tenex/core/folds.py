@@ -5,7 +5,7 @@ Each costs the same however long the history is.
 Never: a rule (that is `decide`), a clock, or a look at the configuration.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from .ids import Millis, PublicKey, RunId
 from .phases import Phase
 from .runs import Completion, Message, OrchestratorTurn, Question, Retry, Run
 from .state import CYCLE_MESSAGES, RECENT, ROUTER_LESSONS, SEEN, OutboxRow, PhaseMetrics, State
-from .steps import NO_USAGE, CallResult, PersonText, Usage
+from .steps import NO_USAGE, AgentText, CallResult, Entry, PersonText, Shown, Usage, cut
 
 
 def _started(c: State, record: r.ConversationStarted) -> None:
@@ -164,10 +164,21 @@ def _run_started(c: State, record: r.RunStarted) -> None:
     newest = max((m.seq for m in c.messages), default=0)
     run = Run(
         id=record.run, agent=record.agent, name=record.agent_name, pubkey=record.pubkey, phase=c.phase,
-        system=c.systems.get(record.digest, ""), entries=record.entries, wants=record.seq,
+        system=c.systems.get(record.digest, ""), entries=tuple(_words(c, record.entries)), wants=record.seq,
         warn_at=record.warn_at, close_at=record.close_at, armed=record.seq, heard=newest, shown=newest,
     )  # fmt: skip
     c.runs = {**c.runs, record.run: run}
+
+
+def _words(c: State, entries: tuple[Entry | Shown, ...]) -> Iterator[Entry]:
+    """The entries with the messages they name put in; what is named is always among the newest."""
+    said = {message.seq: message for message in (*c.messages, *c.recent)}
+    for entry in entries:
+        if not isinstance(entry, Shown):
+            yield entry
+        elif (message := said.get(entry.seq)) is not None:
+            kind = AgentText if message.role is None else PersonText
+            yield kind(author=message.name, text=cut(message.text, entry.limit))
 
 
 def _change_run(change: Callable[[Run, Any], Run]) -> Callable[[State, Any], None]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from .ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
 from .phases import Phase
-from .steps import ModelRequest, ModelStep, ToolSpec
+from .steps import Entry, ModelRequest, ModelStep, Shown, ToolSpec
 
 if TYPE_CHECKING:
     from .conversation import Conversation, Run
@@ -168,8 +168,7 @@ class Prompt:
     """A run's prompt as it will be sent: recorded with the run, so that a restart sends the same bytes."""
 
     system: str
-    entries: tuple[Any, ...]
-    """`steps.Entry` values."""
+    entries: tuple[Entry | Shown, ...]
 
 
 class Prompter(Protocol):

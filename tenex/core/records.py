@@ -15,7 +15,7 @@ from .ids import CallId, ConversationId, EventId, Millis, PublicKey, RunId, Slug
 from .phases import Phase
 from .ports import Handoff, UnsignedEvent
 from .roster import Replay, Role
-from .steps import NO_USAGE, Entry, ModelStep, Usage
+from .steps import NO_USAGE, Entry, ModelStep, Shown, Usage
 
 Outcome = Literal["finished", "failed", "timed_out", "stopped"]
 Purpose = Literal["completion", "question", "notice", "error", "announcement"]
@@ -240,7 +240,7 @@ class RunStarted(Record):
     close_at: Millis
     digest: str = ""
     system: str | None = None
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[Entry | Shown, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

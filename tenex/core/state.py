@@ -17,7 +17,7 @@ from .ports import UnsignedEvent
 from .runs import Message, OrchestratorTurn, Question, Run
 from .steps import NO_USAGE, Usage
 
-CYCLE_MESSAGES = 60
+CYCLE_MESSAGES = 30
 """Messages of a cycle the router is shown, and turns: more would only push out the newest in its window."""
 RECENT = 40
 """Messages kept for the agents' context, across cycles."""

@@ -99,6 +99,25 @@ Entry = PersonText | Note | AgentText | ModelStep | CallResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """Stands in a record for a message of the conversation, which the journal already holds.
+
+    `seq` is the record that holds the message, `limit` the characters of it that are shown.
+    """
+
+    seq: int
+    limit: int
+
+
+def cut(text: str, limit: int) -> str:
+    """The text, or its beginning and end with a mark between them."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
     """A tool as it is offered to a model; `parameters` is a JSON Schema of type object."""
 

@@ -15,7 +15,7 @@ from .graph import END
 from .phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
 from .roster import Rules
 from .runs import Completion, Message, OrchestratorTurn, Run
-from .steps import AgentText, Entry, Note, PersonText
+from .steps import Entry, Note, Shown, cut
 
 MESSAGE_CHARACTERS = 24_000
 """Of one message, as an agent is shown it: a pasted log must not push the request out of a model's window."""
@@ -25,17 +25,12 @@ COMPLETION_CHARACTERS = 4_000
 """Of one completion, as the router is shown it."""
 
 
-def cut(text: str, limit: int) -> str:
-    """The text, or its beginning and end with a mark between them."""
-    if len(text) <= limit:
-        return text
-    half = limit // 2
-    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
+def entries_for(conversation: Conversation, run: Run) -> tuple[Entry | Shown, ...]:
+    """What an agent is shown when its run begins: what was said, the hand-off, what it is asked to do.
 
-
-def entries_for(conversation: Conversation, run: Run) -> tuple[Entry, ...]:
-    """What an agent is shown when its run begins: what was said, the hand-off, what it is asked to do."""
-    entries: list[Entry] = list(_messages(conversation))
+    Messages are named by their record, not repeated: the fold of `RunStarted` puts their words in.
+    """
+    entries = _messages(conversation)
     turn = conversation.turn
     if turn is None:
         return tuple(entries)
@@ -50,7 +45,7 @@ def entries_for(conversation: Conversation, run: Run) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
-def _messages(conversation: Conversation) -> list[Entry]:
+def _messages(conversation: Conversation) -> list[Entry | Shown]:
     """The request that began the cycle, then the newest messages that fit, oldest first."""
     recent = list(conversation.recent)
     request = conversation.messages[0] if conversation.messages else None
@@ -63,21 +58,14 @@ def _messages(conversation: Conversation) -> list[Entry]:
     chosen.reverse()
     if request is not None and all(message.seq != request.seq for message in chosen):
         chosen.insert(0, request)
-    shown: list[Entry] = []
+    shown: list[Entry | Shown] = []
     if chosen and len(chosen) < len(recent):
         shown.append(Note(title="Earlier", text=f"{len(recent) - len(chosen)} older messages are not shown."))
     for message in chosen:
         if request is not None and message.seq == request.seq and shown:
             shown.append(Note(title="A new request", text="What stands above belongs to earlier work, which is done."))
-        shown.append(_entry(message))
+        shown.append(Shown(seq=message.seq, limit=MESSAGE_CHARACTERS))
     return shown
-
-
-def _entry(message: Message) -> Entry:
-    text = cut(message.text, MESSAGE_CHARACTERS)
-    if message.role is None:
-        return AgentText(author=message.name, text=text)
-    return PersonText(author=message.name, text=text)
 
 
 def question_for(conversation: Conversation, rules: Rules) -> Note:
@@ -114,7 +102,7 @@ def question_for(conversation: Conversation, rules: Rules) -> Note:
         "rejections": list(conversation.question.rejections if conversation.question else ()),
         "lessons": list(conversation.router_lessons),
     }
-    return Note(title="routing", text=json.dumps(question, ensure_ascii=False, indent=1))
+    return Note(title="routing", text=json.dumps(question, ensure_ascii=False))
 
 
 def _beyond(conversation: Conversation, phase: Phase) -> bool:

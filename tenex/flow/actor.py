@@ -41,10 +41,13 @@ DELIVERY_FLUSH = 1.0
 """Seconds the record of a delivery may wait for another append to ride on; a lost one only means sending again."""
 THAW = (0.5, 30.0)
 """Seconds before a frozen conversation is read again: first, and at most."""
+SHOW_DELAY = 0.2
+"""Seconds from a notable record to the readable view: replacing a file flushes the disk's own journal, and a reply
+that waits for its append would wait for that too. A person cannot open the file sooner."""
 SHOW_EVERY = 1_000
 """ms between two views while nothing notable happens."""
 SHOWN = (r.TurnClosed, r.Waiting, r.Ended)
-"""The records after which the readable view is written at once."""
+"""The records after which the readable view is written."""
 LEAD = 60
 """Seconds our events may be dated ahead, so that relays do not refuse them (some do beyond 15 min)."""
 
@@ -80,7 +83,6 @@ class ConversationActor:
         self._deferred: list[list[r.Record]] = []
         self._reconciler = Reconciler(conversation[:8], self._perform, self.post, around.spawn)
         self._showing: asyncio.Task[None] | None = None
-        self._show_again = False
         self._shown_at = Millis(0)
         self._is_stopping = False
         self.is_frozen = False
@@ -141,14 +143,13 @@ class ConversationActor:
             await self._journal.close()
         journal, records = await self._around.journals.open(self.id)
         self._journal, self._state, self.is_frozen = journal, fold(self.id, records), False
-        # what has come in (`Opened` first of all) is decided before anything starts: a result that waits there
-        # must not be worked for again
-        if not self._inbox:
+        if not any(isinstance(signal, Opened) for signal in self._inbox):  # before that is decided nothing may start
             self._reconciler.reconcile(pending(self._state))
 
     async def _let_go(self) -> None:
         await self._reconciler.cancel()
         if self._showing is not None:
+            self._showing.cancel()
             await asyncio.wait([self._showing])
         if self._journal is not None:
             await self._journal.close()
@@ -165,8 +166,9 @@ class ConversationActor:
         else:
             await self._append(self._state, [*self._deferred, *decisions])
             self._deferred.clear()
-        for _ in batch:  # only now: had the append failed, they would be decided again
+        for signal in batch:  # only now: had the append failed, they would be decided again
             self._inbox.popleft()
+            self._reconciler.decided(signal)
         self._reconciler.reconcile(pending(self._state))
         return False
 
@@ -234,28 +236,27 @@ class ConversationActor:
         await self._append(state, waiting)
 
     def _show_soon(self, state: Conversation) -> None:
-        """Have the readable view written, beside the work; what changes meanwhile is written after it."""
-        if self._showing is not None and not self._showing.done():
-            self._show_again = True
-            return
-        self._show_again = False
-        self._showing = self._around.spawn(f"{self.id[:8]} view", self._write_view(state))
+        """Have the readable view written a moment later, beside the work; what changes until then is in it."""
+        if self._showing is None or self._showing.done():
+            self._showing = self._around.spawn(f"{self.id[:8]} view", self._show_later(state))
 
-    async def _write_view(self, state: Conversation) -> None:
-        while True:
-            self._show_again = False
-            try:
-                await self._around.journals.show(state)
-            except (OSError, AppendFailed) as error:  # it is only a view: the journal is the truth
-                log.warning("view.failed", conversation=self.id, reason=str(error))
-            if not self._show_again:
-                return
+    async def _show_later(self, state: Conversation) -> None:
+        await asyncio.sleep(SHOW_DELAY)
+        await self._write_view(state)
 
     async def _show(self, state: Conversation) -> None:
-        if state.next_seq > 1:
-            self._show_soon(state)
+        """Write the view now."""
         if self._showing is not None:
+            self._showing.cancel()
             await asyncio.wait([self._showing])
+        if state.next_seq > 1:
+            await self._write_view(state)
+
+    async def _write_view(self, state: Conversation) -> None:
+        try:
+            await self._around.journals.show(state)
+        except (OSError, AppendFailed) as error:  # it is only a view: the journal is the truth
+            log.warning("view.failed", conversation=self.id, reason=str(error))
 
     async def _rest(self, state: Conversation) -> bool:
         """Nothing has come in for a while: write what is deferred; leave memory if nothing is wanted."""

@@ -27,6 +27,8 @@ class Reconciler:
         self._spawn = spawn
         self._running: dict[Key, asyncio.Task[None]] = {}
         self._timers: set[Key] = set()
+        self._ended: set[Key] = set()
+        """Tasks whose signal waits to be decided: their work is done, and must not begin again."""
         self.is_draining = False
         """While it drains, only what is to be published is started: steps under way may finish, none begin."""
 
@@ -43,23 +45,31 @@ class Reconciler:
 
     async def _run(self, effect: Effect) -> None:
         signal = await self._perform(effect)
-        self._forget(effect.key)
+        self._ended.add(effect.key)
         self._post(signal)
+
+    def decided(self, signal: Signal) -> None:
+        """Let go of the task that ended in this signal; if its work is still wanted it begins again."""
+        key = getattr(signal, "key", None)
+        if key in self._ended:
+            self._forget(key)
 
     def _forget(self, key: Key) -> "asyncio.Task[None]":
         self._timers.discard(key)
+        self._ended.discard(key)
         return self._running.pop(key)
 
     @property
     def busy(self) -> int:
-        """How much is in flight, timers not counted."""
-        return len(self._running) - len(self._timers)
+        """How much is in flight, timers and what has ended not counted."""
+        return len(self._running) - len(self._timers | self._ended)
 
     async def cancel(self) -> None:
         """Cancel everything and wait until it has let go."""
         tasks = list(self._running.values())
         self._running.clear()
         self._timers.clear()
+        self._ended.clear()
         for task in tasks:
             task.cancel()
         if tasks:

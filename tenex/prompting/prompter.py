@@ -3,7 +3,9 @@
 Never: choose what of a conversation is shown; `core.transcript` does.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from tenex.core.conversation import Conversation, Run
 from tenex.core.ids import Slug
@@ -15,6 +17,10 @@ from tenex.core.steps import ModelRequest, ToolSpec
 from tenex.core.transcript import entries_for, question_for
 
 from .library import PromptLibrary
+
+
+REMEMBERED: Final = 64
+"""Rendered prompts kept: every agent in every phase, while lessons and notes stay as they are."""
 
 
 class ConversationPrompter:
@@ -31,13 +37,21 @@ class ConversationPrompter:
         self._lessons = lessons
         self._notes = workspace_notes
         self._project_name = project_name
+        self._rendered: OrderedDict[tuple[object, ...], str] = OrderedDict()
 
     def work(self, conversation: Conversation, run: Run) -> Prompt:
         """What an agent is told at the start of its run; the same for the whole run."""
-        system = self._library.system_prompt(
-            run.agent, run.phase, tools=self._tools(run.phase, run.agent), lessons=self._lessons(run.agent),
-            workspace_notes=self._notes(), project_name=self._project_name,
-        )  # fmt: skip
+        lessons, notes = tuple(self._lessons(run.agent)), self._notes()
+        key = (run.agent, run.phase, lessons, notes)
+        system = self._rendered.get(key)
+        if system is None:
+            system = self._library.system_prompt(
+                run.agent, run.phase, tools=self._tools(run.phase, run.agent), lessons=lessons, workspace_notes=notes,
+                project_name=self._project_name,
+            )  # fmt: skip
+            self._rendered[key] = system
+            if len(self._rendered) > REMEMBERED:
+                self._rendered.popitem(last=False)
         return Prompt(system=system, entries=entries_for(conversation, run))
 
     def route(self, conversation: Conversation) -> ModelRequest:

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from tenex.core.graph import TransitionGraph
 from tenex.core.phases import QUALITY_PHASES, Phase
-from tenex.core.steps import ToolSpec
-from tenex.core.transcript import cut
+from tenex.core.steps import ToolSpec, cut
 
 from .agents import AgentDefinition
 from .guides import PhaseGuide

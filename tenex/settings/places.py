@@ -107,6 +107,8 @@ def check_paths(settings: Settings) -> None:
             faults.append(f"paths.workspace: {here.workspace} lies in our {name} folder {path}; {_ELSEWHERE}")
     if here.config is not None and here.config.resolve().is_relative_to(workspace):
         faults.append(f"paths.workspace: {here.workspace} holds our configuration {here.config}; {_ELSEWHERE}")
+    if workspace == Path(workspace.anchor) or _home().is_relative_to(workspace):
+        faults.append(f"paths.workspace: {here.workspace} is or holds the home folder; {_ELSEWHERE}")
     faults += [
         f"paths.{name} and paths.{other} are the same folder {ours[name]}; give each its own"
         for name, other in combinations(ours, 2)
@@ -114,6 +116,13 @@ def check_paths(settings: Settings) -> None:
     ]
     if faults:
         raise ConfigurationError(faults)
+
+
+def _home() -> Path:
+    try:
+        return Path.home().resolve()
+    except RuntimeError:  # a user without a home
+        return Path("/nonexistent")
 
 
 _ELSEWHERE = "agents could change it. Choose a folder of its own"

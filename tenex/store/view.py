@@ -37,9 +37,11 @@ _LISTS: Final = ("phaseTransitions", "orchestratorTurns")
 
 @dataclass(slots=True)
 class _Rendered:
-    """What has been rendered of one history, and how many segments of each list are on disk."""
+    """What has been rendered of one conversation, and how many segments of each list are on disk."""
 
     history: History
+    messages: dict[int, str] = field(default_factory=dict)
+    """By the seq of the record that holds the message."""
     texts: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in _LISTS})
     segments: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_LISTS, 0))
 
@@ -66,7 +68,7 @@ class Views:
             for number in range(rendered.segments[name], whole):
                 part = rendered.texts[name][number * SEGMENT : (number + 1) * SEGMENT]
                 files.append((path / _segment_name(name, number), f"[\n    {_join(part)}\n]\n".encode()))
-        files.append((path / VIEW, render(conversation, rendered.texts).encode()))
+        files.append((path / VIEW, render(conversation, rendered).encode()))
         await self._disk.run(_write, files)
         for name in _LISTS:
             rendered.segments[name] = max(0, len(rendered.texts[name]) // SEGMENT - 1)
@@ -80,10 +82,18 @@ class Views:
         self._rendered[conversation.id] = known
         if len(self._rendered) > REMEMBERED:
             self._rendered.popitem(last=False)
-        transitions, turns = known.texts["phaseTransitions"], known.texts["orchestratorTurns"]
-        transitions.extend(_indented(_transition(t)) for t in history.transitions[len(transitions) :])
-        turns.extend(_indented(_turn(turn)) for turn in history.turns[len(turns) :])
+        _catch_up(known, conversation)
         return known
+
+
+def _catch_up(rendered: _Rendered, conversation: Conversation) -> None:
+    """Render what is new since the last view."""
+    history = rendered.history
+    transitions, turns = rendered.texts["phaseTransitions"], rendered.texts["orchestratorTurns"]
+    transitions.extend(_indented(_transition(t)) for t in history.transitions[len(transitions) :])
+    turns.extend(_indented(_turn(turn)) for turn in history.turns[len(turns) :])
+    known = rendered.messages
+    rendered.messages = {m.seq: known.get(m.seq) or _indented(_message(m)) for m in conversation.recent}
 
 
 def _write(files: list[tuple[Path, bytes]]) -> None:
@@ -93,15 +103,13 @@ def _write(files: list[tuple[Path, bytes]]) -> None:
     atomic.replace(*files[-1])
 
 
-def render(conversation: Conversation, texts: dict[str, list[str]] | None = None) -> str:
-    """The view as JSON text; `texts` are its transitions and turns where they have been rendered before."""
+def render(conversation: Conversation, rendered: _Rendered | None = None) -> str:
+    """The view as JSON text; what has been rendered before is used again."""
     c = conversation
-    if texts is None:
-        history = c.history or History()
-        texts = {
-            "phaseTransitions": [_indented(_transition(t)) for t in history.transitions],
-            "orchestratorTurns": [_indented(_turn(turn)) for turn in history.turns],
-        }
+    if rendered is None:
+        rendered = _Rendered(c.history or History())
+    _catch_up(rendered, c)
+    texts = rendered.texts
     head = {
         "id": c.id,
         "title": c.title,
@@ -123,7 +131,6 @@ def render(conversation: Conversation, texts: dict[str, list[str]] | None = None
             {"phases": list(w.phases), "by": w.name, "quote": w.quote, "messageId": w.message_id, "at": _time(w.at)}
             for w in c.waivers
         ],
-        "messages": [_message(message) for message in c.recent],
         "metadata": {"readFiles": dict(c.read_files), "changedFiles": sorted(c.touched), "address": dict(c.address)},
         "undelivered": sum(len(row.open) for row in c.outbox.values()),
         "phaseMetrics": {
@@ -137,7 +144,8 @@ def render(conversation: Conversation, texts: dict[str, list[str]] | None = None
         kept, earlier = _tail(texts[name], name)
         if earlier:
             parts.append(f',\n  "earlier{name[0].upper()}{name[1:]}": {json.dumps(earlier)}')
-        parts.append(f',\n  "{name}": [{"" if not kept else chr(10) + "    " + _join(kept) + chr(10) + "  "}]')
+        parts.append(f',\n  "{name}": {_list(kept)}')
+    parts.append(f',\n  "messages": {_list(list(rendered.messages.values()))}')
     parts.append(",\n" + json.dumps(tail, ensure_ascii=False, indent=2)[2:])
     return "".join(parts).encode("utf-8", "replace").decode() + "\n"
 
@@ -150,6 +158,10 @@ def _tail(texts: list[str], name: str) -> tuple[list[str], list[str]]:
 
 def _segment_name(name: str, number: int) -> str:
     return f"{name}-{number + 1:06d}.json"
+
+
+def _list(texts: list[str]) -> str:
+    return f"[\n    {_join(texts)}\n  ]" if texts else "[]"
 
 
 def _join(texts: list[str]) -> str:

@@ -18,8 +18,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from tenex.core.errors import ConfigurationError
-
 from .tool import Refusal
 
 LONGEST_PATH: Final = 1_000
@@ -49,47 +47,11 @@ def is_documentation(path: str) -> bool:
     return pure.suffix in ("", ".txt") and _DOCUMENT_NAME.fullmatch(pure.name) is not None
 
 
-def check_root(root: Path, forbidden: Iterable[Path]) -> None:
-    """Refuse a workspace through which an agent could reach what is ours.
-
-    Args:
-        root: the folder that shall be the workspace; it may not exist yet.
-        forbidden: files and folders of ours: configuration, keys, conversations, agents.
-
-    Raises:
-        ConfigurationError: the workspace is no folder, is or holds the home folder or `/`, or it and one of
-            `forbidden` lie within one another.
-    """
-    real = root.resolve()
-    faults = []
-    if real.exists() and not real.is_dir():
-        faults.append(f"the workspace {root} is not a folder; name a folder in `paths.workspace`")
-    if real == Path(real.anchor):
-        faults.append("the workspace must not be /; name a folder for this project alone in `paths.workspace`")
-    elif _home().is_relative_to(real):
-        faults.append(f"the workspace {root} is or holds the home folder; name a folder for this project alone")
-    for ours in forbidden:
-        place = ours.resolve()
-        if place.is_relative_to(real):
-            faults.append(f"the workspace {root} holds {ours}, which agents must not reach; move one of the two")
-        elif real.is_relative_to(place):
-            faults.append(f"the workspace {root} lies in {ours}, which agents must not reach; move one of the two")
-    if faults:
-        raise ConfigurationError(faults)
-
-
-def _home() -> Path:
-    try:
-        return Path.home().resolve()
-    except RuntimeError:  # a user without a home
-        return Path("/nonexistent")
-
-
 class Workspace:
     """A folder that paths of a model cannot leave. All methods block; call them off the loop."""
 
     def __init__(self, root: Path) -> None:
-        """Take a folder that `check_root` has passed."""
+        """Take a folder that the settings' check has passed."""
         self._given = root.absolute()
         self.root: Final = root.resolve()
         self._changing = threading.Lock()  # two agents of one turn may change the same file

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from tenex.cli.main import main
 from tenex.nostr.keys import KeyRing
 

@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+
 from tenex.cli.main import main
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.settings import Settings, load

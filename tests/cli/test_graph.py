@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from tenex.cli.main import main
 from tenex.core.phases import PHASE_TRANSITIONS
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from tenex.cli.main import main
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.settings import load

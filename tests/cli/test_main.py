@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import typer
+
 from tenex import __version__
 from tenex.cli import main as main_module
 from tenex.cli.main import COMMANDS, load_command, main

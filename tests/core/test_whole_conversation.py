@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 import pytest
+
 from tenex.core import records as r
 from tenex.core.effects import ModelCall, Route, ToolCall
 from tenex.core.pending import pending
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
-
 from tests.fakes.play import ALICE, Play, diligent, seven_phases
 
 ALL = [Phase.BRAINSTORM, Phase.PLAN, Phase.EXECUTE, Phase.VERIFICATION, Phase.CHORES, Phase.REFLECTION]

@@ -14,11 +14,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Self
 
-from tenex.nostr.filters import AnyOf
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
+
+from tenex.nostr.filters import AnyOf
 
 _silent = logging.getLogger("tests.faultrelay")
 _silent.addHandler(logging.NullHandler())

@@ -37,7 +37,6 @@ from tenex.flow.inbox import Inbox
 from tenex.flow.outbox import Outbox
 from tenex.flow.runtime import Runtime, Spawner
 from tenex.flow.stages import Stages
-
 from tests.fakes.play import ALICE, RELAY, rules, says
 from tests.fakes.virtual import VirtualClock
 
@@ -57,7 +56,7 @@ class MemoryJournal:
         """Keep decisions, or fail as the world says."""
         assert not self.is_dead, "a journal that failed was written to"
         assert decisions[0][0].seq == self.next_seq
-        await asyncio.sleep(0.0002)
+        await asyncio.sleep(self._world.append_time)
         self._world.appends += 1
         fault = self._world.fail_append
         kept = fault(self._world.appends) if fault else None
@@ -81,9 +80,11 @@ class World:
         self.rules: Rules = rules()
         self.clock = VirtualClock()
         self.appends = 0
+        self.append_time = 0.0002
         self.fail_append: Callable[[int], int | None] | None = None
         self.published: dict[str, UnsignedEvent] = {}
         self.order: list[str] = []
+        self.sent: Counter[str] = Counter()
         self.calls: Counter[str] = Counter()
         self.requests: list[ModelRequest] = []
         self.overlap = self.most_overlap = 0
@@ -151,6 +152,7 @@ class World:
         await asyncio.sleep(0.001)
         assert self.published.setdefault(event.id, event) == event, "one id was published with two contents"
         self.order.append(event.content)
+        self.sent[event.id] += 1
         return PublishOutcome(accepted=True)
 
     def seal(self, draft: Draft) -> tuple[UnsignedEvent, ...]:

@@ -4,11 +4,11 @@ import asyncio
 from typing import Any
 
 import pytest
+
 from tenex.core import records as r
 from tenex.core.errors import ModelUnavailable
 from tenex.core.ids import ConversationId, PublicKey
 from tenex.core.steps import AgentText, ModelRequest, ModelStep, Note, PersonText
-
 from tests.fakes.play import says, seven_phases
 from tests.fakes.stage import World
 from tests.fakes.virtual import run
@@ -176,3 +176,14 @@ def test_an_agent_is_shown_the_request_once_and_the_hand_off() -> None:
     assert len(texts) == len(set(texts)), "each message is shown once"
     notes = {entry.title for entry in first.entries if isinstance(entry, Note)}
     assert notes == {"Hand-off", "Your part"}
+
+
+def test_work_whose_result_waits_to_be_decided_is_not_begun_again() -> None:
+    """A slow disk: while one append is under way, tasks end; the next look must not take them for missing."""
+    world = World(seven_phases, worker)
+    world.append_time, world.think, world.work = 0.5, 0.4, 0.3
+    run(lambda: converse(world, "hello", "think", "plan"))
+    assert max(world.calls.values()) == 1
+    assert max(world.sent.values()) == 1
+    steps = sum(isinstance(rec, r.ModelStepped) for rec in world.heard)
+    assert len([q for q in world.requests if q.purpose == "work"]) == steps

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Effect, ModelCall, ToolCall
@@ -18,7 +19,6 @@ from tenex.tools.check import CheckPolicy
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.standard import standard_tools
 from tenex.tools.workspace import Workspace
-
 from tests.fakes.play import Play, rules
 
 

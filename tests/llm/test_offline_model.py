@@ -5,12 +5,12 @@ import json
 from itertools import pairwise
 
 import pytest
+
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
 from tenex.core.ports import Model
 from tenex.core.steps import ModelRequest, Note
 from tenex.llm.offline import OfflineModel
-
 from tests.llm.small_core import TOOLS, person, work
 
 

@@ -1,6 +1,7 @@
 """What a person's words are understood as: kinds of message, marks, tasks."""
 
 import pytest
+
 from tenex.llm.offline.intent import Intent, intent_of, intent_of_all
 from tenex.llm.offline.marks import file_names, mark
 from tenex.llm.offline.reading import answered, read_request

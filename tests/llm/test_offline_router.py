@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 import pytest
+
 from tenex.core.ids import Slug
 from tenex.core.steps import ModelRequest, Note
 from tenex.llm.offline.router import answer_route
-
 from tests.llm.small_core import ROSTER
 
 PERMITTED = {

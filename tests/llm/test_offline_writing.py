@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tenex.llm.offline.formulas import formula
 from tenex.llm.offline.python_source import is_expression
 from tenex.llm.offline.recipes import find_recipe, repeated

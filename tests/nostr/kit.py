@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 import nostr_sdk
+
 from tenex.nostr.events import Event, sign, unsigned_event
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.pool import RelayPool
@@ -122,3 +123,4 @@ async def real_relay(nip42: bool = False) -> AsyncIterator[str]:
         yield str(await relay.url())
     finally:
         relay.shutdown()
+        nostr_sdk.uniffi_set_event_loop(None)  # it is global: another test's relay must not call into this loop

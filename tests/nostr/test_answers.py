@@ -4,6 +4,7 @@ import asyncio
 from random import Random
 
 import pytest
+
 from tenex.nostr.answers import Advice, printable, read_answer
 from tenex.nostr.patience import Patience
 from tenex.nostr.timings import Backoff, Pace, Timings

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pynostr.event import Event as PynostrEvent
+
 from tenex.core.errors import InvalidEvent
 from tenex.nostr.events import MAX_TAGS, Event, event_id, is_genuine, parse_event, sign, to_wire, unsigned_event
 from tenex.nostr.keys import SecretKey

@@ -1,6 +1,7 @@
 """How filters are laid out over REQs."""
 
 import pytest
+
 from tenex.nostr.filters import lay_out
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tenex.core.ids import PublicKey
 from tenex.core.ports import Draft
 from tenex.core.signals import Incoming

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 
 import pytest
+
 from tenex.core.ids import PublicKey
 from tenex.core.ports import Draft
 from tenex.core.signals import Incoming

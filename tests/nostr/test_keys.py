@@ -7,6 +7,7 @@ import pytest
 from pynostr import bech32
 from pynostr.key import PrivateKey
 from pynostr.utils import nprofile_encode
+
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey
 from tenex.nostr.keys import KeyRing, SecretKey, find_mentions, npub, parse_public_key

@@ -1,9 +1,9 @@
 """What a relay says of itself is clamped, and never a fault."""
 
 import pytest
+
 from tenex.nostr.limits import RelayLimits, limits_of, read_limits
 from tenex.nostr.urls import is_loopback, normalise_url
-
 from tests.fakes.faultrelay import FaultRelay
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tenex.nostr.paging import Pager
 
 Stored = list[tuple[str, int]]

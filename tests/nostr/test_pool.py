@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import structlog
+
 from tenex.core.errors import RelayUnavailable
 from tenex.nostr.events import Event, to_wire
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.seen import RecentIds
 from tenex.nostr.timings import Timings
-
 from tests.fakes.faultrelay import FaultRelay, Peer
 
 from .kit import ALICE, BOB, FAST, NOW, Heard, note, real_relay, running

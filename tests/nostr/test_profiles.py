@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from tenex.core.ids import PublicKey
 from tenex.core.ports import UnsignedEvent
 from tenex.nostr.events import event_id, sign, unsigned_event

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import structlog
+
 from tenex.nostr.events import is_genuine, parse_event, to_wire
 from tenex.nostr.relay import RelayConnection
-
 from tests.fakes.faultrelay import FaultRelay, Peer
 
 from .kit import ALICE, BOB, FAST, NOW, Heard, connection, note, real_relay, running
@@ -94,12 +94,12 @@ async def test_a_past_that_was_not_read_whole_is_owed_again() -> None:
     async with FaultRelay() as fault:
         fault.on_req = silent
         relay = connection(fault.url, Heard())
-        relay.subscribe("notes", NOTES, LONG_AGO)
+        relay.subscribe("notes", NOTES, LONG_AGO - 10_000_000)
         async with running(relay):
             await fault.until(lambda: len(fault.reqs(1)) == 2)
             fault.peers[0].drop()
             await fault.until(lambda: len(fault.reqs(2)) == 2)
-    assert fault.reqs(2)[1][2]["since"] == LONG_AGO
+    assert fault.reqs(2)[1][2]["since"] == LONG_AGO - 10_000_000
 
 
 async def test_a_relay_that_is_down_at_the_start_is_connected_to_when_it_comes() -> None:

@@ -9,6 +9,8 @@ import nostr_sdk
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from websockets.asyncio.client import connect
+
 from tenex.core.errors import Bug, ConfigurationError
 from tenex.core.ports import Draft, Sealer, UnsignedEvent
 from tenex.nostr.events import event_id, parse_event, sign, to_wire, unsigned_event
@@ -16,7 +18,6 @@ from tenex.nostr.forms import read_event
 from tenex.nostr.forms.parts import clean_text, clip, split_text
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.sealing import FormSealer
-from websockets.asyncio.client import connect
 
 PERSON, PROJECT = SecretKey(bytes([1]) * 32), SecretKey(bytes([2]) * 32)
 ADDRESS = f"31933:{PERSON.public}:demo"

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+
 from tenex.nostr.wire import AuthChallenge, Closed, Eose, EventFrame, Notice, Ok, Wire
 
 EVENT: dict[str, Any] = {

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from tenex.prompting import PromptLibrary, builtin_prompts
 
 TOOLS = frozenset({"read_file", "list_files", "search_files", "write_file", "edit_file", "check"})

@@ -1,6 +1,7 @@
 """An agent's file becomes a definition, or a list of what is wrong with it."""
 
 import pytest
+
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.phases import Phase
 from tenex.core.roster import Kind

@@ -1,6 +1,7 @@
 """A phase's file is read whole or refused with every fault in it."""
 
 import pytest
+
 from tenex.core.phases import Phase
 from tenex.prompting.guides import HEADINGS, read_guide
 

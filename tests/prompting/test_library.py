@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+
 from tenex.core.errors import Bug, ConfigurationError
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tenex.core.ids import Slug
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.routing import DECISION_SCHEMA

@@ -4,6 +4,7 @@ The table is read by people too: left, what the seed asks for, told anew; right,
 """
 
 import pytest
+
 from tenex.core.phases import Phase
 from tenex.core.roster import Kind
 from tenex.prompting import PromptLibrary

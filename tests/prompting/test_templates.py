@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from tenex.core.errors import ConfigurationError
 from tenex.prompting.templates import Source, Templates
 

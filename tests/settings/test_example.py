@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, get_args
 
 from pydantic import BaseModel
+
 from tenex.settings import Settings, example_config, load
 
 TEXT = example_config().read_text(encoding="utf-8")

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tenex.core.errors import ConfigurationError
 from tenex.nostr.keys import SecretKey, parse_public_key
 from tenex.settings import Settings, load

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tenex.core.errors import ConfigurationError
 from tenex.settings import check_paths, find_data, load, places
 
@@ -91,3 +92,14 @@ def test_two_of_our_folders_may_not_be_one(tmp_path: Path) -> None:
 def test_a_file_in_the_place_of_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "keys").touch()
     assert refused(tmp_path) == (f"paths.keys: {tmp_path / 'keys'} is a file; it must be a folder",)
+
+
+def test_the_home_folder_and_what_holds_it_are_no_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home" / "me"
+    home.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    data = tmp_path / "data"
+    data.mkdir()
+    for root in (home, home.parent, Path("/")):
+        assert any("home folder" in line for line in refused(data, workspace=str(root)))
+    check_paths(load(None, data, env={}, overrides={"paths": {"workspace": str(home / "project")}}))

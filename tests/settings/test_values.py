@@ -4,6 +4,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+
 from tenex.core.errors import ConfigurationError
 from tenex.core.phases import Phase
 from tenex.core.roster import Expectation, GateRules, Limits, Role

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Any, Literal, NewType, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
+
 from tenex.core.ids import ConversationId, Millis, PublicKey, TurnId
 from tenex.core.records import ConversationStarted, Record, RouteAsked, TurnClosed
 

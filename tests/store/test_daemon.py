@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+
 from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.core.ids import EventId, PublicKey
 from tenex.store import daemon
 from tenex.store.daemon import DaemonBook, ProfilePublished
 from tenex.store.disk import Disk
 from tenex.tools.memory import Lessons
-
 from tests.store.kit import CONVERSATION_ID, StillClock
 
 KEY = PublicKey("a" * 64)

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+
 from tenex.core.errors import AppendFailed, StoreDamaged, UsageError
 from tenex.core.ids import ConversationId
 from tenex.store.disk import Disk
 from tenex.store.folder import ConversationFolder
-
 from tests.store.kit import CONVERSATION_ID, StillClock, asked, decisions_of
 
 OTHER = ConversationId("d" * 64)

@@ -8,13 +8,13 @@ from zlib import crc32
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tenex.core.errors import Bug
 from tenex.core.ids import Millis, RunId
 from tenex.core.phases import Phase
 from tenex.core.records import RECORDS, CommandGiven, ModelStepped, Record, RouteAsked, WaiverAsked
 from tenex.core.steps import CallRequest, ModelStep
 from tenex.store.format import CONVERSATION, Codec
-
 from tests.store.kit import asked, closed, decisions_of, integers, objects_of, started
 
 

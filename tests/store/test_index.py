@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+
 from tenex.core.errors import StoreError
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.records import Waiting
@@ -14,7 +15,6 @@ from tenex.store.disk import Disk
 from tenex.store.folder import ConversationFolder
 from tenex.store.index import Index
 from tenex.store.summary import Row
-
 from tests.store.kit import CONVERSATION_ID, StillClock, started
 from tests.store.test_summary import said, wrote
 

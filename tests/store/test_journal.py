@@ -12,11 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
 from tenex.core.errors import AppendFailed, Bug
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
 from tenex.store.journal import FileJournal
-
 from tests.store.kit import StillClock, asked, closed, decisions_of
 
 

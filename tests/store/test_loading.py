@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.store import atomic
 from tenex.store.format import CONVERSATION
 from tenex.store.loading import MARK, VIEW, Loaded, load, mark_of, peek
-
 from tests.store.kit import decisions_of
 
 REMEDY = "Call the carpenter."

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
 from tenex.core.errors import StoreError, StoreLocked
 from tenex.store.lock import FolderLock
 

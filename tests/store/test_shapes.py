@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+
 from tenex.core.errors import Bug
 from tenex.core.phases import Phase
 from tenex.core.ports import Handoff

@@ -7,7 +7,6 @@ from tenex.core.ports import UnsignedEvent
 from tenex.core.records import CommandGiven, PersonWrote, Record, RouteAsked, Said, Waiting
 from tenex.core.roster import Role
 from tenex.store.summary import Row, events_of, summarise
-
 from tests.store.kit import CONVERSATION_ID, started
 
 KEY = PublicKey("a" * 64)

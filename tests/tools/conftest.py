@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tenex.core.ids import CallId, ConversationId, PublicKey, Slug
 from tenex.core.phases import Phase
 from tenex.core.ports import ExecutionContext

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from tenex.core.errors import Bug
 from tenex.tools.arguments import Arguments
 from tenex.tools.tool import count, flag, takes, text

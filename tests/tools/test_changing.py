@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tenex.core.phases import Phase
 from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.tools.registry import ToolRegistry

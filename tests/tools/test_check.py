@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tenex.core.errors import Bug
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult

@@ -1,6 +1,7 @@
 """A lesson is kept once, and only if it says something."""
 
 import pytest
+
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.tools.registry import ToolRegistry

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+
 from tenex.tools import programs
 from tenex.tools.programs import Outcome
 

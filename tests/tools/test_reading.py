@@ -4,6 +4,7 @@ import hashlib
 from typing import Any
 
 import pytest
+
 from tenex.core.ports import ToolResult
 from tenex.tools import reading
 from tenex.tools.registry import ToolRegistry

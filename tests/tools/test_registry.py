@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import structlog
+
 from tenex.core.errors import Bug
 from tenex.core.ids import Slug
 from tenex.core.phases import Access, Phase

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tenex.core.ports import ToolResult
 from tenex.tools import matcher, searching
 from tenex.tools.registry import ToolRegistry

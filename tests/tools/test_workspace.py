@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tenex.core.errors import ConfigurationError
+
 from tenex.tools.tool import Refusal
-from tenex.tools.workspace import LONGEST_PATH, Workspace, check_root, is_documentation
+from tenex.tools.workspace import LONGEST_PATH, Workspace, is_documentation
 
 from .conftest import names_in
 
@@ -291,36 +291,3 @@ def test_documentation_is_known_by_name_or_folder(path: str) -> None:
 )
 def test_other_files_are_no_documentation(path: str) -> None:
     assert not is_documentation(path)
-
-
-def test_a_root_beside_our_folders_passes(tmp_path: Path) -> None:
-    ours = [tmp_path / name for name in ("keys", "conversations", "agents", "tenex.toml")]
-    check_root(tmp_path / "workspace", ours)
-    (tmp_path / "workspace").mkdir()
-    check_root(tmp_path / "workspace", ours)
-
-
-@pytest.mark.parametrize("root", [".", "keys", "keys/inner", "alias"])
-def test_a_root_that_holds_or_lies_in_ours_is_refused(tmp_path: Path, root: str) -> None:
-    (tmp_path / "keys").mkdir()
-    (tmp_path / "alias").symlink_to("keys")
-    with pytest.raises(ConfigurationError, match="agents must not reach"):
-        check_root(tmp_path / root, [tmp_path / "keys"])
-
-
-def test_the_home_folder_what_holds_it_the_root_and_a_file_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home = tmp_path / "home/me"
-    home.mkdir(parents=True)
-    monkeypatch.setenv("HOME", str(home))
-    (tmp_path / "file").write_text("")
-    for root, words in (
-        (home, "home folder"),
-        (home.parent, "home folder"),
-        (Path("/"), "/"),
-        (tmp_path / "file", "not a folder"),
-    ):
-        with pytest.raises(ConfigurationError, match=words):
-            check_root(root, [])
-    check_root(home / "project", [])

@@ -1,0 +1,55 @@
+"""The daemon of the benchmark, in a process of its own: `python -m tests.benchmarks.daemon DATA URL NPUB`.
+
+Put together as `tenex run` does it, with a mind that answers at once. Says READY and the project's npub on stdout.
+"""
+
+import asyncio
+import json
+import signal
+import sys
+from pathlib import Path
+
+import structlog
+
+from tenex.app import open_application
+from tenex.core.ports import Whisper, unheard
+from tenex.core.steps import ModelRequest, ModelStep, Note, Usage
+from tenex.nostr.keys import KeyRing, parse_public_key
+from tenex.settings import load, places
+
+
+class Instant:
+    """A mind that answers at once: the project manager after a message, the person after the project manager."""
+
+    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+        """Answer."""
+        usage = Usage(input_tokens=100, output_tokens=20, cost_usd=0.0)
+        if request.purpose == "work":
+            return ModelStep(text="I have heard you, and this is what I say to it. " * 2, model="instant", usage=usage)
+        note = next(entry for entry in request.entries if isinstance(entry, Note))
+        question = json.loads(note.text)
+        last = question["turns"][-1]["turn"] if question["turns"] else None
+        waits = last is not None and question["messages"][-1]["after_turn"] != last
+        who = "USER" if waits else "project-manager"
+        return ModelStep(text=json.dumps({"agents": [who], "reason": "talk"}), model="instant", usage=usage)
+
+
+async def serve(data: Path, url: str, owner: str) -> None:
+    """Serve until SIGTERM."""
+    settings = load(None, data, env={}, parse_key=parse_public_key, overrides={
+        "relays": {"urls": [url]}, "people": {"owners": [owner]}, "limits": {"tokens_per_cycle": 1_000_000_000},
+    })  # fmt: skip
+    project = KeyRing(places(settings).keys).get_or_create("project")
+    async with open_application(settings, model=Instant()) as app:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, app.runtime.stop)
+
+        async def ready() -> None:
+            await app.pool.listening("addressed", 10)
+            print("READY", project.npub, flush=True)
+
+        await app.serve(ready)
+
+
+if __name__ == "__main__":
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
+    asyncio.run(serve(Path(sys.argv[1]), sys.argv[2], sys.argv[3]))
