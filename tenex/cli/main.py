@@ -30,7 +30,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "chat": ("tenex.cli.chat:chat", "Talk to the agents from this terminal."),
     "relay": ("tenex.cli.relay:relay", "Run the embedded relay alone."),
     "init": ("tenex.cli.init:init", "Make the configuration, the keys and the folders."),
-    "conversations": ("tenex.cli.conversations:conversations", "List, show and search conversations."),
+    "conversations": ("tenex.cli.conversations:conversations", "List and show conversations."),
     "agents": ("tenex.cli.agents:agents", "List and show the agents."),
     "config": ("tenex.cli.config:config", "Show and check the settings."),
     "graph": ("tenex.cli.graph:graph", "Draw what may follow what."),

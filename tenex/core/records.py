@@ -30,9 +30,6 @@ class Record:
     at: Millis
 
 
-# ---- the conversation -------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationStarted(Record):
     """The first record: whose conversation it is and where it lives."""
@@ -119,9 +116,6 @@ class LimitHit(Record):
 
     limit: str
     sentence: str
-
-
-# ---- routing ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,9 +206,6 @@ class Waived(Record):
     name: str
     quote: str
     message_id: EventId
-
-
-# ---- turns and runs ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -362,9 +353,6 @@ class TurnClosed(Record):
     turn_id: TurnId
     summary: str
     gate: Phase | None = None
-
-
-# ---- words to people --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,6 @@ from tenex.core.transcript import entries_for, question_for
 
 from .library import PromptLibrary
 
-
 REMEMBERED: Final = 64
 """Rendered prompts kept: every agent in every phase, while lessons and notes stay as they are."""
 

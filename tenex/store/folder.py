@@ -53,7 +53,7 @@ class ConversationFolder:
             UsageError: that is no conversation's id.
         """
         path = self.path(conversation) / JOURNAL
-        remedy = f"`tenex conversations rebuild {conversation}` makes a new one of what can be regained."
+        remedy = "Move the folder away to begin anew; its conversation.json still tells what was said."
         await self._close(conversation)
         journal, records = await FileJournal.open(path, CONVERSATION, self._disk, self._clock, remedy)
         await self._close(conversation)  # somebody may have opened it while we read; two writers would fork it

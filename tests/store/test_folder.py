@@ -55,7 +55,7 @@ async def test_other_names_are_ignored_and_lost_journals_are_not(folder: Convers
     (root / CONVERSATION_ID).mkdir()
     (root / CONVERSATION_ID / "conversation.json").touch()
     assert await folder.lengths() == {CONVERSATION_ID: 0, "f" * 64: 0}
-    with pytest.raises(StoreDamaged, match=f"tenex conversations rebuild {CONVERSATION_ID}"):
+    with pytest.raises(StoreDamaged, match="Move the folder away"):
         await folder.open(CONVERSATION_ID)
     with pytest.raises(StoreDamaged):
         await folder.open(ConversationId("f" * 64))

@@ -1,0 +1,1 @@
+"""The house: what every change must leave true of the repository itself."""
