@@ -39,6 +39,8 @@ class Incoming:
     mentions: tuple[PublicKey, ...] = ()
     """Keys of ours named in the text itself; p tags alone are no mention."""
     title: str = ""
+    by_machine: bool = False
+    """The event says of itself that no person wrote it (NIP-32)."""
     address: Mapping[str, Any] = field(default_factory=dict)
     origin: Mapping[str, Any] = field(default_factory=dict)
 

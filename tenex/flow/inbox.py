@@ -37,6 +37,8 @@ class Verdict(StrEnum):
     DUPLICATE = "duplicate"
     ELSEWHERE = "elsewhere"
     """Not ours to answer: it begins no conversation and belongs to none we know."""
+    MACHINE = "machine"
+    """A program's message that does not call us by name: agents must not wake each other by talking in a thread."""
     TOO_MANY = "too_many"
     TOO_LARGE = "too_large"
     CLOSED = "closed"
@@ -83,6 +85,8 @@ class Inbox:
         role = self._circle.role(message.author)
         if role is None:
             return Verdict.STRANGER
+        if message.by_machine and not message.mentions:
+            return Verdict.MACHINE
         if self.is_closed:
             return Verdict.CLOSED
         if message.event_id in self._places or self._directory.conversation_of(message.event_id) is not None:

@@ -251,7 +251,8 @@ class Daemon:
 
     def write(
         self, text: str, *, conversation: str = "c" * 64, event_id: str | None = None, author: PublicKey = ALICE,
-        reply_to: str | None = None,
+        reply_to: str | None = None, by_machine: bool = False, mentions: tuple[PublicKey, ...] = (),
+        address: Mapping[str, Any] | None = None,
     ) -> str:  # fmt: skip
         """A person writes; returns what the door said."""
         self.world.ids += 1
@@ -259,7 +260,8 @@ class Daemon:
         message = Incoming(
             event_id=event, author=author, text=text, created_at=self.world.clock.now() // 1000,
             conversation=ConversationId(conversation), starts=True, reply_to=EventId(reply_to) if reply_to else None,
-            references=(EventId(reply_to),) if reply_to else (),
+            references=(EventId(reply_to),) if reply_to else (), by_machine=by_machine, mentions=mentions,
+            address=address or {"form": "notes"},
         )  # fmt: skip
         verdict = self.runtime.inbox.receive(message)
         if verdict == "admitted":

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.errors import ModelUnavailable
+from tenex.core.errors import Bug, ModelUnavailable
 from tenex.core.ids import ConversationId, PublicKey
+from tenex.core.ports import Draft, UnsignedEvent
 from tenex.core.steps import AgentText, ModelRequest, ModelStep, Note, PersonText
 from tests.fakes.play import says, seven_phases
 from tests.fakes.stage import World
@@ -187,3 +188,87 @@ def test_work_whose_result_waits_to_be_decided_is_not_begun_again() -> None:
     assert max(world.sent.values()) == 1
     steps = sum(isinstance(rec, r.ModelStepped) for rec in world.heard)
     assert len([q for q in world.requests if q.purpose == "work"]) == steps
+
+
+def test_a_settled_conversation_leaves_memory_and_is_read_again_when_somebody_writes() -> None:
+    world = World(seven_phases, worker)
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            daemon.write("hello")
+            await daemon.until("waiting")
+            assert daemon.runtime.coordinator.conversation(ConversationId("c" * 64)) is not None
+            await asyncio.sleep(90)
+            assert not list(daemon.runtime.coordinator)
+            daemon.write("think")
+            state = await daemon.until("waiting")
+            assert state.phase == "brainstorm"
+
+    run(main)
+    assert not [rec for rec in world.heard if isinstance(rec, r.Reopened)], "nothing was unfinished"
+
+
+def test_a_conversation_whose_disk_stays_full_loses_nothing_and_goes_on_by_itself() -> None:
+    world = World(seven_phases, worker)
+    world.fail_append = lambda _: 0 if asyncio.get_running_loop().time() < 120 else None
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            daemon.write("hello")
+            daemon.write("other", conversation="d" * 64)
+            await asyncio.sleep(60)
+            assert not world.books[ConversationId("c" * 64)], "nothing is said before it is on disk"
+            assert not world.published
+            await daemon.until("waiting")
+            await daemon.until("waiting", "d" * 64)
+
+    run(main)
+
+
+def test_stopping_while_the_disk_is_full_ends_all_the_same() -> None:
+    world = World(seven_phases, worker)
+    world.fail_append = lambda _: 0
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            daemon.write("hello")
+            await asyncio.sleep(3)
+
+    run(main)
+    world.fail_append = None
+    run(lambda: converse(world, "hello", "think", "plan"))
+
+
+def test_one_that_damages_its_own_state_ends_alone() -> None:
+    """A fault of ours in one conversation is logged, and the others go on."""
+    world = World(seven_phases, worker)
+    seal = world.seal
+
+    def broken(draft: Draft) -> tuple[UnsignedEvent, ...]:
+        if draft.address.get("form") == "broken":
+            raise Bug("no such form")
+        return seal(draft)
+
+    world.seal = broken  # type: ignore[method-assign]
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            daemon.write("hello", conversation="d" * 64, address={"form": "broken"})
+            daemon.write("hello")
+            await daemon.until("waiting")
+            assert not daemon.state("d" * 64).recent[1:]
+
+    run(main)
+
+
+def test_machines_are_heard_only_when_they_call_us_by_name() -> None:
+    world = World(seven_phases, worker)
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            agent = next(iter(world.rules.roster.values()))
+            assert daemon.write("I agree", by_machine=True) == "machine"
+            assert daemon.write("What do you say?", by_machine=True, mentions=(agent.pubkey,)) == "admitted"
+            await daemon.until("waiting")
+
+    run(main)

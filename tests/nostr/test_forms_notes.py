@@ -274,3 +274,9 @@ def test_two_thousand_bad_tags_are_passed_over() -> None:
 def test_every_form_has_a_name_of_its_own() -> None:
     """The name in an address leads back to the form."""
     assert [form_named(form.name) for form in FORMS] == list(FORMS)
+
+
+def test_an_event_that_says_a_machine_wrote_it_is_read_as_such() -> None:
+    labelled = note(["p", PROJECT.public], ["L", "agent"], ["l", "ai", "agent"])
+    assert read(labelled).by_machine
+    assert not read(note(["p", PROJECT.public], ["l", "aim", "x"], ["l"])).by_machine

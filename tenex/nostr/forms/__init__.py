@@ -11,6 +11,7 @@ Never: a special case for one form outside its module.
 """
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Final
 
 from tenex.core.errors import Bug
@@ -41,7 +42,10 @@ def read_event(
     if event.pubkey in ours:
         return None
     readings = (form.read(event, ours, slugs, relay, project) for form in FORMS)
-    return next((incoming for incoming in readings if incoming is not None), None)
+    incoming = next((reading for reading in readings if reading is not None), None)
+    if incoming is not None and any(tag[0] == "l" and tag[1] == "ai" for tag in event.tags if len(tag) > 1):
+        return replace(incoming, by_machine=True)
+    return incoming
 
 
 def form_named(name: object) -> Form:
