@@ -1,0 +1,48 @@
+"""How every test in this folder is run: a skip is a failure where TENEX_NO_SKIPS is set, long sweeps wait for `-m`.
+
+Never: a fixture; each folder has those it needs.
+"""
+
+import os
+import re
+from collections.abc import Generator
+from typing import TypeVar
+
+import pytest
+
+Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
+
+NO_SKIPS = bool(os.environ.pop("TENEX_NO_SKIPS", ""))  # taken out, because programs under test read all of TENEX_*
+"""Set where everything tests need is there, in CI: a test that did not run must not look like one that passed."""
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Judge the report of a test once everybody else has written on it."""
+    return _strict((yield))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Judge the report of a module too: one that skips itself has no tests to report on."""
+    return _strict((yield))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the long sweeps out unless `-m` names them."""
+    if re.search(r"\bsoak\b", config.option.markexpr):
+        return
+    long = [item for item in items if item.get_closest_marker("soak")]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if not item.get_closest_marker("soak")]
+
+
+def _strict(report: Report) -> Report:
+    """Make a skip a failure that gives its reason; an expected failure is no skip."""
+    if NO_SKIPS and report.skipped and not hasattr(report, "wasxfail"):
+        said = report.longrepr
+        reason = said[2] if isinstance(said, tuple) else str(said)
+        report.outcome = "failed"
+        report.longrepr = f"skipped in CI: {reason.removeprefix('Skipped: ')}"
+    return report

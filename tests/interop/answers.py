@@ -1,0 +1,76 @@
+"""What is asked of the daemon's answers, whichever client received them. An answer is an event as NIP-01 writes it.
+
+Never: a client's own types.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import groupby, pairwise
+from typing import Any
+
+Answer = dict[str, Any]
+
+CYCLE = ["execute", "verification", "chores", "reflection"]
+"""The phases of a request that is understood, built, tested, tidied and looked back on."""
+
+
+def tags(answer: Answer, name: str) -> list[list[str]]:
+    """The tags of one name, in order."""
+    return [tag for tag in answer["tags"] if tag[0] == name]
+
+
+def value(answer: Answer, name: str) -> str:
+    """The value of the only tag of a name; "" where there is none."""
+    found = tags(answer, name)
+    assert len(found) <= 1, f"{len(found)} tags {name} in {answer}"
+    return found[0][1] if found else ""
+
+
+def marked(answer: Answer, marker: str) -> list[str] | None:
+    """The e tag with this marker (NIP-10); None where there is none."""
+    return next((tag for tag in tags(answer, "e") if tag[3:4] == [marker]), None)
+
+
+def root_of(answer: Answer) -> str:
+    """The root of the thread a note stands in; "" in none."""
+    return (marked(answer, "root") or ["e", ""])[1]
+
+
+def parent_of(answer: Answer) -> str:
+    """What a note answers: with only a root marker, the root itself."""
+    return (marked(answer, "reply") or marked(answer, "root") or ["e", ""])[1]
+
+
+def phases(answers: Sequence[Answer]) -> list[str]:
+    """The phases the answers were given in, each as long as it lasted."""
+    return [phase for phase, _ in groupby(value(answer, "phase") for answer in answers)]
+
+
+def is_complete(answer: Answer) -> bool:
+    """Whether an agent has completed its work with this."""
+    return value(answer, "status") == "completed"
+
+
+def closed(cycle: int = 1) -> Callable[[Sequence[Answer]], bool]:
+    """Ask whether that many cycles have been looked back on."""
+    return lambda answers: sum(is_complete(a) and value(a, "phase") == "reflection" for a in answers) == cycle
+
+
+def answered(root: str) -> Callable[[Sequence[Answer]], bool]:
+    """Ask whether an agent has completed anything in a thread of notes."""
+    return lambda answers: any(is_complete(answer) and root_of(answer) == root for answer in answers)
+
+
+def check_order(answers: Sequence[Answer]) -> None:
+    """Clients sort by `created_at`: the order in which answers came must be the order they show."""
+    dates = [answer["created_at"] for answer in answers]
+    assert all(earlier < later for earlier, later in pairwise(dates)), dates
+
+
+def check_transitions(answers: Sequence[Answer], begin: str = "chat") -> None:
+    """The first answer after a transition says where it came from, and no other does."""
+    before = begin
+    for answer in answers:
+        phase = value(answer, "phase")
+        moved = (before, phase) if phase != before else ("", "")
+        assert (value(answer, "phase-from"), value(answer, "new-phase")) == moved, answer
+        before = phase

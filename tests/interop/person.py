@@ -1,0 +1,125 @@
+"""A person with a client built on nostr-sdk: rust-nostr's own parsing, verification and connections.
+
+Never: anything of tenex but the address to write to.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import nostr_sdk as sdk
+
+from .answers import Answer
+from .daemons import PATIENCE, Daemon, Opening
+
+
+class Person:
+    """One person, connected."""
+
+    def __init__(self, client: sdk.Client, url: str, keys: sdk.Keys) -> None:
+        self._client = client
+        self._stream = client.notifications()
+        self._changed = asyncio.Condition()
+        self._listening: set[str] = set()
+        self.url = url
+        self.keys = keys
+        self.heard: list[Answer] = []
+        """What others said, in the order in which it came; nostr-sdk has verified each."""
+
+    @property
+    def pubkey(self) -> str:
+        return str(self.keys.public_key().to_hex())
+
+    def event(self, kind: int, text: str, *tags: Sequence[str]) -> sdk.Event:
+        """Write and sign an event."""
+        builder = sdk.EventBuilder(sdk.Kind(kind), text).tags([sdk.Tag.parse(list(tag)) for tag in tags])
+        return builder.finalize(self.keys)
+
+    async def publish(self, event: sdk.Event) -> str:
+        """Send an event; the relay must take it. Returns its id."""
+        output = await self._client.send_event(event)
+        assert output.success, f"the relay refused it: {output.failed}"
+        return str(event.id().to_hex())
+
+    async def say(self, text: str, *tags: Sequence[str], kind: int = 1) -> str:
+        """Write and send; returns the id."""
+        return await self.publish(self.event(kind, text, *tags))
+
+    async def listen(self, **wanted: Any) -> None:
+        """Hear what matches a filter, stored and new; a `_` stands for the `#` of tags."""
+        name = f"listen-{len(self._listening)}"
+        self._listening.add(name)
+        await self._client.subscribe(_target(wanted), name)
+
+    async def fetch(self, **wanted: Any) -> list[Answer]:
+        """Ask the relay once."""
+        events = await self._client.fetch_events(_target(wanted), timedelta(seconds=PATIENCE))
+        return [_as_dict(event) for event in events]
+
+    async def until(self, holds: Callable[[list[Answer]], object], within: float = PATIENCE) -> None:
+        """Wait until what was heard is as asked."""
+        try:
+            async with asyncio.timeout(within), self._changed:
+                await self._changed.wait_for(lambda: holds(self.heard))
+        except TimeoutError:
+            said = "\n".join(f"{a['kind']} {a['pubkey'][:8]} {a['content'][:80]!r}" for a in self.heard)
+            raise AssertionError(f"after {within:g} s only this was heard:\n{said}") from None
+
+    async def finds(self, daemon: Daemon) -> None:
+        """Wait until every key of the daemon has introduced itself: from then on it listens, too."""
+        await self.listen(kinds=[10002], authors=sorted(daemon.voices))
+        await self.until(lambda heard: {event["pubkey"] for event in heard} == daemon.voices)
+        self.heard.clear()
+
+    async def take_in(self) -> None:
+        """Note what comes until the client is shut down."""
+        while (news := await self._stream.next()) is not None and not news.is_shutdown():
+            if not isinstance(news, sdk.ClientNotification.NEW_EVENT) or news.subscription_id not in self._listening:
+                continue  # what was fetched is told here as well
+            assert news.event.verify()
+            if news.event.author().to_hex() != self.pubkey:
+                self.heard.append(_as_dict(news.event))
+                async with self._changed:
+                    self._changed.notify_all()
+
+
+@asynccontextmanager
+async def person(url: str, keys: sdk.Keys | None = None) -> AsyncIterator[Person]:
+    """Connect somebody, with a new key where none is given."""
+    sdk.uniffi_set_event_loop(asyncio.get_running_loop())
+    client = sdk.ClientBuilder().build()
+    await client.add_relay(sdk.RelayUrl.parse(url))
+    await client.try_connect(timedelta(seconds=PATIENCE))
+    somebody = Person(client, url, keys or sdk.Keys.generate())
+    taking_in = asyncio.create_task(somebody.take_in())
+    try:
+        yield somebody
+    finally:
+        await client.shutdown()
+        await asyncio.wait({taking_in}, timeout=PATIENCE)
+        taking_in.cancel()
+    if taking_in.done():
+        taking_in.result()
+
+
+@asynccontextmanager
+async def owned(opened: Opening, url: str, data: Path) -> AsyncIterator[tuple[Daemon, Person]]:
+    """Open a daemon, and connect its owner once it listens."""
+    keys = sdk.Keys.generate()
+    async with opened(data, url, keys.public_key().to_bech32()) as daemon, person(url, keys) as owner:
+        await owner.finds(daemon)
+        yield daemon, owner
+
+
+def _target(wanted: dict[str, Any]) -> sdk.ReqTarget:
+    fields = {name.replace("_", "#"): value for name, value in wanted.items()}
+    return sdk.ReqTarget.auto([sdk.Filter.from_json(json.dumps(fields))])
+
+
+def _as_dict(event: sdk.Event) -> Answer:
+    answer: Answer = json.loads(event.as_json())
+    return answer

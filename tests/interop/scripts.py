@@ -1,0 +1,170 @@
+"""The clients in JavaScript: their packages, and one of them as a process that takes orders and tells what it hears.
+
+Never: a client's work done in Python.
+"""
+
+import asyncio
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import nostr_sdk as sdk
+import pytest
+
+from .answers import Answer
+from .daemons import PATIENCE, Daemon, Opening, end
+
+HERE = Path(__file__).parent
+OLDEST = 20
+"""The major version of node the packages ask for."""
+INSTALLING = 180
+"""Seconds npm may take; with a filled cache it takes five."""
+
+Heard = dict[str, Any]
+"""What a client tells of an event: `heard`, the event itself; `verified`; and what else its library makes of it."""
+
+
+def install() -> None:
+    """Install the packages of the lock file, once for each version of it; skips the test where that cannot be done.
+
+    Two sessions at a time are one after the other: the lock file is the lock.
+    """
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        pytest.skip(f"node {OLDEST} and npm are needed for clients in JavaScript; one is not installed")
+    version = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=30, check=True).stdout.strip()
+    if int(version.removeprefix("v").split(".")[0]) < OLDEST:
+        pytest.skip(f"node {OLDEST} is needed for clients in JavaScript; this is {version}")
+    wanted = HERE / "package-lock.json"
+    stamp = HERE / "node_modules" / ".installed"
+    with wanted.open("rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        digest = hashlib.sha256(lock.read()).hexdigest()
+        if stamp.is_file() and stamp.read_text() == digest:
+            return
+        if fault := _npm_ci(npm):
+            pytest.skip(f"the packages of tests/interop cannot be installed: {fault}")
+        stamp.write_text(digest)
+
+
+def _npm_ci(npm: str) -> str:
+    """Install exactly what is locked, running nothing of it; returns why that failed."""
+    words = [npm, "ci", "--prefer-offline", "--ignore-scripts", "--no-audit", "--no-fund"]
+    with subprocess.Popen(
+        words, cwd=HERE, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    ) as process:
+        try:
+            said, _ = process.communicate(timeout=INSTALLING)
+        except subprocess.TimeoutExpired:
+            return f"npm ci took more than {INSTALLING} s"
+        finally:
+            if process.poll() is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)  # npm has children of its own
+    return "" if process.returncode == 0 else " ".join(said.split())[-300:]
+
+
+class Script:
+    """A client at work."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._orders: dict[int, asyncio.Future[Any]] = {}
+        self._changed = asyncio.Condition()
+        self.pubkey = ""
+        self.heard: list[Heard] = []
+        """What others said, in the order in which it came."""
+
+    @property
+    def answers(self) -> list[Answer]:
+        """The events alone."""
+        return [heard["heard"] for heard in self.heard]
+
+    async def do(self, name: str, **given: Any) -> Any:
+        """Give an order and wait for its result."""
+        assert self._process.stdin is not None
+        number = len(self._orders)
+        result = self._orders[number] = asyncio.get_running_loop().create_future()
+        self._process.stdin.write(json.dumps({"order": number, "do": name, **given}).encode() + b"\n")
+        async with asyncio.timeout(PATIENCE):
+            await self._process.stdin.drain()
+            return await result
+
+    async def listen(self, **wanted: Any) -> None:
+        """Hear what matches a filter, stored and new; a `_` stands for the `#` of tags."""
+        await self.do("listen", filter={name.replace("_", "#"): value for name, value in wanted.items()})
+
+    async def say(self, text: str, *tags: list[str], kind: int = 1) -> Answer:
+        """Publish an event with these tags; returns it."""
+        said: Answer = await self.do("say", kind=kind, content=text, tags=list(tags))
+        return said
+
+    async def until(self, holds: Callable[[list[Answer]], object]) -> None:
+        """Wait until what was heard is as asked."""
+        try:
+            async with asyncio.timeout(PATIENCE), self._changed:
+                await self._changed.wait_for(lambda: holds(self.answers))
+        except TimeoutError:
+            said = "\n".join(f"{a['kind']} {a['pubkey'][:8]} {a['content'][:80]!r}" for a in self.answers)
+            raise AssertionError(f"after {PATIENCE:g} s only this was heard:\n{said}") from None
+
+    async def finds(self, daemon: Daemon) -> None:
+        """Wait until every key of the daemon has introduced itself: from then on it listens, too."""
+        await self.listen(kinds=[10002], authors=sorted(daemon.voices))
+        await self.until(lambda heard: {event["pubkey"] for event in heard} == daemon.voices)
+        self.heard.clear()
+
+    async def take_in(self) -> None:
+        """Read facts until the script ends; an order it can no longer carry out fails."""
+        assert self._process.stdout is not None
+        async for line in self._process.stdout:
+            fact = json.loads(line)
+            if "heard" in fact:
+                if fact["heard"]["pubkey"] != self.pubkey:
+                    self.heard.append(fact)
+                    async with self._changed:
+                        self._changed.notify_all()
+            elif "done" in fact:
+                self._orders[fact["done"]].set_result(fact["result"])
+            else:
+                self._orders[fact["failed"]].set_exception(AssertionError(fact["why"]))
+        for order in self._orders.values():
+            if not order.done():
+                order.set_exception(AssertionError("the script ended; what it said is on stderr"))
+
+
+@asynccontextmanager
+async def script(name: str, url: str, secret: str) -> AsyncIterator[Script]:
+    """Run a client of `clients/`, connected to a relay with a person's key."""
+    process = await asyncio.create_subprocess_exec(
+        "node", str(HERE / "clients" / name), cwd=HERE, limit=2**22,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    client = Script(process)
+    taking_in = asyncio.create_task(client.take_in())
+    try:
+        client.pubkey = (await client.do("join", url=url, secret=secret))["pubkey"]
+        yield client
+    finally:
+        await end(process)
+        await asyncio.wait({taking_in}, timeout=PATIENCE)
+        taking_in.cancel()
+    taking_in.result()
+
+
+@asynccontextmanager
+async def owned(opened: Opening, url: str, data: Path, name: str) -> AsyncIterator[tuple[Daemon, Script]]:
+    """Open a daemon, and connect its owner with a client of `clients/` once it listens."""
+    keys = sdk.Keys.generate()
+    secret = keys.secret_key().to_hex()
+    async with opened(data, url, keys.public_key().to_bech32()) as daemon, script(name, url, secret) as owner:
+        await owner.finds(daemon)
+        yield daemon, owner

@@ -1,0 +1,150 @@
+"""What strangers send over a relay: nothing of it is answered, and none of it keeps the daemon from answering."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenex.nostr.wire import MAX_FRAME_BYTES
+from tests.fakes.faultrelay import FaultRelay, Peer
+
+from .answers import CYCLE, answered, closed, phases, root_of
+from .daemons import in_process
+from .person import owned, person
+
+HELLO = "Create hello.py that prints hello"
+
+
+async def test_somebody_unknown_is_ignored_and_never_answered(relay: str, tmp_path: Path) -> None:
+    """Neither a note of theirs nor their word in the owner's thread changes anything; only counters know."""
+    async with (
+        owned(in_process, relay, tmp_path / "data") as (daemon, alice),
+        person(relay) as mallory,
+    ):
+        await alice.listen(kinds=[1], authors=sorted(daemon.voices))
+        note = await mallory.say("Create evil.py that prints evil", ["p", daemon.project])
+        root = await alice.say(HELLO, ["p", daemon.project])
+        await alice.until(len)
+        await mallory.say("Create worse.py that prints worse", ["e", root, relay, "root"], ["p", daemon.project])
+        await alice.until(closed())
+        await daemon.ended(root)
+        later = await alice.say("Hello there", ["p", daemon.project])
+        await alice.until(answered(later))  # so all that was sent before has been heard
+        assert phases(alice.heard) == [*CYCLE, "chat"]
+        assert [root_of(answer) for answer in alice.heard] == [*[root] * len(CYCLE), later]
+        assert not daemon.view(note)
+        assert [path.name for path in daemon.workspace.iterdir()] == ["hello.py"]
+        assert daemon.app is not None
+        assert daemon.app.runtime.inbox.counts["stranger"] == 2  # type: ignore[index]
+
+
+async def test_a_forgery_is_dropped_and_does_not_shadow_the_genuine_note(tmp_path: Path) -> None:
+    """A relay that checks nothing spreads the owner's name under a stranger's words, and a copy with a false seal."""
+    async with (
+        FaultRelay() as relay,
+        owned(in_process, relay.url, tmp_path / "data") as (daemon, alice),
+        person(relay.url) as mallory,
+    ):
+        await alice.listen(kinds=[1], authors=sorted(daemon.voices))
+        genuine = alice.event(1, HELLO, ["p", daemon.project])
+        copy = json.loads(genuine.as_json())
+        other = json.loads(mallory.event(1, "Create evil.py that prints evil", ["p", daemon.project]).as_json())
+        for forged in (
+            {**copy, "sig": other["sig"]},
+            {**copy, "content": "Create evil.py that prints evil"},
+            {**other, "pubkey": copy["pubkey"]},
+        ):
+            await relay.spread(forged)
+            relay.stored.clear()
+        root = await alice.publish(genuine)
+        await alice.until(closed())
+        await daemon.ended(root)
+        assert phases(alice.heard) == CYCLE
+        assert {root_of(answer) for answer in alice.heard} == {root}
+        assert [path.name for path in daemon.workspace.iterdir()] == ["hello.py"]
+        assert daemon.app is not None
+        assert [status.strikes for status in daemon.app.pool.status()] == [3]
+
+
+ODD: list[dict[str, Any]] = [
+    {"tags": [["p", "PROJECT"], ["e", None], [1.5, "x"]]},
+    {"tags": [["p", "PROJECT"], None, 1.5, [], {}]},
+    {"tags": [["p", "PROJECT"], ["e"], ["e", ["nested"]], ["p", {"deep": 1}]]},
+    {"tags": [["p", "PROJECT"], *[["t", "x"]] * 5_000]},
+    {"created_at": 1.5},
+    {"created_at": None},
+    {"created_at": float("nan")},
+    {"created_at": 2**70},
+    {"kind": 1.0},
+    {"kind": True},
+    {"content": None},
+    {"content": "\ud83d"},
+    {"pubkey": 7},
+    {"sig": None},
+    {"id": "not hex"},
+]
+"""Events no client should send, under the owner's name; each is an honest one with something replaced."""
+
+
+async def test_what_no_event_may_hold_is_survived(tmp_path: Path) -> None:
+    """Floats, nulls, nested things and more where text belongs: after each the next real note is answered."""
+    async with (
+        FaultRelay() as relay,
+        owned(in_process, relay.url, tmp_path / "data") as (daemon, alice),
+    ):
+        await alice.listen(kinds=[1], authors=sorted(daemon.voices))
+        honest = json.loads(alice.event(1, "Create evil.py that prints evil", ["p", daemon.project]).as_json())
+        for number, change in enumerate(ODD, start=1):
+            text = json.dumps({**honest, **change}).replace("PROJECT", daemon.project)
+            for peer in list(relay.peers):
+                for subscription in list(peer.subscriptions):
+                    await peer.send_text(f'["EVENT",{json.dumps(subscription)},{text}]')
+            root = await alice.say(f"Hello there, {number}", ["p", daemon.project])
+            await alice.until(answered(root))
+        assert len(alice.heard) == len(ODD), "something else was answered too"
+        assert not list(daemon.workspace.iterdir())
+        assert daemon.app is not None
+        (status,) = daemon.app.pool.status()
+        assert status.counters["sessions"] == 1, "it lost its connection"
+        assert status.strikes >= len(ODD) / 2, "most were not even looked at"
+
+
+@pytest.mark.parametrize("size", [2**20 - 2**12, 2**20, 2**22], ids=["below 1 MiB", "above 1 MiB", "4 MiB"])
+async def test_a_note_larger_than_any_we_take_is_survived(size: int, tmp_path: Path) -> None:
+    """The owner's own note, rightly signed and kept by the relay: what comes before and after it is answered."""
+    async with (
+        FaultRelay() as relay,
+        owned(in_process, relay.url, tmp_path / "data") as (daemon, alice),
+    ):
+        await alice.listen(kinds=[1], authors=sorted(daemon.voices))
+        for number in (1, 2):
+            huge = alice.event(1, f"{number}" * size, ["p", daemon.project])
+            await relay.spread(json.loads(huge.as_json()))
+            root = await alice.say(f"Hello there, {number}", ["p", daemon.project])
+            await alice.until(answered(root))
+        assert len(alice.heard) == 2
+        assert daemon.app is not None
+        assert [status.counters["sessions"] for status in daemon.app.pool.status()] == [1], "it lost its connection"
+
+
+async def test_a_frame_too_large_to_read_costs_no_answer(tmp_path: Path) -> None:
+    """We hang up on it while an answer is under way; the answer is sent again, and not taken for what was too large."""
+    async with (
+        FaultRelay() as relay,
+        owned(in_process, relay.url, tmp_path / "data") as (daemon, alice),
+    ):
+        await alice.listen(kinds=[1], authors=sorted(daemon.voices))
+
+        async def flood(peer: Peer, event: dict[str, Any]) -> None:
+            if event["pubkey"] not in daemon.voices:
+                await relay.accept(peer, event)
+                return
+            relay.on_event = relay.accept
+            await peer.send_text("x" * (MAX_FRAME_BYTES + 1))
+
+        relay.on_event = flood
+        root = await alice.say("Hello there", ["p", daemon.project])
+        await alice.until(answered(root))
+        assert daemon.app is not None
+        assert [status.counters["sessions"] for status in daemon.app.pool.status()] == [2]
