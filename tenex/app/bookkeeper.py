@@ -5,6 +5,7 @@ Never: hold up a conversation; all it does can be done again from the journals.
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Final
 
 import structlog
@@ -16,9 +17,10 @@ from tenex.core.ids import Slug
 from tenex.flow.clock import SystemClock
 from tenex.nostr.listener import Listener
 from tenex.nostr.pool import RelayPool
-from tenex.store.daemon import DaemonBook
+from tenex.store.daemon import FOLDER, DaemonBook
 from tenex.store.folder import ConversationFolder
 from tenex.store.index import Index
+from tenex.store.loading import JOURNAL
 from tenex.store.summary import events_of, summarise
 
 log = structlog.get_logger(__name__)
@@ -74,7 +76,20 @@ def _note_cursors(pool: RelayPool, index: Index, clock: SystemClock) -> None:
             index.set_cursor(status.url, clock.now())
 
 
-def last_heard(index: Index, relays: Iterable[str]) -> int | None:
-    """The second from which the backlog is owed: the oldest time of receipt of these relays; None in a first life."""
-    known = [at for at in (index.cursor(relay) for relay in relays) if at is not None]
-    return min(known) // 1000 if known else None
+async def last_heard(index: Index, folder: ConversationFolder, relays: Iterable[str], clock: SystemClock) -> int | None:
+    """The second from which the backlog is owed: the oldest time of receipt of these relays; None in a first life.
+
+    A relay nobody has listened to yet is noted as heard from now on: a first life may be shorter than `CURSOR_EVERY`.
+    """
+    cursors = {relay: index.cursor(relay) for relay in relays}
+    for relay in [relay for relay, at in cursors.items() if at is None]:
+        index.set_cursor(relay, clock.now())
+    known = [at for at in cursors.values() if at is not None]
+    if known:
+        return min(known) // 1000
+    return await asyncio.to_thread(_last_written, folder.root)  # the index may be new where the folder is not
+
+
+def _last_written(root: Path) -> int | None:
+    times = [int(journal.stat().st_mtime) for journal in root.glob(f"*/{JOURNAL}") if journal.parent.name != FOLDER]
+    return max(times, default=None)

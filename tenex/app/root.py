@@ -93,8 +93,7 @@ async def open_application(
         # folders and keys
         check_paths(settings)
         where = places(settings)
-        for path in (where.conversations, where.workspace, where.keys):
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_folders(where)
         people = circle(settings, parse_public_key)
         library = PromptLibrary.load(builtin_prompts(), where.agents, tools=TOOL_NAMES)
         keys = _keys(KeyRing(where.keys), library)
@@ -155,20 +154,32 @@ async def open_application(
         inbox = Inbox(coordinator, _Directory(folder, index), people, clock, names=introductions.names, slugs=named)
         listener = Listener(pool, list(ours), slugs, None, inbox.receive)
         listening.append(Bookkeeper(folder, index, book, listener, rules.project.slug, spawn))
+        unfinished = await index.catch_up(folder)
         known = await index.rows(limit=500)
         introductions.start()
-        listener.start(last_heard(index, urls), [row.id for row in reversed(known)])
+        listener.start(await last_heard(index, folder, urls, clock), [row.id for row in reversed(known)])
 
         yield Application(
             settings=settings, places=where, rules=rules, project=project, pool=pool,
             runtime=Runtime(spawn, coordinator, inbox, shutdown_deadline=settings.shutdown.deadline),
-            _unfinished=await index.stale(folder),
+            _unfinished=unfinished,
             _services={
                 "relays": pool.run,
                 "cursors": lambda: keep_cursors(pool, index, clock),
                 "introductions": introductions.run,
             },
         )  # fmt: skip
+
+
+def _make_folders(where: Places) -> None:
+    faults: list[str] = []
+    for path in (where.conversations, where.workspace, where.keys):
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            faults.append(f"{path}: cannot be made ({error.strerror}); choose a data folder you own with --data")
+    if faults:
+        raise ConfigurationError(faults)
 
 
 def _keys(ring: KeyRing, library: PromptLibrary) -> dict[str, SecretKey]:
@@ -261,4 +272,4 @@ class _Directory:
         return self._index.conversation_of(event_id)
 
     def exists(self, conversation: ConversationId) -> bool:
-        return self._index.conversation_of(conversation) == conversation
+        return self._index.conversation_of(conversation) == conversation or self._folder.path(conversation).exists()

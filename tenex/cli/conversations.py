@@ -96,7 +96,7 @@ async def _rows(folder: "ConversationFolder") -> list[dict[str, Any]]:
         try:
             view = json.loads((folder.path(name) / "conversation.json").read_text("utf-8"))
             row |= {key: view.get(key) for key in ("status", "phase", "cycle", "title")}
-            row["updated"] = str(view.get("updatedAt", ""))[:19].replace("T", " ")
+            row["updated"] = str(view.get("updatedAt", ""))
         except (OSError, ValueError):
             row |= {"status": "unread", "title": "(conversation.json cannot be read; the journal is the truth)"}
         if name in marks:
@@ -109,6 +109,8 @@ def _cell(row: dict[str, Any], name: str) -> str:
     value = str(row.get(name) or "")
     if name == "id":
         return value[:12]
+    if name == "updated":
+        return value[:19].replace("T", " ")
     return value if len(value) <= 60 else value[:59] + "…"
 
 

@@ -11,7 +11,8 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +20,7 @@ import typer
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
+from tenex.core.errors import OperatorError, UsageError
 from tenex.core.steps import ModelRequest
 
 from .options import DataOption, open_settings
@@ -44,7 +46,9 @@ SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 def demo(
     ctx: typer.Context,
     message: Annotated[str | None, typer.Option(help="Say this, wait for the end, and exit.")] = None,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Of the embedded relay; 0 takes a free one.")] = 0,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="Of the embedded relay; else 7447, or a free one.")
+    ] = None,
     data: DataOption = None,
 ) -> None:
     """Try it all on this machine: relay, daemon and chat.
@@ -56,9 +60,11 @@ def demo(
     from tenex.settings import places
     from tenex.telemetry import configure
 
+    from .init import make_folder
+
     settings = open_settings(ctx, data)
     where = places(settings)
-    where.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(where.data, [])
     ring = KeyRing(where.keys)
     person, project = ring.get_or_create("owner"), ring.get_or_create("project")
     is_chat = message is None and sys.stdin.isatty() and sys.stdout.isatty()
@@ -124,15 +130,15 @@ class _Demo:
         self._conversation: Conversation | None = None
         self._rest = asyncio.Event()
         self._talk: Talk | None = None
+        self._said = ""
 
     async def hold(
-        self, settings: "Callable[[str], Settings]", person: "SecretKey", project: "SecretKey", port: int
+        self, settings: "Callable[[str], Settings]", person: "SecretKey", project: "SecretKey", port: int | None
     ) -> int:
         """Build everything, talk, take everything down; returns the exit code."""
         from tenex.app import open_application
-        from tenex.nostr.embedded import embedded_relay
 
-        async with embedded_relay(port) as url:
+        async with _relay(port) as url:
             chosen = settings(url)
             pace = self._pace if self._is_chat else None
             async with open_application(chosen, observers=(self,), pace=pace) as app:
@@ -160,6 +166,7 @@ class _Demo:
         if self._talk is None or conversation.id != self._talk.root:
             return
         self._conversation = conversation
+        self._said = next((rec.text for rec in reversed(records) if isinstance(rec, r.Said)), self._said)
         self._feed.tell([line for record in records for line in self._story.tell(record)])
         if conversation.status in ("waiting", "ended") or conversation.is_parked:
             self._rest.set()
@@ -174,7 +181,9 @@ class _Demo:
     # ---- without a terminal ----
 
     async def _once(self, talk: Talk) -> int:
-        await talk.send(self._message)
+        outcome = await talk.send(self._message)
+        if not outcome.accepted:
+            raise UsageError(f"The relay refused the message: {outcome.detail}")
         while True:
             await self._rest.wait()
             self._rest.clear()
@@ -185,8 +194,7 @@ class _Demo:
                 await asyncio.sleep(0.05)
             if conversation.status == "ended":
                 return 0
-            asked = next((m.text for m in reversed(conversation.recent) if m.role is None), "")
-            self._screen.say(f"It waits for a person: {asked}", "bold")
+            self._screen.say(f"It waits for a person: {self._said}", "bold")
             return WAITING
 
     # ---- in a terminal ----
@@ -238,6 +246,22 @@ class _Demo:
             folder: Path = app.places.conversations / root
             self._screen.say(f"\nThe conversation: {folder}/conversation.json")
             self._screen.say(f"What was made:    {app.places.workspace}")
+
+
+@asynccontextmanager
+async def _relay(port: int | None) -> AsyncIterator[str]:
+    """The relay, at the same address from run to run where it can: conversations remember where they live."""
+    from tenex.nostr.embedded import embedded_relay
+    from tenex.settings import EMBEDDED_RELAY_PORT
+
+    async with AsyncExitStack() as stack:
+        try:
+            url = await stack.enter_async_context(embedded_relay(EMBEDDED_RELAY_PORT if port is None else port))
+        except OperatorError:
+            if port is not None:
+                raise
+            url = await stack.enter_async_context(embedded_relay())
+        yield url
 
 
 def _setter(event: asyncio.Event):  # type: ignore[no-untyped-def]

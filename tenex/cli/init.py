@@ -108,7 +108,7 @@ def prepare(data: Path, owner: str | None, relays: Sequence[str]) -> Made:
     here = places(settings)
     created: list[str] = []
     for folder in (data, here.conversations, here.workspace, here.keys, here.agents):
-        _make_folder(folder, created)
+        make_folder(folder, created)
     ring = KeyRing(here.keys)
     before = ring.names()
     names = [PROJECT, *slugs, *([OWNER] if file is None and owner is None else [])]
@@ -161,7 +161,12 @@ def _refuse_changes(file: Path, settings: "Settings", wanted: dict[str, Any]) ->
         raise UsageError(f"{file} is there and stays as it is; add the relay to relays.urls in it yourself")
 
 
-def _make_folder(folder: Path, created: list[str]) -> None:
+def make_folder(folder: Path, created: list[str]) -> None:
+    """Make a folder if it is missing, and note it in `created`.
+
+    Raises:
+        ConfigurationError: it cannot be made.
+    """
     if folder.is_dir():
         return
     try:

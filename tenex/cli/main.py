@@ -147,8 +147,10 @@ def _run(arguments: list[str], options: Globals) -> int:
         _show_usage(fault)
         return fault.exit_code
     except TenexError as fault:
-        output.say(output.explain(fault))
-        return _debugged(fault.exit_code, options)
+        return _explained(fault, options)
+    except ExceptionGroup as group:  # tasks of one command that ended together: one of them says why
+        told = [fault for fault in _leaves(group) if isinstance(fault, TenexError)]
+        return _explained(told[0], options) if len(told) == len(_leaves(group)) else _unexpected(options)
     except BrokenPipeError:
         if _is_reader_gone():
             return 0
@@ -156,6 +158,18 @@ def _run(arguments: list[str], options: Globals) -> int:
     except Exception:  # noqa: BLE001 the last place that can say it in one line
         return _unexpected(options)
     return 0
+
+
+def _explained(fault: TenexError, options: Globals) -> int:
+    output.say(output.explain(fault))
+    return _debugged(fault.exit_code, options)
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    found: list[BaseException] = []
+    for fault in group.exceptions:
+        found.extend(_leaves(fault) if isinstance(fault, BaseExceptionGroup) else [fault])
+    return found
 
 
 def _show_usage(fault: typer.TyperException) -> None:

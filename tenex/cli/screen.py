@@ -39,7 +39,7 @@ class Screen:
 
     def show(self, line: Line) -> None:
         """Draw a line."""
-        head, text = printable(line.head), "\n".join(map(printable, line.text.splitlines()))
+        head, text = printable(line.head), printable(line.text)
         if line.tone == "phase":
             self._phase(head, text)
         elif line.tone in SPOKEN:
@@ -68,4 +68,4 @@ class Screen:
 
     def say(self, text: str, style: str = "dim") -> None:
         """Draw words of the program itself."""
-        self.console.print(Text(text, style))
+        self.console.print(Text(printable(text), style))

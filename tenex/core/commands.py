@@ -5,9 +5,9 @@ Never: ask a model; a command is answered at once.
 
 from dataclasses import dataclass
 
+from . import gates
 from . import records as r
 from .draft import Draft
-from .gates import may_waive
 from .ids import RunId
 from .phases import QUALITY_PHASES, Phase
 from .roster import Role
@@ -102,8 +102,11 @@ def _continue(draft: Draft, name: str) -> None:
     if held:
         for subject in held:
             draft.add(r.RetryDue, run=subject)
+        say(draft, "I try again now.")
     elif state.turn is not None or state.status == "ended":
         say(draft, "I am at work." if state.turn is not None else "This cycle is over; just write what is next.")
+    elif not state.messages and not state.turns:
+        say(draft, "There is nothing to go on with yet; write what you want.")
     else:
         draft.add(r.Continued, name=name)
         go_on(draft)
@@ -118,6 +121,8 @@ def _retry(draft: Draft, name: str) -> None:
         _continue(draft, name)
     else:
         agents = tuple(slug for slug in last.agents if slug in draft.rules.roster)
+        if state.phase is Phase.REFLECTION:  # each reflects once, and an attempt that failed was one
+            agents = tuple(slug for slug in agents if not gates.strangers(state, (slug,), draft.rules))
         if not agents:
             _continue(draft, name)
             return
@@ -127,7 +132,7 @@ def _retry(draft: Draft, name: str) -> None:
 
 
 def _waive(draft: Draft, command: Command, signal: PersonSpoke) -> None:
-    if not may_waive(signal.role, draft.rules.gates):
+    if not gates.may_waive(signal.role, draft.rules.gates):
         say(draft, "Only an owner may skip a quality gate.")
         return
     phases: tuple[Phase, ...] = QUALITY_PHASES

@@ -74,7 +74,7 @@ def _opened(draft: Draft) -> None:
     """End the calls that may not run twice; everything else simply is still pending."""
     if not pending(draft.state):
         return
-    draft.add(r.Reopened)
+    draft.add(r.Reopened, away=max(0, draft.now - draft.state.updated_at))
     for run in list(draft.state.runs.values()):
         before = draft.state.next_seq
         working.close_calls(draft, run, working.UNKNOWN, only=Replay.ONCE)
@@ -145,7 +145,7 @@ def _timers_of(run: Run) -> tuple[Key, ...]:
 def _published(draft: Draft, key: Key, outcome: PublishOutcome) -> None:
     row = draft.state.outbox.get(key.seq)
     part, _, relay = key.part.partition(" ")
-    if row is None or not part.isdigit() or (int(part), relay) not in row.open:
+    if row is None or not part.isdecimal() or (int(part), relay) not in row.open:
         return
     expires = Millis(draft.now + OUTBOX_EXPIRY) if outcome.accepted else Millis(0)
     draft.add(

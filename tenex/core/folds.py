@@ -16,24 +16,33 @@ from .runs import Completion, Message, OrchestratorTurn, Question, Retry, Run
 from .state import CYCLE_MESSAGES, RECENT, ROUTER_LESSONS, SEEN, OutboxRow, PhaseMetrics, State
 from .steps import NO_USAGE, AgentText, CallResult, Entry, PersonText, Shown, Usage, cut
 
+ANSWER_WORDS = 3
+"""`yes`, `ja bitte`, `oui merci beaucoup`: what is longer says more than yes or no."""
+
 
 def _started(c: State, record: r.ConversationStarted) -> None:
     c.title, c.starter, c.address = record.title, record.starter, record.address
     c.started_at = c.phase_started_at = record.at
 
 
+def _reopened(c: State, record: r.Reopened) -> None:
+    c.runs = {key: run.moved(record.away) if run.parked_at is None else run for key, run in c.runs.items()}
+
+
 def _cycle(c: State, record: r.CycleStarted) -> None:
     if c.phase is not Phase.CHAT:
         _leave_phase(c, record.at)
+        c.phase_from, c.last_transition = c.phase, None
     carried = c.newer_than_last_turn() if c.cycle else ()
     if c.unannounced is not None and c.unannounced.to is not Phase.CHAT:
         c.unannounced = None
     c.cycle, c.status, c.waiting_for = record.cycle, "active", ""
     c.phase, c.wrote_since_entry = Phase.CHAT, bool(carried)
     c.messages, c.turns, c.participants, c.reflected = carried, (), (), frozenset()
-    c.executed, c.gates_met, c.waivers, c.waiver_asked = False, frozenset(), (), ()
+    c.executed, c.gates_met, c.waivers = False, frozenset(), ()
+    c.waiver_asked, c.waiver_declined = (), frozenset()
     c.touched, c.read_files, c.cycle_usage = frozenset(), {}, NO_USAGE
-    c.turns_since_person, c.route_streak, c.streak_of = 0, 0, ()
+    c.route_streak, c.streak_of = 0, ()  # turns go on counting: a router must not run in cycles without a person
 
 
 def _leave_phase(c: State, at: Millis) -> None:
@@ -70,7 +79,8 @@ def _remember(c: State, record: r.Record, event_id: str, author: PublicKey, name
     )  # fmt: skip
     c.recent = (*c.recent, message)[-RECENT:]
     if role is not None:
-        c.messages = (*c.messages, message)[-CYCLE_MESSAGES:]
+        said = (*c.messages, message)  # what began the cycle stays, however much is said after it
+        c.messages = said if len(said) <= CYCLE_MESSAGES else (said[0], *said[2:])
 
 
 def _command(c: State, record: r.CommandGiven) -> None:
@@ -87,7 +97,7 @@ def _ended(c: State, record: r.Ended) -> None:
 
 
 def _stopped(c: State, record: r.Stopped) -> None:
-    c.question, c.addressed = None, ()
+    c.question, c.addressed, c.stopped = None, (), record.seq
 
 
 def _continued(c: State, record: r.Continued) -> None:
@@ -99,6 +109,7 @@ def _route_asked(c: State, record: r.RouteAsked) -> None:
     rejections = c.question.rejections if c.question and record.attempt > 1 else ()
     c.question = Question(seq=record.seq, attempt=record.attempt, rejections=rejections)
     c.status, c.waiting_for = "active", ""
+    c.waiver_asked = ()  # work goes on: a later yes is an answer to something else
 
 
 def _rejected(c: State, record: r.RouteRejected) -> None:
@@ -133,11 +144,24 @@ def _waiver_asked(c: State, record: r.WaiverAsked) -> None:
 
 
 def _waiver_declined(c: State, record: r.WaiverDeclined) -> None:
-    c.waiver_asked = ()
+    c.waiver_declined, c.waiver_asked = c.waiver_declined | frozenset(c.waiver_asked), ()
+    _settle_short(c)
 
 
 def _waived(c: State, record: r.Waived) -> None:
+    if c.waiver_asked and c.messages and c.messages[-1].event_id == record.message_id:
+        _settle_short(c)
     c.waivers, c.waiver_asked = (*c.waivers, record), ()
+
+
+def _settle_short(c: State) -> None:
+    """Call the newest message an answer, if it says nothing besides its yes or no."""
+    if c.messages and len(c.messages[-1].text.split()) <= ANSWER_WORDS:
+        _settle(c, c.messages[-1].seq)
+
+
+def _settle(c: State, seq: int) -> None:
+    c.messages = tuple(replace(m, is_answer=True) if m.seq == seq else m for m in c.messages)
 
 
 def _turn_opened(c: State, record: r.TurnOpened) -> None:
@@ -146,7 +170,7 @@ def _turn_opened(c: State, record: r.TurnOpened) -> None:
         reason=record.reason, handoff=record.handoff,
     )  # fmt: skip
     c.turn_count += 1
-    c.status, c.waiting_for, c.question = "active", "", None
+    c.status, c.waiting_for, c.question, c.waiver_asked = "active", "", None, ()
     c.turns_since_person += 1
     route = (record.phase, *record.agents)
     c.route_streak = c.route_streak + 1 if route == c.streak_of else 1
@@ -217,7 +241,8 @@ def _ask_answered(run: Run, record: r.AskAnswered) -> Run:
     # the answer is the call's result; it is not shown a second time as a message
     unseen = run.unseen[:-1] if run.heard == record.message else run.unseen
     run = replace(run.answered(record.seq, record.warn_at, record.close_at), unseen=unseen)
-    return run.returned(CallResult(id=record.call, tool="ask", ok=True, content=record.text), record.seq)
+    run = run.returned(CallResult(id=record.call, tool="ask", ok=True, content=record.text), record.seq)
+    return replace(run, parked_at=record.at) if run.has_parked else run  # another question of its is still open
 
 
 def _asks_closed(c: State, run: RunId, call: str | None = None) -> None:
@@ -225,6 +250,9 @@ def _asks_closed(c: State, run: RunId, call: str | None = None) -> None:
 
 
 def _answered(c: State, record: r.AskAnswered) -> None:
+    _settle(c, record.message)
+    if (asker := c.runs.get(record.run)) is not None:  # a mention in the answer is no wish for another turn
+        c.addressed = tuple(item for item in c.addressed if item != (asker.agent, record.name))
     _change_run(_ask_answered)(c, record)
     _asks_closed(c, record.run, record.call)
 
@@ -290,8 +318,9 @@ def _delivered(c: State, record: r.Delivered) -> None:
         return
     left = tuple(pair for pair in row.open if pair != (record.part, record.relay))
     expires = row.expires_at or record.expires_at
-    rest = {seq: other for seq, other in c.outbox.items() if seq != record.said}
-    c.outbox = {**rest, record.said: replace(row, open=left, expires_at=expires)} if left else rest
+    changed = replace(row, open=left, expires_at=expires)
+    rows = {seq: changed if seq == record.said else other for seq, other in c.outbox.items()}
+    c.outbox = {seq: other for seq, other in rows.items() if other.open}
 
 
 def _expired(c: State, record: r.OutboxExpired) -> None:
@@ -307,6 +336,7 @@ def _spend(c: State, usage: Usage) -> None:
 
 FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.ConversationStarted: _started,
+    r.Reopened: _reopened,
     r.CycleStarted: _cycle,
     r.PersonWrote: _wrote,
     r.CommandGiven: _command,
@@ -341,4 +371,4 @@ FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.Delivered: _delivered,
     r.OutboxExpired: _expired,
 }
-"""Reopened and LimitHit change nothing but the seq."""
+"""LimitHit changes nothing but the seq."""

@@ -15,16 +15,19 @@ from .roster import Agent, GateRules, Kind, Role, Rules, ToolRule
 from .runs import Message, OrchestratorTurn
 
 _QUOTED = re.compile(
-    r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"\n]*\"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|「[^」]*」|^[ \t]*>.*$",
+    r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"\n]*\"|“[^”]*”|„[^“”]*[“”]|‘[^’]*’|(?<!\w)'[^'\n]*'(?!\w)|«[^»]*»|「[^」]*」|『[^』]*』"
+    r"|^[ \t]*>[^\n]*$",
     re.DOTALL | re.MULTILINE,
 )
 
-
 _NEGATION = re.compile(
-    r"n['’]t\b|\b(?:not|never|no|cannot|nicht|nie|niemals|kein\w*|ne|pas|jamais|nunca|jamás|não|nao|mai|non|niet)\b|不|别|勿"
+    r"n['’]t\b|\b(?:not|never|no|none|nothing|cannot|dont|wont|cant|nicht|nichts|nie|niemals|kein\w*|ne|pas|jamais|rien"
+    r"|nunca|jamás|nada|não|nao|mai|non|niente|niet|niets|geen|не|никогда|нельзя)\b|不|别|別|勿|ない|ません|지\s?마"
 )
-_SENTENCE_END = re.compile(r"[.!?;:\n。！？；]")
-"""A negation before the words of a waiver, in the same sentence, turns them round. It errs on the side of asking."""
+_SENTENCE = re.compile(r"[^.!?;:\n。！？；]*[.!?;:\n。！？；]?")
+_CLAUSE_END = re.compile(r"[,，、]")
+"""A negation in the sentence turns the words of a waiver round: before them anywhere, after them in the same clause
+(`überspringe das nicht`, but `skip the tests, not the docs`). It errs on the side of asking."""
 
 
 def may_use(tool: ToolRule, phase: Phase, agent: Agent) -> bool:
@@ -54,36 +57,38 @@ def leaving(conversation: Conversation, target: str, rules: Rules) -> str | None
     """Why the phase cannot be left for `target` (a phase or END) yet, beyond what the table says; None if it can."""
     here = conversation.phase
     if target == END:
-        if conversation.open_gates:
-            gates = ", ".join(conversation.open_gates)
+        still_open = open_gates(conversation, rules)
+        if still_open:
+            gates = ", ".join(still_open)
             return f"END is refused: this cycle has executed, and these gates are open: {gates}. Go on to the first."
         return None
     if here is Phase.BRAINSTORM and not conversation.wrote_since_entry:
         return "A brainstorm is left only when the person has written since it began; wait for them with USER."
     if here is Phase.PLAN and rules.gates.plan_approval == "person" and not _person_after_plan(conversation):
         return "The plan needs the person's approval before it is left; wait for them with USER."
-    if here is Phase.VERIFICATION and target == Phase.CHORES and _is_open(conversation, Phase.VERIFICATION):
+    if here is Phase.VERIFICATION and target == Phase.CHORES and Phase.VERIFICATION in open_gates(conversation, rules):
         return (
             "Verification is left for chores only with the verdict `verified`; send it back to execute, or let "
             "somebody verify again."
         )
-    if here is Phase.CHORES and target == Phase.REFLECTION and _is_open(conversation, Phase.CHORES):
+    if here is Phase.CHORES and target == Phase.REFLECTION and Phase.CHORES in open_gates(conversation, rules):
         return "The chores have not been done: no agent has finished a turn in this phase."
-    if here is Phase.REFLECTION and target == Phase.CHAT and _is_open(conversation, Phase.REFLECTION):
+    if here is Phase.REFLECTION and target == Phase.CHAT and Phase.REFLECTION in open_gates(conversation, rules):
         return f"Not everybody has reflected; still to do: {', '.join(yet_to_reflect(conversation, rules))}."
     return None
 
 
-def _is_open(conversation: Conversation, gate: Phase) -> bool:
-    return gate in conversation.open_gates
+def open_gates(conversation: Conversation, rules: Rules) -> tuple[Phase, ...]:
+    """The gates in the way of END; reflection is none where all who have yet to reflect have left the roster."""
+    left = bool(yet_to_reflect(conversation, rules))
+    return tuple(gate for gate in conversation.open_gates if left or gate is not Phase.REFLECTION)
 
 
 def _person_after_plan(conversation: Conversation) -> bool:
-    return any(m.role is not None and m.seq > _last_turn_seq(conversation) for m in conversation.messages)
-
-
-def _last_turn_seq(conversation: Conversation) -> int:
-    return conversation.turns[-1].seq if conversation.turns else 0
+    """Whether a person wrote after the plan was there: what came while it was made approves nothing."""
+    done = conversation.turns[-1].completions if conversation.turns else ()
+    made = max((completion.at for completion in done), default=0)
+    return any(m.role is not None and m.at > made for m in conversation.messages)
 
 
 def met(conversation: Conversation, turn: OrchestratorTurn, rules: Rules) -> Phase | None:
@@ -101,6 +106,12 @@ def met(conversation: Conversation, turn: OrchestratorTurn, rules: Rules) -> Pha
 def yet_to_reflect(conversation: Conversation, rules: Rules) -> tuple[str, ...]:
     """The participants of this cycle, still in the roster, who have not reflected."""
     return tuple(a for a in conversation.participants if a in rules.roster and a not in conversation.reflected)
+
+
+def strangers(conversation: Conversation, agents: Iterable[str], rules: Rules) -> tuple[str, ...]:
+    """Those of the agents who cannot reflect: they took no part, or have done it."""
+    waiting = yet_to_reflect(conversation, rules)
+    return tuple(agent for agent in agents if agent not in waiting)
 
 
 def path(conversation: Conversation, target: Phase) -> tuple[Phase, ...] | None:
@@ -141,24 +152,39 @@ def proof_of_waiver(messages: Iterable[Message], quote: str, message_id: str, ga
     """
     message = next((m for m in messages if m.event_id == message_id), None)
     if message is None:
-        return f"A waiver must name a message of this cycle; {message_id!r} is none."
+        return f"A waiver must name a message of this cycle by its id; {message_id[:80]!r} is none."
     if not may_waive(message.role, gates):
         return f"{message.name} may not waive a quality gate."
     own_words = _QUOTED.sub("\0", message.text)
     if len(quote.strip()) < 4 or quote not in own_words:  # a shorter quote says nothing
         return "The quote does not stand, letter for letter, in the person's own words of that message."
-    lowered = quote.lower()
-    said = next((phrase for phrase in gates.waiver_phrases if _holds(lowered, phrase.lower())), None)
-    if said is None:
+    words, quoted = own_words.lower(), quote.lower()
+    said = next((phrase.lower() for phrase in gates.waiver_phrases if _find(quoted, phrase.lower())), None)
+    places = _find(words, said) if said else []
+    if not places:  # a quote cut out of longer words says what the person did not
         return "The quote does not say that a check may be left out."
-    before = own_words[: own_words.index(quote)].lower() + lowered[: lowered.index(said.lower())]
-    if _NEGATION.search(_SENTENCE_END.split(before)[-1]):
-        return "In its sentence the quote is negated: it says the contrary."
-    return message
+    return next((why for place in places if (why := _turned_round(words, *place)) is not None), message)
 
 
-def _holds(text: str, phrase: str) -> bool:
-    """Whether the phrase stands in the text, not as a part of other words where it begins and ends with letters."""
+def _find(text: str, phrase: str) -> list[tuple[int, int]]:
+    """Where the phrase stands in the text, not as a part of other words where it begins and ends with letters."""
     start = r"(?<!\w)" if phrase[:1].isascii() and phrase[:1].isalnum() else ""
     end = r"(?!\w)" if phrase[-1:].isascii() and phrase[-1:].isalnum() else ""
-    return re.search(start + re.escape(phrase) + end, text) is not None
+    return [match.span() for match in re.finditer(start + re.escape(phrase) + end, text)]
+
+
+def _turned_round(words: str, start: int, end: int) -> str | None:
+    """Why the words at that place, read with their sentence, do not say what they seem to say."""
+    sentence = next(m for m in _SENTENCE.finditer(words) if m.end() > start)
+    before = words[sentence.start() : start]
+    after = words[end : max(end, sentence.end())]
+    if _NEGATION.search(before) or _NEGATION.search(_CLAUSE_END.split(after)[0]):
+        return "In its sentence the quote is negated: it says the contrary."
+    if after.endswith(("?", "？")):
+        return "The quote is part of a question: nobody has said that a check is to be left out."
+    return None
+
+
+def is_negated(text: str) -> bool:
+    """Whether a word anywhere in the text negates."""
+    return _NEGATION.search(text.lower()) is not None

@@ -72,7 +72,7 @@ class TransitionGraph:
     """Nodes and guarded edges, as data.
 
     `terminal` are the nodes at which a run may end without an edge to END. `default` is taken where rules find
-    no open edge. `max_turns` bounds a run by rules: at the bound, with no edge open, `default` or END follows.
+    no open edge. `max_turns` is a hard bound of a run by rules: there, what would go on ends, also the default.
     """
 
     nodes: tuple[str, ...]
@@ -111,17 +111,11 @@ class TransitionGraph:
 
         `turns` counts what has been done so far. None means: stay, nothing matched and there is no default.
         """
-        for edge in self.outgoing(node):
-            if edge.is_open(node, facts):
-                choice = self._resolve(edge.target, node, facts)
-                if not choice.is_end and self.max_turns is not None and turns >= self.max_turns:
-                    return Choice(END, "max_turns")
-                return choice
-        if self.default is not None:
-            return self._resolve(self.default, node, facts)
-        if self.max_turns is not None and turns >= self.max_turns:
+        target = next((edge.target for edge in self.outgoing(node) if edge.is_open(node, facts)), self.default)
+        choice = self._resolve(target, node, facts) if target is not None else None
+        if self.max_turns is not None and turns >= self.max_turns and not (choice and choice.is_end):
             return Choice(END, "max_turns")
-        return None
+        return choice
 
     def check(self, node: str, chosen: str) -> str | None:
         """A function or a model as the router: None if it may go there, else a sentence that says what it may do."""
@@ -156,6 +150,24 @@ def _faults(graph: TransitionGraph) -> Iterable[str]:
         yield f"{END} is reserved and cannot be a node."
     if graph.initial not in nodes:
         yield f"The initial node {graph.initial} is not a node of the graph."
+    named = [("default", graph.default), *(("terminal node", node) for node in sorted(graph.terminal))]
+    for what, name in named:
+        if isinstance(name, str) and name != END and name not in nodes:
+            yield f"The {what} {name} is not a node of the graph."
+    if graph.max_turns is not None and graph.max_turns < 1:
+        yield f"max_turns is {graph.max_turns}; it must be 1 or more."
+    yield from _faults_of_edges(graph, nodes)
+    moving = any(not isinstance(edge.target, str) for edge in graph.edges) or (
+        graph.default is not None and not isinstance(graph.default, str)
+    )
+    if graph.initial in nodes and not moving:  # a moving target may reach any node
+        reached = _reachable(graph)
+        for node in graph.nodes:
+            if node not in reached:
+                yield f"The node {node} cannot be reached from {graph.initial}."
+
+
+def _faults_of_edges(graph: TransitionGraph, nodes: set[str]) -> Iterable[str]:
     seen: set[tuple[str | None, str]] = set()
     for edge in graph.edges:
         for name in (edge.source, edge.target):
@@ -165,16 +177,6 @@ def _faults(graph: TransitionGraph) -> Iterable[str]:
             if (edge.source, edge.target) in seen:
                 yield f"The edge {edge.source or 'any'} -> {edge.target} is listed twice."
             seen.add((edge.source, edge.target))
-    if graph.initial in nodes:
-        moving = any(not isinstance(edge.target, str) for edge in graph.edges) or (
-            graph.default is not None and not isinstance(graph.default, str)
-        )
-        if not moving:  # a moving target may reach any node
-            yield from (
-                f"The node {node} cannot be reached from {graph.initial}."
-                for node in graph.nodes
-                if node not in _reachable(graph)
-            )
 
 
 def _reachable(graph: TransitionGraph) -> set[str]:

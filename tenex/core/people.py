@@ -3,10 +3,12 @@
 Never: check who may talk at all; the inbox has done that.
 """
 
+import re
+
 from . import records as r
 from .commands import obey, parse
 from .draft import Draft
-from .gates import may_waive
+from .gates import is_negated, may_waive
 from .ids import Millis
 from .router import begin_cycle, waive
 from .runs import CallState, Run
@@ -17,8 +19,13 @@ from .working import settle
 
 TITLE_CHARACTERS = 80
 
-_YES = {"y", "yes", "ok", "okay", "sure", "ja", "si", "sí", "oui", "sim", "hai", "はい", "是", "да", "+", "👍", "✅"}
-_NO = {"n", "no", "nein", "non", "não", "nao", "nee", "いいえ", "不", "нет", "-", "👎", "❌"}
+_YES = (
+    "y yes yeah yep ok okay sure ja jawohl jo si sí sì oui sim claro tak evet hai はい ええ 是 是的 好 好的 可以 네 예 "
+    "да + +1 👍 ✅"
+)
+_NO = "n no nope nah nein nö non não nao nee nej nie いいえ 不 不要 不用 不行 否 아니 아니요 нет - -1 👎 ❌"
+_YES_WORDS, _NO_WORDS = frozenset(_YES.split()), frozenset(_NO.split())
+_FIRST_WORD = re.compile(r"[\w\-+👍👎✅❌]+")
 
 
 def spoke(draft: Draft, signal: PersonSpoke) -> None:
@@ -62,10 +69,13 @@ def _start(draft: Draft, signal: PersonSpoke) -> None:
 
 def _answers_waiver(draft: Draft, signal: PersonSpoke) -> bool:
     phases = draft.state.waiver_asked
-    word = signal.message.text.strip().lower().strip(".!").split(",")[0].split(" ")[0]
-    if not phases or not may_waive(signal.role, draft.rules.gates) or word not in _YES | _NO:
+    found = _FIRST_WORD.search(signal.message.text.lower())
+    word = found.group() if found else ""
+    # `ok, but do not skip it` is left to the router
+    is_yes = word in _YES_WORDS and not is_negated(signal.message.text)
+    if not phases or not may_waive(signal.role, draft.rules.gates) or not (is_yes or word in _NO_WORDS):
         return False
-    if word in _YES:
+    if is_yes:
         waive(
             draft, phases=phases, author=signal.message.author, name=signal.name, quote=signal.message.text.strip(),
             message_id=signal.message.event_id,
@@ -77,7 +87,10 @@ def _answers_waiver(draft: Draft, signal: PersonSpoke) -> bool:
 
 
 def _answers_ask(draft: Draft, wrote: r.PersonWrote) -> bool:
-    """A reply to a question answers it; other text answers the only question there is, while all else is parked."""
+    """A reply to a question answers it, and so does a mention of who asked.
+
+    Other text answers the only question there is, while all else is parked.
+    """
     state = draft.state
     named = state.asks.get(wrote.reply_to) if wrote.reply_to else None
     parked = [
@@ -87,19 +100,22 @@ def _answers_ask(draft: Draft, wrote: r.PersonWrote) -> bool:
         if call.state is CallState.PARKED
     ]
     if named is not None:
-        target = next((pair for pair in parked if (pair[0].id, pair[1]) == named), None)
-    elif wrote.addressed or not state.is_parked:
-        target = None
-    elif len(parked) > 1:
-        names = ", ".join(dict.fromkeys(run.name for run, _ in parked))
-        say(draft, f"Several of us wait for an answer ({names}). Please reply to the question you mean.", "question")
-        return True
+        open_ = [pair for pair in parked if (pair[0].id, pair[1]) == named]
+    elif wrote.addressed:
+        open_ = [pair for pair in parked if wrote.addressed == (pair[0].agent,)]
     else:
-        target = parked[0] if parked else None
-    if target is None:
+        open_ = parked if state.is_parked else []
+    if len(open_) > 1:
+        names = ", ".join(dict.fromkeys(run.name for run, _ in open_))
+        who = f"Several of us wait for an answer ({names})" if "," in names else f"{names} has asked several things"
+        say(draft, f"{who}. Please reply to the question you mean.", "question")
+        return True
+    if not open_:
+        if wrote.addressed and state.is_parked:
+            names = ", ".join(dict.fromkeys(run.name for run, _ in parked))
+            say(draft, f"{names} must have an answer first; then it is their turn whom you named.", "question")
         return False
-    run, call = target
-    _answer(draft, run, call, wrote)
+    _answer(draft, *open_[0], wrote)
     return True
 
 

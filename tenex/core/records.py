@@ -42,7 +42,9 @@ class ConversationStarted(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reopened(Record):
-    """A process found this conversation unfinished and goes on with it."""
+    """A process goes on with what was unfinished; the `away` ms since the last record count against no deadline."""
+
+    away: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,10 +157,7 @@ class RouterCorrected(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseTransition(Record):
-    """The phase changed. In JSON `from_` is `from`; `timestamp` is `at`.
-
-    A transition that no message has shown by `announce_at` is announced in one line.
-    """
+    """The phase changed; if no message has shown that by `announce_at`, one line does. In JSON `from_` is `from`."""
 
     from_: Phase
     to: Phase

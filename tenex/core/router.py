@@ -11,7 +11,7 @@ from .phases import PHASE_TRANSITIONS, Phase
 from .routing import Accepted, Rejected, check, parse, prove
 from .speaking import say
 from .steps import ModelStep
-from .turns import ask_router, go_on, open_turn
+from .turns import addressed_now, ask_router, go_on, open_turn
 
 RISK: dict[Phase, str] = {
     Phase.VERIFICATION: "nobody will have tried whether it works",
@@ -29,13 +29,12 @@ def answered(draft: Draft, step: ModelStep) -> None:
     if isinstance(decision, str):
         reject(draft, step, Rejected(sentence=decision))
         return
-    if decision.waive is not None:
+    if decision.waive is not None and Phase.parse(decision.waive.phase) not in draft.state.waived:
         proof = prove(draft.state, decision.waive, draft.rules)
         if isinstance(proof, Rejected):
             reject(draft, step, proof)
             return
-        if proof["phases"][0] not in draft.state.waived:
-            waive(draft, **proof)
+        waive(draft, **proof)
     verdict = check(draft.state, decision, draft.rules)
     if isinstance(verdict, Rejected):
         reject(draft, step, verdict)
@@ -107,11 +106,10 @@ def accept(draft: Draft, step: ModelStep, accepted: Accepted, *, by: str) -> Non
 
 
 def _start(draft: Draft, agents: tuple[Slug, ...], reason: str) -> None:
-    state = draft.state
-    if state.addressed:  # a person named somebody while the router was thinking: they go first
+    if addressed_now(draft):  # a person named somebody who could not have their turn before: they go first
         go_on(draft)
-        return
-    open_turn(draft, agents, reason)
+    else:
+        open_turn(draft, agents, reason)
 
 
 def _enter(draft: Draft, accepted: Accepted) -> None:

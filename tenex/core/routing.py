@@ -17,6 +17,11 @@ from .ids import Slug
 from .phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
 from .roster import Rules
 
+REASON_CHARACTERS = 2_000
+"""Of a decision's reason, which is told to people and to the next agents: a model that rambles must not flood them."""
+NAME_CHARACTERS = 80
+"""Of a wrong name in a refusal, which is told to the router and remembered."""
+
 USER = "USER"
 """Reserved: wait for the person. Like END it stands alone and is never a slug."""
 
@@ -115,7 +120,7 @@ def parse(text: str) -> RoutingDecision | str:
     return RoutingDecision(
         agents=tuple(dict.fromkeys(agents)),
         phase=phase.strip() or None if phase else None,
-        reason=reason.strip() if isinstance(reason, str) and reason.strip() else "no reason given",
+        reason=reason.strip()[:REASON_CHARACTERS] if isinstance(reason, str) and reason.strip() else "no reason given",
         waive=waive,
     )
 
@@ -167,7 +172,7 @@ def check(conversation: Conversation, decision: RoutingDecision, rules: Rules) -
         agent = rules.find(name)
         if agent is None:
             known = ", ".join(sorted(rules.roster))
-            return Rejected(sentence=f"There is no agent {name!r}. The roster is: {known}.", lesson=True)
+            return Rejected(sentence=f"There is no agent {_short(name)}. The roster is: {known}.", lesson=True)
         if agent.slug not in agents:
             agents.append(agent.slug)
     way = _way(conversation, decision, rules)
@@ -187,7 +192,7 @@ def _way(conversation: Conversation, decision: RoutingDecision, rules: Rules) ->
     here = conversation.phase
     if phase is None:
         phases = ", ".join(Phase)
-        return Rejected(sentence=f"There is no phase {decision.phase!r}. The phases are: {phases}.", lesson=True)
+        return Rejected(sentence=f"There is no phase {_short(decision.phase)}. The phases are: {phases}.", lesson=True)
     if phase is here:
         return ()
     way = gates.path(conversation, phase)
@@ -216,12 +221,16 @@ def _check_user(conversation: Conversation, decision: RoutingDecision) -> Accept
 
 
 def _reflecting(conversation: Conversation, agents: list[Slug], rules: Rules) -> str | None:
-    waiting = gates.yet_to_reflect(conversation, rules)
-    strangers = [agent for agent in agents if agent not in waiting]
+    strangers = gates.strangers(conversation, agents, rules)
     if not strangers:
         return None
+    waiting = gates.yet_to_reflect(conversation, rules)
     rest = f"still to reflect: {', '.join(waiting)}" if waiting else f"everybody has reflected; answer {END}"
     return f"Each participant reflects once; {', '.join(strangers)} cannot reflect now ({rest})."
+
+
+def _short(name: str) -> str:
+    return repr(name if len(name) <= NAME_CHARACTERS else name[:NAME_CHARACTERS] + "…")
 
 
 def prove(conversation: Conversation, waive: Waiver, rules: Rules) -> Mapping[str, Any] | Rejected:
@@ -229,9 +238,11 @@ def prove(conversation: Conversation, waive: Waiver, rules: Rules) -> Mapping[st
     phase = Phase.parse(waive.phase)
     if phase is None or phase not in QUALITY_PHASES:
         which = ", ".join(QUALITY_PHASES)
-        return Rejected(sentence=f"{waive.phase!r} is no quality gate; only these can be waived: {which}.")
+        return Rejected(sentence=f"{_short(waive.phase)} is no quality gate; only these can be waived: {which}.")
     proof = gates.proof_of_waiver(conversation.messages, waive.quote, waive.message_id, rules.gates)
     if isinstance(proof, str):
+        if phase in conversation.waiver_declined:
+            return Rejected(sentence=f"The waiver of {phase} is refused: the person was asked, and said no.")
         return Rejected(sentence=f"The waiver of {phase} is refused. {proof}", waiver=phase)
     return {
         "phases": (phase,), "author": proof.author, "name": proof.name, "quote": waive.quote,

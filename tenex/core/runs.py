@@ -102,8 +102,12 @@ class Run:
     @property
     def is_parked(self) -> bool:
         """Whether nothing of it can go on before a person has answered."""
-        states = {call.state for call in self.calls}
-        return CallState.PARKED in states and CallState.PERMITTED not in states
+        return self.has_parked and all(call.state is not CallState.PERMITTED for call in self.calls)
+
+    @property
+    def has_parked(self) -> bool:
+        """Whether a question of its is open."""
+        return any(call.state is CallState.PARKED for call in self.calls)
 
     def find(self, call: CallId) -> Call | None:
         """The open call of that id."""
@@ -163,6 +167,10 @@ class Run:
     def retrying(self, record: Retrying) -> "Run":
         """Its model call waits."""
         return replace(self, wants=None, retry=Retry.of(record), attempt=record.attempt)
+
+    def moved(self, by: int) -> "Run":
+        """Its deadlines are this many ms later."""
+        return replace(self, warn_at=Millis(self.warn_at + by), close_at=Millis(self.close_at + by))
 
     def answered(self, seq: int, warn_at: Millis, close_at: Millis) -> "Run":
         """The person answered: the clock runs again."""
@@ -239,3 +247,5 @@ class Message:
     """Of the person who wrote it; None for one of ours."""
     after_turn: TurnId | None = None
     """The last turn opened before it was written."""
+    is_answer: bool = False
+    """Whether it answered a question of ours, and so has been dealt with."""

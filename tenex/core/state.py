@@ -98,6 +98,10 @@ class State:
     addressed: tuple[tuple[Slug, str], ...] = ()
     """Agents a person mentioned who have not had their turn, with the person's name."""
     waiver_asked: tuple[Phase, ...] = ()
+    waiver_declined: frozenset[Phase] = frozenset()
+    """Gates of this cycle a person was asked to give up, and would not."""
+    stopped: int = 0
+    """The seq of the newest `Stopped`: what was written before it is no reason to begin another cycle."""
     outbox: Mapping[int, OutboxRow] = field(default_factory=dict)
     asks: Mapping[str, tuple[RunId, str]] = field(default_factory=dict)
     """Event id of a question we put -> the run and the call it belongs to."""
@@ -152,6 +156,6 @@ class State:
         return tuple(m for m in self.messages if m.role is not None and m.seq > self.answered)
 
     def newer_than_last_turn(self) -> tuple[Message, ...]:
-        """A person's messages that came after the last turn of this cycle was opened."""
-        opened = self.turns[-1].seq if self.turns else 0
-        return tuple(m for m in self.messages if m.role is not None and m.seq > opened)
+        """A person's messages that came after the last turn of this cycle was opened, and were no answer to us."""
+        opened = max(self.turns[-1].seq if self.turns else 0, self.stopped)
+        return tuple(m for m in self.messages if m.role is not None and m.seq > opened and not m.is_answer)

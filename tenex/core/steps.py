@@ -7,7 +7,7 @@ Never: a library's message class; a vendor's extra parts travel as an opaque blo
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from .ids import CallId, Slug
@@ -83,6 +83,22 @@ class ModelStep:
     model: str = ""
     usage: Usage = field(default_factory=Usage)
     vendor: Any = None
+
+
+def writable(step: ModelStep) -> ModelStep:
+    """The step with halves of surrogate pairs replaced: JSON lets a model write them, UTF-8 and files do not."""
+    calls = tuple(replace(call, arguments=_clean(call.arguments)) for call in step.calls)
+    return replace(step, text=_clean(step.text), thinking=_clean(step.thinking), calls=calls)
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, Mapping):
+        return {_clean(name): _clean(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_clean(inner) for inner in value]
+    return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

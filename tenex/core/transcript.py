@@ -83,7 +83,7 @@ def question_for(conversation: Conversation, rules: Rules) -> Note:
         "cycle": conversation.cycle,
         "messages": [_message(message) for message in conversation.messages],
         "turns": [_turn(turn) for turn in conversation.turns],
-        "open_gates": list(conversation.open_gates),
+        "open_gates": list(gates.open_gates(conversation, rules)),
         "can_end": bool(conversation.turns) and gates.leaving(conversation, END, rules) is None,
         "participants": list(conversation.participants),
         "still_to_reflect": list(gates.yet_to_reflect(conversation, rules)),

@@ -26,18 +26,23 @@ def go_on(draft: Draft) -> None:
     state = draft.state
     if state.turn is not None or state.status == "ended":
         return
-    present = tuple(dict.fromkeys(slug for slug, _ in state.addressed if slug in draft.rules.roster))
+    present = addressed_now(draft)
     if present:
-        if state.phase is Phase.REFLECTION:
-            waiting = gates.yet_to_reflect(state, draft.rules)
-            present = tuple(slug for slug in present if slug in waiting)
-        if present:
-            names = ", ".join(dict.fromkeys(name for _, name in state.addressed))
-            draft.add(r.Routed, agents=present, phase=None, reason="addressed by the person", by=names)
-            open_turn(draft, present, "addressed by the person")
-            return
-    if state.question is None:
+        names = ", ".join(dict.fromkeys(name for slug, name in state.addressed if slug in present))
+        draft.add(r.Routed, agents=present, phase=None, reason="addressed by the person", by=names)
+        open_turn(draft, present, "addressed by the person")
+    elif state.question is None:
         ask_router(draft, 1)
+
+
+def addressed_now(draft: Draft) -> tuple[Slug, ...]:
+    """The agents a person mentioned that may have their turn in this phase; the others keep waiting for it."""
+    state, roster = draft.state, draft.rules.roster
+    return tuple(
+        slug
+        for slug in dict.fromkeys(slug for slug, _ in state.addressed)
+        if slug in roster and not (state.phase is Phase.REFLECTION and gates.strangers(state, (slug,), draft.rules))
+    )
 
 
 def ask_router(draft: Draft, attempt: int) -> None:

@@ -110,7 +110,9 @@ def _complete_if_last(draft: Draft, run: Run, agent: Agent) -> None:
     for call in left if fault else left[1:]:
         sentence = fault or "The first `complete` of an answer counts."
         draft.add(r.CallRefused, run=run.id, call=call.request.id, tool="complete", sentence=sentence)
-    if fault is None:
+    if fault is not None and run.steps >= draft.rules.limits.steps_per_run:
+        fail(draft, _now(draft, run), f"it took {run.steps} steps, which is the limit")
+    elif fault is None:
         last = next((entry for entry in reversed(run.entries) if isinstance(entry, ModelStep)), None)
         arguments = {"response": last.text if last else "", **first.request.arguments}
         _finish(draft, _now(draft, run), arguments, completed=True)

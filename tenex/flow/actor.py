@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -28,7 +29,7 @@ from tenex.core.ports import Clock, Draft, Journal, Journals, Observer, Prompter
 from tenex.core.roster import Rules
 from tenex.core.signals import Opened, Published, Signal
 
-from .reconciler import Reconciler, Spawn
+from .reconciler import Reconciler, Spawn, Task
 from .stages import Stages
 
 log = structlog.get_logger(__name__)
@@ -41,6 +42,8 @@ DELIVERY_FLUSH = 1.0
 """Seconds the record of a delivery may wait for another append to ride on; a lost one only means sending again."""
 THAW = (0.5, 30.0)
 """Seconds before a frozen conversation is read again: first, and at most."""
+FAILURES = 3
+"""Times a signal may meet a fault of ours before it is given up."""
 SHOW_DELAY = 0.2
 """Seconds from a notable record to the readable view: replacing a file flushes the disk's own journal, and a reply
 that waits for its append would wait for that too. A person cannot open the file sooner."""
@@ -81,10 +84,13 @@ class ConversationActor:
         self._state: Conversation | None = None
         self._journal: Journal | None = None
         self._deferred: list[list[r.Record]] = []
-        self._reconciler = Reconciler(conversation[:8], self._perform, self.post, around.spawn)
+        self._reconciler = Reconciler(conversation[:8], self._prepare, self.post, around.spawn)
         self._showing: asyncio.Task[None] | None = None
         self._shown_at = Millis(0)
-        self._is_stopping = False
+        self._stopping = asyncio.Event()
+        self._thaw, self._batch, self._failures = THAW[0], BATCH, 0
+        self._is_ahead = False
+        """The state holds records that are not yet durable."""
         self.is_frozen = False
 
     @property
@@ -97,6 +103,15 @@ class ConversationActor:
         """Whether nothing is in flight or waiting to be decided."""
         return not self._inbox and self._reconciler.busy == 0
 
+    @property
+    def is_resting(self) -> bool:
+        """Whether no step is in flight or waiting to be decided; words may be on their way to relays."""
+        return self._reconciler.working == 0 and all(isinstance(signal, Published) for signal in self._inbox)
+
+    @property
+    def _is_stopping(self) -> bool:
+        return self._stopping.is_set()
+
     def post(self, signal: Signal) -> None:
         """Hand a signal in; it is decided in the order in which it came."""
         self._inbox.append(signal)
@@ -108,35 +123,52 @@ class ConversationActor:
 
     def stop(self) -> None:
         """Decide what has come in, write, let go of everything, and end."""
-        self._is_stopping = True
+        self._stopping.set()
         self._bell.set()
 
     async def run(self) -> None:
         """Live until there is nothing to do, or until stopped."""
-        thaw = THAW[0]
         try:
-            while True:
-                try:
-                    if self._state is None or self.is_frozen:
-                        await self._open()
-                        thaw = THAW[0]
-                    if await self._turn_over():
-                        return
-                except AppendFailed as error:
-                    log.error("conversation.frozen", conversation=self.id, reason=str(error), again_in=thaw)
-                    # deliveries that cannot be written down are made again: relays drop the duplicate
-                    self.is_frozen, self._deferred = True, []
-                    if self._is_stopping:
-                        return
-                    await asyncio.sleep(thaw)
-                    thaw = min(thaw * 2, THAW[1])
+            while not await self._live():
+                if self._is_stopping:
+                    return
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._thaw):
+                        await self._stopping.wait()
+                self._thaw = min(self._thaw * 2, THAW[1])
         except StoreError as error:
             log.error("conversation.quarantined", conversation=self.id, reason=str(error))
-        except Exception:  # a fault of ours in one conversation must not end the others
-            log.exception("conversation.failed", conversation=self.id)
         finally:
             self._retire(self)
             await self._let_go()
+
+    async def _live(self) -> bool:
+        """Read the journal and live on it; False when it must be read again."""
+        try:
+            await self._open()
+            while not await self._turn_over():
+                pass
+        except AppendFailed as error:
+            log.error("conversation.frozen", conversation=self.id, reason=str(error), again_in=self._thaw)
+        except StoreError:
+            raise
+        except Exception:  # a fault of ours in one conversation must not end the others
+            log.exception("conversation.failed", conversation=self.id, again_in=self._thaw)
+            self._failed()
+        else:
+            return True
+        # deliveries that cannot be written down are made again: relays drop the duplicate
+        self.is_frozen, self._is_ahead, self._deferred = True, False, []
+        return False
+
+    def _failed(self) -> None:
+        """After a fault of ours: signals come one by one, and one that fails again and again is given up."""
+        self._batch, self._failures = 1, self._failures + 1
+        if self._failures >= FAILURES and self._inbox and not isinstance(self._inbox[0], Opened):
+            signal = self._inbox.popleft()
+            self._reconciler.decided(signal)
+            self._failures = 0
+            log.error("signal.given_up", conversation=self.id, signal=type(signal).__name__)
 
     async def _open(self) -> None:
         if self._journal is not None:
@@ -159,13 +191,15 @@ class ConversationActor:
         assert self._state is not None
         if not self._inbox:
             return await self._wait()
-        batch = list(islice(self._inbox, BATCH))
+        batch = list(islice(self._inbox, self._batch))
+        self._is_ahead = True
         decisions = self._decide(self._state, batch)
         if all(isinstance(signal, Published) for signal in batch) and not self._is_stopping:
             self._deferred.extend(decisions)
         else:
             await self._append(self._state, [*self._deferred, *decisions])
             self._deferred.clear()
+        self._is_ahead, self._thaw, self._batch, self._failures = False, THAW[0], BATCH, 0
         for signal in batch:  # only now: had the append failed, they would be decided again
             self._inbox.popleft()
             self._reconciler.decided(signal)
@@ -213,7 +247,7 @@ class ConversationActor:
                 ahead = state.fork()
                 ahead.apply(record)
                 prompt = self._around.prompter.work(ahead, ahead.runs[record.run])
-                digest = hashlib.sha256(prompt.system.encode()).hexdigest()[:16]
+                digest = hashlib.sha256(prompt.system.encode("utf-8", "surrogatepass")).hexdigest()[:16]
                 system = None if digest in state.systems else prompt.system
                 return replace(record, digest=digest, system=system, entries=prompt.entries)
         return record
@@ -242,7 +276,10 @@ class ConversationActor:
 
     async def _show_later(self, state: Conversation) -> None:
         await asyncio.sleep(SHOW_DELAY)
-        await self._write_view(state)
+        while self._is_ahead or self._deferred:  # noqa: ASYNC110 a view shows only what is durable
+            await asyncio.sleep(SHOW_DELAY)
+        if not self.is_frozen:
+            await self._write_view(state)
 
     async def _show(self, state: Conversation) -> None:
         """Write the view now."""
@@ -269,9 +306,9 @@ class ConversationActor:
         self._retire(self)  # from here on a new actor takes what comes: no await since the last look
         return True
 
-    async def _perform(self, effect: Effect) -> Signal:
+    def _prepare(self, effect: Effect) -> Task:
         assert self._state is not None
-        return await self._around.stages.perform(self._state, effect)
+        return self._around.stages.prepare(self._state, effect)
 
 
 def _created_at(state: Conversation, record: r.Said) -> int:

@@ -12,6 +12,9 @@ from tenex.core.signals import Signal
 
 from .actor import ConversationActor, Surroundings
 
+FLUSH = 2.0
+"""Seconds for words on their way once all steps rest: an OK takes ms, and a relay that is away would take for ever."""
+
 
 class ConversationCoordinator:
     """Finds or makes the actor of a conversation, and stops them all in stages."""
@@ -66,18 +69,23 @@ class ConversationCoordinator:
             del self._actors[actor.id]
 
     async def drain(self, deadline: float) -> bool:
-        """Begin no more steps; give those under way `deadline` seconds; then let go of everything.
+        """Begin no more steps; give those under way `deadline` seconds, then words `FLUSH` of them; let go of all.
 
-        Returns whether all came to rest in time. What did not is still pending on disk.
+        Returns whether every step came to rest in time. What did not is still pending on disk, as are words that no
+        relay has taken.
         """
         self._is_draining = True
         for actor in self:
             actor.drain()
         loop = asyncio.get_running_loop()
         until = loop.time() + deadline
+        is_flushing = False
         # a poll, because quiet is a property of many queues and tasks, and this happens once in a life
-        while not (rested := all(actor.is_quiet for actor in self)) and loop.time() < until:  # noqa: ASYNC110
+        while not all(actor.is_quiet for actor in self) and loop.time() < until:
+            if not is_flushing and all(actor.is_resting for actor in self):
+                is_flushing, until = True, min(until, loop.time() + FLUSH)
             await asyncio.sleep(0.02)
+        rested = all(actor.is_resting for actor in self)
         await self.stop()
         return rested
 

@@ -23,6 +23,8 @@ log = structlog.get_logger(__name__)
 
 AUTHORS = 10_000
 """Authors whose rate is remembered; the one not heard of longest is forgotten first."""
+BACKLOG = 10
+"""Times that rate at which one person's messages may come in, whenever they say they wrote them."""
 LARGEST = 256 * 1024
 """Characters of one message: four events of the usual size limit, and far above what anybody types."""
 PER_MINUTE = 30
@@ -97,7 +99,7 @@ class Inbox:
         conversation = self._where(message)
         if conversation is None:
             return Verdict.ELSEWHERE
-        if role is not Role.OWNER and self._is_flooding(message.author):
+        if role is not Role.OWNER and self._is_flooding(message):
             return Verdict.TOO_MANY
         addressed = tuple(dict.fromkeys(self._slugs[key] for key in message.mentions if key in self._slugs))
         name = self._names.get(message.author) or f"person-{message.author[:8]}"
@@ -120,13 +122,24 @@ class Inbox:
         if len(self._places) > AUTHORS:
             self._places.popitem(last=False)
 
-    def _is_flooding(self, author: PublicKey) -> bool:
-        minute = self._clock.now() // 60_000
-        last, count = self._heard.pop(author, (minute, 0))
+    def _is_flooding(self, message: Incoming) -> bool:
+        """Whether one person sends more than one can read.
+
+        Counted by the minute a message was written in, so that what was written while we were away is not too much at
+        once; and, because that is only what its author says, by the minute it came in, at `BACKLOG` times the rate.
+        """
+        now = self._clock.now() // 60_000
+        written = self._count(message.author, message.created_at // 60)
+        came = self._count(PublicKey(f"{message.author} now"), now)
+        if written <= self._per_minute and came <= BACKLOG * self._per_minute:
+            return False
+        log.warning("author.too_many", author=message.author[:8], per_minute=self._per_minute)
+        return True
+
+    def _count(self, who: PublicKey, minute: int) -> int:
+        last, count = self._heard.pop(who, (minute, 0))
         count = count + 1 if last == minute else 1
-        self._heard[author] = (minute, count)
+        self._heard[who] = (minute, count)
         if len(self._heard) > AUTHORS:
             self._heard.popitem(last=False)
-        if count == self._per_minute + 1:
-            log.warning("author.too_many", author=author[:8], per_minute=self._per_minute)
-        return count > self._per_minute
+        return count

@@ -10,19 +10,21 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from tenex.core.effects import Effect, Key, Publish, Timer
+from tenex.core.effects import Effect, Key, Publish, Timer, Work
 from tenex.core.signals import Signal
 
-Perform = Callable[[Effect], Coroutine[Any, Any, Signal]]
+Task = Callable[[], Coroutine[Any, Any, Signal]]
+"""Carries one effect out and ends in its signal; never raises."""
+Prepare = Callable[[Effect], Task]
 Spawn = Callable[[str, Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 
 class Reconciler:
     """The tasks of one conversation."""
 
-    def __init__(self, name: str, perform: Perform, post: Callable[[Signal], None], spawn: Spawn) -> None:
+    def __init__(self, name: str, prepare: Prepare, post: Callable[[Signal], None], spawn: Spawn) -> None:
         self._name = name
-        self._perform = perform
+        self._prepare = prepare
         self._post = post
         self._spawn = spawn
         self._running: dict[Key, asyncio.Task[None]] = {}
@@ -41,11 +43,11 @@ class Reconciler:
                 name = f"{self._name} {key.work} {key.seq} {key.part}".rstrip()
                 if isinstance(effect, Timer):
                     self._timers.add(key)
-                self._running[key] = self._spawn(name, self._run(effect))
+                self._running[key] = self._spawn(name, self._run(key, self._prepare(effect)))
 
-    async def _run(self, effect: Effect) -> None:
-        signal = await self._perform(effect)
-        self._ended.add(effect.key)
+    async def _run(self, key: Key, task: Task) -> None:
+        signal = await task()
+        self._ended.add(key)
         self._post(signal)
 
     def decided(self, signal: Signal) -> None:
@@ -63,6 +65,11 @@ class Reconciler:
     def busy(self) -> int:
         """How much is in flight, timers and what has ended not counted."""
         return len(self._running) - len(self._timers | self._ended)
+
+    @property
+    def working(self) -> int:
+        """How many steps are in flight: what is neither a timer nor on its way to a relay, and has not ended."""
+        return sum(key.work not in (Work.TIMER, Work.PUBLISH) for key in self._running.keys() - self._ended)
 
     async def cancel(self) -> None:
         """Cancel everything and wait until it has let go."""

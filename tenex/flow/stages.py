@@ -9,6 +9,7 @@ Never: retry; a retry is a new key behind a timer, decided by the core.
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import assert_never
 
 import structlog
@@ -16,7 +17,8 @@ import structlog
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Effect, Key, ModelCall, Publish, Route, Timer, ToolCall
 from tenex.core.errors import ModelUnavailable
-from tenex.core.ports import Clock, Model, Prompter, ToolResult, Tools, Whisper, unheard
+from tenex.core.ids import ConversationId
+from tenex.core.ports import Clock, Model, Prompter, PublishOutcome, ToolResult, Tools, Whisper, unheard
 from tenex.core.signals import (
     ModelAnswered,
     ModelFailed,
@@ -26,9 +28,10 @@ from tenex.core.signals import (
     TimerFired,
     ToolReturned,
 )  # fmt: skip
-from tenex.core.steps import ModelRequest, ModelStep
+from tenex.core.steps import ModelRequest, writable
 
 from .outbox import Outbox
+from .reconciler import Task
 
 log = structlog.get_logger(__name__)
 
@@ -46,25 +49,20 @@ class Stages:
     """Seconds one model call may take: a long answer of a slow model, and no connection that hangs for ever."""
     whisper: Callable[[Conversation, ModelCall], Whisper] = lambda _conversation, _call: unheard
 
-    async def perform(self, conversation: Conversation, effect: Effect) -> Signal:
-        """Carry out an effect; `conversation` is its state now, and is not kept."""
+    def prepare(self, conversation: Conversation, effect: Effect) -> Task:
+        """Read what an effect needs from the conversation as it is now; the task carries it out later, or never."""
         match effect:
-            case Route():
-                request = self.prompter.route(conversation)
-                answer = await self._ask(effect.key, request, unheard)
-                return RouteAnswered(key=effect.key, step=answer) if isinstance(answer, ModelStep) else answer
-            case ModelCall():
-                request = self._request(conversation, effect)
-                answer = await self._ask(effect.key, request, self.whisper(conversation, effect))
-                return ModelAnswered(key=effect.key, step=answer) if isinstance(answer, ModelStep) else answer
+            case Route(key=key):
+                return self._asking(key, RouteAnswered, lambda: self.prompter.route(conversation), unheard)
+            case ModelCall(key=key):
+                whisper = self.whisper(conversation, effect)
+                return self._asking(key, ModelAnswered, lambda: self._request(conversation, effect), whisper)
             case ToolCall():
-                return ToolReturned(key=effect.key, result=await self._call(effect))
+                return partial(self._call, effect)
             case Publish():
-                outcome = await self.outbox.publish(conversation.id, effect.event, effect.relay)
-                return Published(key=effect.key, outcome=outcome)
+                return partial(self._publish, conversation.id, effect)
             case Timer():
-                await self.clock.sleep_until(effect.due)
-                return TimerFired(key=effect.key)
+                return partial(self._sleep, effect)
             case _:
                 assert_never(effect)
 
@@ -76,10 +74,24 @@ class Stages:
             idempotency_key=f"{conversation.id}:{effect.key.seq}",
         )  # fmt: skip
 
-    async def _ask(self, key: Key, request: ModelRequest, whisper: Whisper) -> ModelStep | ModelFailed:
+    def _asking(
+        self, key: Key, answered: type[RouteAnswered] | type[ModelAnswered], build: Callable[[], ModelRequest],
+        whisper: Whisper,
+    ) -> Task:  # fmt: skip
+        try:
+            request = build()
+        except Exception as error:
+            log.exception("stage.failed", stage="prompt")
+            failed = ModelFailed(key=key, message=f"an internal error: {type(error).__name__}", retryable=False)
+            return partial(_said, failed)
+        return partial(self._ask, key, answered, request, whisper)
+
+    async def _ask(
+        self, key: Key, answered: type[RouteAnswered] | type[ModelAnswered], request: ModelRequest, whisper: Whisper
+    ) -> Signal:
         try:
             async with asyncio.timeout(self.model_timeout):
-                return await self.model.step(request, whisper)
+                return answered(key=key, step=writable(await self.model.step(request, whisper)))
         except ModelUnavailable as error:
             after = None if error.retry_after is None else int(error.retry_after * 1000)
             return ModelFailed(key=key, message=str(error), retryable=True, retry_after=after)
@@ -92,9 +104,26 @@ class Stages:
             log.exception("stage.failed", stage="model", agent=request.agent)
             return ModelFailed(key=key, message=f"an internal error: {type(error).__name__}", retryable=False)
 
-    async def _call(self, effect: ToolCall) -> ToolResult:
+    async def _call(self, effect: ToolCall) -> Signal:
         try:
-            return await self.tools.call(effect.request.tool, effect.request.arguments, effect.context)
+            result = await self.tools.call(effect.request.tool, effect.request.arguments, effect.context)
         except Exception as error:
             log.exception("stage.failed", stage="tool", tool=effect.request.tool)
-            return ToolResult(ok=False, content=f"The tool failed: {type(error).__name__}.")
+            result = ToolResult(ok=False, content=f"The tool failed: {type(error).__name__}.")
+        return ToolReturned(key=effect.key, result=result)
+
+    async def _publish(self, conversation: ConversationId, effect: Publish) -> Signal:
+        try:
+            outcome = await self.outbox.publish(conversation, effect.event, effect.relay)
+        except Exception as error:
+            log.exception("stage.failed", stage="publish", relay=effect.relay)
+            outcome = PublishOutcome(accepted=False, detail=f"an internal error: {type(error).__name__}")
+        return Published(key=effect.key, outcome=outcome)
+
+    async def _sleep(self, effect: Timer) -> Signal:
+        await self.clock.sleep_until(effect.due)
+        return TimerFired(key=effect.key)
+
+
+async def _said(signal: Signal) -> Signal:
+    return signal

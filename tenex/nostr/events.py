@@ -23,7 +23,7 @@ from tenex.core.ports import UnsignedEvent
 from .keys import SecretKey
 
 MAX_EVENT_BYTES: Final = 1024 * 1024
-"""As large a frame as our sockets take; relays stop at 64 or 128 KiB."""
+"""As large an event as we take; relays stop at 64 or 128 KiB."""
 
 MAX_TAGS: Final = 2000
 """strfry's limit; nobody who means well comes near it."""

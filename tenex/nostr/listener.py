@@ -24,6 +24,8 @@ FOLLOWED: Final = 500
 PER_REQ: Final = 100
 RECENT: Final = 600
 """Seconds of a thread's past that are read when we begin to follow it: answers are quick, clocks differ."""
+FIRST: Final = 60
+"""Seconds before a first start: what was written while we connected is ours to answer, and clocks differ."""
 OVERLAP: Final = 2 * 24 * 3600 + 3600
 """Seconds before our last time of receipt from which the backlog is paged: gift wraps are dated up to two days back."""
 
@@ -44,8 +46,8 @@ class Listener:
         self._roots: OrderedDict[str, None] = OrderedDict()
 
     def start(self, last_heard: int | None, roots: Iterable[str] = ()) -> None:
-        """Subscribe; the backlog begins before `last_heard` (seconds), or there is none in a first life."""
-        since = max(0, last_heard - OVERLAP) if last_heard is not None else None
+        """Subscribe; the backlog begins before `last_heard` (seconds), in a first life just before now."""
+        since = max(0, last_heard - OVERLAP) if last_heard is not None else int(self._now()) - FIRST
         filters = [{"kinds": list(KINDS), "#p": sorted(self._ours)}]
         if self._project:
             filters.append({"kinds": [11], "#a": [self._project]})

@@ -20,7 +20,7 @@ from tenex.core.errors import RelayUnavailable
 from tenex.core.ports import PublishOutcome
 
 from .answers import Advice, printable, read_answer
-from .events import MAX_EVENT_BYTES, Event, to_wire
+from .events import Event, to_wire
 from .filters import Filter, lay_out
 from .keys import SecretKey
 from .limits import RelayLimits, read_limits
@@ -29,7 +29,7 @@ from .session import MAX_LIVE, SPARE, Session, Take
 from .subscriptions import CLOCKS_DIFFER, Keeper, Live
 from .timings import Backoff, Timings
 from .urls import is_loopback, normalise_url
-from .wire import event_frame
+from .wire import MAX_FRAME_BYTES, event_frame
 
 log = structlog.get_logger(__name__)
 
@@ -254,7 +254,7 @@ class RelayConnection:
             self.url,
             proxy=None if near else True,  # True: as the environment says
             compression=None if near else "deflate",
-            max_size=MAX_EVENT_BYTES,
+            max_size=MAX_FRAME_BYTES,
             open_timeout=self._timings.open_timeout,
             close_timeout=self._timings.close_timeout,
             ping_interval=self._timings.ping_interval,

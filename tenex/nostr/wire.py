@@ -17,6 +17,10 @@ from .filters import MAX_FILTERS, AnyOf, Filter
 MAX_SUBSCRIPTIONS: Final = 10
 """nostream takes no more on one connection."""
 
+MAX_FRAME_BYTES: Final = 8 * 1024 * 1024
+"""Of a frame we read to its end. Far above any event we take (`events` refuses that), because a larger frame ends the
+connection, and a relay that has stored it would send it again after every reconnect."""
+
 
 @dataclass(frozen=True, slots=True)
 class EventFrame:

@@ -93,6 +93,26 @@ class Index:
             self._tables.report(fault)
             return list(lengths)
 
+    async def catch_up(self, folder: ConversationFolder) -> list[ConversationId]:
+        """Read what the index does not know, also all of it where the index is new; returns what is unfinished.
+
+        A conversation that cannot be read counts as unfinished: whoever opens it judges it.
+        """
+        unfinished: list[ConversationId] = []
+        stale = await self.stale(folder)
+        lengths = await folder.lengths() if stale else {}
+        for name in stale:
+            try:
+                row = self._take(name, await folder.read(name), lengths.get(name, 0))
+            except (StoreError, ValueError, LookupError):
+                unfinished.append(name)
+                continue
+            if not row.settled:
+                unfinished.append(name)
+            if len(self._waiting) > WAITING_MOST:
+                await self.flush()
+        return unfinished
+
     # ---- noting -------------------------------------------------------------------------------------------------
 
     def hear(self, row: Row, events: Iterable[str]) -> None:
@@ -176,8 +196,10 @@ class Index:
 
     # ---- inside -------------------------------------------------------------------------------------------------
 
-    def _take(self, name: ConversationId, records: list[Record], length: int) -> None:
-        self.hear(summarise(fold(name, records), length), events_of(records))
+    def _take(self, name: ConversationId, records: list[Record], length: int) -> Row:
+        row = summarise(fold(name, records), length)
+        self.hear(row, events_of(records))
+        return row
 
     def _remember(self, event_id: str, conversation: ConversationId) -> None:
         self._recent.pop(event_id, None)  # to the end, as the newest

@@ -13,7 +13,7 @@ import typer
 from tenex import __version__
 from tenex.cli import main as main_module
 from tenex.cli.main import COMMANDS, load_command, main
-from tenex.core.errors import ConfigurationError, StoreLocked, TenexError, UsageError
+from tenex.core.errors import ConfigurationError, RelayUnavailable, StoreLocked, TenexError, UsageError
 
 from .conftest import Done, command, environment
 
@@ -175,3 +175,14 @@ def test_the_data_folder_may_be_named_before_or_after_the_command(tenex: Tenex, 
     by_variable = tenex("config", "path", "--json", TENEX_DATA=str(tmp_path))
     assert json.loads(before.stdout)["data"] == str(tmp_path)
     assert before.stdout == after.stdout == by_variable.stdout
+
+
+def test_a_fault_that_several_tasks_met_is_told_like_any_other(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def together(name: str) -> object:
+        raise ExceptionGroup("tasks", [ExceptionGroup("inner", [RelayUnavailable("the relay is away")])])
+
+    monkeypatch.setattr("tenex.cli.main.load_command", together)
+    assert main(["chat"]) == 1
+    assert capsys.readouterr().err == "tenex: the relay is away\n"

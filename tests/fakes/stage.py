@@ -78,6 +78,7 @@ class World:
         self.router, self.worker = router, worker
         self.books: dict[ConversationId, list[tuple[Record, ...]]] = {}
         self.rules: Rules = rules()
+        self.circle = Circle(owners=frozenset({ALICE}))
         self.clock = VirtualClock()
         self.appends = 0
         self.append_time = 0.0002
@@ -199,9 +200,8 @@ class World:
             observers=(_Observer(self),), spawn=spawn,
         )  # fmt: skip
         coordinator = ConversationCoordinator(around)
-        circle = Circle(owners=frozenset({ALICE}))
         slugs = {agent.pubkey: agent.slug for agent in self.rules.roster.values()}
-        inbox = Inbox(coordinator, self, circle, self.clock, names={ALICE: "alice"}, slugs=slugs)
+        inbox = Inbox(coordinator, self, self.circle, self.clock, names={ALICE: "alice"}, slugs=slugs)
         runtime = Runtime(spawn, coordinator, inbox)
         unfinished = [c for c, book in self.books.items() if pending(fold(c, [r for d in book for r in d]))]
         ready = asyncio.Event()
@@ -252,13 +252,13 @@ class Daemon:
     def write(
         self, text: str, *, conversation: str = "c" * 64, event_id: str | None = None, author: PublicKey = ALICE,
         reply_to: str | None = None, by_machine: bool = False, mentions: tuple[PublicKey, ...] = (),
-        address: Mapping[str, Any] | None = None,
+        address: Mapping[str, Any] | None = None, created_at: int | None = None,
     ) -> str:  # fmt: skip
         """A person writes; returns what the door said."""
         self.world.ids += 1
         event = EventId(event_id or f"{self.world.ids:064x}")
         message = Incoming(
-            event_id=event, author=author, text=text, created_at=self.world.clock.now() // 1000,
+            event_id=event, author=author, text=text, created_at=created_at or self.world.clock.now() // 1000,
             conversation=ConversationId(conversation), starts=True, reply_to=EventId(reply_to) if reply_to else None,
             references=(EventId(reply_to),) if reply_to else (), by_machine=by_machine, mentions=mentions,
             address=address or {"form": "notes"},

@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
+from tenex.core.conversation import Conversation, Run
 from tenex.core.errors import Bug, ModelUnavailable
 from tenex.core.ids import ConversationId, PublicKey
-from tenex.core.ports import Draft, UnsignedEvent
+from tenex.core.ports import Draft, Prompt, UnsignedEvent
+from tenex.core.roster import Circle
 from tenex.core.steps import AgentText, ModelRequest, ModelStep, Note, PersonText
-from tests.fakes.play import says, seven_phases
+from tests.fakes.play import ALICE, says, seven_phases
 from tests.fakes.stage import World
 from tests.fakes.virtual import run
 
@@ -270,5 +272,118 @@ def test_machines_are_heard_only_when_they_call_us_by_name() -> None:
             assert daemon.write("I agree", by_machine=True) == "machine"
             assert daemon.write("What do you say?", by_machine=True, mentions=(agent.pubkey,)) == "admitted"
             await daemon.until("waiting")
+
+    run(main)
+
+
+def test_a_stop_that_comes_while_a_run_is_being_written_ends_the_run_and_not_the_daemon() -> None:
+    world = World(seven_phases, worker)
+    world.append_time = 0.5
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            daemon.write("hello")
+            await asyncio.sleep(0.8)  # the router has answered, and its turn is on its way to the disk
+            daemon.write("/stop")
+            await daemon.until("waiting")
+            daemon.write("go on")
+            await daemon.until("waiting")
+
+    run(main)
+    assert next(rec.outcome for rec in world.heard if isinstance(rec, r.RunEnded)) == "stopped"
+
+
+def test_a_question_that_cannot_be_rendered_is_refused_like_a_useless_answer() -> None:
+    world = World(seven_phases, worker)
+    route, broken = world.route, iter([True])
+
+    def flaky(conversation: Conversation) -> ModelRequest:
+        if next(broken, False):
+            raise Bug("no such template")
+        return route(conversation)
+
+    world.route = flaky  # type: ignore[method-assign]
+    run(lambda: converse(world, "hello", "think", "plan"))
+    assert len([rec for rec in world.heard if isinstance(rec, r.RouteRejected)]) == 1
+
+
+def test_a_fault_of_ours_that_passes_costs_nothing() -> None:
+    world = World(seven_phases, worker)
+    prompt, broken = world.prompt, iter([True])
+
+    def flaky(conversation: Conversation, run: Run) -> Prompt:
+        if next(broken, False):
+            raise Bug("no such template")
+        return prompt(conversation, run)
+
+    world.prompt = flaky  # type: ignore[method-assign]
+    run(lambda: converse(world, "hello", "think", "plan"))
+    assert max(world.calls.values()) == 1
+
+
+def test_a_fault_of_ours_that_stays_leaves_the_others_alone_and_comes_to_rest() -> None:
+    world = World(seven_phases, worker)
+    prompt = world.prompt
+
+    def broken(conversation: Conversation, run: Run) -> Prompt:
+        if conversation.id == "d" * 64:
+            raise Bug("no such template")
+        return prompt(conversation, run)
+
+    world.prompt = broken  # type: ignore[method-assign]
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            daemon.write("hello", conversation="d" * 64)
+            daemon.write("hello")
+            await daemon.until("waiting")
+            await asyncio.sleep(600)
+            asked = len(world.requests)
+            assert asked < 30, "a mind is not asked again and again for nothing"
+
+    run(main)
+
+
+def test_halves_of_surrogate_pairs_in_an_answer_reach_neither_tools_nor_the_journal() -> None:
+    def odd(request: ModelRequest) -> ModelStep:
+        if not any(isinstance(entry, ModelStep) for entry in request.entries) and request.phase == "execute":
+            return says("half \ud83d", ("write_file", {"path": "a", "content": ["\ud83d", {"\ud83d": "\ud83d"}]}))
+        return worker(request)
+
+    world = World(seven_phases, odd)
+    run(lambda: converse(world, "hello", "think", "plan"))
+    repr([rec for rec in world.heard if isinstance(rec, r.ModelStepped)]).encode()
+
+
+def test_the_time_a_daemon_was_away_counts_against_nobodys_deadline() -> None:
+    world = World(seven_phases, worker)
+    world.think = 5.0
+
+    async def main() -> None:
+        async with world.daemon(kill=True) as daemon:
+            daemon.write("hello")
+            await asyncio.sleep(7)  # the project manager is at work
+        await asyncio.sleep(4 * 3600)
+        async with world.daemon() as daemon:
+            await daemon.until("waiting")
+
+    run(main)
+    assert {rec.outcome for rec in world.heard if isinstance(rec, r.RunEnded)} == {"finished"}
+
+
+def test_members_may_not_flood_but_what_they_wrote_while_we_were_away_is_taken_in() -> None:
+    world = World(seven_phases, worker)
+    world.circle = Circle(owners=frozenset({ALICE}), members=frozenset({PublicKey("b" * 64)}))
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            bob, now = PublicKey("b" * 64), world.clock.now() // 1000
+            old = [daemon.write(f"old {n}", author=bob, created_at=now - 86_400 + 30 * n) for n in range(100)]
+            assert set(old) == {"admitted"}
+            new = [daemon.write(f"new {n}", author=bob, created_at=now) for n in range(40)]
+            assert new.count("too_many") == 10
+            assert {daemon.write(f"own {n}") for n in range(100)} == {"admitted"}
+            lies = [daemon.write(f"lie {n}", author=bob, created_at=n * 60) for n in range(400)]
+            assert lies.count("too_many") > 200
 
     run(main)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tenex.core import records as r
 from tenex.core.errors import StoreError
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.records import Waiting
@@ -15,6 +16,7 @@ from tenex.store.disk import Disk
 from tenex.store.folder import ConversationFolder
 from tenex.store.index import Index
 from tenex.store.summary import Row
+from tests.fakes.play import ID, Play, diligent, seven_phases
 from tests.store.kit import CONVERSATION_ID, StillClock, started
 from tests.store.test_summary import said, wrote
 
@@ -258,3 +260,21 @@ async def test_after_closing_it_hears_and_finds_nothing(tmp_path: Path) -> None:
     index.hear(row(), [])
     index.set_cursor("wss://a", Millis(1))
     assert not index.has_event("e1")
+
+
+async def test_a_deleted_index_learns_settled_conversations_again_before_anybody_asks(
+    folder: ConversationFolder, index: Index
+) -> None:
+    """A reply that names only an old event of a conversation must find it, also after the cache was deleted."""
+    play = Play(seven_phases, diligent)
+    play.person("hello", event_id="1" * 64)
+    play.settle()
+    journal, _ = await folder.open(ID)
+    await journal.append(play.journal)
+    assert await index.catch_up(folder) == [], "it waits for the person: nothing to resume"
+    assert index.conversation_of("1" * 64) == ID
+    assert index.conversation_of(play.all(r.Said)[0].events[0].id) == ID
+    assert await index.stale(folder) == []
+    play.person("think")
+    await journal.append(play.journal[-1:])
+    assert await index.catch_up(folder) == [ID], "its router is wanted"
