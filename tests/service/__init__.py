@@ -1,0 +1,1 @@
+"""The real process: its signals, its death, its files, its words to the operator."""

@@ -1,0 +1,69 @@
+"""The relay and the folder most tests here begin with, and one folder that has been worked in."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import nostr_sdk
+import pytest
+
+from tenex.nostr.embedded import embedded_relay
+
+from .kit import Folder, daemon
+
+WORDS = "Create zebra.py that prints xylophone"
+
+
+@pytest.fixture
+async def relay() -> AsyncIterator[str]:
+    """rust-nostr's relay in this process, which keeps every event; gives its url."""
+    async with embedded_relay() as url:
+        yield url
+    nostr_sdk.uniffi_set_event_loop(None)  # it is global: the next test has another loop
+
+
+@pytest.fixture
+def folder(tmp_path: Path, relay: str) -> Folder:
+    """A data folder whose daemon uses that relay."""
+    return Folder(tmp_path / "data", relay)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A folder whose daemon has held one conversation to its end and stopped, under umask 0."""
+
+    folder: Folder
+    name: str
+    log: list[str]
+
+    @property
+    def events(self) -> set[str]:
+        """The names of what was logged."""
+        return {json.loads(line)["event"] for line in self.log}
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """One conversation about `WORDS`, for tests that only look; who changes something copies it first."""
+    data = tmp_path_factory.mktemp("finished") / "data"
+
+    async def hold() -> Finished:
+        async with embedded_relay() as url:
+            folder = Folder(data, url)
+            async with daemon(folder) as process:
+                name = await folder.write(WORDS)
+                await folder.until(name, "ended")
+                assert await process.stop() == 0
+        nostr_sdk.uniffi_set_event_loop(None)
+        return Finished(folder, name, process.lines)
+
+    before = os.umask(0)  # the files' own modes have to protect them
+    try:
+        with ThreadPoolExecutor(1) as thread:  # pytest-asyncio owns the loop of this one
+            return thread.submit(asyncio.run, hold()).result()
+    finally:
+        os.umask(before)

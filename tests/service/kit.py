@@ -1,0 +1,244 @@
+"""A data folder with its daemon: made by `tenex init`, started, signalled and read as an operator does it.
+
+Never: a look into the daemon's memory; what a test knows is in files, in logs and on the relay.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from tenex.cli.init import prepare
+from tenex.core.conversation import Conversation, fold
+from tenex.core.ids import ConversationId
+from tenex.core.records import Record
+from tenex.nostr.keys import KeyRing, SecretKey
+from tenex.store.format import CONVERSATION
+from tenex.store.loading import peek
+
+from . import person
+from .moments import Moment, Orders
+
+ROOT = Path(__file__).parents[2]
+TENEX = [sys.executable, "-m", "tenex.cli.main"]
+PATIENCE = 20.0
+"""Seconds for what takes less than one on an idle machine."""
+FULL_CYCLE = ["execute", "verification", "chores", "reflection"]
+
+Log = dict[str, Any]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Only what a program needs, and nothing of the tester's own settings."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
+    return {**kept, "PYTHONPATH": str(ROOT), "HOME": "/nonexistent", **more}
+
+
+class Folder:
+    """A data folder as `tenex init` leaves it, with keys for its owner."""
+
+    def __init__(self, data: Path, url: str, settings: str = "") -> None:
+        made = prepare(data, None, [url])
+        self.data, self.url = data, url
+        self.marks = data.parent / f"{data.name}-marks"
+        self.marks.mkdir()
+        self.file = made.config
+        # a mind of a test is not trusted like the offline model, so `check` has to be switched on by the operator
+        self.file.write_text(f'{self.file.read_text()}\n[tools]\ncheck = "on"\n{settings}')
+        ring = KeyRing(data / "keys")
+        self.owner, self.project = ring.get("owner"), ring.get("project")
+        self.voices = {ring.get(name).public for name in ring.names() if name != "owner"}
+
+    @property
+    def workspace(self) -> Path:
+        return self.data / "workspace"
+
+    def conversation(self, name: str) -> Path:
+        """The folder of a conversation."""
+        return self.data / "conversations" / name
+
+    def records(self, name: str) -> list[Record]:
+        """Every whole record of a conversation's journal; none before there is one."""
+        try:
+            return peek(self.conversation(name) / "journal.jsonl", CONVERSATION)
+        except FileNotFoundError:
+            return []
+
+    def state(self, name: str) -> Conversation:
+        """Where a conversation stands on disk."""
+        return fold(ConversationId(name), self.records(name))
+
+    def view(self, name: str) -> dict[str, Any]:
+        """What `conversation.json` says."""
+        view: dict[str, Any] = json.loads((self.conversation(name) / "conversation.json").read_text())
+        return view
+
+    def executions(self) -> list[tuple[str, str, str]]:
+        """(idempotency key, tool, pid) of every tool that ran, in order."""
+        try:
+            lines = (self.marks / "calls").read_text().splitlines()
+        except FileNotFoundError:
+            return []
+        return [(key, tool, pid) for key, tool, pid in (line.split() for line in lines)]
+
+    async def write(self, text: str, *, by: SecretKey | None = None, to: str = "") -> str:
+        """Have a person write: to the project, or in the thread `to`; returns the id."""
+        tags = [["e", to, self.url, "root"]] if to else []
+        event = person.note(by or self.owner, text, *tags, ["p", self.project.public])
+        await person.publish(self.url, event)
+        return str(event["id"])
+
+    async def until(self, name: str, status: str, cycle: int = 1) -> Conversation:
+        """Wait until a conversation has come to a rest of that kind, with every word delivered."""
+
+        def there() -> Conversation | None:
+            state = self.state(name)
+            return state if state.status == status and state.cycle == cycle and state.turn is None else None
+
+        state: Conversation = await person.until(there, PATIENCE)
+        return state
+
+
+class Process:
+    """A running command of ours, its logs read as they come."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self.lines: list[str] = []
+        self._changed = asyncio.Condition()
+        self._reading = asyncio.create_task(self._read())
+
+    @classmethod
+    async def start(cls, words: Sequence[str], **env: str) -> Self:
+        """Start it, with its stderr read."""
+        return cls(
+            await asyncio.create_subprocess_exec(
+                *words, cwd=ROOT, env=environment(**env), stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE, limit=2**24,
+            )
+        )  # fmt: skip
+
+    @property
+    def logs(self) -> list[Log]:
+        """The lines that are logs."""
+        return [json.loads(line) for line in self.lines if line.startswith("{")]
+
+    def events(self) -> list[str]:
+        """The names of what was logged."""
+        return [log["event"] for log in self.logs]
+
+    async def until(self, event: str) -> Log:
+        """Wait until something has been logged."""
+
+        def found() -> Log | None:
+            return next((log for log in self.logs if log["event"] == event), None)
+
+        try:
+            async with asyncio.timeout(PATIENCE), self._changed:
+                await self._changed.wait_for(lambda: found() or self._reading.done())
+        except TimeoutError:
+            raise AssertionError(f"no {event} within {PATIENCE} s; it said:\n{self.said}") from None
+        log = found()
+        assert log is not None, f"it ended without {event}; it said:\n{self.said}"
+        return log
+
+    @property
+    def said(self) -> str:
+        """Everything it has said on stderr."""
+        return "\n".join(self.lines)
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
+    async def ended(self) -> int:
+        """Wait until it has ended; its exit code, negative for a signal."""
+        async with asyncio.timeout(PATIENCE):
+            code = await self._process.wait()
+            await self._reading
+        return code
+
+    async def stop(self) -> int:
+        """SIGTERM, and its exit code."""
+        self.signal(signal.SIGTERM)
+        return await self.ended()
+
+    async def clean_up(self) -> None:
+        """Be sure that it is gone."""
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.wait()
+        await self._reading
+
+    async def _read(self) -> None:
+        assert self._process.stderr is not None
+        async for line in self._process.stderr:
+            self.lines.append(line.decode("utf-8", "replace").rstrip("\n"))
+            async with self._changed:
+                self._changed.notify_all()
+        async with self._changed:
+            self._changed.notify_all()
+
+
+@asynccontextmanager
+async def running(words: Sequence[str], **env: str) -> AsyncIterator[Process]:
+    """A process for as long as the block lasts, by pid."""
+    process = await Process.start(words, **env)
+    try:
+        yield process
+    finally:
+        await process.clean_up()
+
+
+@asynccontextmanager
+async def daemon(folder: Folder, *, ready: bool = True, **env: str) -> AsyncIterator[Process]:
+    """`tenex run` on a folder, once it is ready."""
+    async with running([*TENEX, "run", "--data", str(folder.data)], **env) as process:
+        if ready:
+            await process.until("runtime.ready")
+        yield process
+
+
+@asynccontextmanager
+async def ordered(
+    folder: Folder, moment: Moment = "never", at: int = 1, *, hold: bool = False, tool: str = "", mind: str = "offline"
+) -> AsyncIterator[Process]:
+    """The daemon with orders (`moments`), once it is ready."""
+    orders = Orders(
+        data=str(folder.data), marks=str(folder.marks), moment=moment, at=at, hold=hold, tool=tool, mind=mind
+    )
+    async with running([sys.executable, "-m", "tests.service.moments", orders.dumps()]) as process:
+        await process.until("runtime.ready")
+        yield process
+
+
+async def tenex(*words: str | Path, **env: str) -> tuple[int, str, str]:
+    """Run a command to its end: exit code, stdout, stderr."""
+    process = await asyncio.create_subprocess_exec(
+        *TENEX, *map(str, words), cwd=ROOT, env=environment(**env), stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(2 * PATIENCE):
+            out, said = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode is not None
+    return process.returncode, out.decode(), said.decode()
+
+
+def phases(view: dict[str, Any]) -> list[str]:
+    """The phases entered, as the view tells them."""
+    return [transition["to"] for transition in view["phaseTransitions"]]
+
+
+def of_kind(records: Iterable[Record], kind: type[Record], where: Callable[[Any], bool] = lambda _: True) -> list[Any]:
+    """The records of a kind, in order."""
+    return [record for record in records if isinstance(record, kind) and where(record)]

@@ -1,0 +1,77 @@
+"""Minds written for these tests: they do what a model should not.
+
+Never: a rule of the program; what they try is what the gate has to stop.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tenex.core.ids import CallId
+from tenex.core.phases import Phase
+from tenex.core.ports import Model, Whisper, unheard
+from tenex.core.steps import CallRequest, CallResult, ModelRequest, ModelStep, Note, Usage
+
+SECRET = "the-combination-is-4711"
+"""What stands in the workspace's `secret.txt`; nobody in chat may learn it."""
+
+
+class Trespasser:
+    """Reads the workspace in chat and writes it in plan, though neither is offered there."""
+
+    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+        """Answer."""
+        if request.purpose == "route":
+            return _says(json.dumps(_route(request)))
+        if any(isinstance(entry, CallResult) for entry in request.entries):
+            return _says("I have tried.")
+        if request.phase is Phase.CHAT:
+            return _calls("read_file", path="secret.txt")
+        return _calls("write_file", path="planned.txt", content="written in plan")
+
+
+class Editor:
+    """Reads `pets.txt`, changes it with `edit_file`, and looks what came of it."""
+
+    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+        """Answer."""
+        if request.purpose == "route":
+            question = _question(request)
+            if question["turns"]:
+                return _says(json.dumps({"agents": ["USER"], "reason": "the person is next"}))
+            return _says(json.dumps({"agents": ["executor"], "phase": "execute", "reason": "an edit"}))
+        results = [entry for entry in request.entries if isinstance(entry, CallResult)]
+        if len(results) == 1:
+            return _calls("edit_file", path="pets.txt", old="cat", new="dog")
+        if len(results) < 3:
+            return _calls("read_file", path="pets.txt")
+        return _says(f"It now says: {results[-1].content}")
+
+
+MINDS: Mapping[str, Callable[[], Model]] = {"trespasser": Trespasser, "editor": Editor}
+
+
+def _route(request: ModelRequest) -> dict[str, Any]:
+    """Chat first, then plan, then the person."""
+    question = _question(request)
+    if not question["turns"]:
+        return {"agents": ["project-manager"], "reason": "what is wanted?"}
+    if question["phase"] == "chat":
+        return {"agents": ["planner"], "phase": "plan", "reason": "it needs a plan"}
+    return {"agents": ["USER"], "reason": "the person is next"}
+
+
+def _question(request: ModelRequest) -> dict[str, Any]:
+    question: dict[str, Any] = json.loads(next(entry.text for entry in request.entries if isinstance(entry, Note)))
+    return question
+
+
+def _says(text: str) -> ModelStep:
+    return ModelStep(text=text, model="script", usage=Usage(input_tokens=1, output_tokens=1))
+
+
+def _calls(tool: str, **arguments: Any) -> ModelStep:
+    return ModelStep(
+        calls=(CallRequest(id=CallId("mine"), tool=tool, arguments=arguments),), model="script",
+        usage=Usage(input_tokens=1, output_tokens=1),
+    )  # fmt: skip

@@ -1,0 +1,168 @@
+"""A daemon that dies, or waits, at a chosen moment: `python -m tests.service.moments ORDERS`, orders as JSON.
+
+It is `tenex run` (the same `serve`, with the same signals) with counters at the seams: before a model is asked, before
+and after a tool works, before a file is changed, before, within and after an append, before and after a publish.
+
+Never: a way to end that a power cut does not have: it dies by SIGKILL, in the middle of whatever it does.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tenex.cli.run import FORCED, serve
+from tenex.core.ports import ExecutionContext, Model, PublishOutcome, ToolResult, UnsignedEvent, Whisper, unheard
+from tenex.core.steps import ModelRequest, ModelStep
+from tenex.llm.offline import OfflineModel
+from tenex.nostr.keys import parse_public_key
+from tenex.nostr.publisher import Publisher
+from tenex.settings import load
+from tenex.store.daemon import FOLDER
+from tenex.store.journal import FileJournal
+from tenex.tools.registry import ToolRegistry
+
+from . import minds
+
+Moment = Literal[
+    "never", "route", "model", "tool", "tool done", "append", "torn append", "appended", "publish", "published"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orders:
+    """What a daemon of a test shall do.
+
+    Of the `at`-th time it reaches `moment` (counted from 1) it dies, or, if `hold` is set, writes the file `held` into
+    `marks` and waits there for a file `go`. `tool` narrows the moments of tools to one. Each execution of a tool
+    is noted in `marks/calls`, one line `<idempotency key> <tool> <pid>`.
+    """
+
+    data: str
+    marks: str
+    moment: Moment = "never"
+    at: int = 1
+    hold: bool = False
+    tool: str = ""
+    mind: str = "offline"
+
+    def dumps(self) -> str:
+        return json.dumps(asdict(self))
+
+
+class Moments:
+    """Counts, and carries the orders out."""
+
+    def __init__(self, orders: Orders) -> None:
+        self._orders = orders
+        self._marks = Path(orders.marks)
+        self._seen: Counter[str] = Counter()
+
+    def is_now(self, moment: Moment) -> bool:
+        """Count the moment; tell whether it is the one of the orders."""
+        self._seen[moment] += 1
+        return self._orders.moment == moment and self._seen[moment] == self._orders.at
+
+    def die(self) -> None:
+        """Be gone, without a last word."""
+        (self._marks / "died").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    async def reach(self, moment: Moment) -> None:
+        """Die or wait here if ordered to."""
+        if not self.is_now(moment):
+            return
+        if not self._orders.hold:
+            self.die()
+        (self._marks / "held").touch()
+        while not (self._marks / "go").exists():
+            await asyncio.sleep(0.01)
+
+    def note(self, name: str, context: ExecutionContext) -> None:
+        """Write an execution down before it begins."""
+        line = f"{context.idempotency_key} {name} {os.getpid()}\n"
+        with (self._marks / "calls").open("a") as file:
+            file.write(line)
+
+    def is_meant(self, tool: str) -> bool:
+        """Whether the orders are about this tool."""
+        return self._orders.tool in ("", tool)
+
+
+class Watched:
+    """A mind whose questions are moments."""
+
+    def __init__(self, inner: Model, moments: Moments) -> None:
+        self._inner, self._moments = inner, moments
+
+    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+        """Answer as the inner one does."""
+        await self._moments.reach("route" if request.purpose == "route" else "model")
+        return await self._inner.step(request, whisper)
+
+
+def watch(moments: Moments) -> None:
+    """Put the counters at the seams of store, tools and relays."""
+    call, flush, append, publish = ToolRegistry.call, FileJournal._flush, FileJournal.append, Publisher.publish
+
+    async def watched_call(
+        self: ToolRegistry, name: str, arguments: Mapping[str, Any], context: ExecutionContext
+    ) -> ToolResult:
+        moments.note(name, context)
+        if moments.is_meant(name):
+            await moments.reach("tool")
+        result = await call(self, name, arguments, context)
+        if moments.is_meant(name):
+            await moments.reach("tool done")
+        return result
+
+    async def watched_append(self: FileJournal, decisions: Any) -> None:
+        is_ours = self.path.parent.name != FOLDER
+        if is_ours:
+            await moments.reach("append")
+        await append(self, decisions)
+        if is_ours:
+            await moments.reach("appended")
+
+    def watched_flush(self: FileJournal, descriptor: int, data: bytes) -> None:
+        if self.path.parent.name != FOLDER and moments.is_now("torn append"):
+            os.write(descriptor, data[: len(data) * 2 // 3])
+            moments.die()
+        flush(self, descriptor, data)
+
+    async def watched_publish(self: Publisher, event: UnsignedEvent, relay: str) -> PublishOutcome:
+        if event.kind != 1:
+            return await publish(self, event, relay)
+        await moments.reach("publish")
+        outcome = await publish(self, event, relay)
+        await moments.reach("published")
+        return outcome
+
+    _replace(ToolRegistry, "call", watched_call)
+    _replace(FileJournal, "append", watched_append)
+    _replace(FileJournal, "_flush", watched_flush)
+    _replace(Publisher, "publish", watched_publish)
+
+
+def _replace(owner: type, name: str, function: Callable[..., Awaitable[Any] | None]) -> None:
+    setattr(owner, name, function)
+
+
+def main() -> int:
+    """Serve as ordered; the exit code is that of `tenex run`."""
+    orders = Orders(**json.loads(sys.argv[1]))
+    moments = Moments(orders)
+    watch(moments)
+    settings = load(None, Path(orders.data), env={}, parse_key=parse_public_key)
+    mind: Model = OfflineModel() if orders.mind == "offline" else minds.MINDS[orders.mind]()
+    return 0 if serve(settings, model=Watched(mind, moments)) else FORCED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

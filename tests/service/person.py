@@ -1,0 +1,53 @@
+"""A person's client in its barest form: one socket, and JSON as NIP-01 writes it.
+
+Never: anything of the daemon's own client; a fault there must not hide one here.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from websockets.asyncio.client import connect
+
+from tenex.nostr.events import sign, to_wire, unsigned_event
+from tenex.nostr.keys import SecretKey
+
+Wire = dict[str, Any]
+
+
+def note(key: SecretKey, text: str, *tags: Sequence[str], kind: int = 1, at: int | None = None) -> Wire:
+    """A signed event as a relay takes it."""
+    stamp = int(time.time()) if at is None else at
+    return to_wire(sign(unsigned_event(key.public, stamp, kind, tags, text), key))
+
+
+async def publish(url: str, *events: Wire) -> None:
+    """Hand events to a relay, which has to accept each."""
+    async with asyncio.timeout(10), connect(url, max_size=None, proxy=None) as socket:
+        for event in events:
+            await socket.send(json.dumps(["EVENT", event]))
+            while (answer := json.loads(await socket.recv()))[0] != "OK":
+                pass
+            assert answer[2] is True, answer
+
+
+async def stored(url: str, **wanted: Any) -> list[Wire]:
+    """Everything a relay keeps that matches, oldest first; a `_` in a name stands for the `#` of a tag's filter."""
+    filters = {name.replace("_", "#"): value for name, value in wanted.items()}
+    found: list[Wire] = []
+    async with asyncio.timeout(10), connect(url, max_size=None, proxy=None) as socket:
+        await socket.send(json.dumps(["REQ", "all", filters]))
+        while (frame := json.loads(await socket.recv()))[0] != "EOSE":
+            if frame[0] == "EVENT":
+                found.append(frame[2])
+    return sorted(found, key=lambda event: (event["created_at"], event["id"]))
+
+
+async def until(holds: Callable[[], Any], within: float = 20.0) -> Any:
+    """Return what `holds` gives, once it gives something; it looks at files of another process, which tell nobody."""
+    async with asyncio.timeout(within):
+        while not (found := holds()):
+            await asyncio.sleep(0.02)
+    return found

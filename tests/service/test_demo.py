@@ -1,0 +1,116 @@
+"""`tenex demo` without a terminal: relay, daemon and chat in one process, to the end of one conversation."""
+
+import json
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenex.nostr.keys import KeyRing
+
+from .kit import FULL_CYCLE, ROOT, environment, phases, tenex
+
+WAITING = 6
+
+
+def views(data: Path) -> list[dict[str, Any]]:
+    """Every conversation's view, oldest first."""
+    found = [json.loads(file.read_text()) for file in data.glob("conversations/*/conversation.json")]
+    return sorted(found, key=lambda view: str(view["createdAt"]))
+
+
+def printed(file: Path) -> str:
+    """What a program of the workspace prints."""
+    return subprocess.run([sys.executable, file], capture_output=True, text=True, check=True, timeout=20).stdout
+
+
+async def test_the_demo_makes_what_it_is_asked_for_and_leaves_a_story(tmp_path: Path) -> None:
+    """Exit code 0; the program runs; phases and turns can be followed on the screen and in the file it names."""
+    code, out, said = await tenex("demo", "--data", tmp_path)
+    assert code == 0, said
+    assert printed(tmp_path / "workspace" / "hello.py") == "hello\n"
+    (view,) = views(tmp_path)
+    assert phases(view) == FULL_CYCLE
+    assert [turn["phase"] for turn in view["orchestratorTurns"]] == FULL_CYCLE
+    assert all(turn["completions"][0]["text"] for turn in view["orchestratorTurns"])
+    before = ["chat", *FULL_CYCLE]
+    steps = [f"{came} → {went}" for came, went in zip(before, FULL_CYCLE, strict=False)]
+    places = [out.index(step) for step in steps]
+    assert places == sorted(places)
+    for turn in view["orchestratorTurns"]:
+        assert turn["completions"][0]["text"].splitlines()[0] in out
+    assert "write_file(path=hello.py" in out
+    assert str(tmp_path / "conversations" / view["id"] / "conversation.json") in out
+    assert "\x1b" not in out, "no colours where there is no terminal"
+
+
+async def test_its_log_is_json_without_words_or_keys(tmp_path: Path) -> None:
+    """`tenex.log`, 0600: one object a line, and neither what was said nor a secret."""
+    code, _, said = await tenex("demo", "--data", tmp_path, "--message", "Create zebra.py that prints xylophone")
+    assert code == 0, said
+    log = tmp_path / "tenex.log"
+    text = log.read_text()
+    events = [json.loads(line)["event"] for line in text.splitlines()]
+    assert {"runtime.ready", "runtime.stopped"} <= set(events)
+    ring = KeyRing(tmp_path / "keys")
+    for secret in ("xylophone", "nsec1", *(ring.get(name).nsec for name in ring.names())):
+        assert secret not in text
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+
+
+async def test_where_it_would_wait_for_a_person_it_asks_and_says_so(tmp_path: Path) -> None:
+    """Exit code 6 and the question, for scripts that cannot answer."""
+    code, out, _ = await tenex("demo", "--data", tmp_path, "--message", "What do you think?")
+    assert code == WAITING
+    assert "It waits for a person: " in out
+    (view,) = views(tmp_path)
+    assert view["status"] == "waiting"
+    assert "?" in view["messages"][-1]["text"]
+    assert view["messages"][-1]["text"].splitlines()[0] in out.split("It waits for a person: ")[1]
+
+
+async def test_a_second_demo_on_the_same_folder_is_a_second_conversation(tmp_path: Path) -> None:
+    """Keys, files and the first conversation stay."""
+    assert (await tenex("demo", "--data", tmp_path))[0] == 0
+    first = views(tmp_path)[0]
+    keys = {name: KeyRing(tmp_path / "keys").get(name).public for name in KeyRing(tmp_path / "keys").names()}
+    code, _, said = await tenex("demo", "--data", tmp_path, "--message", "Change hello to goodbye in hello.py")
+    assert code == 0, said
+    assert printed(tmp_path / "workspace" / "hello.py") == "goodbye\n"
+    assert views(tmp_path)[0] == first
+    assert [view["status"] for view in views(tmp_path)] == ["ended", "ended"]
+    assert keys == {name: KeyRing(tmp_path / "keys").get(name).public for name in KeyRing(tmp_path / "keys").names()}
+
+
+async def test_a_port_that_is_taken_is_a_sentence(tmp_path: Path, relay: str) -> None:
+    code, _, said = await tenex("demo", "--data", tmp_path, "--port", relay.rpartition(":")[2])
+    assert code == 2
+    assert "cannot start on port" in said
+    assert "Traceback" not in said
+
+
+async def test_a_folder_in_use_is_a_sentence(tmp_path: Path) -> None:
+    """The demo, too, is a daemon on its folder."""
+    from tenex.store.lock import FolderLock
+
+    (tmp_path / "conversations").mkdir()
+    with FolderLock(tmp_path / "conversations"):
+        code, _, said = await tenex("demo", "--data", tmp_path)
+    assert code == 4
+    assert re.search(r"is in use by process \d+", said)
+    assert "Traceback" not in said
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here; `tenex demo` is tested without it")
+def test_make_demo_is_that_command() -> None:
+    """The README's first command runs it on the checkout."""
+    done = subprocess.run(
+        ["make", "-n", "demo", "ARGS=--message x"], cwd=ROOT, env=environment(), capture_output=True, text=True,
+        check=True, timeout=60,
+    )  # fmt: skip
+    assert ".venv/bin/tenex demo --data . --message x" in done.stdout

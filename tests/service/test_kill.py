@@ -1,0 +1,205 @@
+"""`kill -9` of the real process, at every kind of moment: the conversation finishes, and nothing happens twice."""
+
+import signal
+import time
+from collections import Counter
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.conversation import fold
+from tenex.core.ids import ConversationId
+from tenex.core.pending import pending
+from tenex.core.records import Record
+from tenex.core.roster import Replay
+from tenex.core.working import UNKNOWN
+
+from . import person
+from .kit import FULL_CYCLE, Folder, Process, daemon, of_kind, ordered, phases
+from .moments import Moment
+
+REQUEST = "Create hello.py that prints hello"
+
+QUICK: list[tuple[Moment, int]] = [
+    ("append", 1),
+    ("torn append", 2),
+    ("model", 2),
+    ("tool", 2),
+    ("tool done", 2),
+    ("publish", 1),
+    ("published", 1),
+    ("torn append", 14),
+    ("appended", 19),
+]
+"""A spread over a cycle: the first message, in and between the steps of an agent, between phases, at a publish."""
+
+SWEEP: list[tuple[Moment, int]] = [
+    *((moment, at) for moment in ("append", "torn append", "appended") for at in range(1, 26, 2)),
+    *(("model", at) for at in range(1, 11)),
+    *(("route", at) for at in range(1, 6)),
+    *((moment, at) for moment in ("tool", "tool done") for at in range(1, 8)),
+    *((moment, at) for moment in ("publish", "published") for at in range(1, 5)),
+]
+
+
+async def died(process: Process) -> None:
+    """Wait until it has died as ordered."""
+    assert await process.ended() == -signal.SIGKILL, process.said
+
+
+async def check(folder: Folder, name: str, survived: list[Record], at_death: int) -> None:
+    """Hold everything that is promised against what is on disk, on the relay and in the notes of the tools.
+
+    Args:
+        folder: the data folder.
+        name: the conversation, which has ended.
+        survived: the records that were whole when the process died.
+        at_death: how many executions had been noted by then.
+    """
+    records = folder.records(name)
+    state = fold(ConversationId(name), records)
+    assert (state.status, state.outbox, pending(state)) == ("ended", {}, {})
+    assert records[: len(survived)] == survived, "what was durable has changed"
+    assert phases(folder.view(name)) == FULL_CYCLE
+
+    # what people see: exactly what the journal says was said, once each
+    said = [event for record in of_kind(records, r.Said) for event in record.events]
+    seen = await person.stored(folder.url, kinds=[1], authors=sorted(folder.voices))
+    assert Counter(event["id"] for event in seen) == Counter(event.id for event in said)
+    assert {event["id"]: event["content"] for event in seen} == {event.id: event.content for event in said}
+    assert len({(record.run, record.text) for record in of_kind(records, r.Said)}) == len(of_kind(records, r.Said))
+
+    # what tools did: a call that had returned is not run again, one that may not be repeated is run once at most
+    executions = folder.executions()
+    permitted = {f"{name}:{record.seq}": record for record in of_kind(records, r.CallPermitted)}
+    returned = {(record.run, record.call) for record in of_kind(survived, r.CallReturned)}
+    assert {key for key, _, _ in executions} == set(permitted), "a tool ran without an intent, or an intent was lost"
+    for key, _, _ in executions[at_death:]:
+        assert (permitted[key].run, permitted[key].call) not in returned, "a finished call ran again"
+    for key, times in Counter(key for key, _, _ in executions).items():
+        assert times <= (1 if permitted[key].replay is Replay.ONCE else 2)
+    for work, times in Counter((key, pid) for key, _, pid in executions).items():
+        assert times == 1, f"{work} ran twice in one process"
+
+
+async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
+    """Let a daemon die at a moment, start another, and check what came of it."""
+    async with ordered(folder, moment, at) as first:
+        name = await folder.write(REQUEST)
+        await died(first)
+    survived, at_death = folder.records(name), len(folder.executions())
+    async with ordered(folder) as second:
+        await folder.until(name, "ended")
+        assert await second.stop() == 0
+        assert not [log for log in second.logs if log["level"] == "error"], second.said
+    await check(folder, name, survived, at_death)
+    assert (folder.workspace / "hello.py").read_text() == 'print("hello")\n'
+
+
+@pytest.mark.parametrize(("moment", "at"), QUICK)
+async def test_a_killed_daemon_goes_on_where_it_was(folder: Folder, moment: Moment, at: int) -> None:
+    """Nothing is lost, said twice or done twice, whatever the moment."""
+    await kill_and_go_on(folder, moment, at)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("moment", "at"), SWEEP)
+async def test_a_killed_daemon_goes_on_wherever_it_was(folder: Folder, moment: Moment, at: int) -> None:
+    """The same, over a whole cycle, which takes 26 appends."""
+    await kill_and_go_on(folder, moment, at)
+
+
+async def test_a_daemon_that_dies_again_and_again_still_arrives(folder: Folder) -> None:
+    """Each life gets seven appends further; the last one finds the end."""
+    name, lives = "", 0
+    survived: list[Record] = []
+    died_there = folder.marks / "died"
+
+    def is_over() -> bool:
+        return died_there.exists() or folder.state(name).status == "ended"
+
+    while not name or folder.state(name).status != "ended":
+        async with ordered(folder, "appended", 7) as process:
+            name = name or await folder.write(REQUEST)
+            await person.until(is_over)
+            if died_there.exists():
+                await died(process)
+                died_there.unlink()
+        lives += 1
+        assert lives < 20, "it does not get on"
+        records = folder.records(name)
+        assert records[: len(survived)] == survived
+        survived = records
+    assert lives >= 3
+    async with daemon(folder) as last:
+        assert await last.stop() == 0
+    said = {event.id for record in of_kind(folder.records(name), r.Said) for event in record.events}
+    assert {event["id"] for event in await person.stored(folder.url, kinds=[1], authors=sorted(folder.voices))} == said
+
+
+@pytest.mark.parametrize(("moment", "content"), [("tool", "The cat is here.\n"), ("tool done", "The dog is here.\n")])
+async def test_an_edit_that_was_cut_off_is_told_as_unknown_and_not_repeated(
+    folder: Folder, moment: Moment, content: str
+) -> None:
+    """`edit_file` may not run twice: the agent is told that nobody knows how it ended, and looks for itself."""
+    pets = folder.workspace / "pets.txt"
+    pets.write_text("The cat is here.\n")
+    async with ordered(folder, moment, tool="edit_file", mind="editor") as first:
+        name = await folder.write("Change cat to dog in pets.txt")
+        await died(first)
+    assert [tool for _, tool, _ in folder.executions()] == ["read_file", "edit_file"]
+    async with ordered(folder, mind="editor") as second:
+        state = await folder.until(name, "waiting")
+        assert await second.stop() == 0
+    records = folder.records(name)
+    cut_off = of_kind(records, r.CallPermitted, lambda record: record.tool == "edit_file")[0]
+    result = next(x for x in of_kind(records, r.CallReturned) if (x.run, x.call) == (cut_off.run, cut_off.call))
+    assert (result.ok, result.content) == (False, UNKNOWN)
+    assert [tool for _, tool, _ in folder.executions()] == ["read_file", "edit_file", "read_file"]
+    assert pets.read_text() == content
+    assert content.strip() in state.recent[-1].text
+
+
+async def test_a_plain_kill_from_outside_while_an_agent_thinks(folder: Folder) -> None:
+    """`kill -9` by pid, of the process that people run, with a model call open."""
+    async with ordered(folder, "model", 2, hold=True) as first:
+        name = await folder.write(REQUEST)
+        await person.until((folder.marks / "held").exists)
+        first.signal(signal.SIGKILL)
+        await died(first)
+    assert folder.state(name).turn is not None
+    async with daemon(folder) as second:
+        await folder.until(name, "ended")
+        assert await second.stop() == 0
+    assert phases(folder.view(name)) == FULL_CYCLE
+    assert of_kind(folder.records(name), r.Reopened)
+
+
+async def test_what_was_written_while_no_daemon_ran_is_answered(folder: Folder) -> None:
+    """Also after a first life so short that nothing had been noted: the relay keeps what we owe an answer."""
+    async with daemon(folder) as first:
+        await first.until("relay.connected")
+        first.signal(signal.SIGKILL)
+        await died(first)
+    name = await folder.write(REQUEST)
+    async with daemon(folder) as second:
+        await folder.until(name, "ended")
+        assert await second.stop() == 0
+
+
+async def test_a_lost_index_loses_nobody(folder: Folder) -> None:
+    """It is a cache: without it the daemon knows its conversations, and since when it owes answers."""
+    async with daemon(folder) as first:
+        name = await folder.write(REQUEST)
+        await folder.until(name, "ended")
+        assert await first.stop() == 0
+    for file in (folder.data / "conversations").glob("index.sqlite*"):
+        file.unlink()
+    old = int(time.time()) - 3600  # longer ago than any allowance for clocks
+    late = person.note(folder.owner, "Create bye.py that prints bye", ["p", folder.project.public], at=old)
+    await person.publish(folder.url, late)
+    async with daemon(folder) as second:
+        await folder.until(str(late["id"]), "ended")
+        assert await second.stop() == 0
+    assert folder.view(name)["cycle"] == 1
+    assert (folder.workspace / "bye.py").exists()

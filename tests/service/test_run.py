@@ -1,0 +1,148 @@
+"""The daemon at work: what it writes, what it logs, what it takes in, one daemon to a folder."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from tenex.core import records as r
+from tenex.nostr.keys import KeyRing, SecretKey
+
+from . import person
+from .conftest import WORDS, Finished
+from .kit import FULL_CYCLE, Folder, daemon, of_kind, ordered, phases, tenex
+from .minds import SECRET
+
+
+def test_a_conversation_runs_to_its_end_and_a_stranger_can_follow_it(finished: Finished) -> None:
+    """`conversation.json` alone tells which phases followed, why, who worked and what came of it."""
+    view = finished.folder.view(finished.name)
+    assert view["status"] == "ended"
+    assert phases(view) == FULL_CYCLE
+    before = ["chat", *FULL_CYCLE]
+    for came_from, transition in zip(before, view["phaseTransitions"], strict=False):
+        assert transition["from"] == came_from
+        assert transition["agentPubkey"] == finished.folder.project.public
+        assert transition["reason"]
+        assert WORDS in transition["message"]
+    assert all(transition["summary"] for transition in view["phaseTransitions"][1:])
+    assert [turn["phase"] for turn in view["orchestratorTurns"]] == FULL_CYCLE
+    for turn in view["orchestratorTurns"]:
+        assert turn["isCompleted"]
+        assert turn["reason"]
+        assert [done["agent"] for done in turn["completions"]] == turn["agents"]
+        assert all(done["outcome"] == "finished" and done["text"] for done in turn["completions"])
+    assert view["orchestratorTurns"][1]["completions"][0]["verdict"] == "verified"
+    assert (view["openTurn"], view["running"], view["undelivered"]) == (None, [], 0)
+    assert view["seq"] == len(finished.folder.records(finished.name))
+
+
+async def test_two_conversations_and_a_second_cycle_keep_apart(folder: Folder) -> None:
+    """Roots decide: a reply goes on in its thread, a new note begins another conversation."""
+    async with daemon(folder) as process:
+        one = await folder.write("Create one.py that prints one")
+        two = await folder.write("Create two.py that prints two")
+        await folder.until(one, "ended")
+        await folder.until(two, "ended")
+        await folder.write("Create three.py that prints three", to=one)
+        await folder.until(one, "ended", cycle=2)
+        assert await process.stop() == 0
+    assert phases(folder.view(one)) == [*FULL_CYCLE, "chat", *FULL_CYCLE]
+    assert folder.view(two)["cycle"] == 1
+    assert {path.name for path in folder.workspace.glob("*.py")} == {"one.py", "two.py", "three.py"}
+
+
+def test_logs_are_json_without_words_or_keys(finished: Finished) -> None:
+    """Not on a terminal each line is an object; what a person wrote and every secret stay out."""
+    for line in finished.log:
+        assert {"timestamp", "level", "event", "logger"} <= set(json.loads(line)), line
+    said = "\n".join(finished.log)
+    ring = KeyRing(finished.folder.data / "keys")
+    for secret in ["xylophone", "nsec1", *(ring.get(key).nsec for key in ring.names())]:
+        assert secret not in said
+    assert {"runtime.ready", "relay.connected", "tool.returned", "runtime.stopped"} <= finished.events
+
+
+async def test_words_are_cut_at_debug_and_keys_are_never_logged(folder: Folder) -> None:
+    """At DEBUG a person's text may be seen, 200 characters of it; a key may not."""
+    long = "Create zebra.txt with " + "xylophone " * 60
+    async with daemon(folder, TENEX_LOG__LEVEL="debug") as process:
+        name = await folder.write(long)
+        await folder.until(name, "ended")
+        assert await process.stop() == 0
+        assert any(log["level"] == "debug" for log in process.logs)
+        assert "xylophone " * 21 not in process.said
+        assert "nsec1" not in process.said
+
+
+def test_nobody_else_may_read_what_is_on_disk(finished: Finished) -> None:
+    """Files 0600, folders 0700, all that is ours, whatever the umask."""
+    data = finished.folder.data
+    ours = [*(data / "conversations").rglob("*"), *(data / "keys").rglob("*"), finished.folder.file]
+    assert len(ours) > 10
+    assert [str(path) for path in ours if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
+
+
+async def test_a_second_daemon_on_the_folder_is_refused_and_the_first_goes_on(folder: Folder) -> None:
+    """Exit code 4, and a sentence that names the process that has it."""
+    async with daemon(folder) as first:
+        code, out, said = await tenex("run", "--data", folder.data)
+        assert (code, out) == (4, "")
+        assert "is in use by process" in said
+        assert "Traceback" not in said
+        name = await folder.write("Create hello.py that prints hello")
+        await folder.until(name, "ended")
+        assert await first.stop() == 0
+    async with daemon(folder) as third:
+        assert await third.stop() == 0
+
+
+async def test_the_gate_holds_against_a_mind_that_names_forbidden_tools(folder: Folder) -> None:
+    """`chat` cannot read the workspace and `plan` cannot write it, whatever the model asks for."""
+    (folder.workspace / "secret.txt").write_text(SECRET)
+    async with ordered(folder, mind="trespasser") as process:
+        name = await folder.write("What is in the safe?")
+        await folder.until(name, "waiting")
+        assert await process.stop() == 0
+    refused = of_kind(folder.records(name), r.CallRefused)
+    assert [(record.tool, "chat" in record.sentence) for record in refused] == [
+        ("read_file", True),
+        ("write_file", False),
+    ]
+    assert "plan" in refused[1].sentence
+    assert folder.executions() == []
+    assert SECRET not in (folder.conversation(name) / "journal.jsonl").read_text()
+    assert sorted(path.name for path in folder.workspace.iterdir()) == ["secret.txt"]
+
+
+async def test_a_stranger_is_never_answered(folder: Folder) -> None:
+    """Counted, not answered, not logged in full; nothing on disk either."""
+    stranger = SecretKey.generate()
+    async with daemon(folder, TENEX_LOG__LEVEL="debug") as process:
+        await process.until("relay.connected")
+        theirs = await folder.write("Create evil.py that prints evil", by=stranger)
+        name = await folder.write("Create hello.py that prints hello")
+        await folder.until(name, "ended")
+        await folder.write("Create worse.py that prints worse", by=stranger, to=name)
+        after = await folder.write("Create bye.py that prints bye")
+        await folder.until(after, "ended")
+        assert await process.stop() == 0
+        assert [log["verdict"] for log in process.logs if log["event"] == "message.received"].count("stranger") == 2
+        assert "evil" not in process.said
+    assert not folder.conversation(theirs).exists()
+    assert sorted(path.name for path in folder.workspace.iterdir()) == ["bye.py", "hello.py"]
+    assert await person.stored(folder.url, kinds=[1], authors=sorted(folder.voices), _e=[theirs]) == []
+    assert of_kind(folder.records(name), r.PersonWrote, lambda record: record.author == stranger.public) == []
+
+
+@pytest.mark.parametrize("command", ["run", "demo"])
+async def test_a_data_folder_that_cannot_be_made_is_a_sentence(command: str, tmp_path: Path) -> None:
+    """Not a trace: what is wrong, and where."""
+    file = tmp_path / "file"
+    file.write_text("")
+    code, _, said = await tenex(command, "--data", file)
+    assert code == 3
+    assert f"{file}" in said
+    assert "cannot be made" in said
+    assert "unexpected" not in said
