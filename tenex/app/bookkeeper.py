@@ -13,10 +13,11 @@ import structlog
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.core.errors import AppendFailed, StoreError
-from tenex.core.ids import Slug
+from tenex.core.ids import Millis, Slug
 from tenex.flow.clock import SystemClock
 from tenex.nostr.listener import Listener
 from tenex.nostr.pool import RelayPool
+from tenex.nostr.urls import normalise_url
 from tenex.store.daemon import FOLDER, DaemonBook
 from tenex.store.folder import ConversationFolder
 from tenex.store.index import Index
@@ -48,7 +49,7 @@ class Bookkeeper:
         self._index.hear(summarise(conversation, self._folder.length(conversation.id)), events_of(records))
         for record in records:
             if isinstance(record, r.ConversationStarted):
-                self._listener.follow(record.id)
+                self._listener.follow(record.id, _first_written(records))
             elif isinstance(record, r.RouterCorrected):
                 key = f"{conversation.id}:{record.seq}"
                 self._spawn(f"lesson {key}", self._learn(conversation, record.lesson, key))
@@ -60,20 +61,29 @@ class Bookkeeper:
             log.warning("lesson.not_kept", reason=str(error))
 
 
+def _first_written(records: Iterable[r.Record]) -> int | None:
+    """When the earliest of these messages says it was written, in seconds; None if there is no message."""
+    return min(
+        (record.created_at for record in records if isinstance(record, r.PersonWrote | r.CommandGiven)), default=None
+    )
+
+
 async def keep_cursors(pool: RelayPool, index: Index, clock: SystemClock, every: float = CURSOR_EVERY) -> None:
-    """Note, now and then and when ended, up to when each relay has been heard."""
+    """Note, now and then and when ended, up to when each relay has been heard and its past read."""
     try:
         while True:
             await asyncio.sleep(every)
-            _note_cursors(pool, index, clock)
+            note_cursors(pool, index, clock)
     finally:
-        _note_cursors(pool, index, clock)
+        note_cursors(pool, index, clock)
 
 
-def _note_cursors(pool: RelayPool, index: Index, clock: SystemClock) -> None:
+def note_cursors(pool: RelayPool, index: Index, clock: SystemClock) -> None:
+    """Note each relay up to where nothing is missing; where some of its past is unread the note stays as it was."""
     for status in pool.status():
-        if status.connected:
-            index.set_cursor(status.url, clock.now())
+        if status.heard_until is not None:
+            until = Millis(int(status.heard_until * 1000))
+            index.set_cursor(status.url, min(until, clock.now()))  # the clock may have been set back since
 
 
 async def last_heard(index: Index, folder: ConversationFolder, relays: Iterable[str], clock: SystemClock) -> int | None:
@@ -81,7 +91,7 @@ async def last_heard(index: Index, folder: ConversationFolder, relays: Iterable[
 
     A relay nobody has listened to yet is noted as heard from now on: a first life may be shorter than `CURSOR_EVERY`.
     """
-    cursors = {relay: index.cursor(relay) for relay in relays}
+    cursors = {relay: index.cursor(relay) for relay in map(normalise_url, relays)}  # as the pool spells them
     for relay in [relay for relay, at in cursors.items() if at is None]:
         index.set_cursor(relay, clock.now())
     known = [at for at in cursors.values() if at is not None]

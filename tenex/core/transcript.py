@@ -61,8 +61,8 @@ def _messages(conversation: Conversation) -> list[Entry | Shown]:
     shown: list[Entry | Shown] = []
     if chosen and len(chosen) < len(recent):
         shown.append(Note(title="Earlier", text=f"{len(recent) - len(chosen)} older messages are not shown."))
-    for message in chosen:
-        if request is not None and message.seq == request.seq and shown:
+    for place, message in enumerate(chosen):
+        if request is not None and message.seq == request.seq and place:
             shown.append(Note(title="A new request", text="What stands above belongs to earlier work, which is done."))
         shown.append(Shown(seq=message.seq, limit=MESSAGE_CHARACTERS))
     return shown

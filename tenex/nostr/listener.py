@@ -6,7 +6,6 @@ Never: judge who may talk; the inbox does.
 """
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
@@ -22,8 +21,12 @@ KINDS: Final = (1, 11, 1111)
 FOLLOWED: Final = 500
 """Roots followed at most, the newest active ones: five REQs of a hundred; relays allow ten to a connection."""
 PER_REQ: Final = 100
+BATCHES: Final = FOLLOWED // PER_REQ
 RECENT: Final = 600
-"""Seconds of a thread's past that are read when we begin to follow it: answers are quick, clocks differ."""
+"""Seconds of a thread's past that are read at least when we begin to follow it: the clock of who opened it may be
+ahead of those who answer."""
+BEFORE: Final = 60
+"""Seconds before a thread's first message from which its past is read, for the same reason."""
 FIRST: Final = 60
 """Seconds before a first start: what was written while we connected is ours to answer, and clocks differ."""
 OVERLAP: Final = 2 * 24 * 3600 + 3600
@@ -43,7 +46,7 @@ class Listener:
         self._project = project
         self._receive = receive
         self._now = now
-        self._roots: OrderedDict[str, None] = OrderedDict()
+        self._batches: dict[int, set[str]] = {}  # the roots of each REQ; the batch filled last comes last
 
     def start(self, last_heard: int | None, roots: Iterable[str] = ()) -> None:
         """Subscribe; the backlog begins before `last_heard` (seconds), in a first life just before now."""
@@ -52,32 +55,39 @@ class Listener:
         if self._project:
             filters.append({"kinds": [11], "#a": [self._project]})
         self._pool.subscribe("addressed", filters, since)
-        for root in list(roots)[-FOLLOWED:]:
-            self._roots[root] = None
-        for batch in range((len(self._roots) + PER_REQ - 1) // PER_REQ):
+        newest = list(roots)[-FOLLOWED:]
+        for batch, first in enumerate(range(0, len(newest), PER_REQ)):
+            self._batches[batch] = set(newest[first : first + PER_REQ])
             self._subscribe(batch, since)
 
-    def follow(self, root: str) -> None:
-        """Hear every answer in a thread, the newest activity last; one we follow already costs nothing."""
-        if root in self._roots:
-            return
-        self._roots[root] = None
-        if len(self._roots) > FOLLOWED:  # the oldest batch is let go of as a whole: one REQ changes, not five
-            for old in list(self._roots)[:PER_REQ]:
-                del self._roots[old]
-            for batch in range(FOLLOWED // PER_REQ):
-                self._subscribe(batch, int(self._now()) - RECENT)
-        else:
-            self._subscribe((len(self._roots) - 1) // PER_REQ, int(self._now()) - RECENT)
+    def follow(self, root: str, since: int | None = None) -> None:
+        """Hear every answer in a thread, also those that came before we knew of it.
 
-    def _subscribe(self, batch: int, since: int | None) -> None:
-        roots = list(self._roots)[batch * PER_REQ : (batch + 1) * PER_REQ]
-        name = f"threads {batch}"
-        if not roots:
-            self._pool.unsubscribe(name)
+        Args:
+            root: the thread; one we follow already costs nothing.
+            since: seconds; when its first message says it was written. None if that is not known.
+        """
+        if any(root in roots for roots in self._batches.values()):
             return
+        if not self._batches or len(self._batches[self._last()]) >= PER_REQ:
+            if len(self._batches) < BATCHES:
+                free = len(self._batches)
+            else:
+                free = next(iter(self._batches))  # the oldest is let go of as a whole: one REQ changes, not five
+                del self._batches[free]
+            self._batches[free] = set()
+        batch = self._last()
+        self._batches[batch].add(root)
+        recent = int(self._now()) - RECENT
+        self._subscribe(batch, recent if since is None else max(0, min(recent, since - BEFORE)))
+
+    def _last(self) -> int:
+        return next(reversed(self._batches))
+
+    def _subscribe(self, batch: int, since: int) -> None:
+        roots = sorted(self._batches[batch])
         filters = [{"kinds": list(KINDS), "#e": roots}, {"kinds": [1111], "#E": roots}]
-        self._pool.subscribe(name, filters, since)
+        self._pool.subscribe(f"threads {batch}", filters, since)
 
     def heard(self, event: Event, relay: str) -> None:
         """Take a genuine event: read it in its form and hand it on."""

@@ -78,6 +78,7 @@ class RelayPool:
         self._recent = RecentIds()
         self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._inbox: asyncio.Queue[tuple[Event, str]] = asyncio.Queue(_INBOX)
+        self._is_delivering = False
         self._group: asyncio.TaskGroup | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
         self._guests: dict[str, RelayConnection] = {}  # only to publish to
@@ -99,8 +100,9 @@ class RelayPool:
     def subscribe(self, name: str, filters: Sequence[Filter], backlog_since: int | None) -> None:
         """Hear what matches, on every relay, from now on; replaces what was subscribed under that name.
 
-        With `backlog_since` (seconds) what relays have stored since then is delivered too, newest first. With None
-        only what arrives from now on, including what arrives while a connection is away.
+        With `backlog_since` (seconds) what a relay has stored since then is delivered too, oldest first (`Backlog`
+        says how far that holds); what is new comes in between. With None only what arrives from now on, including what
+        arrives while a connection is away. What a replaced subscription still owed is read all the same.
 
         Raises:
             ValueError: no filters, filters that are no JSON, or more REQs than a connection carries.
@@ -169,10 +171,13 @@ class RelayPool:
     def status(self) -> list[RelayStatus]:
         """How things stand with each relay, those only published to included."""
         statuses = []
+        is_idle = self._inbox.empty() and not self._is_delivering
         for relay in (*self._relays.values(), *self._guests.values()):
             status = relay.status()
             counts = self._counts[relay.url]
-            statuses.append(replace(status, strikes=counts["strikes"], counters={**status.counters, **counts}))
+            until = status.heard_until if is_idle else None  # what waits here has been taken by nobody yet
+            counters = {**status.counters, **counts}
+            statuses.append(replace(status, heard_until=until, strikes=counts["strikes"], counters=counters))
         return statuses
 
     def _take(self, raw: dict[str, Any], relay: str) -> Awaitable[None] | None:
@@ -225,6 +230,7 @@ class RelayPool:
         """Hand events on, one after another; a handler that fails loses that event only."""
         while True:
             event, relay = await self._inbox.get()
+            self._is_delivering = True
             try:
                 waiting = self._on_event(event, relay)
                 if waiting is not None:
@@ -241,6 +247,8 @@ class RelayPool:
                     where=f"{where.filename}:{where.lineno}",
                 )
                 log.debug("event.delivery_failed", event_id=event.id, exc_info=fault)
+            finally:
+                self._is_delivering = False
 
     def _relay(self, url: str) -> RelayConnection:
         known = normalise_url(url)

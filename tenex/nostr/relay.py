@@ -20,13 +20,14 @@ from tenex.core.errors import RelayUnavailable
 from tenex.core.ports import PublishOutcome
 
 from .answers import Advice, printable, read_answer
+from .backlog import Backlog
 from .events import Event, to_wire
 from .filters import Filter, lay_out
 from .keys import SecretKey
 from .limits import RelayLimits, read_limits
 from .patience import Patience
 from .session import MAX_LIVE, SPARE, Session, Take
-from .subscriptions import CLOCKS_DIFFER, Keeper, Live
+from .subscriptions import Keeper, Live, replace_lives
 from .timings import Backoff, Timings
 from .urls import is_loopback, normalise_url
 from .wire import MAX_FRAME_BYTES, event_frame
@@ -52,6 +53,8 @@ class RelayStatus:
     connected: bool
     last_heard: float | None
     """Wall clock, seconds; None if never."""
+    heard_until: float | None = None
+    """Wall clock, seconds, up to which everything wanted of it has been taken; None while some past is unread."""
     deaf: bool
     """It is connected, or was, and did not answer a question it had to."""
     refused: tuple[str, ...]
@@ -104,6 +107,7 @@ class RelayConnection:
         self._sessions = 0
         self._lives: dict[str, list[Live]] = {}
         self._keepers: dict[Live, asyncio.Task[None]] = {}
+        self._backlog = Backlog(self._take, self._timings.eose_timeout)
         self._limits = RelayLimits()
         self._deaf = False
         self._fault = ""
@@ -113,6 +117,11 @@ class RelayConnection:
 
     async def run(self) -> None:
         """Keep a connection open until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._backlog.run(), name=f"backlog {self.url}")
+            await self._stay_connected()
+
+    async def _stay_connected(self) -> None:
         loop = asyncio.get_running_loop()
         backoff = Backoff(self._timings.retry_first, self._timings.retry_most, self._dice)
         while True:
@@ -136,6 +145,8 @@ class RelayConnection:
     def subscribe(self, name: str, filters: Sequence[Filter], backlog_since: int | None) -> None:
         """Want events that match, from now on, across reconnects; replaces what was wanted under that name.
 
+        What the replaced one had not yet read of the past, and the new one asks for too, is still read.
+
         Raises:
             ValueError: there are no filters, or more than one connection can carry.
         """
@@ -149,14 +160,7 @@ class RelayConnection:
                 f"put several filters into one subscription, at most ten share a REQ"
             )
         former = self._lives.get(name, [])
-        if former and backlog_since is None:
-            backlog_since = int(self._now()) - CLOCKS_DIFFER  # what comes between the old REQ and the new
-        kept = [live for live in former if any(live.serves(group, backlog_since) for group in groups)]
-        added = [
-            Live(name=name, filters=group, backlog_since=backlog_since, asked_at=self._now())
-            for group in groups
-            if not any(live.serves(group, backlog_since) for live in former)
-        ]
+        kept, added = replace_lives(former, name, groups, backlog_since, self._now(), self._timings.overlap)
         self._lives[name] = kept + added
         gone = [task for live in former if live not in kept and (task := self._let_go(live))]
         for live in added:
@@ -237,16 +241,21 @@ class RelayConnection:
             self._last_heard = self._session.heard_at
             for name, count in self._session.wire.dropped.items():
                 dropped[name] = dropped.get(name, 0) + count
-        refused = (live for lives in self._lives.values() for live in lives if live.refused)
+        wanted = [live for lives in self._lives.values() for live in lives]
         return RelayStatus(
             url=self.url,
             connected=self.connected.is_set(),
             last_heard=self._last_heard,
             deaf=self._deaf,
-            refused=tuple(f"{live.name}: {live.refused}" for live in refused),
+            heard_until=self._heard_until(wanted),
+            refused=tuple(f"{live.name}: {live.refused}" for live in wanted if live.refused),
             fault=self._fault,
             counters={"sessions": self._sessions, **dropped},
         )
+
+    def _heard_until(self, wanted: Sequence[Live]) -> float | None:
+        covered = [until for live in wanted if (until := live.covered_until) is not None]
+        return min(covered) if covered and len(covered) == len(wanted) and self._backlog.is_empty else None
 
     def _connect(self) -> connect:
         near = is_loopback(self.url)
@@ -307,6 +316,7 @@ class RelayConnection:
             return
         room = self._limits.max_subscriptions - SPARE
         if len(self._keepers) >= room:
+            self._backlog.done(live)
             live.refused = f"the relay allows {room + SPARE} subscriptions to a connection"
             self._log.error("relay.refuses_subscription", subscription=live.name, why=live.refused)
             return
@@ -315,6 +325,7 @@ class RelayConnection:
             live,
             url=self.url,
             take=self._take,
+            backlog=self._backlog,
             timings=self._timings,
             dice=self._dice,
             page_limit=lambda: self._limits.max_limit,
@@ -329,6 +340,7 @@ class RelayConnection:
         self._keepers[live] = self._group.create_task(keep(), name=f"keep {live.name} {self.url}")
 
     def _let_go(self, live: Live) -> asyncio.Task[None] | None:
+        self._backlog.done(live)
         task = self._keepers.pop(live, None)
         if task is not None:
             task.cancel()

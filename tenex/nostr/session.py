@@ -41,7 +41,7 @@ _TOO_BIG: Final = 1009  # RFC 6455: the frame was more than the other side takes
 class Request:
     """One REQ as long as it is open."""
 
-    __slots__ = ("closed", "eose", "heard", "id", "take")
+    __slots__ = ("closed", "eose", "heard", "id", "size", "take")
 
     def __init__(self, sub_id: str, take: Take, now: float) -> None:
         loop = asyncio.get_running_loop()
@@ -49,6 +49,8 @@ class Request:
         self.take = take
         self.heard = now
         """When anything came for it, on the loop's clock."""
+        self.size = 0
+        """Characters of the frame that brought the event that is being taken."""
         self.eose: asyncio.Future[None] = loop.create_future()
         self.closed: asyncio.Future[str | None] = loop.create_future()
         """The text of its CLOSED, or None where the connection was lost."""
@@ -208,6 +210,7 @@ class Session:
         if isinstance(frame, EventFrame):
             request = self._requests[frame.sub_id]
             request.heard = self._loop.time()
+            request.size = len(text)
             return request.take(frame.raw)
         match frame:
             case Ok():

@@ -20,6 +20,7 @@ from typing import Any, Final
 import structlog
 
 from .answers import read_answer
+from .backlog import Backlog
 from .filters import Filter
 from .paging import Pager
 from .patience import Patience
@@ -42,11 +43,19 @@ class Live:
     """Seconds; None wants nothing from before `asked_at`."""
     asked_at: float
     covered: float | None = None
-    """Wall clock up to which all that was received has been taken, the past included; None before that."""
+    """Wall clock up to which all that was received has been taken, the past included; None before that. It stands
+    still while `hearing` moves on."""
+    hearing: Session | None = None
+    """The open session on which its past has been read, so that only new events are still to come."""
     refused: str = ""
     """Why the relay will not serve it, in its own words."""
     listening: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while the relay has it open and has said so."""
+
+    @property
+    def covered_until(self) -> float | None:
+        """Wall clock up to which nothing it asks for is missing; None while some of its past is unread."""
+        return self.covered if self.hearing is None else self.hearing.heard_at
 
     def serves(self, filters: Sequence[Filter], backlog_since: int | None) -> bool:
         """Tell whether this already asks for the same, at least as far back."""
@@ -61,6 +70,48 @@ class Live:
         begin = self.asked_at if self.backlog_since is None else self.backlog_since
         return int(max(begin, self.covered - overlap))
 
+    def bequeaths(self, overlap: float) -> int:
+        """From which second on whatever takes its place must read the past, so that nothing it owed is lost."""
+        if self.hearing is not None and not self.hearing.lost:
+            return int(self.hearing.heard_at) - CLOCKS_DIFFER  # only what comes between the old REQ and the new
+        owed = self.owed_since(overlap)
+        return int(self.asked_at) - CLOCKS_DIFFER if owed is None else owed
+
+
+def replace_lives(
+    former: Sequence[Live],
+    name: str,
+    groups: Sequence[Sequence[Filter]],
+    backlog_since: int | None,
+    now: float,
+    overlap: float,
+) -> tuple[list[Live], list[Live]]:
+    """Say which REQs of a subscription stay when it is asked for anew, and which are added.
+
+    One that is added reads the past back to `backlog_since`, and further where a former one that asked for some of the
+    same still owed more: a past that was never read is not forgiven by asking for something else beside it.
+    """
+    if former and backlog_since is None:
+        backlog_since = int(now) - CLOCKS_DIFFER  # what comes between the old REQ and the new
+    kept = [live for live in former if any(live.serves(group, backlog_since) for group in groups)]
+    added: list[Live] = []
+    for group in groups:
+        if any(live.serves(group, backlog_since) for live in kept):
+            continue
+        owed = [live.bequeaths(overlap) for live in former if _share(group, live.filters)]
+        since = backlog_since if backlog_since is None else min([backlog_since, *owed])
+        added.append(Live(name=name, filters=group, backlog_since=since, asked_at=now))
+    return kept, added
+
+
+def _share(these: Sequence[Filter], those: Sequence[Filter]) -> bool:
+    """Tell whether some filter here asks for something a filter there asks for by the same names and values."""
+    return any(
+        all(not set(one[key]).isdisjoint(other[key]) for key in one.keys() & other.keys() if isinstance(one[key], list))
+        for one in these
+        for other in those
+    )
+
 
 class Keeper:
     """Keeps one `Live` true on one session."""
@@ -72,6 +123,7 @@ class Keeper:
         *,
         url: str,
         take: Take,
+        backlog: Backlog,
         timings: Timings,
         dice: Random,
         page_limit: Callable[[], int],
@@ -80,13 +132,15 @@ class Keeper:
         self._session = session
         self._live = live
         self._take = take
+        self._backlog = backlog
         self._timings = timings
         self._dice = dice
         self._page_limit = page_limit
         self._is_deaf = is_deaf
         self._request: Request | None = None
-        self._caught_up = False
+        self._readings = 0
         self._log = log.bind(relay=url, subscription=live.name)
+        backlog.expect(live)  # now, not when the REQ is answered: the past of others waits for this one's
 
     async def keep(self) -> None:
         """Run until cancelled, until the relay's refusal is final, or until the connection is lost."""
@@ -101,12 +155,13 @@ class Keeper:
                 patience.reset()
             self._log.info("relay.subscription_closed", text=read_answer(text).text)
             if not await self._may_try_again(patience, text):
+                if not self._session.lost:
+                    self._backlog.done(self._live)
                 return
 
     async def _attend(self) -> str | None:
         """Open the REQ, read its past, listen until it is closed: the CLOSED's text, or None for a lost connection."""
         self._request = self._session.request(self._now_only(), self._take)
-        self._caught_up = False
         try:
             async with asyncio.TaskGroup() as group:
                 catching: asyncio.Task[None] | None = None
@@ -126,8 +181,8 @@ class Keeper:
                     catching.cancel()
             return self._request.closed.result()
         finally:
-            if self._caught_up:
-                self._live.covered = self._session.heard_at
+            if self._live.hearing is self._session:
+                self._live.covered, self._live.hearing = self._session.heard_at, None
             self._live.listening.clear()
             self._session.drop(self._request)
 
@@ -157,12 +212,32 @@ class Keeper:
         await self._read_past(int(self._session.heard_at - silent - CLOCKS_DIFFER))
 
     async def _catch_up(self) -> None:
-        """Read what is owed, however often the relay asks us to wait; then the past is covered."""
+        """Read what is owed, however often the relay asks us to wait; once it has been taken the past is covered."""
         since = self._live.owed_since(self._timings.overlap)
-        if since is None or await self._read_past(since):
-            self._caught_up = True
+        if since is None:
+            self._backlog.done(self._live)
+        elif not await self._read_past(since):
+            return
+        await self._backlog.handed_on()
+        if not self._session.lost:
+            self._live.hearing = self._session
 
     async def _read_past(self, since: int) -> bool:
+        """Have the past read back to `since`; False where the relay refused for good or was lost.
+
+        A past that was cut short stays expected: the next connection reads it again, and what there is of it waits.
+        """
+        self._backlog.expect(self._live)
+        self._readings += 1
+        try:
+            whole = await self._page_back(since)
+        finally:
+            self._readings -= 1
+        if not self._session.lost and not self._readings:
+            self._backlog.done(self._live)
+        return whole
+
+    async def _page_back(self, since: int) -> bool:
         """Page every filter back to `since`; False where the relay refused for good or was lost."""
         patience = Patience(self._timings, self._dice)
         for wanted in self._live.filters:
@@ -181,7 +256,7 @@ class Keeper:
 
         def take(raw: dict[str, Any]) -> Awaitable[None] | None:
             found.append((str(raw.get("id")), raw["created_at"]))
-            return self._take(raw)
+            return self._backlog.add(raw, request.size)
 
         async with self._session.spare:
             request = self._session.request([page], take)
