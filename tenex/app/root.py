@@ -154,7 +154,7 @@ async def open_application(
         inbox = Inbox(coordinator, _Directory(folder, index), people, clock, names=introductions.names, slugs=named)
         listener = Listener(pool, list(ours), slugs, None, inbox.receive)
         listening.append(Bookkeeper(folder, index, book, listener, rules.project.slug, spawn))
-        unfinished = await index.catch_up(folder)
+        unfinished = dict.fromkeys([*await index.catch_up(folder), *await folder.behind()])
         known = await index.rows(limit=500)
         introductions.start()
         listener.start(await last_heard(index, folder, urls, clock), [row.id for row in reversed(known)])
@@ -162,7 +162,7 @@ async def open_application(
         yield Application(
             settings=settings, places=where, rules=rules, project=project, pool=pool,
             runtime=Runtime(spawn, coordinator, inbox, shutdown_deadline=settings.shutdown.deadline),
-            _unfinished=unfinished,
+            _unfinished=list(unfinished),
             _services={
                 "relays": pool.run,
                 "cursors": lambda: keep_cursors(pool, index, clock),

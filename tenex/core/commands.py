@@ -150,7 +150,7 @@ def _waive(draft: Draft, command: Command, signal: PersonSpoke) -> None:
         draft, phases=phases, author=message.author, name=signal.name, quote=message.text.strip(),
         message_id=message.event_id,
     )  # fmt: skip
-    if draft.state.status == "waiting":
+    if draft.state.status == "waiting" and draft.state.messages:
         go_on(draft)
 
 

@@ -177,6 +177,8 @@ class ConversationActor:
         self._journal, self._state, self.is_frozen = journal, fold(self.id, records), False
         if not any(isinstance(signal, Opened) for signal in self._inbox):  # before that is decided nothing may start
             self._reconciler.reconcile(pending(self._state))
+        if records:  # the process that wrote the last of them may not have come to showing it
+            self._show_soon(self._state)
 
     async def _let_go(self) -> None:
         await self._reconciler.cancel()

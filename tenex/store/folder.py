@@ -84,6 +84,10 @@ class ConversationFolder:
         """Every conversation on disk with the length of its journal in bytes, 0 where that is missing."""
         return await self._disk.run(_lengths, self.root)
 
+    async def behind(self) -> list[ConversationId]:
+        """The conversations whose readable view is missing or older than their journal: a process ended between."""
+        return await self._disk.run(_behind, self.root)
+
     async def quarantined(self) -> dict[ConversationId, str]:
         """The conversations that could not be read when they were last opened, each with the sentence why."""
         return await self._disk.run(_marks, self.root)
@@ -119,6 +123,18 @@ def _lengths(root: Path) -> dict[ConversationId, int]:
         except OSError:
             found[name] = 0
     return found
+
+
+def _behind(root: Path) -> list[ConversationId]:
+    base = os.fspath(root)
+    return [name for name in _ids(root) if _written(f"{base}/{name}/{VIEW}") < _written(f"{base}/{name}/{JOURNAL}")]
+
+
+def _written(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns  # noqa: PTH116 - as above
+    except OSError:
+        return 0
 
 
 def _marks(root: Path) -> dict[ConversationId, str]:

@@ -1,6 +1,7 @@
 """All conversations of a data folder."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -116,3 +117,15 @@ async def test_closing_closes_every_journal(folder: ConversationFolder) -> None:
     with pytest.raises(AppendFailed, match="closed"):
         await journal.append(decisions_of(1))
     assert folder.length(CONVERSATION_ID) == 0
+
+
+async def test_a_view_that_is_missing_or_older_than_its_journal_is_behind(folder: ConversationFolder) -> None:
+    root = folder.path(CONVERSATION_ID)
+    assert await folder.behind() == []
+    root.mkdir(parents=True)
+    (root / "journal.jsonl").touch()
+    assert await folder.behind() == [CONVERSATION_ID]
+    (root / "conversation.json").touch()
+    assert await folder.behind() == []
+    os.utime(root / "journal.jsonl", ns=(0, (root / "conversation.json").stat().st_mtime_ns + 1))
+    assert await folder.behind() == [CONVERSATION_ID]
