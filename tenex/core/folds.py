@@ -264,9 +264,14 @@ def _retrying(c: State, record: r.Retrying) -> None:
         c.question = replace(c.question, retry=Retry.of(record), tries=record.attempt)
 
 
+def _due(run: Run, record: r.RetryDue) -> Run:
+    away = record.at - run.retry.since if run.retry is not None and run.retry.held else 0
+    return run.moved(max(0, away)).wanting(record.seq)
+
+
 def _retry_due(c: State, record: r.RetryDue) -> None:
     if record.run is not None:
-        _change_run(lambda run, rec: run.wanting(rec.seq))(c, record)
+        _change_run(_due)(c, record)
     elif c.question is not None:
         c.question = replace(c.question, seq=record.seq, retry=None)
 

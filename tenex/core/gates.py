@@ -15,8 +15,8 @@ from .roster import Agent, GateRules, Kind, Role, Rules, ToolRule
 from .runs import Message, OrchestratorTurn
 
 _QUOTED = re.compile(
-    r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"\n]*\"|“[^”]*”|„[^“”]*[“”]|‘[^’]*’|(?<!\w)'[^'\n]*'(?!\w)|«[^»]*»|「[^」]*」|『[^』]*』"
-    r"|^[ \t]*>[^\n]*$",
+    r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"\n]*\"|“[^“”]*”|„[^„“”]*[“”]|‘[^‘’]*’|(?<!\w)'[^'\n]*'(?!\w)|«[^«»]*»"
+    r"|「[^「」]*」|『[^『』]*』|^[ \t]*>[^\n]*$",  # no class holds its own opening mark: else it is quadratic
     re.DOTALL | re.MULTILINE,
 )
 

@@ -44,7 +44,7 @@ def _of_run(conversation: Conversation, run: Run) -> list[Effect]:
             context = _context(conversation, run, call)
             key = Key(Work.TOOL, call.seq)
             effects.append(ToolCall(key=key, run=run.id, request=call.request, context=context))
-    if not run.is_parked:
+    if not run.is_parked and not run.is_held:
         if not run.warned:
             effects.append(Timer(key=Key(Work.TIMER, run.armed, "warn"), due=run.warn_at))
         effects.append(Timer(key=Key(Work.TIMER, run.armed, "close"), due=run.close_at))

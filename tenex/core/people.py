@@ -106,8 +106,9 @@ def _answers_ask(draft: Draft, wrote: r.PersonWrote) -> bool:
     else:
         open_ = parked if state.is_parked else []
     if len(open_) > 1:
-        names = ", ".join(dict.fromkeys(run.name for run, _ in open_))
-        who = f"Several of us wait for an answer ({names})" if "," in names else f"{names} has asked several things"
+        askers = {run.id: run.name for run, _ in open_}
+        names = ", ".join(askers.values())
+        who = f"Several of us wait for an answer ({names})" if len(askers) > 1 else f"{names} has asked several things"
         say(draft, f"{who}. Please reply to the question you mean.", "question")
         return True
     if not open_:

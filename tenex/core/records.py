@@ -49,7 +49,7 @@ class Reopened(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleStarted(Record):
-    """A new cycle stands in chat, with gates, waivers, participants and limits cleared."""
+    """A new cycle stands in chat, with gates, waivers, participants and the limits of a cycle cleared."""
 
     cycle: int
     reason: str

@@ -89,8 +89,6 @@ class Rejected:
     sentence: str
     waiver: Phase | None = None
     stale: bool = False
-    lesson: bool = False
-    """Whether a name was wrong: worth remembering."""
 
 
 def parse(text: str) -> RoutingDecision | str:
@@ -172,7 +170,7 @@ def check(conversation: Conversation, decision: RoutingDecision, rules: Rules) -
         agent = rules.find(name)
         if agent is None:
             known = ", ".join(sorted(rules.roster))
-            return Rejected(sentence=f"There is no agent {_short(name)}. The roster is: {known}.", lesson=True)
+            return Rejected(sentence=f"There is no agent {_short(name)}. The roster is: {known}.")
         if agent.slug not in agents:
             agents.append(agent.slug)
     way = _way(conversation, decision, rules)
@@ -192,7 +190,7 @@ def _way(conversation: Conversation, decision: RoutingDecision, rules: Rules) ->
     here = conversation.phase
     if phase is None:
         phases = ", ".join(Phase)
-        return Rejected(sentence=f"There is no phase {_short(decision.phase)}. The phases are: {phases}.", lesson=True)
+        return Rejected(sentence=f"There is no phase {_short(decision.phase)}. The phases are: {phases}.")
     if phase is here:
         return ()
     way = gates.path(conversation, phase)

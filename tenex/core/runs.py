@@ -53,11 +53,12 @@ class Retry:
     attempt: int
     due: Millis
     held: bool
+    since: Millis
 
     @classmethod
     def of(cls, record: Retrying) -> "Retry":
         """The wait a record began."""
-        return cls(seq=record.seq, attempt=record.attempt, due=record.due, held=record.held)
+        return cls(seq=record.seq, attempt=record.attempt, due=record.due, held=record.held, since=record.at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +104,11 @@ class Run:
     def is_parked(self) -> bool:
         """Whether nothing of it can go on before a person has answered."""
         return self.has_parked and all(call.state is not CallState.PERMITTED for call in self.calls)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it waits for a model that cannot be reached: that time counts against no deadline."""
+        return self.retry is not None and self.retry.held
 
     @property
     def has_parked(self) -> bool:

@@ -1,0 +1,186 @@
+"""An agent's tool calls: the gate's verdict when each is about to start, their order, and what ends a run."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.effects import ModelCall, ToolCall
+from tenex.core.ids import CallId, Millis
+from tenex.core.phases import Phase
+from tenex.core.ports import ToolResult
+from tenex.core.signals import ToolReturned
+from tenex.core.steps import CallRequest, CallResult, ModelStep, PersonText
+from tests.core.kit import work
+from tests.core.test_working import at_work, ended, finish, results
+from tests.fakes.play import says
+
+# ---- calls --------------------------------------------------------------------------------------------------------
+
+
+def with_ids(step: ModelStep, *ids: str) -> ModelStep:
+    """The same answer with these call ids."""
+    calls = tuple(dataclasses.replace(call, id=CallId(name)) for call, name in zip(step.calls, ids, strict=True))
+    return dataclasses.replace(step, calls=calls)
+
+
+def test_duplicate_call_ids_are_told_apart_within_and_across_answers() -> None:
+    read = ("read_file", {"path": "a"})
+    play = at_work(
+        with_ids(says("", read, read, read), "x", "x", ""), with_ids(says("", read, read), "x", ""), says("done")
+    )
+    play.settle()
+    ids = [record.call for record in play.all(r.CallPermitted)]
+    assert len(ids) == 5 == len(set(ids))
+    assert [name for name, *_ in results(play)] == ids
+    assert ended(play)[0].outcome == "finished"
+
+
+def test_an_unknown_tool_is_refused_with_what_there_is_and_the_model_goes_on() -> None:
+    play = at_work(says("", ("teleport", {}), ("read_file", {})), says("done"))
+    play.settle()
+    assert results(play)[0][2].startswith("There is no tool teleport. You may use: ")
+    assert [record.tool for record in play.all(r.CallPermitted)] == ["read_file"]
+    assert ended(play)[0].outcome == "finished"
+
+
+@pytest.mark.parametrize(
+    ("phase", "tool"),
+    [("chat", "read_file"), ("chat", "write_file"), ("plan", "write_file"), ("plan", "check"),
+     ("brainstorm", "write_file"),
+     ("brainstorm", "send"), ("chat", "learn"), ("execute", "learn")],
+)  # fmt: skip
+def test_a_tool_the_phase_forbids_does_not_run_even_when_the_model_names_it(phase: str, tool: str) -> None:
+    play = at_work(says("", (tool, {"path": "a"})), says("done"), phase=phase)
+    play.settle()
+    assert f"may not be used by executor in the {phase} phase; nothing was done" in results(play)[0][2]
+    assert play.all(r.CallPermitted) == []
+    assert not play.ran
+
+
+def test_the_gate_is_asked_again_when_a_call_is_about_to_start() -> None:
+    """Two changes in one answer; the phase changes between them; the second is refused."""
+    play = at_work(says("", ("write_file", {"path": "a"}), ("write_file", {"path": "b"})), says("done"))
+    play.step()
+    (first,) = work(play)
+    moved = r.PhaseTransition(
+        seq=play.conversation.next_seq, at=play.now, from_=Phase.EXECUTE, to=Phase.VERIFICATION, message="", reason="",
+        agent_pubkey=play.rules.project.pubkey, agent_name="", summary="", announce_at=Millis(play.now + 1),
+    )  # fmt: skip
+    play.conversation.apply(moved)
+    play.journal.append((moved,))
+    finish(play, first.key)
+    assert [ok for _, ok, _ in results(play)] == [True, False]
+    assert "in the verification phase" in results(play)[1][2]
+    assert [record.call for record in play.all(r.CallPermitted)] == ["k0"]
+
+
+def test_an_agent_taken_out_of_the_roster_in_mid_work_runs_nothing_more() -> None:
+    play = at_work(says("", ("write_file", {"path": "a"}), ("write_file", {"path": "b"})), says("done"))
+    play.step()
+    roster = {slug: member for slug, member in play.rules.roster.items() if slug != "executor"}
+    play.rules = dataclasses.replace(play.rules, roster=roster)
+    play.settle()
+    assert [ok for _, ok, _ in results(play)] == [True, False]
+    assert ended(play)[0].outcome == "finished"
+
+
+def test_reads_start_together_and_changes_one_by_one_in_order() -> None:
+    calls = [("read_file", {"path": "a"}), ("write_file", {"path": "b"}), ("read_file", {"path": "c"}), ("check", {})]
+    play = at_work(says("", *calls), says("done"))
+    play.step()
+    assert [effect.request.id for effect in work(play) if isinstance(effect, ToolCall)] == ["k0", "k1", "k2"]
+    finish(play, work(play)[1].key)
+    assert [effect.request.id for effect in work(play) if isinstance(effect, ToolCall)] == ["k0", "k2", "k3"]
+
+
+def test_complete_beside_other_calls_ends_the_run_after_them() -> None:
+    play = at_work(says("", ("complete", {"response": "done"}), ("write_file", {"path": "a"}), ("read_file", {})))
+    play.step()
+    assert ended(play) == []
+    while work(play) and isinstance(work(play)[0], ToolCall):
+        assert ended(play) == []
+        finish(play, work(play)[0].key)
+    assert (ended(play)[0].text, ended(play)[0].outcome) == ("done", "finished")
+    assert play.conversation.touched == {"a"}
+
+
+def test_the_first_of_two_completions_counts() -> None:
+    play = at_work(says("", ("complete", {"response": "one"}), ("complete", {"response": "two"})))
+    play.settle()
+    assert ended(play)[0].text == "one"
+    assert len(ended(play)) == 1
+
+
+@pytest.mark.parametrize(
+    ("step", "text"),
+    [
+        (says("said", ("complete", {})), "said"),
+        (says("said", ("complete", {"response": "written"})), "written"),
+        (says("", ("complete", {"summary": "short"})), "short"),
+        (says("said", ("complete", {"issues": "and this"})), "said\n\nand this"),
+    ],
+)
+def test_what_a_person_reads_is_in_the_completion_wherever_the_model_put_it(step: ModelStep, text: str) -> None:
+    play = at_work(step)
+    play.settle()
+    assert ended(play)[0].text == text
+    assert text in play.said()
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"question": ""}, {"question": "  "}, {"question": 7}, {"question": ["a"]}, {"q": "x"}]
+)
+def test_a_question_without_words_is_refused(arguments: dict[str, Any]) -> None:
+    play = at_work(says("", ("ask", arguments)), says("done"))
+    play.settle()
+    assert "`ask` needs `question`" in results(play)[0][2]
+    assert play.all(r.AskOpened) == []
+    assert ended(play)[0].outcome == "finished"
+
+
+@pytest.mark.parametrize("options", [None, "yes or no", 7, {"a": 1}])
+def test_options_that_are_no_list_are_left_out(options: Any) -> None:
+    play = at_work(says("", ("ask", {"question": "Which?", "options": options})))
+    play.step()
+    assert play.all(r.AskOpened)[0].question == "Which?"
+
+
+def test_options_are_listed_below_the_question() -> None:
+    play = at_work(says("", ("ask", {"question": "Which?", "options": ["red", 2]})))
+    play.step()
+    assert play.said()[-1] == "Which?\n- red\n- 2"
+
+
+def test_results_are_shown_in_the_order_of_the_calls_and_then_what_people_wrote() -> None:
+    play = at_work(says("", ("read_file", {}), ("teleport", {}), ("write_file", {"path": "a"})), says("done"))
+    play.step()
+    play.person("make it green")
+    for effect in reversed(work(play)):
+        finish(play, effect.key)
+    (call,) = work(play)
+    assert isinstance(call, ModelCall)
+    assert [entry.id for entry in call.entries[-4:-1] if isinstance(entry, CallResult)] == ["k0", "k1", "k2"]
+    assert call.entries[-1] == PersonText(author="alice", text="make it green")
+
+
+def test_a_failed_call_is_a_result_like_any_other() -> None:
+    play = at_work(says("", ("read_file", {"path": "a"})), says("done"))
+    play.step()
+    (call,) = work(play)
+    play.hear(ToolReturned(key=call.key, result=ToolResult(ok=False, content="no such file")))
+    assert results(play)[-1] == ("k0", False, "no such file")
+    play.settle()
+    assert ended(play)[0].outcome == "finished"
+
+
+def test_arguments_of_any_shape_reach_the_tool_as_they_are() -> None:
+    odd = {"path": "\ud800", "n": 10**40, "deep": [[[[{}]]]], "": None}
+    play = at_work(
+        dataclasses.replace(says(""), calls=(CallRequest(id=CallId("k"), tool="read_file", arguments=odd),)), says("ok")
+    )
+    play.step()
+    (call,) = work(play)
+    assert isinstance(call, ToolCall)
+    assert call.request.arguments == odd

@@ -1,0 +1,47 @@
+"""Slugs match exactly, then without case, then kebab-cased; who is who in the circle."""
+
+import pytest
+
+from tenex.core.ids import PublicKey, Slug
+from tenex.core.phases import Phase
+from tenex.core.roster import Circle, Expectation, Limits, Role, Rules
+from tests.fakes.play import agent, rules
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["project-manager", "Project-Manager", "PROJECT-MANAGER", " project-manager ", "ProjectManager", "projectManager",
+     "project_manager", "project manager", "Project Manager", "project.manager", "project/manager", "project--manager",
+     "PROJECT_MANAGER"],
+)  # fmt: skip
+def test_a_slug_is_found_however_it_is_cased(written: str) -> None:
+    found = rules().find(written)
+    assert found is not None
+    assert found.slug == "project-manager"
+
+
+@pytest.mark.parametrize("written", ["", " ", "projectmanager", "manager", "project-manager-2", "-", "\0", "\ud800"])
+def test_what_is_no_slug_is_nobody(written: str) -> None:
+    assert rules().find(written) is None
+
+
+def test_an_exact_slug_goes_before_one_that_only_looks_like_it() -> None:
+    base = rules()
+    both = {Slug("Executor"): agent("Executor"), Slug("executor"): agent("executor")}
+    config = Rules(roster=both, tools=base.tools, project=base.project)
+    assert config.find("Executor") == both[Slug("Executor")]
+    assert config.find("executor") == both[Slug("executor")]
+
+
+def test_roles_in_the_circle() -> None:
+    alice, bob, eve = (PublicKey(char * 64) for char in "abe")
+    closed = Circle(owners=frozenset({alice}), members=frozenset({bob, alice}))
+    assert [closed.role(key) for key in (alice, bob, eve)] == [Role.OWNER, Role.MEMBER, None]
+    assert Circle(is_open=True).role(eve) is Role.GUEST
+
+
+def test_an_expectation_of_a_phase_goes_before_the_default() -> None:
+    short = Expectation(warn_after=1, close_after=2)
+    limits = Limits(expectations={Phase.CHORES: short})
+    assert limits.expectation(Phase.CHORES) is short
+    assert limits.expectation(Phase.EXECUTE) is limits.default_expectation

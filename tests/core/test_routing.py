@@ -1,0 +1,143 @@
+"""Reading a router's answer: whatever a model writes becomes a decision or a sentence, never an exception."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenex.core.phases import Phase
+from tenex.core.routing import DECISION_SCHEMA, REASON_CHARACTERS, RoutingDecision, Waiver, parse
+
+GOOD = {"agents": ["executor"], "phase": "execute", "reason": "clear enough"}
+
+
+def read(value: Any) -> RoutingDecision:
+    """A decision that must be one."""
+    decision = parse(value if isinstance(value, str) else json.dumps(value))
+    assert isinstance(decision, RoutingDecision), decision
+    return decision
+
+
+def refused(value: Any) -> str:
+    """The sentence of an answer that is no decision."""
+    sentence = parse(value if isinstance(value, str) else json.dumps(value))
+    assert isinstance(sentence, str), sentence
+    return sentence
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(GOOD),
+        f"\n  {json.dumps(GOOD, indent=2)}  \n",
+        f"I think the executor should go on.\n\n{json.dumps(GOOD)}\n\nThat is my decision.",
+        f"```json\n{json.dumps(GOOD)}\n```",
+        f"```\n{json.dumps(GOOD)}\n```",
+        f"<thinking>{{not json}} and {{1: 2}}</thinking>{json.dumps(GOOD)}",
+        f'{{"thought": "hm"}} {json.dumps(GOOD)}',
+        f"{json.dumps(GOOD)}{json.dumps({**GOOD, 'agents': ['planner']})}",
+        "{" * 20 + json.dumps(GOOD),
+        f"\ufeff{json.dumps(GOOD)}",
+    ],
+)
+def test_an_object_is_found_whatever_stands_around_it(text: str) -> None:
+    assert read(text) == RoutingDecision(agents=("executor",), phase="execute", reason="clear enough")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "executor", "[]", "null",
+     "42", '"agents"', "{", "}{", '{"agents": ["executor"]', "{'agents': ['executor']}",
+     "```json\n```", "no " * 10_000, "{" * 100_000, '{"a":' * 50_000, "[" * 100_000, "\0\0\0", "\ud800", "{\ud800}",
+     '{"agents": ' + "9" * 10_000 + "}"],
+    ids=lambda text: repr(text[:20]),
+)  # fmt: skip
+def test_nonsense_gives_a_sentence_that_says_what_to_answer(text: str) -> None:
+    assert "agents" in refused(text)
+
+
+@pytest.mark.parametrize("agents", [None, 7, {"slug": "executor"}, [7], [["executor"]], [None], True, [{"a": 1}]])
+def test_agents_of_a_wrong_type_are_refused(agents: Any) -> None:
+    assert refused({"agents": agents, "reason": "x"}) == "`agents` must be a list of slugs."
+
+
+@pytest.mark.parametrize("agents", [[], [""], ["  ", "\n"], "", " "])
+def test_no_agents_is_refused_with_what_may_be_said_instead(agents: Any) -> None:
+    sentence = refused({"agents": agents, "reason": "x"})
+    assert "is empty" in sentence
+    assert "END" in sentence
+    assert "USER" in sentence
+
+
+def test_one_agent_as_a_string_is_read() -> None:
+    assert read({"agents": "executor"}).agents == ("executor",)
+
+
+def test_an_agent_named_twice_is_one() -> None:
+    assert read({"agents": ["executor", " executor ", "helper"]}).agents == ("executor", "helper")
+
+
+@pytest.mark.parametrize("phase", [None, "", "  "])
+def test_no_phase_means_stay(phase: Any) -> None:
+    assert read({"agents": ["executor"], "phase": phase}).phase is None
+
+
+@pytest.mark.parametrize("phase", [3, ["execute"], {"to": "execute"}, True])
+def test_a_phase_of_a_wrong_type_is_refused(phase: Any) -> None:
+    assert refused({"agents": ["executor"], "phase": phase}) == "`phase` must be a string."
+
+
+@pytest.mark.parametrize("reason", [None, 7, "", " \n", ["because"]])
+def test_a_missing_reason_costs_nothing(reason: Any) -> None:
+    assert read({"agents": ["executor"], "reason": reason}).reason == "no reason given"
+
+
+def test_a_rambling_reason_is_cut() -> None:
+    assert len(read({"agents": ["executor"], "reason": "blah " * 10_000}).reason) == REASON_CHARACTERS
+
+
+@pytest.mark.parametrize("waive", [None, {}])
+def test_no_waiver_is_none(waive: Any) -> None:
+    assert read({**GOOD, "waive": waive}).waive is None
+
+
+@pytest.mark.parametrize("waive", ["verification", 7, True, [], ["verification"]])
+def test_a_waiver_of_a_wrong_type_is_refused(waive: Any) -> None:
+    assert refused({**GOOD, "waive": waive}) == "`waive` must be an object {phase, quote, message_id}."
+
+
+@pytest.mark.parametrize("missing", ["phase", "quote", "message_id"])
+@pytest.mark.parametrize("value", [None, "", 7, ["skip it"]])
+def test_a_waiver_needs_all_its_parts_as_texts(missing: str, value: Any) -> None:
+    waive = {"phase": "chores", "quote": "skip it", "message_id": "1", missing: value}
+    assert refused({**GOOD, "waive": waive}) == "`waive` needs phase, quote and message_id, each a string."
+
+
+def test_a_whole_waiver_is_read() -> None:
+    waive = {"phase": "chores", "quote": "skip it", "message_id": "1"}
+    assert read({**GOOD, "waive": waive}).waive == Waiver(phase="chores", quote="skip it", message_id="1")
+
+
+_scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10)
+_json = st.recursive(
+    _scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@given(st.text() | st.fixed_dictionaries({}, optional=dict.fromkeys(("agents", "phase", "reason", "waive"), _json)))
+def test_anything_at_all_is_a_decision_or_a_sentence(answer: Any) -> None:
+    verdict = parse(answer if isinstance(answer, str) else f"so: {json.dumps(answer)}")
+    if isinstance(verdict, RoutingDecision):
+        assert verdict.agents
+        assert all(verdict.agents)
+        assert verdict.reason
+    else:
+        assert verdict.endswith(".")
+
+
+def test_the_schema_offered_to_models_names_every_phase() -> None:
+    assert set(DECISION_SCHEMA["properties"]["phase"]["enum"]) == set(Phase)
+    assert set(DECISION_SCHEMA["required"]) == {"agents", "reason"}

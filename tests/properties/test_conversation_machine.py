@@ -1,0 +1,317 @@
+"""A conversation under anything that can happen to it: bad minds, any order, crashes, twice-told news."""
+
+import copy
+import dataclasses
+import json
+import random
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tenex.core import records as r
+from tenex.core.commands import NAMES
+from tenex.core.conversation import fold
+from tenex.core.decide import decide
+from tenex.core.effects import Effect, ModelCall, Publish, Route, Timer, ToolCall, Work
+from tenex.core.ids import CallId, Slug
+from tenex.core.pending import pending
+from tenex.core.phases import Phase
+from tenex.core.ports import PublishOutcome, ToolResult
+from tenex.core.roster import Limits, Role
+from tenex.core.signals import (
+    ModelAnswered,
+    ModelFailed,
+    Published,
+    RouteAnswered,
+    Signal,
+    TimerFired,
+    ToolReturned,
+)  # fmt: skip
+from tenex.core.steps import CallRequest, ModelStep, Usage
+from tests.core.kit import check_rest, check_sound, plain
+from tests.fakes.play import TOOLS, Play, diligent, rules
+
+WAYS = {
+    "chat": "execute",
+    "brainstorm": "execute",
+    "plan": "execute",
+    "execute": "verification",
+    "chores": "reflection",
+}
+
+
+def good(question: dict[str, Any]) -> dict[str, Any]:
+    """A router that goes from wherever it finds itself to the end."""
+    here, present = question["phase"], [member["slug"] for member in question["roster"]]
+    workers = [slug for slug in ("executor", "helper") if slug in present] or present[:1]
+    last = question["turns"][-1]["completions"] if question["turns"] else []
+    if question["can_end"] and here == "reflection":
+        return {"agents": ["END"], "reason": "all is done"}
+    if here == "verification":
+        target = "chores" if "chores" in question["permitted"] else "execute"
+        return {"phase": target, "agents": workers, "reason": f"{len(last)} have looked"}
+    if here in ("chores", "reflection"):
+        return {"phase": "reflection", "agents": question["still_to_reflect"] or ["END"], "reason": "what was learnt"}
+    return {"phase": WAYS[here], "agents": workers, "reason": "go on"}
+
+
+SLUGS = ["project-manager", "planner", "executor", "helper", "security"]
+TEXTS = [
+    "build it",
+    "yes",
+    "no",
+    "skip the tests",
+    "don't skip the tests",
+    "",
+    "\ud800\x00",
+    "make it green",
+    "/quick x",
+]
+
+ODD = ["command", "again", "death", "late", "roster"]
+
+_slugs = st.lists(st.sampled_from(SLUGS), min_size=1, max_size=3)
+_phases = st.sampled_from([*map(str, Phase), "deployment"])
+_words = st.sampled_from(["END", "USER"])
+_waivers = st.fixed_dictionaries(
+    {"phase": st.sampled_from(["verification", "chores", "reflection", "execute"]),
+     "quote": st.sampled_from(["skip the tests", "they want it"]),
+     "message_id": st.integers(1, 9).map(lambda n: f"{n:064d}")}
+)  # fmt: skip
+_decisions = st.builds(
+    lambda agents, more: {"agents": agents, "reason": "because", **more},
+    _slugs | _words.map(lambda word: [word]) | st.just(["wizard"]) | st.just(["END", "executor"]) | st.just([]),
+    st.fixed_dictionaries({}, optional={"phase": _phases, "waive": _waivers}),
+)
+_garbage = st.sampled_from(["", "hm", "{", '{"agents": 7}', "[" * 2_000, "\ud800"])
+
+_usages = st.builds(
+    Usage, input_tokens=st.integers(0, 50), output_tokens=st.integers(0, 50), cost_usd=st.none() | st.just(0.01)
+)
+_arguments = st.fixed_dictionaries(
+    {}, optional={"path": st.sampled_from(["a", "b"]), "question": st.sampled_from(["Which?", ""]),
+                  "response": st.sampled_from(["done", ""]),
+                  "verdict": st.sampled_from(["verified", "issues", "maybe"]),
+                  "summary": st.just("short"), "lesson": st.just("test early")}
+)  # fmt: skip
+_calls = st.lists(
+    st.builds(
+        CallRequest, id=st.sampled_from(["", "k", "l"]).map(CallId), tool=st.sampled_from([*TOOLS, "teleport"]),
+        arguments=_arguments,
+    ),
+    max_size=4,
+)  # fmt: skip
+_steps = st.builds(
+    ModelStep, text=st.sampled_from(["", "done", "  "]), calls=_calls.map(tuple), usage=_usages, model=st.just("m")
+)
+
+
+class ConversationMachine(RuleBasedStateMachine):
+    """Drives a `Play` by hand: every rule is something that may happen at any moment."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        limits = Limits(steps_per_run=6, turns_per_message=9, tokens_per_cycle=3_000)
+        self.play = Play(good, diligent, config=rules(limits=limits))
+        self.old: list[Signal] = []
+        self.looked_at = 0
+
+    # ---- what may happen ----
+
+    @initialize(text=st.sampled_from(TEXTS), steps=st.integers(0, 100))
+    def begins(self, text: str, steps: int) -> None:
+        """Somebody writes for the first time, and good minds bring the conversation to any phase."""
+        self.play.person(text)
+        for _ in range(steps):
+            if not self.play.step():
+                self.play.person("blue")
+
+    @rule(
+        text=st.sampled_from(TEXTS), role=st.sampled_from(Role), addressed=st.lists(st.sampled_from(SLUGS), max_size=2),
+        replies=st.booleans(),
+    )  # fmt: skip
+    def somebody_writes(self, text: str, role: Role, addressed: list[str], replies: bool) -> None:
+        """A message, a reply to a question, words for an agent."""
+        asked = next(iter(self.play.conversation.asks), None) if replies else None
+        self.play.person(text, role=role, addressed=tuple(addressed), reply_to=asked)
+
+    def ready(self, kind: type[Effect] | tuple[type[Effect], ...]) -> list[Effect]:
+        return [effect for effect in self.play.running.values() if isinstance(effect, kind)]
+
+    def ends(self, effect: Effect, signal: Signal) -> None:
+        """A task ends: its key is settled, the decision was pure, and the same news again is no news."""
+        conversation, config, now = self.play.conversation, self.play.rules, self.play.now
+        before = copy.copy(conversation)  # what is changed in place differs from the refold below
+        decided = decide(conversation, signal, config, now)
+        assert decided == decide(conversation, signal, config, now)
+        assert conversation == before
+        self.play.running.pop(effect.key)
+        assert self.play.hear(signal), "a wanted key is never answered with silence"
+        assert effect.key not in pending(self.play.conversation)
+        assert decide(self.play.conversation, signal, config, self.play.now) == []
+        self.old.append(signal)
+
+    @precondition(lambda self: self.ready(Route))
+    @rule(answer=_decisions | _garbage, usage=_usages)
+    def the_router_answers(self, answer: Any, usage: Usage) -> None:
+        """Anything at all."""
+        (effect,) = self.ready(Route)
+        text = answer if isinstance(answer, str) else json.dumps(answer)
+        self.ends(effect, RouteAnswered(key=effect.key, step=ModelStep(text=text, usage=usage)))
+
+    @precondition(lambda self: self.ready(ModelCall))
+    @rule(which=st.integers(0, 9), step=_steps)
+    def an_agent_answers(self, which: int, step: ModelStep) -> None:
+        """With any calls, in any order."""
+        calls = self.ready(ModelCall)
+        effect = calls[which % len(calls)]
+        self.ends(effect, ModelAnswered(key=effect.key, step=step))
+
+    @precondition(lambda self: any(not isinstance(effect, Timer) for effect in self.play.running.values()))
+    @rule(steps=st.integers(1, 30), seed=st.integers(0, 9))
+    def work_goes_on(self, steps: int, seed: int) -> None:
+        """Good minds work for a while, in some order, so that later phases are reached as well."""
+        dice = random.Random(seed)
+        for _ in range(steps):
+            ready = [effect for effect in self.play.running.values() if not isinstance(effect, Timer)]
+            if not ready:
+                break
+            effect = dice.choice(ready)
+            self.ends(effect, self.play.perform(effect))
+
+    @precondition(lambda self: self.ready((ModelCall, Route)))
+    @rule(which=st.integers(0, 9), retryable=st.booleans(), after=st.none() | st.integers(0, 10**6))
+    def a_model_fails(self, which: int, retryable: bool, after: int | None) -> None:
+        """For now, or for good."""
+        calls = self.ready((ModelCall, Route))
+        effect = calls[which % len(calls)]
+        failed = ModelFailed(key=effect.key, message="no", retryable=retryable, retry_after=after)
+        self.ends(effect, failed)
+
+    @precondition(lambda self: self.ready(ToolCall))
+    @rule(which=st.integers(0, 9), ok=st.booleans(), touched=st.lists(st.sampled_from(["a", "b"]), max_size=1))
+    def a_call_returns(self, which: int, ok: bool, touched: list[str]) -> None:
+        """Calls that run at once return in any order."""
+        calls = self.ready(ToolCall)
+        effect = calls[which % len(calls)]
+        result = ToolResult(ok=ok, content="x", read={"a": "0"}, touched=tuple(touched))
+        self.ends(effect, ToolReturned(key=effect.key, result=result))
+
+    @precondition(lambda self: self.ready(Publish))
+    @rule(accepted=st.booleans())
+    def relays_answer(self, accepted: bool) -> None:
+        """For all that is in the outbox."""
+        for effect in self.ready(Publish):
+            self.ends(effect, Published(key=effect.key, outcome=PublishOutcome(accepted=accepted)))
+
+    @precondition(lambda self: self.ready(Timer))
+    @rule(which=st.integers(0, 9))
+    def a_timer_fires(self, which: int) -> None:
+        """Whatever it is for."""
+        timers = self.ready(Timer)
+        effect = timers[which % len(timers)]
+        assert isinstance(effect, Timer)
+        self.play.now = max(self.play.now, effect.due)
+        self.ends(effect, TimerFired(key=effect.key))
+
+    @rule(odd=st.sampled_from(ODD), which=st.integers(0, 999), data=st.data())
+    def something_odd_happens(self, odd: str, which: int, data: st.DataObject) -> None:
+        """One rule for all that is rare, so that most steps are work."""
+        match odd:
+            case "command":
+                name, role = data.draw(st.sampled_from(NAMES)), data.draw(st.sampled_from(Role))
+                self.play.person("/skip chores" if name == "skip" else f"/{name}", role=role)
+            case "again":
+                known = list(self.play.conversation.seen)
+                assert self.play.person("again", event_id=known[which % len(known)]) == []
+            case "death":
+                self.the_process_dies()
+            case "late" if self.old:
+                assert self.play.hear(self.old[which % len(self.old)]) == []
+            case "roster":
+                self.the_roster_changes(SLUGS[1 + which % 4], present=data.draw(st.booleans()))
+
+    def the_process_dies(self) -> None:
+        """And starts again, with nothing but the journal."""
+        calls = [effect for effect in self.ready(ToolCall) if isinstance(effect, ToolCall)]
+        once = {call.key for call in calls if TOOLS[call.request.tool].replay == "once"}
+        self.play.crash()
+        assert not once & set(self.play.running), "what may run only once is not run again"
+
+    def the_roster_changes(self, slug: str, *, present: bool) -> None:
+        """The operator takes an agent away, or brings it back."""
+        whole = rules().roster
+        kept = {name: member for name, member in self.play.rules.roster.items() if name != slug}
+        roster = {**kept, Slug(slug): whole[Slug(slug)]} if present else kept
+        self.play.rules = dataclasses.replace(self.play.rules, roster=roster)
+
+    # ---- what always holds ----
+
+    @invariant()
+    def it_is_sound(self) -> None:
+        """Legal transitions, one refold, usage as summed, and something runs if and only if it does not wait."""
+        check_sound(self.play)
+
+    @invariant()
+    def what_runs_is_what_is_wanted(self) -> None:
+        """The reconciler and the state never disagree, and no key is of a kind that is not its effect's."""
+        assert self.play.running.keys() == pending(self.play.conversation).keys()
+        kinds = {
+            Work.ROUTE: Route,
+            Work.MODEL: ModelCall,
+            Work.TOOL: ToolCall,
+            Work.PUBLISH: Publish,
+            Work.TIMER: Timer,
+        }
+        assert all(isinstance(effect, kinds[key.work]) for key, effect in self.play.running.items())
+        assert len(self.ready(Route)) <= 1
+
+    @invariant()
+    def completions_are_counted_once(self) -> None:
+        """Each agent of a closed turn has one completion; what it said is said once."""
+        ended = [record.run for record in self.play.all(r.RunEnded)]
+        assert len(ended) == len(set(ended))
+        history = self.play.conversation.history
+        assert history is not None
+        for turn in history.turns:
+            assert sorted(done.agent for done in turn.completions) == sorted(turn.agents)
+
+    @invariant()
+    def gates_are_earned(self) -> None:
+        """A cycle that executed never ends by decision with a gate open; only a person's `/new` may do that."""
+        new, self.looked_at = self.play.journal[self.looked_at :], len(self.play.journal)
+        for decision in new:
+            kinds = [type(record) for record in decision]
+            if r.Ended in kinds and r.CommandGiven not in kinds:
+                state = self.before(decision[0].seq)
+                left = {gate for gate in state.open_gates if gate is not Phase.REFLECTION}
+                waived = {gate for record in decision if isinstance(record, r.Waived) for gate in record.phases}
+                assert not left - waived
+
+    def before(self, seq: int) -> Any:
+        """The state before that record."""
+        records = [record for decision in self.play.journal for record in decision if record.seq < seq]
+        return fold(self.play.conversation.id, records)
+
+    def teardown(self) -> None:
+        """Left alone, with good minds and fired timers, it comes to rest, and the person was told something."""
+        play = self.play
+        play.worker, play.router = plain, lambda _: {"agents": ["USER"], "reason": "the person is next"}
+        for _ in range(300):
+            if not play.step():
+                waits = [e.key.part for e in self.ready(Timer) if e.key.part in ("retry", "route")]
+                if not waits:
+                    break
+                play.fire(waits[0])
+        if play.conversation.status != "new":
+            check_rest(play)
+        check_sound(play)
+
+
+ConversationMachine.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=45, deadline=None, derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+)  # fmt: skip
+TestConversationMachine = ConversationMachine.TestCase
