@@ -47,6 +47,9 @@ class Live:
     still while `hearing` moves on."""
     hearing: Session | None = None
     """The open session on which its past has been read, so that only new events are still to come."""
+    reach: int | None = None
+    """How far back the reading of a gap may go: as far as one it replaced was asked to; None for as far
+    as it was itself."""
     refused: str = ""
     """Why the relay will not serve it, in its own words."""
     listening: asyncio.Event = field(default_factory=asyncio.Event)
@@ -67,8 +70,14 @@ class Live:
         """From which second on the past must be read now; None for nothing at all."""
         if self.covered is None:
             return self.backlog_since
-        begin = self.asked_at if self.backlog_since is None else self.backlog_since
-        return int(max(begin, self.covered - overlap))
+        return int(max(self.begin, self.covered - overlap))
+
+    @property
+    def begin(self) -> int:
+        """The second nothing before which is wanted, however late it comes."""
+        if self.reach is not None:
+            return self.reach
+        return int(self.asked_at) if self.backlog_since is None else self.backlog_since
 
     def bequeaths(self, overlap: float) -> int:
         """From which second on whatever takes its place must read the past, so that nothing it owed is lost."""
@@ -98,9 +107,13 @@ def replace_lives(
     for group in groups:
         if any(live.serves(group, backlog_since) for live in kept):
             continue
-        owed = [live.bequeaths(overlap) for live in former if _share(group, live.filters)]
-        since = backlog_since if backlog_since is None else min([backlog_since, *owed])
-        added.append(Live(name=name, filters=group, backlog_since=since, asked_at=now))
+        heir = Live(name=name, filters=group, backlog_since=backlog_since, asked_at=now)
+        for live in former:
+            if _share(group, live.filters):
+                owed = live.bequeaths(overlap)
+                heir.backlog_since = owed if heir.backlog_since is None else min(heir.backlog_since, owed)
+                heir.reach = min(heir.begin, live.begin)
+        added.append(heir)
     return kept, added
 
 

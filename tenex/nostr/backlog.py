@@ -1,0 +1,113 @@
+"""The past of one relay, held until all of it is there, so that what was written first is handed on first.
+
+    pages, newest first ──► held ──all read, or no more room, or nothing more for a while──► sorted ──► taken
+
+Relays answer newest first, and a request and the `/stop` after it may come by different subscriptions. So all that one
+connection reads of the past is gathered here before any of it is decided about.
+
+Never: drop an event, or keep one for ever because a reader does not come to its end.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import Any, Final
+
+from .session import Take
+
+MOST_HELD: Final = 5_000
+"""Events: more than a project writes in a week, and about 10 MB of them."""
+
+MOST_CHARACTERS: Final = 32 * 1024 * 1024
+"""Of the frames they came in: only a relay that sends junk comes to this before `MOST_HELD`."""
+
+
+class Backlog:
+    """Events of the past on their way from the readers of one relay to `take`.
+
+    They are handed on by created_at, ties by id, when the last reader has come to its end. Where there are more than
+    fit, or where nothing more has come for `patience` seconds though a reader is still at it, those that are there
+    are handed on in that order among themselves, and what comes later follows. Doubles are not looked for.
+    """
+
+    def __init__(
+        self, take: Take, patience: float, *, most: int = MOST_HELD, most_characters: int = MOST_CHARACTERS
+    ) -> None:
+        self._take = take
+        self._patience = patience
+        self._most = most
+        self._most_characters = most_characters
+        self._readers: set[object] = set()
+        self._held: list[dict[str, Any]] = []
+        self._characters = 0
+        self._added_at = 0.0
+        self._wake = asyncio.Event()
+        self._room = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._room.set()
+        self._empty.set()
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether everything added has been taken."""
+        return self._empty.is_set()
+
+    def expect(self, reader: object) -> None:
+        """Hold what comes until this reader is done too; a second call does nothing."""
+        self._readers.add(reader)
+
+    def done(self, reader: object) -> None:
+        """Wait for this reader no longer; one that was not expected is fine."""
+        self._readers.discard(reader)
+        self._wake.set()
+
+    def add(self, raw: dict[str, Any], characters: int) -> Awaitable[None] | None:
+        """Hold an event whose created_at is an int; what is returned waits for room."""
+        self._held.append(raw)
+        self._characters += characters
+        self._added_at = asyncio.get_running_loop().time()
+        self._empty.clear()
+        if len(self._held) == 1:
+            self._wake.set()
+        if not self._is_full():
+            return None
+        self._room.clear()
+        self._wake.set()
+        return self._until_room()
+
+    async def handed_on(self) -> None:
+        """Return once nothing is held."""
+        await self._empty.wait()
+
+    async def run(self) -> None:
+        """Hand events on, until cancelled."""
+        while True:
+            await self._until_due()
+            batch, self._held, self._characters = self._held, [], 0
+            self._room.set()
+            batch.sort(key=lambda raw: (raw["created_at"], str(raw.get("id"))))
+            for raw in batch:
+                waiting = self._take(raw)
+                if waiting is not None:
+                    await waiting
+            if not self._held:
+                self._empty.set()
+
+    async def _until_due(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            left: float | None = None
+            if self._held:
+                left = self._added_at + self._patience - loop.time()
+                if not self._readers or self._is_full() or left <= 0:
+                    return
+            self._wake.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._wake.wait()
+
+    async def _until_room(self) -> None:
+        await self._room.wait()
+
+    def _is_full(self) -> bool:
+        return len(self._held) >= self._most or self._characters >= self._most_characters

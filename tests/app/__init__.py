@@ -1,0 +1,1 @@
+"""Tests of the root: the parts as they are put together."""

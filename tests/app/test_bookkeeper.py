@@ -1,0 +1,197 @@
+"""The caches beside the journals: cursors that promise no more than was read, threads followed from their beginning."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenex.app.bookkeeper import Bookkeeper, keep_cursors, last_heard, note_cursors
+from tenex.core import records as r
+from tenex.core.conversation import Conversation
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
+from tenex.core.roster import Role
+from tenex.flow.clock import SystemClock
+from tenex.nostr.listener import OVERLAP, Listener
+from tenex.nostr.pool import RelayPool
+from tenex.store.daemon import DaemonBook
+from tenex.store.disk import Disk
+from tenex.store.folder import ConversationFolder
+from tenex.store.index import Index
+from tests.fakes.faultrelay import FaultRelay, Peer
+from tests.nostr.kit import BOB, FAST, running
+
+ROOT = ConversationId("c" * 64)
+ALICE = PublicKey("a" * 64)
+DAYS = 86_400
+
+
+@pytest.fixture
+async def folder(tmp_path: Path) -> AsyncIterator[ConversationFolder]:
+    disk = Disk()
+    yield ConversationFolder(tmp_path / "conversations", disk, SystemClock())
+    disk.close()
+
+
+@pytest.fixture
+async def index(tmp_path: Path) -> AsyncIterator[Index]:
+    index = Index(tmp_path / "index.sqlite")
+    yield index
+    await index.close()
+
+
+def pool(url: str) -> RelayPool:
+    return RelayPool([url], on_event=lambda event, relay: None, timings=FAST)
+
+
+def listener(relays: RelayPool) -> Listener:
+    return Listener(relays, [BOB.public], {}, None, lambda message: None)
+
+
+def ago(seconds: float) -> Millis:
+    return Millis(SystemClock().now() - int(seconds * 1000))
+
+
+async def no_past(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
+    """Confirm what is new and tell nothing of what is stored."""
+    if filters[0]["limit"] == 0:
+        await peer.send("EOSE", sub_id)
+
+
+async def becomes(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not true():
+            await asyncio.sleep(0.005)
+
+
+# ---- cursors ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_cursor_stays_where_it_was_until_the_past_has_been_read(index: Index) -> None:
+    """A crash in the middle of the backlog: the next life asks again from where this one began."""
+    long_ago = ago(10 * DAYS)
+    async with FaultRelay() as fault:
+        fault.on_req = no_past
+        relays = pool(fault.url)
+        index.set_cursor(fault.url, long_ago)
+        listener(relays).start(long_ago // 1000)
+        async with running(relays):
+            await relays.listening("addressed", 5)
+            await fault.until(lambda: any("since" in frame[2] for frame in fault.reqs()))
+            note_cursors(relays, index, SystemClock())
+            assert index.cursor(fault.url) == long_ago
+        note_cursors(relays, index, SystemClock())
+        assert index.cursor(fault.url) == long_ago
+
+        again, began = pool(fault.url), index.cursor(fault.url)
+        assert began is not None
+        fault.heard.clear()
+        listener(again).start(began // 1000)
+        async with running(again):
+            await fault.until(lambda: any("since" in frame[2] for frame in fault.reqs()))
+    assert fault.reqs()[-1][2]["since"] == long_ago // 1000 - OVERLAP
+
+
+async def test_a_cursor_follows_once_the_past_is_read_also_when_the_relay_has_gone(index: Index) -> None:
+    began = SystemClock().now()
+    async with FaultRelay() as fault:
+        relays = pool(fault.url)
+        index.set_cursor(fault.url, ago(10 * DAYS))
+        listener(relays).start(int(began / 1000) - 5)
+        keeping = asyncio.create_task(keep_cursors(relays, index, SystemClock(), every=0.01))
+        async with running(relays):
+            await becomes(lambda: (index.cursor(fault.url) or 0) >= began)
+            await fault.stop()
+            await becomes(lambda: not relays.status()[0].connected)
+            noted = index.cursor(fault.url)
+        keeping.cancel()
+        await asyncio.wait({keeping})
+        assert (index.cursor(fault.url) or 0) >= (noted or 0)
+        assert (index.cursor(fault.url) or 0) <= SystemClock().now()
+
+
+async def test_a_thread_whose_past_is_unread_holds_the_cursor_of_its_relay_back(index: Index) -> None:
+    async with FaultRelay() as fault:
+
+        async def threads_untold(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
+            await (no_past if "#e" in filters[0] else fault.serve_stored)(peer, sub_id, filters)
+
+        fault.on_req = threads_untold
+        relays, heard_at = pool(fault.url), ago(60)
+        following = listener(relays)
+        following.start(heard_at // 1000)
+        index.set_cursor(fault.url, heard_at)
+        async with running(relays):
+            await becomes(lambda: relays.status()[0].heard_until is not None)
+            following.follow(ROOT, heard_at // 1000)
+            note_cursors(relays, index, SystemClock())
+            assert index.cursor(fault.url) == heard_at
+
+
+async def test_a_cursor_is_never_ahead_of_the_clock(index: Index) -> None:
+    class Early(SystemClock):
+        def now(self) -> Millis:
+            return Millis(5000)
+
+    async with FaultRelay() as fault:
+        relays = pool(fault.url)
+        listener(relays).start(None)
+        async with running(relays):
+            await becomes(lambda: relays.status()[0].heard_until is not None)
+            note_cursors(relays, index, Early())
+    assert index.cursor(fault.url) == 5000
+
+
+async def test_a_relay_is_known_by_any_spelling_of_its_address(index: Index, folder: ConversationFolder) -> None:
+    """Cursors are kept under the pool's spelling, settings may use another."""
+    index.set_cursor("wss://relay.example", Millis(5_000))
+    assert await last_heard(index, folder, ["WSS://Relay.Example:443/"], SystemClock()) == 5
+
+
+# ---- threads ----------------------------------------------------------------------------------------------------
+
+
+class Followed:
+    """Stands for the listener and notes what is followed."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, int | None]] = []
+
+    def follow(self, root: str, since: int | None = None) -> None:
+        self.calls.append((root, since))
+
+
+def wrote(seq: int, at: int) -> r.PersonWrote:
+    return r.PersonWrote(
+        seq=seq, at=Millis(seq), event_id=EventId(f"{seq:064x}"), author=ALICE, name="Ana", role=Role.OWNER,
+        text="hello", created_at=at,
+    )  # fmt: skip
+
+
+def ordered(seq: int, at: int) -> r.CommandGiven:
+    return r.CommandGiven(
+        seq=seq, at=Millis(seq), event_id=EventId(f"{seq:064x}"), author=ALICE, name="Ana", role=Role.OWNER,
+        command="status", argument="", created_at=at,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("after", "since"), [([wrote(2, 700), wrote(3, 650)], 650), ([ordered(2, 700)], 700), ([], None)]
+)
+async def test_a_conversation_is_followed_from_its_earliest_message(
+    tmp_path: Path, index: Index, folder: ConversationFolder, after: list[r.Record], since: int | None
+) -> None:
+    disk = Disk()
+    book = await DaemonBook.open(tmp_path / "conversations", disk, SystemClock())
+    followed: Any = Followed()
+    keeper = Bookkeeper(folder, index, book, followed, Slug("project-manager"), spawn=lambda *_: None)
+    started = r.ConversationStarted(seq=1, at=Millis(1), id=ROOT, title="t", starter=ALICE, address={})
+    journal, _ = await folder.open(ROOT)
+    conversation = Conversation(id=ROOT)
+    keeper.heard(conversation, [started, *after])
+    keeper.heard(conversation, [wrote(9, 1)])
+    await journal.close()
+    await book.close()
+    disk.close()
+    assert followed.calls == [(ROOT, since)]

@@ -1,0 +1,148 @@
+"""Holding the past until it can be handed on in the order it was written."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tenex.nostr.backlog import Backlog
+
+READER = object()
+
+
+class Taken:
+    """What was handed on; closing the gate makes `take` wait."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self._changed = asyncio.Event()
+
+    async def take(self, raw: dict[str, Any]) -> None:
+        await self.gate.wait()
+        self.names.append(raw["id"])
+        self._changed.set()
+
+    async def until(self, happened: Callable[[], bool]) -> None:
+        async with asyncio.timeout(5):
+            while not happened():
+                self._changed.clear()
+                await self._changed.wait()
+
+
+@asynccontextmanager
+async def holding(
+    taken: Taken, patience: float = 60.0, most: int = 100, most_characters: int = 10_000
+) -> AsyncIterator[Backlog]:
+    backlog = Backlog(taken.take, patience, most=most, most_characters=most_characters)
+    task = asyncio.create_task(backlog.run())
+    try:
+        yield backlog
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+def put(backlog: Backlog, name: str, at: int, characters: int = 1) -> Any:
+    return backlog.add({"id": name, "created_at": at}, characters)
+
+
+async def turn_over() -> None:
+    """Let every task that can run do so."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_what_was_written_first_is_handed_on_first_and_ties_by_id() -> None:
+    taken = Taken()
+    async with holding(taken) as backlog:
+        backlog.expect(READER)
+        for name, at in (("new", 9), ("tie b", 5), ("tie a", 5), ("old", 1)):
+            assert put(backlog, name, at) is None
+        await turn_over()
+        assert taken.names == []
+        assert not backlog.is_empty
+        backlog.done(READER)
+        async with asyncio.timeout(5):
+            await backlog.handed_on()
+    assert taken.names == ["old", "tie a", "tie b", "new"]
+
+
+async def test_one_reader_waits_for_another() -> None:
+    taken, other = Taken(), object()
+    async with holding(taken) as backlog:
+        backlog.expect(READER)
+        backlog.expect(other)
+        put(backlog, "stop", 9)
+        backlog.done(READER)
+        await turn_over()
+        assert taken.names == []
+        put(backlog, "create", 8)
+        backlog.done(other)
+        async with asyncio.timeout(5):
+            await backlog.handed_on()
+    assert taken.names == ["create", "stop"]
+
+
+async def test_a_reader_that_comes_to_no_end_holds_nothing_for_ever() -> None:
+    taken = Taken()
+    async with holding(taken, patience=0.05) as backlog:
+        backlog.expect(READER)
+        put(backlog, "b", 2)
+        put(backlog, "a", 1)
+        await taken.until(lambda: taken.names == ["a", "b"])
+        put(backlog, "late", 0)
+        await taken.until(lambda: taken.names == ["a", "b", "late"])
+
+
+async def test_more_than_fits_is_handed_on_in_order_at_once_and_the_rest_after_it() -> None:
+    taken = Taken()
+    async with holding(taken, most=3) as backlog:
+        backlog.expect(READER)
+        for at in (9, 8, 7, 6, 5):
+            waiting = put(backlog, str(at), at)
+            if waiting is not None:
+                await asyncio.wait_for(waiting, 5)
+        await taken.until(lambda: len(taken.names) == 3)
+        await turn_over()
+        assert taken.names == ["7", "8", "9"]
+        backlog.done(READER)
+        async with asyncio.timeout(5):
+            await backlog.handed_on()
+    assert taken.names == ["7", "8", "9", "5", "6"]
+
+
+async def test_large_frames_fill_it_sooner() -> None:
+    taken = Taken()
+    async with holding(taken, most_characters=100) as backlog:
+        backlog.expect(READER)
+        assert put(backlog, "b", 2, 60) is None
+        waiting = put(backlog, "a", 1, 60)
+        assert waiting is not None
+        await asyncio.wait_for(waiting, 5)
+        await taken.until(lambda: taken.names == ["a", "b"])
+
+
+async def test_while_nobody_takes_those_who_add_wait() -> None:
+    """No more than twice the bound is in memory: what is being handed on, and what came since."""
+    taken = Taken()
+    taken.gate.clear()
+    async with holding(taken, most=2) as backlog:
+        backlog.expect(READER)
+        put(backlog, "d", 4)
+        await asyncio.wait_for(put(backlog, "c", 3), 5)  # full: it is on its way, and there is room again
+        put(backlog, "b", 2)
+        waiting = asyncio.ensure_future(put(backlog, "a", 1))
+        await turn_over()
+        assert not waiting.done()
+        taken.gate.set()
+        await asyncio.wait_for(waiting, 5)
+        await taken.until(lambda: taken.names == ["c", "d", "a", "b"])
+
+
+async def test_with_no_reader_expected_nothing_is_held() -> None:
+    taken = Taken()
+    async with holding(taken) as backlog:
+        put(backlog, "a", 1)
+        await taken.until(lambda: taken.names == ["a"])

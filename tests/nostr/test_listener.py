@@ -1,0 +1,124 @@
+"""What is listened for: threads join one of a few REQs, and the past of each is read from its beginning."""
+
+import asyncio
+from typing import Any
+
+from tenex.core.signals import Incoming
+from tenex.nostr.events import Event
+from tenex.nostr.listener import BEFORE, FIRST, FOLLOWED, OVERLAP, PER_REQ, RECENT, Listener
+from tenex.nostr.pool import RelayPool
+from tests.fakes.faultrelay import FaultRelay
+
+from .kit import ALICE, BOB, FAST, NOW, note, real_relay, running
+
+
+class Asked:
+    """Stands for the pool and notes what is subscribed."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, list[dict[str, Any]], int | None]] = []
+        self.wanted: dict[str, list[str]] = {}
+
+    def subscribe(self, name: str, filters: list[dict[str, Any]], since: int | None) -> None:
+        self.calls.append((name, filters, since))
+        if "#e" in filters[0]:
+            self.wanted[name] = filters[0]["#e"]
+
+
+def listener(pool: Any, receive: Any = None, now: float = NOW) -> Listener:
+    return Listener(pool, [BOB.public], {}, None, receive or (lambda message: None), now=lambda: now)
+
+
+def root(number: int) -> str:
+    return f"{number:064x}"
+
+
+def test_the_backlog_begins_before_our_last_time_of_receipt_and_in_a_first_life_just_before_now() -> None:
+    asked = Asked()
+    listener(asked).start(NOW - 5000, [root(1)])
+    assert {since for _, _, since in asked.calls} == {NOW - 5000 - OVERLAP}
+    first = Asked()
+    listener(first).start(None)
+    assert [(name, since) for name, _, since in first.calls] == [("addressed", NOW - FIRST)]
+
+
+def test_a_thread_is_read_from_its_first_message_on() -> None:
+    asked = Asked()
+    heard = listener(asked)
+    heard.follow(root(1), NOW - 1300)
+    heard.follow(root(2), NOW - 10)
+    heard.follow(root(3))
+    heard.follow(root(4), 5)
+    assert [since for _, _, since in asked.calls] == [NOW - 1300 - BEFORE, NOW - RECENT, NOW - RECENT, 0]
+
+
+def test_a_thread_we_follow_already_costs_nothing() -> None:
+    asked = Asked()
+    heard = listener(asked)
+    heard.start(NOW, [root(1)])
+    before = len(asked.calls)
+    heard.follow(root(1), 5)
+    heard.follow(root(2), NOW)
+    heard.follow(root(2), 5)
+    assert len(asked.calls) == before + 1
+
+
+def test_one_req_changes_with_each_new_thread_and_the_oldest_hundred_make_room() -> None:
+    asked = Asked()
+    heard = listener(asked)
+    heard.start(NOW, [root(n) for n in range(FOLLOWED - 1)])
+    for number in range(FOLLOWED - 1, FOLLOWED + PER_REQ + 1):
+        before = dict(asked.wanted)
+        heard.follow(root(number), NOW)
+        assert sum(asked.wanted[name] != before.get(name) for name in asked.wanted) == 1
+    assert len(asked.wanted) == FOLLOWED // PER_REQ
+    followed = [each for roots in asked.wanted.values() for each in roots]
+    # the second hundred went when the 601st root came
+    assert sorted(followed) == [root(n) for n in range(2 * PER_REQ, FOLLOWED + PER_REQ + 1)]
+
+
+async def test_a_new_thread_leaves_the_past_of_the_others_owed() -> None:
+    async with FaultRelay() as fault:
+
+        async def silent(peer: Any, sub_id: str, filters: list[dict[str, Any]]) -> None:
+            if filters[0]["limit"] == 0:
+                await peer.send("EOSE", sub_id)
+
+        fault.on_req = silent
+        pool = RelayPool([fault.url], on_event=lambda event, relay: None, timings=FAST, now=lambda: float(NOW))
+        heard = listener(pool)
+        heard.start(NOW - 3600, [root(1)])
+        async with running(pool):
+            await fault.until(lambda: any("#e" in frame[2] and "since" in frame[2] for frame in fault.reqs()))
+            heard.follow(root(2), NOW)
+            await fault.until(
+                lambda: any(len(frame[2].get("#e", [])) == 2 and "since" in frame[2] for frame in fault.reqs())
+            )
+    assert fault.reqs()[-1][2]["since"] == NOW - 3600 - OVERLAP
+
+
+async def test_an_answer_that_lost_our_name_while_we_were_away_is_heard_once_its_thread_is() -> None:
+    """Both were written 20 minutes ago; the thread is known only when its first message has been taken."""
+    got: asyncio.Queue[Incoming] = asyncio.Queue()
+    opening = note("hello", at=NOW - 1300, tags=[["p", BOB.public]])
+    answer = note("and now build it", at=NOW - 1200, tags=[["e", opening.id, "", "root"], ["p", ALICE.public]])
+
+    def receive(message: Incoming) -> None:
+        got.put_nowait(message)
+        heard.follow(message.conversation, message.created_at)
+
+    async with real_relay() as url:
+        speaker = RelayPool([url], on_event=lambda event, relay: None, timings=FAST)
+        async with running(speaker):
+            for event in (opening, answer):
+                assert (await speaker.publish(event, url)).accepted
+
+        def on_event(event: Event, relay: str) -> None:
+            heard.heard(event, relay)
+
+        pool = RelayPool([url], on_event=on_event, timings=FAST, now=lambda: float(NOW))
+        heard = listener(pool, receive)
+        heard.start(NOW - 2000)
+        async with running(pool):
+            messages = [await asyncio.wait_for(got.get(), 5) for _ in range(2)]
+    assert [message.event_id for message in messages] == [opening.id, answer.id]

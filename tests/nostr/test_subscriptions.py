@@ -1,0 +1,382 @@
+"""The past of a relay: the order it is delivered in, who inherits what was not read, and up to where it is covered."""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from tenex.nostr.events import Event, to_wire
+from tenex.nostr.pool import RelayPool
+from tenex.nostr.relay import RelayConnection
+from tenex.nostr.subscriptions import CLOCKS_DIFFER, Live, replace_lives
+from tests.fakes.faultrelay import FaultRelay, Peer
+
+from .kit import BOB, FAST, NOW, Heard, connection, note, real_relay, running
+
+LONG_AGO = NOW - 100_000
+PATIENT = replace(FAST, eose_timeout=30.0)
+ADDRESSED = [{"kinds": [1], "#p": [BOB.public]}]
+
+OnReq = Callable[[Peer, str, list[dict[str, Any]]], Awaitable[None]]
+
+
+def thread(*roots: str) -> list[dict[str, Any]]:
+    return [{"kinds": [1], "#e": list(roots)}]
+
+
+def ids(events: Iterable[Event]) -> list[str]:
+    return [event.id for event in events]
+
+
+def pages(fault: FaultRelay, number: int | None = None) -> list[dict[str, Any]]:
+    """The filters of the REQs that asked for something stored."""
+    return [frame[2] for frame in fault.reqs(number) if frame[2].get("limit") != 0]
+
+
+def only_live(fault: FaultRelay) -> OnReq:
+    """Confirm REQs for what is new; of the past tell nothing, not even that there is none."""
+
+    async def on_req(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
+        if filters[0]["limit"] == 0:
+            await peer.send("EOSE", sub_id)
+
+    return on_req
+
+
+async def covered(relay: RelayConnection | RelayPool) -> None:
+    """Return once the relay says that nothing of its past is missing."""
+    async with asyncio.timeout(5):
+        while heard_until(relay) is None:
+            await asyncio.sleep(0.005)
+
+
+def heard_until(relay: RelayConnection | RelayPool) -> float | None:
+    status = relay.status()
+    return (status[0] if isinstance(status, list) else status).heard_until
+
+
+# ---- order ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_real_relays_backlog_comes_in_the_order_it_was_written() -> None:
+    """A request and the `/stop` after it, both written while we were down."""
+    heard = Heard()
+    async with real_relay() as url:
+        speaker = RelayPool([url], on_event=Heard(), timings=FAST)
+        written = [note(at=NOW - 40 + n, tags=[["p", BOB.public]]) for n in range(5)]
+        async with running(speaker):
+            for event in (written[2], written[0], written[4], written[1], written[3]):
+                assert (await speaker.publish(event, url)).accepted
+        listener = RelayPool([url], on_event=heard, timings=PATIENT, now=lambda: float(NOW))
+        listener.subscribe("addressed", ADDRESSED, LONG_AGO)
+        async with running(listener):
+            await heard.has(*written)
+    assert heard.ids == ids(written)
+
+
+async def test_the_order_holds_across_pages_filters_and_subscriptions() -> None:
+    """The subscription that is answered first holds what it found until the other has been read too."""
+    heard = Heard()
+    root = note(at=NOW - 900)
+    written = [
+        note(at=NOW - 800 + n, tags=[["p", BOB.public]] if n % 2 else [["e", root.id]]) for n in range(12)
+    ]  # by turns with our name in it and only with the thread's
+    async with FaultRelay(clamp=3) as fault:
+        fault.stored += [to_wire(event) for event in written]
+        addressed_is_read = asyncio.Event()
+
+        async def threads_last(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
+            if filters[0]["limit"] and "#e" in filters[0] and not addressed_is_read.is_set():
+                await peer.send("CLOSED", sub_id, "error: busy")
+            else:
+                await fault.serve_stored(peer, sub_id, filters)
+
+        fault.on_req = threads_last
+        relay = connection(fault.url, heard, PATIENT)
+        relay.subscribe("addressed", ADDRESSED, LONG_AGO)
+        relay.subscribe("threads", thread(root.id), LONG_AGO)
+        async with running(relay):
+            await fault.until(lambda: sum("#p" in page for page in pages(fault)) >= 4)
+            assert heard.ids == []
+            addressed_is_read.set()
+            await heard.has(*written)
+    assert list(dict.fromkeys(heard.ids)) == ids(written)
+
+
+async def test_what_is_new_does_not_wait_for_the_past_and_what_is_both_comes_once() -> None:
+    heard = Heard()
+    async with FaultRelay() as fault:
+        held: list[tuple[Peer, str]] = []
+        old, both, live = note(at=NOW - 50), note(at=NOW - 5), note(at=NOW)
+
+        async def unfinished(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
+            if filters[0]["limit"] == 0:
+                await peer.send("EOSE", sub_id)
+            elif not held:
+                await peer.send("EVENT", sub_id, to_wire(both))
+                await peer.send("EVENT", sub_id, to_wire(old))
+                held.append((peer, sub_id))
+            else:
+                await peer.send("EOSE", sub_id)
+
+        fault.on_req = unfinished
+        relays = RelayPool([fault.url], on_event=heard, timings=PATIENT, now=lambda: float(NOW))
+        relays.subscribe("notes", [{"kinds": [1]}], LONG_AGO)
+        async with running(relays):
+            await fault.until(lambda: held)
+            await fault.spread(to_wire(both))
+            await fault.spread(to_wire(live))
+            await heard.has(both, live)
+            assert heard.ids == ids([both, live])
+            peer, sub_id = held[0]
+            await peer.send("EOSE", sub_id)
+            await heard.has(old)
+            await covered(relays)
+    assert heard.ids == ids([both, live, old])
+
+
+async def test_a_relay_that_never_ends_a_page_is_heard_all_the_same() -> None:
+    heard = Heard()
+    async with FaultRelay() as fault:
+        one, two = note(at=NOW - 50), note(at=NOW - 40)
+
+        async def endless(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
+            for event in (two, one) if filters[0]["limit"] else ():
+                await peer.send("EVENT", sub_id, to_wire(event))
+
+        fault.on_req = endless
+        relay = connection(fault.url, heard, replace(FAST, eose_timeout=0.5, probe_timeout=0.1))
+        relay.subscribe("notes", [{"kinds": [1]}], LONG_AGO)
+        async with running(relay):
+            await heard.has(one, two)
+            assert heard.ids[:2] == ids([one, two])
+            assert heard_until(relay) is None
+
+
+async def test_a_backlog_cut_in_the_middle_keeps_its_order_over_the_next_connection() -> None:
+    heard = Heard()
+    async with FaultRelay(clamp=2) as fault:
+        written = [note(at=NOW - 100 + n) for n in range(6)]
+        fault.stored += [to_wire(event) for event in written]
+
+        async def cut(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
+            if peer.number == 1 and len(pages(fault, 1)) == 3:
+                peer.drop()
+            else:
+                await fault.serve_stored(peer, sub_id, filters)
+
+        fault.on_req = cut
+        relays = RelayPool([fault.url], on_event=heard, timings=PATIENT, dice=Random(7), now=lambda: float(NOW))
+        relays.subscribe("notes", [{"kinds": [1]}], LONG_AGO)
+        async with running(relays):
+            await heard.has(*written)
+    assert fault.connections == 2
+    assert heard.ids == ids(written)
+
+
+async def test_the_look_back_after_a_silence_is_in_order_too() -> None:
+    heard = Heard()
+    async with FaultRelay() as fault:
+        relay = connection(fault.url, heard, replace(PATIENT, probe_after=0.3))
+        relay.subscribe("notes", [{"kinds": [1]}], None)
+        async with running(relay):
+            async with asyncio.timeout(5):
+                await relay.connected.wait()
+                await relay.listening("notes")
+            fault.peers[0].subscriptions.clear()  # it forgets us without a word
+            missed = [note(at=NOW + n) for n in range(4)]
+            fault.stored += [to_wire(event) for event in missed]
+            await heard.has(*missed)
+    assert list(dict.fromkeys(heard.ids)) == ids(missed)
+
+
+# ---- inheritance ------------------------------------------------------------------------------------------------
+
+
+async def test_what_a_replaced_subscription_still_owed_is_read_by_its_heir() -> None:
+    """A new conversation joins a REQ whose past the relay has not told yet."""
+    async with FaultRelay() as fault:
+        fault.on_req = only_live(fault)
+        relay = connection(fault.url, Heard())
+        relay.subscribe("threads", thread("1" * 64), LONG_AGO)
+        async with running(relay):
+            await fault.until(lambda: pages(fault))
+            relay.subscribe("threads", thread("1" * 64, "2" * 64), NOW - 600)
+            await fault.until(lambda: pages(fault)[-1]["#e"] == ["1" * 64, "2" * 64])
+    assert pages(fault)[-1]["since"] == LONG_AGO
+
+
+async def test_what_is_owed_is_inherited_for_a_relay_that_is_away_from_the_start() -> None:
+    fault = FaultRelay()
+    await fault.start()
+    await fault.stop()
+    relay = connection(fault.url, Heard())
+    relay.subscribe("threads", thread("1" * 64), LONG_AGO)
+    async with running(relay):
+        for last in ("2", "3"):
+            relay.subscribe("threads", thread("1" * 64, last * 64), NOW - 600)
+        await fault.start()
+        await fault.until(lambda: pages(fault))
+    await fault.stop()
+    assert [page["since"] for page in pages(fault)] == [LONG_AGO]
+
+
+async def test_each_relay_owes_what_it_has_not_told_itself() -> None:
+    """One relay's past was read and it went away later, the other has told nothing: each heir begins where it must."""
+    clock = [float(NOW)]
+    async with FaultRelay() as told, FaultRelay() as mute:
+        mute.on_req = only_live(mute)
+        relays = RelayPool([told.url, mute.url], on_event=Heard(), timings=FAST, dice=Random(7), now=lambda: clock[0])
+        began = NOW - 5_000_000
+        relays.subscribe("threads", thread("1" * 64), began)
+        async with running(relays):
+            await mute.until(lambda: pages(mute))
+            await covered(relays)
+            await told.stop()
+            async with asyncio.timeout(5):
+                while relays.status()[0].connected:
+                    await asyncio.sleep(0.005)
+            clock[0] += 1_000_000
+            relays.subscribe("threads", thread("1" * 64, "2" * 64), int(clock[0]) - 600)
+            await told.start()
+            await told.until(lambda: any("2" * 64 in page["#e"] for page in pages(told)))
+            await mute.until(lambda: any("2" * 64 in page["#e"] for page in pages(mute)))
+    assert pages(told)[-1]["since"] == NOW - FAST.overlap
+    assert pages(mute)[-1]["since"] == began
+
+
+async def test_the_heir_of_a_past_that_was_read_reads_only_what_it_is_asked_for() -> None:
+    async with FaultRelay() as fault:
+        relay = connection(fault.url, Heard())
+        relay.subscribe("threads", thread("1" * 64), LONG_AGO)
+        async with running(relay):
+            await covered(relay)
+            relay.subscribe("threads", thread("1" * 64, "2" * 64), NOW - 600)
+            await fault.until(lambda: len(pages(fault)) == 2)
+    assert [page["since"] for page in pages(fault)] == [LONG_AGO, NOW - 600]
+
+
+async def test_after_a_gap_an_heir_looks_back_as_far_as_what_it_replaced() -> None:
+    """A message composed offline may be dated long before the thread that joined the REQ last."""
+    async with FaultRelay() as fault:
+        relay = connection(fault.url, Heard())
+        relay.subscribe("threads", thread("1" * 64), NOW - 5_000_000)
+        async with running(relay):
+            await covered(relay)
+            relay.subscribe("threads", thread("1" * 64, "2" * 64), NOW - 600)
+            await fault.until(lambda: len(pages(fault)) == 2)
+            await covered(relay)
+            fault.peers[0].drop()
+            await fault.until(lambda: pages(fault, 2))
+    assert pages(fault, 2)[0]["since"] == NOW - FAST.overlap
+
+
+def live(filters: list[dict[str, Any]], since: int | None, covered: float | None = None) -> Live:
+    return Live(name="s", filters=filters, backlog_since=since, asked_at=NOW - 50, covered=covered)
+
+
+@pytest.mark.parametrize(
+    ("former", "since"),
+    [
+        (live(thread("1", "2"), LONG_AGO), LONG_AGO),
+        (live(thread("8", "9"), LONG_AGO), NOW - 600),  # nothing of it is asked for any more
+        (live(thread("1"), 5, covered=NOW - 700.0), NOW - 700 - 1000),
+        (live(thread("1"), NOW - 10), NOW - 600),
+        (live([{"kinds": [1]}], LONG_AGO), LONG_AGO),  # it asked for more, this among it
+        (live(thread("1"), None), NOW - 600),
+    ],
+)
+def test_an_heir_begins_at_the_earlier_of_what_it_is_asked_for_and_what_it_inherits(former: Live, since: int) -> None:
+    kept, added = replace_lives([former], "s", [thread("1", "3")], NOW - 600, NOW, overlap=1000)
+    assert kept == []
+    assert [heir.backlog_since for heir in added] == [since]
+
+
+def test_an_heir_of_what_never_opened_reads_from_when_that_was_asked_for() -> None:
+    former = live(thread("1"), None)
+    _, added = replace_lives([former], "s", [thread("1", "3")], None, NOW, overlap=1000)
+    assert added[0].backlog_since == NOW - 50 - CLOCKS_DIFFER
+
+
+def test_what_asks_for_the_same_stays_and_a_first_one_owes_what_it_is_asked_for() -> None:
+    former = live(thread("1"), LONG_AGO)
+    assert replace_lives([former], "s", [thread("1")], NOW, NOW, overlap=0) == ([former], [])
+    assert [new.backlog_since for new in replace_lives([], "s", [thread("1")], None, NOW, overlap=0)[1]] == [None]
+
+
+# ---- how far it is covered --------------------------------------------------------------------------------------
+
+
+async def test_a_relay_is_heard_until_nothing_only_once_every_past_is_read() -> None:
+    clock = itertools.count(NOW)
+    async with FaultRelay() as fault:
+        told = asyncio.Event()
+
+        async def slow(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
+            if filters[0]["limit"] and "#e" in filters[0] and not told.is_set():
+                await peer.send("CLOSED", sub_id, "error: later")
+            else:
+                await fault.serve_stored(peer, sub_id, filters)
+
+        fault.on_req = slow
+        relay = connection(fault.url, Heard(), now=lambda: float(next(clock)))
+        relay.subscribe("addressed", ADDRESSED, LONG_AGO)
+        relay.subscribe("threads", thread("1" * 64), LONG_AGO)
+        assert heard_until(relay) is None
+        async with running(relay):
+            await fault.until(lambda: sum("#e" in page for page in pages(fault)) >= 3)
+            assert relay.status().connected
+            assert heard_until(relay) is None
+            told.set()
+            await covered(relay)
+            until = heard_until(relay)
+            assert until is not None
+            fault.on_req = only_live(fault)
+            fault.peers[0].drop()
+            await fault.until(lambda: len(pages(fault, 2)) == 2)
+            away = heard_until(relay)  # connected again, and the gap is not read yet
+            assert away is not None
+            assert until <= away < next(clock)
+
+
+async def test_a_past_that_is_refused_for_good_is_never_covered() -> None:
+    async with FaultRelay() as fault:
+
+        async def refuse(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
+            if filters[0]["limit"]:
+                await peer.send("CLOSED", sub_id, "restricted: no history")
+            else:
+                await peer.send("EOSE", sub_id)
+
+        fault.on_req = refuse
+        relay = connection(fault.url, Heard())
+        relay.subscribe("notes", [{"kinds": [1]}], LONG_AGO)
+        async with running(relay):
+            async with asyncio.timeout(5):
+                while not relay.status().refused:
+                    await asyncio.sleep(0.005)
+            assert heard_until(relay) is None
+
+
+async def test_what_waits_to_be_delivered_is_not_covered_yet() -> None:
+    gate, heard = asyncio.Event(), Heard()
+
+    async def slow(event: Event, relay: str) -> None:
+        await heard(event, relay)
+        await gate.wait()
+
+    async with FaultRelay() as fault:
+        events = [note(at=NOW - 5), note(at=NOW - 4)]
+        fault.stored += [to_wire(event) for event in events]
+        relays = RelayPool([fault.url], on_event=slow, timings=FAST, now=lambda: float(NOW))
+        relays.subscribe("notes", [{"kinds": [1]}], LONG_AGO)
+        async with running(relays):
+            await heard.has(events[0])
+            assert heard_until(relays) is None
+            gate.set()
+            await heard.has(*events)
+            await covered(relays)
