@@ -11,6 +11,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import structlog
+
 from tenex.core.conversation import Conversation
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import ConversationId, PublicKey, Slug
@@ -49,6 +51,8 @@ from tenex.tools.workspace import Workspace
 
 from .bookkeeper import Bookkeeper, keep_cursors, last_heard
 from .introductions import Introductions
+
+log = structlog.get_logger(__name__)
 
 PROJECT = "project"
 """The name of the key the orchestrator speaks with: the address people write to."""
@@ -187,8 +191,11 @@ def _keys(ring: KeyRing, library: PromptLibrary) -> dict[str, SecretKey]:
     names = [PROJECT, *(definition.slug for definition in library.roster)]
     faults: list[str] = []
     keys: dict[str, SecretKey] = {}
+    known = ring.names()
     for name in names:
         try:
+            if name != PROJECT and name not in known:
+                log.warning("key.made", name=name)  # a new agent; or one whose key was lost, and who is now another
             # the project's address is made by `tenex init` and never in passing: people would write to a stranger
             keys[name] = ring.get(name) if name == PROJECT else ring.get_or_create(name)
         except ConfigurationError as error:

@@ -36,6 +36,7 @@ def chat(
     from tenex.nostr.keys import KeyRing, parse_public_key
     from tenex.nostr.urls import normalise_url
     from tenex.settings import places
+    from tenex.telemetry import configure
 
     settings = open_settings(ctx, data)
     ring = KeyRing(Path(places(settings).keys))
@@ -49,7 +50,11 @@ def chat(
         raise ConfigurationError(
             [*error.faults, "`tenex init` makes both keys; `--to` names another project."]
         ) from error
-    asyncio.run(_Chat(Screen()).hold(url, person, project, wait))
+    telemetry = configure("error", "auto")  # a relay that comes and goes is told by the answers that come
+    try:
+        asyncio.run(_Chat(Screen()).hold(url, person, project, wait))
+    finally:
+        telemetry.close()
 
 
 class _Chat:

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -163,13 +164,23 @@ class _Demo:
 
     def heard(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
         """The daemon has made records durable."""
+        lines = [line for record in records for line in self._story.tell(record)]
         if self._talk is None or conversation.id != self._talk.root:
+            self._another(conversation, records, lines)
             return
         self._conversation = conversation
         self._said = next((rec.text for rec in reversed(records) if isinstance(rec, r.Said)), self._said)
-        self._feed.tell([line for record in records for line in self._story.tell(record)])
+        self._feed.tell(lines)
         if conversation.status in ("waiting", "ended") or conversation.is_parked:
             self._rest.set()
+
+    def _another(self, conversation: Conversation, records: Sequence[r.Record], lines: Sequence[Line]) -> None:
+        """Show a conversation that an earlier demo left unfinished, and that goes on by itself."""
+        if any(isinstance(record, r.Reopened) for record in records):
+            self._screen.say(f"Going on with what was unfinished: {conversation.title}", "bold")
+        if self._conversation is None or self._conversation.id == conversation.id:
+            self._conversation = conversation
+        self._feed.tell([replace(line, event="") for line in lines])  # our client does not listen in its thread
 
     def _heard(self, heard: Heard) -> None:
         self._feed.arrived(heard.id)

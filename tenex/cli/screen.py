@@ -30,15 +30,32 @@ STYLES: Final = {
 SPOKEN: Final = frozenset({"person", "agent", "notice", "error"})
 
 
+class _Console(Console):
+    """A console that leaves to us what a broken pipe means; rich would end the process wherever it stands."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 class Screen:
     """A console that tells stories."""
 
     def __init__(self, file: IO[str] | None = None, *, terminal: bool | None = None) -> None:
-        self.console = Console(file=file, highlight=False, force_terminal=terminal, soft_wrap=not terminal)
+        self.console = _Console(file=file, highlight=False, force_terminal=terminal, soft_wrap=not terminal)
         self.is_terminal = self.console.is_terminal
+        self.is_gone = False
+        """Nobody reads our output any more; what is told goes nowhere."""
 
     def show(self, line: Line) -> None:
         """Draw a line."""
+        if self.is_gone:
+            return
+        try:
+            self._show(line)
+        except BrokenPipeError:
+            self.is_gone = True
+
+    def _show(self, line: Line) -> None:
         head, text = printable(line.head), printable(line.text)
         if line.tone == "phase":
             self._phase(head, text)
@@ -53,9 +70,10 @@ class Screen:
 
     def _phase(self, head: str, text: str) -> None:
         if self.is_terminal:
-            self.console.print(Rule(Text.assemble((head, "bold magenta"), (f"  {text}", "dim")), style="magenta"))
+            words = [(head, "bold magenta"), *([(f"  {text}", "dim")] if text else [])]
+            self.console.print(Rule(Text.assemble(*words), style="magenta"))
         else:
-            self.console.print(f"== {head}  {text}")
+            self.console.print(f"== {head}  {text}".rstrip())
 
     def _speech(self, line: Line, head: str, text: str) -> None:
         title = Text.assemble((head, STYLES[line.tone]), (f"  {line.time}" if line.at else "", "dim"))
@@ -68,4 +86,9 @@ class Screen:
 
     def say(self, text: str, style: str = "dim") -> None:
         """Draw words of the program itself."""
-        self.console.print(Text(printable(text), style))
+        if self.is_gone:
+            return
+        try:
+            self.console.print(Text(printable(text), style))
+        except BrokenPipeError:
+            self.is_gone = True

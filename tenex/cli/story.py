@@ -76,6 +76,8 @@ class Story:
                 yield self._called(record.run, record.call, record.tool, record.content, ok=record.ok)
             case r.CallRefused():
                 yield self._called(record.run, record.call, record.tool, record.sentence, ok=False)
+            case r.Said(purpose="announcement"):
+                yield "dim", "announced", record.text, record.events[0].id if record.events else ""
             case r.Said():
                 tone = {"completion": "agent", "question": "agent", "error": "error"}.get(record.purpose, "notice")
                 yield tone, record.name, record.text, record.events[0].id if record.events else ""

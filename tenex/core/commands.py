@@ -50,6 +50,9 @@ def parse(text: str) -> Command | None:
 
 def obey(draft: Draft, command: Command, signal: PersonSpoke) -> None:
     """Carry a command out, or say who may give it."""
+    left = "" if command.name == "skip" else command.argument
+    if left:  # words that would be lost without a sign
+        say(draft, f"/{command.name} takes nothing after it; please send the rest as a message of its own.")
     if command.name == "help":
         say(draft, HELP)
     elif command.name == "status":
@@ -90,7 +93,7 @@ def stop(draft: Draft, name: str, *, quiet: bool = False) -> None:
 def _new(draft: Draft, name: str) -> None:
     stop(draft, name, quiet=True)
     if draft.state.status != "ended":
-        draft.add(r.Ended, reason=f"{name} wants to begin anew")
+        draft.add(r.Ended, reason=f"{name} asked to begin anew")
     say(draft, "Done. Your next message begins a new cycle.")
 
 
@@ -127,8 +130,8 @@ def _retry(draft: Draft, name: str) -> None:
             _continue(draft, name)
             return
         draft.add(r.Continued, name=name)
-        draft.add(r.Routed, agents=agents, phase=None, reason=f"{name} wants it tried again", by=name)
-        open_turn(draft, agents, f"{name} wants it tried again")
+        draft.add(r.Routed, agents=agents, phase=None, reason=f"{name} asked for another try", by=name)
+        open_turn(draft, agents, f"{name} asked for another try")
 
 
 def _waive(draft: Draft, command: Command, signal: PersonSpoke) -> None:

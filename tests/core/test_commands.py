@@ -190,7 +190,7 @@ def test_retry_runs_the_last_turn_again_without_the_router() -> None:
     assert (opened.agents, opened.phase, opened.reason) == (
         ("executor", "helper"),
         Phase.EXECUTE,
-        "alice wants it tried again",
+        "alice asked for another try",
     )
     assert router.asked == []
     play.settle()
@@ -295,3 +295,12 @@ def test_status_changes_nothing_but_the_outbox() -> None:
     running = {effect.key for effect in work(play)}
     play.person("/status")
     assert {effect.key for effect in work(play)} == running
+
+
+def test_words_after_a_command_that_takes_none_are_not_lost_without_a_sign() -> None:
+    play = Play(Script(WAITS), plain)
+    play.person("hello")
+    play.settle()
+    play.person("/quick Create q.py that prints q")
+    assert "send the rest as a message of its own" in play.said()[-2]
+    assert play.conversation.waived

@@ -46,12 +46,17 @@ def test_it_reads_what_is_there_before_it_writes() -> None:
     assert called(answer_work(work(*entries, tools=ALL))) == [("read_file", {"path": "hello.py"})]
 
 
-def test_a_file_that_is_as_asked_is_left_alone() -> None:
-    """`read_file` does not show the last newline; that is no difference."""
+def test_a_program_that_is_as_asked_is_written_again_once_so_that_it_can_be_tried() -> None:
+    """`read_file` does not show the last newline; that is no difference. `check` runs only what a cycle changed."""
     entries = [WISH, *did("list_files", "hello.py"), *did("read_file", 'print("hello")', path="hello.py")]
-    done = end(answer_work(work(*entries, tools=ALL)))
+    write: dict[str, Any] = {"path": "hello.py", "content": 'print("hello")\n'}
+    assert called(answer_work(work(*entries, tools=ALL))) == [("write_file", write)]
+    done = end(answer_work(work(*entries, *did("write_file", "Replaced", **write), tools=ALL)))
     assert "already as you asked" in done["response"]
-    assert not done["summary"].startswith("Nothing was changed")
+    changed = Note(title="Your part", text="mend it.\nFiles changed in this cycle: hello.py")
+    left_alone = end(answer_work(work(entries[0], changed, *entries[1:], tools=ALL)))
+    assert "is already as you asked" in left_alone["response"]
+    assert not left_alone["summary"].startswith("Nothing was changed")
 
 
 def test_a_refused_write_is_read_and_tried_once_more() -> None:

@@ -114,3 +114,16 @@ def test_make_demo_is_that_command() -> None:
         check=True, timeout=60,
     )  # fmt: skip
     assert ".venv/bin/tenex demo --data . --message x" in done.stdout
+
+
+def test_a_demo_that_was_killed_goes_on_in_the_next_and_that_is_shown(tmp_path: Path) -> None:
+    """`kill -9` in mid-work: the next demo in that folder says what it goes on with, and shows it to the end."""
+    words = [sys.executable, "-m", "tenex.cli.main", "demo", "--data", str(tmp_path)]
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout is not None
+        seen = next(line for line in first.stdout if "execute" in line)
+        first.kill()
+    assert seen
+    second = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=True)
+    assert "Going on with what was unfinished: Create hello.py" in second.stdout
+    assert [view["status"] for view in views(tmp_path)] == ["ended", "ended"]

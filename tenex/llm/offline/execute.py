@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from .marks import file_names
 from .moves import NOTHING_DONE, SELF, Finish, Move, act, cannot
-from .request import expected, understood
+from .request import expected, files_changed, understood
 from .tasks import WHOLE_FILE, Lines, Program, Task, Unable, describe, short
 from .transcript import Transcript
 from .writing import CannotWrite, fold
@@ -118,7 +118,12 @@ def _must_write(seen: Transcript, file: _File) -> bool:
         return False
     if written:
         return written[-1].arguments.get("content") != file.new
-    return file.old is None or file.old != file.new
+    # a program that is there already is written once more: `check` runs only what this cycle has changed
+    return file.old is None or file.old != file.new or (_is_program(file) and file.path not in files_changed(seen))
+
+
+def _is_program(file: _File) -> bool:
+    return file.path.endswith(".py") and any(isinstance(task, Program) for task in file.tasks)
 
 
 def _report(seen: Transcript, files: Sequence[_File]) -> Finish:
@@ -130,7 +135,9 @@ def _report(seen: Transcript, files: Sequence[_File]) -> Finish:
         if not file.tasks:
             continue
         does = " and ".join(_does(task) for task in file.tasks)
-        if any(done.ok for done in writes):
+        if any(done.ok for done in writes) and file.old == file.new:
+            good.append(f"`{file.path}` was already as you asked; I wrote it again: it {does}.")
+        elif any(done.ok for done in writes):
             former = " What it held before is replaced." if file.old and isinstance(file.tasks[0], WHOLE_FILE) else ""
             good.append(f"{'Created' if file.old is None else 'Changed'} `{file.path}`: it {does}.{former}")
         elif writes:
@@ -138,7 +145,7 @@ def _report(seen: Transcript, files: Sequence[_File]) -> Finish:
             continue
         else:
             good.append(f"`{file.path}` is already as you asked: it {does}.")
-        if file.path.endswith(".py") and any(isinstance(task, Program) for task in file.tasks):
+        if _is_program(file):
             tries.append(f"`python {file.path}`")
     if not good:
         return cannot(" ".join(bad))

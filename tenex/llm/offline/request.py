@@ -53,11 +53,16 @@ def _whole(task: Task) -> Task:
     return Unable(path=task.path, why=why, name_hint=task.name_hint)
 
 
+def files_changed(seen: Transcript) -> tuple[str, ...]:
+    """The files this cycle has changed, as a note says."""
+    found = next((found for note in reversed(seen.notes) if (found := _CHANGED.search(note))), None)
+    return tuple(dict.fromkeys(path.strip() for path in found[1].split(", ") if path.strip())) if found else ()
+
+
 def files_made(seen: Transcript) -> tuple[str, ...]:
     """The files this cycle changed, where a note says so; else those the latest agent's message to name any names."""
-    for note in reversed(seen.notes):
-        if found := _CHANGED.search(note):
-            return tuple(dict.fromkeys(path.strip() for path in found[1].split(", ") if path.strip()))
+    if changed := files_changed(seen):
+        return changed
     for texts in (seen.said, seen.notes):
         for text in reversed(texts):
             if names := file_names(text):

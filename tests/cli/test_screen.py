@@ -1,0 +1,48 @@
+"""What is drawn: nobody's text steers the terminal, and nobody's absence ends the work."""
+
+import io
+
+import pytest
+
+from tenex.cli.prompt import PASTE, _Pastes
+from tenex.cli.screen import Screen
+from tenex.cli.story import Line
+
+
+class Gone(io.StringIO):
+    """A pipe whose reader has left."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+def test_a_reader_that_has_left_costs_nothing_but_the_words() -> None:
+    screen = Screen(Gone(), terminal=False)
+    screen.show(Line("agent", "Executor", "done"))
+    assert screen.is_gone
+    screen.say("and nothing is raised")
+    screen.show(Line("phase", "chat → execute"))
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_control_characters_of_others_are_made_visible(terminal: bool) -> None:
+    file = io.StringIO()
+    screen = Screen(file, terminal=terminal)
+    screen.show(Line("agent", "Exe\x1b]0;title\x07cutor", "done\x1b[2J"))
+    screen.say("title \x1b]0;x\x07")
+    assert "\x1b]0;" not in file.getvalue()
+    assert "\x1b[2J" not in file.getvalue()
+
+
+def test_a_phase_line_without_a_reason_ends_where_its_words_end() -> None:
+    file = io.StringIO()
+    Screen(file, terminal=False).show(Line("phase", "chat → execute"))
+    assert file.getvalue() == "== chat → execute\n"
+
+
+def test_a_long_paste_is_a_mark_in_the_line_and_whole_in_what_is_sent() -> None:
+    pastes, text = _Pastes(), "word " * PASTE
+    mark = pastes.keep(text)
+    assert len(mark) < 60
+    assert pastes.put_in(f"look: {mark}!") == f"look: {text}!"
+    assert pastes.put_in(mark) == mark, "a mark that somebody types is only words"
