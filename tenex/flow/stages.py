@@ -50,13 +50,15 @@ class Stages:
     whisper: Callable[[Conversation, ModelCall], Whisper] = lambda _conversation, _call: unheard
 
     def prepare(self, conversation: Conversation, effect: Effect) -> Task:
-        """Read what an effect needs from the conversation as it is now; the task carries it out later, or never."""
+        """Take what an effect needs of the conversation as it is now; the task carries it out later, or never."""
         match effect:
             case Route(key=key):
-                return self._asking(key, RouteAnswered, lambda: self.prompter.route(conversation), unheard)
+                return partial(
+                    self._ask, key, RouteAnswered, partial(self.prompter.route, conversation.fork()), unheard
+                )
             case ModelCall(key=key):
-                whisper = self.whisper(conversation, effect)
-                return self._asking(key, ModelAnswered, lambda: self._request(conversation, effect), whisper)
+                request = partial(self._request, conversation.fork(), effect)
+                return partial(self._ask, key, ModelAnswered, request, self.whisper(conversation, effect))
             case ToolCall():
                 return partial(self._call, effect)
             case Publish():
@@ -74,24 +76,13 @@ class Stages:
             idempotency_key=f"{conversation.id}:{effect.key.seq}",
         )  # fmt: skip
 
-    def _asking(
-        self, key: Key, answered: type[RouteAnswered] | type[ModelAnswered], build: Callable[[], ModelRequest],
-        whisper: Whisper,
-    ) -> Task:  # fmt: skip
-        try:
-            request = build()
-        except Exception as error:
-            log.exception("stage.failed", stage="prompt")
-            failed = ModelFailed(key=key, message=f"an internal error: {type(error).__name__}", retryable=False)
-            return partial(_said, failed)
-        return partial(self._ask, key, answered, request, whisper)
-
     async def _ask(
-        self, key: Key, answered: type[RouteAnswered] | type[ModelAnswered], request: ModelRequest, whisper: Whisper
-    ) -> Signal:
+        self, key: Key, answered: type[RouteAnswered] | type[ModelAnswered], request: Callable[[], ModelRequest],
+        whisper: Whisper,
+    ) -> Signal:  # fmt: skip
         try:
             async with asyncio.timeout(self.model_timeout):
-                return answered(key=key, step=writable(await self.model.step(request, whisper)))
+                return answered(key=key, step=writable(await self.model.step(request(), whisper)))
         except ModelUnavailable as error:
             after = None if error.retry_after is None else int(error.retry_after * 1000)
             return ModelFailed(key=key, message=str(error), retryable=True, retry_after=after)
@@ -101,7 +92,7 @@ class Stages:
         except ValueError as error:
             return ModelFailed(key=key, message=str(error), retryable=False)
         except Exception as error:
-            log.exception("stage.failed", stage="model", agent=request.agent)
+            log.exception("stage.failed", stage="model", key_seq=key.seq)
             return ModelFailed(key=key, message=f"an internal error: {type(error).__name__}", retryable=False)
 
     async def _call(self, effect: ToolCall) -> Signal:
@@ -123,7 +114,3 @@ class Stages:
     async def _sleep(self, effect: Timer) -> Signal:
         await self.clock.sleep_until(effect.due)
         return TimerFired(key=effect.key)
-
-
-async def _said(signal: Signal) -> Signal:
-    return signal
