@@ -193,8 +193,8 @@ class SmallCore:
         names = tuple(name for name, access in TOOLS.items() if access in PHASE_ACCESS[self.phase])
         entries: list[Entry] = [*self.said]
         if self.workspace.touched:  # as `core.transcript` says it
-            text = f"Files changed in this cycle: {', '.join(sorted(self.workspace.touched))}"
-            entries.append(Note(title="Your part", text=text))
+            changed = f"Files changed in this cycle: {', '.join(sorted(self.workspace.touched))}"
+            entries.append(Note(title="Your part", text=changed))
         for _ in range(13):
             step = await self.model.step(work(*entries, phase=self.phase.value, agent=slug, tools=names))
             entries.append(step)
