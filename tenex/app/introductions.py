@@ -69,7 +69,9 @@ class Introductions:
         await self._publish({(e.pubkey, e.kind): e for e in reversed(known)})
 
     async def _publish(self, known: Mapping[tuple[PublicKey, int], Event]) -> None:
-        now = self._clock.now() // 1000
+        ours = [self._book.profile(one.pubkey, kind) for one in self._identities for kind in (METADATA, RELAY_LIST)]
+        last = max((profile.created_at for profile in ours if profile is not None), default=0)
+        now = max(self._clock.now() // 1000, last + 1)  # also where no relay remembers what we published
         events = profile_events(self._identities, self._relays, now, known)
         await asyncio.gather(*(self._introduce(event, relay) for event in events for relay in self._relays))
         for event in events:

@@ -80,10 +80,6 @@ class Talk:
         event = sign(unsigned_event(self._key.public, int(time.time()), 0, [], content), self._key)
         await self._pool.publish(event, self._url)
 
-    def begin_anew(self) -> None:
-        """The next message begins another thread."""
-        self._root = self._last = None
-
     async def run(self) -> None:
         """Listen until cancelled."""
         self._pool.subscribe("names", [{"kinds": [0]}], 0)

@@ -5,7 +5,7 @@ Never: an implementation, or a type of a library.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
 from .phases import Phase
@@ -238,6 +238,3 @@ class Observer(Protocol):
     def heard(self, conversation: "Conversation", records: "Sequence[Record]") -> None:
         """Called once per append, after it."""
         ...
-
-
-LogLevel = Literal["debug", "info", "warning", "error"]
