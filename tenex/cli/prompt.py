@@ -4,7 +4,7 @@ Never: draw the conversation; `screen` does.
 """
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.formatted_text import HTML
@@ -71,8 +71,6 @@ def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-@contextmanager
-def above(active: bool = True):  # type: ignore[no-untyped-def]
+def above() -> AbstractContextManager[None]:
     """Print above the line one types in."""
-    with patch_stdout(raw=True) if active else nullcontext():
-        yield
+    return patch_stdout(raw=True)

@@ -47,7 +47,6 @@ def _lowered(text: str) -> str:
 Text = Annotated[str, AfterValidator(_not_blank)]
 Seconds = Annotated[float, Field(gt=0, le=_YEAR)]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
-PhaseName = Literal["chat", "brainstorm", "plan", "execute", "verification", "chores", "reflection"]
 
 
 class Section(BaseModel):

@@ -162,31 +162,6 @@ class Index:
         while self._flush is not None and not self._flush.done():
             await asyncio.wait({self._flush})
 
-    async def rebuild(self, folder: ConversationFolder) -> list[ConversationId]:
-        """Read every journal again; the cursors stay.
-
-        Returns:
-            The conversations that could not be read; the index does not know them, so a start opens and judges them.
-        """
-        await self.flush()
-        found = await folder.lengths()
-        try:
-            await self._tables.run(schema.clear)
-        except sqlite3.Error as fault:
-            self._tables.report(fault)
-        self._recent.clear()
-        lost: list[ConversationId] = []
-        for name, length in found.items():
-            try:
-                self._take(name, await folder.read(name), length)
-            except (StoreError, ValueError, LookupError) as fault:
-                log.warning("index.unreadable", conversation=name, why=type(fault).__name__)
-                lost.append(name)
-            if len(self._waiting) > WAITING_MOST:
-                await self.flush()
-        await self.flush()
-        return lost
-
     async def close(self) -> None:
         """Write what is left and let go of the file; a second call does nothing."""
         if not self._closed:

@@ -116,15 +116,6 @@ def write(connection: sqlite3.Connection, batch: Batch) -> None:
         raise
 
 
-def clear(connection: sqlite3.Connection) -> None:
-    """Forget every conversation and event; the cursors stay.
-
-    Raises:
-        sqlite3.Error: nothing was forgotten.
-    """
-    connection.executescript("begin; delete from conversations; delete from events; commit;")
-
-
 def stale(connection: sqlite3.Connection, lengths: Mapping[ConversationId, int]) -> list[ConversationId]:
     """The conversations that are not settled, unknown here, or known with another length; forgets those that are gone.
 
