@@ -164,7 +164,12 @@ def status(draft: Draft) -> str:
     if state.turn is not None:
         for run in state.runs.values():
             minutes = round((draft.now - state.turn.timestamp) / 60_000)
-            doing = "waits for your answer" if run.is_parked else f"at work for {minutes} min, {run.steps} steps"
+            doing = f"at work for {minutes} min, {run.steps} steps"
+            if run.is_parked:
+                doing = "waits for your answer"
+            elif run.is_held and run.retry is not None:
+                seconds = max(0, round((run.retry.due - draft.now) / 1000))
+                doing = f"its model cannot be reached; the next try is in {seconds} s"
             lines.append(f"{run.name}: {doing}")
     elif state.question is not None:
         held = state.question.retry is not None and state.question.retry.held

@@ -34,7 +34,7 @@ from .signals import (
     ToolReturned,
 )  # fmt: skip
 from .speaking import say
-from .steps import NO_USAGE, ModelStep
+from .steps import ModelStep
 
 OUTBOX_EXPIRY = Millis(3 * 24 * 3_600_000)
 """How long other relays are tried once one has accepted: one dead relay keeps nothing open."""
@@ -105,14 +105,14 @@ def _model_failed(draft: Draft, signal: ModelFailed) -> None:
         if not _asks(draft, signal.key):
             return
         if signal.retryable:
-            working.model_failed(draft, None, signal.message, retryable=True, after=signal.retry_after)
+            working.model_failed(draft, None, signal)
         else:
-            nothing = ModelStep(text="", usage=NO_USAGE)
+            nothing = ModelStep(text="", usage=signal.usage)
             router.reject(draft, nothing, Rejected(sentence=f"The answer was of no use: {signal.message[:300]}"))
         return
     run = _waiting_for_model(draft, signal.key)
     if run is not None:
-        working.model_failed(draft, run, signal.message, retryable=signal.retryable, after=signal.retry_after)
+        working.model_failed(draft, run, signal)
 
 
 def _timer(draft: Draft, key: Key) -> None:

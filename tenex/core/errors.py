@@ -9,7 +9,8 @@
     │       ├── StoreLocked
     │       └── StoreDamaged
     ├── PeerError                a stranger's software can; we only refuse         exit 1
-    │   └── InvalidEvent
+    │   ├── InvalidEvent
+    │   └── ModelRefused         its answer is of no use: refused, filtered, not to be read
     └── WorldError               nobody needs to: it may pass                      exit 1, retryable
         ├── AppendFailed         the disk did not take a record
         ├── RelayUnavailable
@@ -20,6 +21,8 @@ Never: carry a secret or a person's text in a message.
 
 from collections.abc import Sequence
 from typing import ClassVar
+
+from .steps import NO_USAGE, Usage
 
 
 class TenexError(Exception):
@@ -75,6 +78,17 @@ class InvalidEvent(PeerError):
     """An event breaks NIP-01: its shape, its id or its signature."""
 
 
+class ModelRefused(PeerError):
+    """A model answered, and the answer is of no use; asking the same again is no help.
+
+    `usage` is what the answer cost all the same.
+    """
+
+    def __init__(self, message: str, usage: Usage = NO_USAGE) -> None:
+        self.usage = usage
+        super().__init__(message)
+
+
 class WorldError(TenexError):
     """A fault of the world that may pass by itself."""
 
@@ -92,9 +106,10 @@ class RelayUnavailable(WorldError):
 class ModelUnavailable(WorldError):
     """A model's server did not answer, or asked us to wait.
 
-    `retry_after` is in seconds, where the server said so.
+    `retry_after` is in seconds, where the server said so; `usage` is what was billed nevertheless.
     """
 
-    def __init__(self, message: str, retry_after: float | None = None) -> None:
+    def __init__(self, message: str, retry_after: float | None = None, usage: Usage = NO_USAGE) -> None:
         self.retry_after = retry_after
+        self.usage = usage
         super().__init__(message)

@@ -258,6 +258,7 @@ def _answered(c: State, record: r.AskAnswered) -> None:
 
 
 def _retrying(c: State, record: r.Retrying) -> None:
+    _spend(c, record.usage)
     if record.run is not None:
         _change_run(Run.retrying)(c, record)
     elif c.question is not None:
@@ -276,7 +277,13 @@ def _retry_due(c: State, record: r.RetryDue) -> None:
         c.question = replace(c.question, seq=record.seq, retry=None)
 
 
+def _nudged(c: State, record: r.Nudged) -> None:
+    _spend(c, record.usage)
+    _change_run(lambda run, rec: run.nudged(rec.text, rec.seq))(c, record)
+
+
 def _run_ended(c: State, record: r.RunEnded) -> None:
+    _spend(c, record.usage)
     run = c.runs.get(record.run)
     if run is None or c.turn is None:
         return
@@ -362,7 +369,7 @@ FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.RunStarted: _run_started,
     r.RunWarned: _change_run(lambda run, _: replace(run, warned=True)),
     r.ModelStepped: _model_stepped,
-    r.Nudged: _change_run(lambda run, rec: run.nudged(rec.text, rec.seq)),
+    r.Nudged: _nudged,
     r.CallPermitted: _change_run(lambda run, rec: run.permitted(rec.call, rec.seq, rec.replay)),
     r.CallRefused: _change_run(_call_refused),
     r.CallReturned: _call_returned,

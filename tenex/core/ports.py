@@ -97,11 +97,11 @@ class Model(Protocol):
     """A mind: takes a request, gives one step."""
 
     async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
-        """Answer once.
+        """Answer once, in bounded time; waiting for a turn at a busy provider is not part of it.
 
         Raises:
             ModelUnavailable: in transport; may be tried again.
-            ValueError: the answer is of no use (refused, not parsable); trying the same again is no help.
+            ModelRefused: the answer is of no use (refused, not parsable); trying the same again is no help.
         """
         ...
 
@@ -149,6 +149,8 @@ class ToolResult:
     """Paths changed, relative to the workspace."""
     lesson: str = ""
     """The lesson recorded, if that is what the call did."""
+    reverted: tuple[str, ...] = ()
+    """Paths changed beyond what the phase permits, and put back."""
 
 
 class Tools(Protocol):

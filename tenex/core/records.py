@@ -135,6 +135,8 @@ class RouteRejected(Record):
     sentence: str
     counted: bool = True
     usage: Usage = NO_USAGE
+    model: str = ""
+    """The one that answered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +148,8 @@ class Routed(Record):
     reason: str
     by: str
     usage: Usage = NO_USAGE
+    model: str = ""
+    """The one that answered; empty where a person decided."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,6 +258,8 @@ class Nudged(Record):
 
     run: RunId
     text: str
+    usage: Usage = NO_USAGE
+    """What an answer cost that could not even be recorded as a step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,6 +295,8 @@ class CallReturned(Record):
     read: Mapping[str, str] = field(default_factory=dict)
     touched: tuple[str, ...] = ()
     lesson: str = ""
+    reverted: tuple[str, ...] = ()
+    """Paths the call changed beyond what its phase permits; they have been put back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,6 +332,8 @@ class Retrying(Record):
     message: str
     held: bool = False
     """All tries are used up: the work is held, and the person is told once."""
+    usage: Usage = NO_USAGE
+    """What the try cost all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,6 +353,8 @@ class RunEnded(Record):
     summary: str = ""
     verdict: Literal["", "verified", "issues"] = ""
     error: str = ""
+    usage: Usage = NO_USAGE
+    """What a last call cost that gave no answer; the answers' own costs stand with them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,7 @@ def reject(draft: Draft, step: ModelStep, rejected: Rejected) -> None:
     """Refuse an answer with its sentence; ask again, ask the person, or fall back."""
     draft.add(
         r.RouteRejected, answer=step.text[:2_000], sentence=rejected.sentence, counted=not rejected.stale,
-        usage=step.usage,
+        usage=step.usage, model=step.model,
     )  # fmt: skip
     question = draft.state.question
     attempt = question.attempt if question else 1
@@ -91,7 +91,7 @@ def accept(draft: Draft, step: ModelStep, accepted: Accepted, *, by: str) -> Non
     rejections = question.rejections if question else ()
     agents = accepted.agents or (("END",) if accepted.end else ("USER",))
     phase = accepted.way[-1] if accepted.way else None
-    draft.add(r.Routed, agents=agents, phase=phase, reason=accepted.reason, by=by, usage=step.usage)
+    draft.add(r.Routed, agents=agents, phase=phase, reason=accepted.reason, by=by, usage=step.usage, model=step.model)
     for sentence in rejections:
         if sentence.startswith("There is no "):
             draft.add(r.RouterCorrected, lesson=f"{sentence} The answer that was accepted: {', '.join(agents)}.")

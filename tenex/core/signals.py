@@ -14,7 +14,7 @@ from .effects import Key
 from .ids import ConversationId, EventId, PublicKey, Slug
 from .ports import PublishOutcome, ToolResult
 from .roster import Role
-from .steps import ModelStep
+from .steps import NO_USAGE, ModelStep, Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +86,8 @@ class ModelFailed:
     retryable: bool
     retry_after: int | None = None
     """ms, where the server asked for it."""
+    usage: Usage = NO_USAGE
+    """What it cost all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,6 +43,8 @@ class CallRequest:
     id: CallId
     tool: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    fault: str = ""
+    """Why the arguments cannot be used (no JSON, no object): the call is refused with this sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +89,12 @@ class ModelStep:
 
 def writable(step: ModelStep) -> ModelStep:
     """The step with halves of surrogate pairs replaced: JSON lets a model write them, UTF-8 and files do not."""
-    calls = tuple(replace(call, arguments=_clean(call.arguments)) for call in step.calls)
-    return replace(step, text=_clean(step.text), thinking=_clean(step.thinking), calls=calls)
+    calls = tuple(
+        replace(call, tool=_clean(call.tool), arguments=_clean(call.arguments), fault=_clean(call.fault))
+        for call in step.calls
+    )
+    vendor = _clean(step.vendor)
+    return replace(step, text=_clean(step.text), thinking=_clean(step.thinking), calls=calls, vendor=vendor)
 
 
 def _clean(value: Any) -> Any:

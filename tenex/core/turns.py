@@ -16,6 +16,7 @@ from .phases import Phase
 from .ports import Handoff
 from .runs import Completion, Run
 from .speaking import agent_says, say
+from .steps import NO_USAGE, Usage
 
 SUMMARY_CHARACTERS = 1_200
 """Of each completion in a turn's summary: enough to hand on, and no essay in every later prompt."""
@@ -59,13 +60,19 @@ def ask_router(draft: Draft, attempt: int) -> None:
 
 def _limit(draft: Draft) -> tuple[str, str] | None:
     state, limits = draft.state, draft.rules.limits
-    used = state.cycle_usage.input_tokens + state.cycle_usage.output_tokens
-    cost = state.cycle_usage.cost_usd or 0.0
     if state.turns_since_person >= limits.turns_per_message:
         return "turns_per_message", f"I have taken {state.turns_since_person} turns since you last wrote."
     if state.route_streak >= limits.same_route:
         agents = ", ".join(state.streak_of[1:])
         return "same_route", f"{agents} worked {state.route_streak} times in {state.phase} and nothing changed."
+    return spent(draft)
+
+
+def spent(draft: Draft) -> tuple[str, str] | None:
+    """The limit of the cycle's cost that is reached, and the sentence that says so."""
+    state, limits = draft.state, draft.rules.limits
+    used = state.cycle_usage.input_tokens + state.cycle_usage.output_tokens
+    cost = state.cycle_usage.cost_usd or 0.0
     if used >= limits.tokens_per_cycle:
         return "tokens_per_cycle", f"This cycle has used {used:,} tokens of {limits.tokens_per_cycle:,}."
     if cost >= limits.cost_per_cycle_usd:
@@ -99,6 +106,7 @@ def _handoff(draft: Draft) -> Handoff | None:
 def end_run(
     draft: Draft, run: Run, outcome: r.Outcome, *, text: str = "", summary: str = "",
     verdict: Literal["", "verified", "issues"] = "", error: str = "", completed: bool = False, announce: bool = True,
+    usage: Usage = NO_USAGE,
 ) -> None:  # fmt: skip
     """Count an agent's completion, once; close the turn if it was the last."""
     turn = draft.state.turn
@@ -108,7 +116,9 @@ def end_run(
         agent_says(draft, run, text, "completion", completed=completed)
     elif announce:
         agent_says(draft, run, f"I could not finish: {error}", "error")
-    draft.add(r.RunEnded, run=run.id, outcome=outcome, text=text, summary=summary, verdict=verdict, error=error)
+    draft.add(
+        r.RunEnded, run=run.id, outcome=outcome, text=text, summary=summary, verdict=verdict, error=error, usage=usage
+    )
     if not draft.state.runs:
         close_turn(draft)
 

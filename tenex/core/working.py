@@ -18,9 +18,10 @@ from .phases import Phase
 from .ports import ToolResult
 from .roster import Agent, Replay
 from .runs import Call, CallState, Run
+from .signals import ModelFailed
 from .speaking import agent_says, say
 from .steps import CallRequest, ModelStep
-from .turns import end_run, go_on
+from .turns import end_run, go_on, spent
 
 NUDGES = 2
 """Reminders per run: a model that needs a third does not listen."""
@@ -38,6 +39,9 @@ def stepped(draft: Draft, run: Run, step: ModelStep) -> None:
     elif run.steps >= draft.rules.limits.steps_per_run and not any(call.tool == "complete" for call in step.calls):
         close_calls(draft, run, "not run: the limit of steps is reached")
         fail(draft, _now(draft, run), f"it took {run.steps} steps, which is the limit")
+    elif (limit := spent(draft)) and not any(call.tool == "complete" for call in step.calls):
+        close_calls(draft, run, f"not run: {limit[1]}")  # the router is not asked again before a person was
+        fail(draft, _now(draft, run), limit[1])
     else:
         move(draft, run)
 
@@ -66,7 +70,7 @@ def move(draft: Draft, run: Run) -> None:
     for call in run.open_calls:
         if call.state is not CallState.ASKED or call.request.tool == "complete":
             continue
-        refusal = gates.refusal(call.request.tool, draft.state.phase, agent, draft.rules)
+        refusal = gates.refusal(call.request.tool, draft.state.phase, agent, draft.rules) or call.request.fault or None
         if refusal is not None:
             draft.add(r.CallRefused, run=run.id, call=call.request.id, tool=call.request.tool, sentence=refusal)
         elif call.request.tool == "ask":
@@ -106,7 +110,7 @@ def _complete_if_last(draft: Draft, run: Run, agent: Agent) -> None:
         return
     first = left[0]
     refusal = gates.refusal("complete", draft.state.phase, agent, draft.rules)
-    fault = refusal or _wrong_completion(first.request.arguments, run.phase)
+    fault = refusal or first.request.fault or _wrong_completion(first.request.arguments, run.phase)
     for call in left if fault else left[1:]:
         sentence = fault or "The first `complete` of an answer counts."
         draft.add(r.CallRefused, run=run.id, call=call.request.id, tool="complete", sentence=sentence)
@@ -158,6 +162,7 @@ def returned(draft: Draft, run: Run, call: Call, result: ToolResult) -> None:
     draft.add(
         r.CallReturned, run=run.id, call=call.request.id, tool=call.request.tool, ok=result.ok,
         content=result.content, read=dict(result.read), touched=tuple(result.touched), lesson=result.lesson,
+        reverted=tuple(result.reverted),
     )  # fmt: skip
     settle(draft, run)
 
@@ -199,20 +204,35 @@ def close_calls(draft: Draft, run: Run, sentence: str, *, only: Replay | None = 
             )
 
 
-def model_failed(draft: Draft, run: Run | None, message: str, *, retryable: bool, after: int | None) -> None:
+def model_failed(draft: Draft, run: Run | None, failure: ModelFailed) -> None:
     """A model call ended without an answer: try again later, hold the work, or give up."""
+    if not failure.retryable and run is not None:
+        _refused(draft, run, failure)
+        return
     question, limits = draft.state.question, draft.rules.limits
     tries = run.attempt if run else (question.tries if question else 0)
-    if not retryable and run is not None:
-        fail(draft, run, message)
-        return
     held = tries >= len(limits.retry_delays)
-    delay = max(limits.hold_for if held else limits.retry_delays[tries], after or 0)
+    delay = max(limits.hold_for if held else limits.retry_delays[tries], failure.retry_after or 0)
     draft.add(
         r.Retrying, run=run.id if run else None, attempt=tries + 1, due=Millis(draft.now + delay),
-        message=message[:500], held=held,
+        message=failure.message[:500], held=held, usage=failure.usage,
     )  # fmt: skip
     if held and tries == len(limits.retry_delays):
         who = f"{run.name}'s model" if run else "The orchestrator's model"
         minutes = max(1, round(delay / 60_000))
-        say(draft, f"{who} cannot be reached. I hold the work and try again every {minutes} min.", error="model")
+        say(
+            draft,
+            f"{who} cannot be reached: {failure.message[:200].rstrip('.')}. I hold the work and try again every "
+            f"{minutes} min; `/continue` tries at once.",
+            error="model",
+        )
+
+
+def _refused(draft: Draft, run: Run, failure: ModelFailed) -> None:
+    """An answer of no use is asked for again with the reason, and then given up."""
+    if run.nudges < NUDGES:
+        text = f"Your last answer could not be used: {failure.message[:300]} Answer again, in another way."
+        draft.add(r.Nudged, run=run.id, text=text, usage=failure.usage)
+    else:
+        end_run(draft, run, "failed", error=failure.message, usage=failure.usage)
+        go_on(draft)

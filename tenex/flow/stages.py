@@ -6,7 +6,6 @@ failure, not end the daemon.
 Never: retry; a retry is a new key behind a timer, decided by the core.
 """
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +15,7 @@ import structlog
 
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Effect, Key, ModelCall, Publish, Route, Timer, ToolCall
-from tenex.core.errors import ModelUnavailable
+from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock, Model, Prompter, PublishOutcome, ToolResult, Tools, Whisper, unheard
 from tenex.core.signals import (
@@ -45,8 +44,6 @@ class Stages:
     tools: Tools
     prompter: Prompter
     outbox: Outbox
-    model_timeout: float = 600.0
-    """Seconds one model call may take: a long answer of a slow model, and no connection that hangs for ever."""
     whisper: Callable[[Conversation, ModelCall], Whisper] = lambda _conversation, _call: unheard
 
     def prepare(self, conversation: Conversation, effect: Effect) -> Task:
@@ -81,16 +78,12 @@ class Stages:
         whisper: Whisper,
     ) -> Signal:  # fmt: skip
         try:
-            async with asyncio.timeout(self.model_timeout):
-                return answered(key=key, step=writable(await self.model.step(request(), whisper)))
+            return answered(key=key, step=writable(await self.model.step(request(), whisper)))
         except ModelUnavailable as error:
             after = None if error.retry_after is None else int(error.retry_after * 1000)
-            return ModelFailed(key=key, message=str(error), retryable=True, retry_after=after)
-        except TimeoutError:
-            message = f"no answer within {self.model_timeout:g} s"
-            return ModelFailed(key=key, message=message, retryable=True)
-        except ValueError as error:
-            return ModelFailed(key=key, message=str(error), retryable=False)
+            return ModelFailed(key=key, message=str(error), retryable=True, retry_after=after, usage=error.usage)
+        except ModelRefused as error:
+            return ModelFailed(key=key, message=str(error), retryable=False, usage=error.usage)
         except Exception as error:
             log.exception("stage.failed", stage="model", key_seq=key.seq)
             return ModelFailed(key=key, message=f"an internal error: {type(error).__name__}", retryable=False)

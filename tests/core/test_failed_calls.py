@@ -1,0 +1,130 @@
+"""Answers that are of no use, and what failed calls cost: mended, counted, never lost."""
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.conversation import Conversation
+from tenex.core.effects import Key, ModelCall, Work
+from tenex.core.ids import CallId
+from tenex.core.roster import Limits
+from tenex.core.signals import ModelFailed
+from tenex.core.steps import CallRequest, ModelStep, Note, Usage
+from tests.fakes.play import Play, rules, says
+
+NO_KEY = Key(Work.MODEL, 0)
+"""The play puts the real key in."""
+COST = Usage(input_tokens=70, output_tokens=30, cost_usd=0.5)
+
+
+def to_execute(question: dict[str, object]) -> dict[str, object]:
+    """A router that lets the executor build, and then waits."""
+    if question["turns"]:
+        return {"agents": ["USER"], "reason": "the person is next"}
+    return {"agents": ["executor"], "phase": "execute", "reason": "build it"}
+
+
+def refused() -> ModelFailed:
+    """What a content filter leaves."""
+    return ModelFailed(key=NO_KEY, message="The answer was filtered.", retryable=False, usage=COST)
+
+
+def test_an_answer_of_no_use_is_asked_for_again_with_the_reason() -> None:
+    def worker(conversation: Conversation, call: ModelCall) -> ModelStep | ModelFailed:
+        told = [entry for entry in call.entries if isinstance(entry, Note) and "filtered" in entry.text]
+        return says("It is built.") if told else refused()
+
+    play = Play(to_execute, worker)
+    play.person("build it")
+    play.settle()
+    assert [ended.outcome for ended in play.all(r.RunEnded)] == ["finished"]
+    assert len(play.all(r.Nudged)) == 1
+
+
+def test_an_agent_whose_answers_stay_of_no_use_fails_with_the_reason() -> None:
+    play = Play(to_execute, lambda conversation, call: refused())
+    play.person("build it")
+    play.settle()
+    ended = play.all(r.RunEnded)[0]
+    assert (ended.outcome, ended.error) == ("failed", "The answer was filtered.")
+    assert play.conversation.status == "waiting"
+
+
+def test_what_failed_calls_cost_is_counted() -> None:
+    play = Play(to_execute, lambda conversation, call: refused())
+    play.person("build it")
+    play.settle()
+    routed = Usage(input_tokens=10, output_tokens=5)
+    assert play.conversation.usage == COST + COST + COST + routed + routed
+    assert play.refold() == play.conversation
+
+
+def test_what_a_failed_try_cost_is_counted_with_the_wait_for_the_next() -> None:
+    answers: list[ModelStep | ModelFailed] = [
+        ModelFailed(key=NO_KEY, message="cut off", retryable=True, usage=COST),
+        says("done"),
+    ]
+    play = Play(to_execute, lambda conversation, call: answers.pop(0))
+    play.person("build it")
+    play.settle()
+    play.fire("retry")
+    play.settle()
+    assert play.conversation.usage.input_tokens == 70 + 3 * 10
+    assert play.conversation.usage.calls == 4
+
+
+def test_what_an_answer_of_the_router_cost_is_counted_where_it_is_of_no_use() -> None:
+    first = [refused()]
+    play = Play(
+        lambda question: first.pop() if first else to_execute(question), lambda conversation, call: says("done")
+    )
+    play.person("hello")
+    play.settle()
+    assert play.conversation.usage.cost_usd == 0.5
+    assert "filtered" in play.all(r.RouteRejected)[0].sentence
+
+
+def test_a_held_run_says_why_and_when_it_goes_on() -> None:
+    gone = ModelFailed(key=NO_KEY, message="nobody listens at 127.0.0.1:9", retryable=True)
+    play = Play(to_execute, lambda conversation, call: gone, config=rules(limits=Limits(retry_delays=())))
+    play.person("build it")
+    play.settle()
+    assert "nobody listens at 127.0.0.1:9" in play.said()[-1]
+    play.person("/status")
+    assert "Executor: its model cannot be reached; the next try is in 300 s" in play.said()[-1]
+
+
+@pytest.mark.parametrize("tool", ["write_file", "complete"])
+def test_a_call_whose_arguments_cannot_be_used_is_refused_with_the_reason(tool: str) -> None:
+    broken = CallRequest(id=CallId("b"), tool=tool, fault="The arguments of the call are no JSON.")
+
+    def worker(conversation: Conversation, call: ModelCall) -> ModelStep:
+        steps = conversation.runs[call.run].steps
+        return ModelStep(calls=(broken,), model="m") if steps == 0 else says("done another way")
+
+    play = Play(to_execute, worker)
+    play.person("build it")
+    play.settle()
+    assert [refusal.sentence for refusal in play.all(r.CallRefused)] == ["The arguments of the call are no JSON."]
+    assert not play.ran
+    assert [ended.text for ended in play.all(r.RunEnded)] == ["done another way"]
+
+
+def test_a_run_that_reaches_the_limit_of_the_cycle_ends_and_the_person_is_asked() -> None:
+    """A run of fifty steps must not spend many times what a cycle may."""
+
+    def worker(conversation: Conversation, call: ModelCall) -> ModelStep:
+        return says("", ("read_file", {"path": "a"}))
+
+    again = {"agents": ["executor"], "phase": "execute", "reason": "build it"}
+    play = Play(
+        lambda question: again if question["phase"] == "chat" else {"agents": ["executor"], "reason": "go on"}, worker,
+        config=rules(limits=Limits(tokens_per_cycle=60)),
+    )  # fmt: skip
+    play.person("build it")
+    play.settle()
+    assert len(play.all(r.ModelStepped)) == 3
+    assert [limit.limit for limit in play.all(r.LimitHit)] == ["tokens_per_cycle"]
+    assert play.conversation.status == "waiting"
+    play.person("/continue")
+    play.settle()
+    assert len(play.all(r.ModelStepped)) > 3
