@@ -2,13 +2,13 @@
 
 Start at `sections` for the settings, `load` for reading them, `places` for the folders.
 
-Never: hold a secret; keys lie in the keys folder, and models' keys in the environment.
+Never: hold a secret; keys lie in files of their own, with systemd, or in the environment.
 """
 
 from .loading import PREFIX, RESERVED, load
 from .places import CONFIG_NAMES, Places, check_paths, example_config, find_config, find_data, places
 from .sections import EMBEDDED_RELAY_PORT, Settings
-from .values import circle, gate_rules, limits, model_for, router_model
+from .values import circle, gate_rules, limits, model_for, named_models, router_model
 
 __all__ = [
     "CONFIG_NAMES",
@@ -26,6 +26,7 @@ __all__ = [
     "limits",
     "load",
     "model_for",
+    "named_models",
     "places",
     "router_model",
 ]

@@ -28,6 +28,8 @@ class Places:
     workspace: Path
     keys: Path
     agents: Path
+    checkpoints: Path
+    socket: Path
 
 
 def find_data(explicit: Path | None, env: Mapping[str, str], cwd: Path) -> Path:
@@ -79,6 +81,8 @@ def places(settings: Settings) -> Places:
         workspace=_absolute(Path(settings.paths.workspace), data),
         keys=_absolute(Path(settings.paths.keys), data),
         agents=_absolute(Path(settings.paths.agents), data),
+        checkpoints=_absolute(Path(settings.paths.checkpoints), data),
+        socket=_absolute(Path(settings.paths.socket), data),
     )
 
 
@@ -91,7 +95,12 @@ def check_paths(settings: Settings) -> None:
         ConfigurationError: with a sentence for each.
     """
     here = places(settings)
-    ours = {"conversations": here.conversations, "keys": here.keys, "agents": here.agents}
+    ours = {
+        "conversations": here.conversations,
+        "keys": here.keys,
+        "agents": here.agents,
+        "checkpoints": here.checkpoints,
+    }
     faults = [
         f"paths.{name}: {path} is a file; it must be a folder"
         for name, path in {**ours, "workspace": here.workspace}.items()
@@ -107,6 +116,8 @@ def check_paths(settings: Settings) -> None:
             faults.append(f"paths.workspace: {here.workspace} lies in our {name} folder {path}; {_ELSEWHERE}")
     if here.config is not None and here.config.resolve().is_relative_to(workspace):
         faults.append(f"paths.workspace: {here.workspace} holds our configuration {here.config}; {_ELSEWHERE}")
+    if here.socket.resolve().is_relative_to(workspace):
+        faults.append(f"paths.socket: {here.socket} lies in the workspace; {_ELSEWHERE}")
     if workspace == Path(workspace.anchor) or _home().is_relative_to(workspace):
         faults.append(f"paths.workspace: {here.workspace} is or holds the home folder; {_ELSEWHERE}")
     faults += [

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, PrivateAttr, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from .waivers import WAIVER_PHRASES
@@ -34,10 +34,24 @@ def _relay_url(url: str) -> str:
     return url
 
 
+def _http_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme.lower() not in ("http", "https") or not parts.hostname or parts.username is not None:
+        raise ValueError("must be an address such as http://127.0.0.1:8080/v1, without a user or a password")
+    return url
+
+
 def _not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("must not be empty")
     return text
+
+
+def _models(given: object) -> object:
+    names = given if isinstance(given, list) else [given]
+    if not 1 <= len(names) <= 10 or not all(isinstance(name, str) and name.strip() for name in names):
+        raise ValueError('must be the name of a model in quotes, or a list of one to ten: ["a:b", "c:d"]')
+    return given
 
 
 def _lowered(text: str) -> str:
@@ -47,6 +61,9 @@ def _lowered(text: str) -> str:
 Text = Annotated[str, AfterValidator(_not_blank)]
 Seconds = Annotated[float, Field(gt=0, le=_YEAR)]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+Chain = Annotated[str | list[str], PlainValidator(_models)]
+"""A model, or several: the next is asked where one cannot answer."""
+Dollars = Annotated[float, Field(ge=0, le=1_000_000)]
 
 
 class Section(BaseModel):
@@ -81,29 +98,55 @@ class Project(Section):
 class PhaseModels(Section):
     """A model for single phases; none means: whatever is set less specifically."""
 
-    chat: Text | None = None
-    brainstorm: Text | None = None
-    plan: Text | None = None
-    execute: Text | None = None
-    verification: Text | None = None
-    chores: Text | None = None
-    reflection: Text | None = None
+    chat: Chain | None = None
+    brainstorm: Chain | None = None
+    plan: Chain | None = None
+    execute: Chain | None = None
+    verification: Chain | None = None
+    chores: Chain | None = None
+    reflection: Chain | None = None
 
 
 class AgentModels(Section):
     """Models of one agent."""
 
-    model: Text | None = None
+    model: Chain | None = None
     phases: PhaseModels = PhaseModels()
+
+
+class Provider(Section):
+    """How the models of one provider are reached, and how hard it may be driven."""
+
+    kind: Text | None = None
+    base_url: Annotated[str, AfterValidator(_http_url)] | None = None
+    api_key_env: Text | None = None
+    api_key_file: Text | None = None
+    concurrency: Annotated[int, Field(ge=1, le=1_000)] = 8
+    requests_per_minute: Count | None = None
+    tokens_per_minute: Count | None = None
+
+
+class ModelPrice(Section):
+    """What a model costs, in US dollars per million tokens."""
+
+    input: Dollars
+    output: Dollars
+    cached_input: Dollars | None = None
 
 
 class Models(Section):
     """Which model works where; the most specific setting wins."""
 
-    default: Text = "offline"
-    router: Text | None = None
+    default: Chain = "offline"
+    router: Chain | None = None
+    timeout: Seconds = 300
+    stream: bool = True
+    context_tokens: Annotated[int, Field(ge=4_000, le=10_000_000)] = 100_000
+    max_output_tokens: Annotated[int, Field(ge=256, le=1_000_000)] = 16_000
     phases: PhaseModels = PhaseModels()
     agents: dict[str, AgentModels] = {}
+    providers: dict[str, Provider] = {}
+    prices: dict[str, ModelPrice] = {}
 
 
 class Gates(Section):
@@ -158,10 +201,34 @@ class LimitSettings(Section):
     expectations: Expectations = Expectations()
 
 
+class Shell(Section):
+    """How commands of agents run."""
+
+    sandbox: Literal["auto", "none", "off"] = "auto"
+    network: bool = False
+    timeout: Annotated[float, Field(gt=0, le=3600)] = 120
+
+
 class ToolSettings(Section):
     """Which tools are offered."""
 
     check: Literal["auto", "on", "off"] = "auto"
+    checkpoints: bool = True
+    shell: Shell = Shell()
+
+
+class Metrics(Section):
+    """Where health and numbers can be asked for."""
+
+    host: Text = "127.0.0.1"
+    port: Annotated[int, Field(ge=1, le=65_535)] | None = None
+
+
+class Traces(Section):
+    """Where OpenTelemetry spans go."""
+
+    endpoint: Annotated[str, AfterValidator(_http_url)] | None = None
+    content: bool = False
 
 
 class Log(Section):
@@ -178,6 +245,8 @@ class Paths(Section):
     workspace: Text = "workspace"
     keys: Text = "keys"
     agents: Text = "agents"
+    checkpoints: Text = "checkpoints"
+    socket: Text = "tenex.sock"
 
 
 class Shutdown(Section):
@@ -206,6 +275,8 @@ class Settings(BaseSettings):
     limits: LimitSettings = LimitSettings()
     tools: ToolSettings = ToolSettings()
     log: Log = Log()
+    metrics: Metrics = Metrics()
+    traces: Traces = Traces()
     paths: Paths = Paths()
     shutdown: Shutdown = Shutdown()
 

@@ -72,10 +72,11 @@ def circle(settings: Settings, parse_key: Callable[[str], PublicKey]) -> Circle:
     )
 
 
-def model_for(models: Models, slug: str, phase: Phase, own: str | None = None) -> str:
-    """The model of an agent in a phase, the most specific setting first (DESIGN section 8).
+def model_for(models: Models, slug: str, phase: Phase, own: str | None = None) -> tuple[str, ...]:
+    """The models of an agent in a phase, the first to be asked first; the most specific setting wins.
 
-    `own` is what the agent's definition names: it counts where the settings say nothing about this agent.
+    (DESIGN section 8.) `own` is what the agent's definition names: it counts where the settings say nothing about
+    this agent.
     """
     agent = models.agents.get(slug)
     candidates = (
@@ -84,12 +85,31 @@ def model_for(models: Models, slug: str, phase: Phase, own: str | None = None) -
         own or None,
         getattr(models.phases, phase.value),
     )
-    return next((name for name in candidates if name is not None), models.default)
+    return _chain(next((name for name in candidates if name is not None), models.default))
 
 
-def router_model(models: Models) -> str:
-    """The model that routes."""
-    return models.router or models.default
+def router_model(models: Models) -> tuple[str, ...]:
+    """The models that route, the first to be asked first."""
+    return _chain(models.router if models.router is not None else models.default)
+
+
+def named_models(models: Models) -> dict[str, tuple[str, ...]]:
+    """Every model the settings name, by the setting that names it."""
+    named = {"models.default": _chain(models.default)}
+    if models.router is not None:
+        named["models.router"] = _chain(models.router)
+    tables = {"models.phases": models.phases}
+    for slug, agent in models.agents.items():
+        if agent.model is not None:
+            named[f"models.agents.{slug}.model"] = _chain(agent.model)
+        tables[f"models.agents.{slug}.phases"] = agent.phases
+    for table, phases in tables.items():
+        named |= {f"{table}.{phase}": _chain(name) for phase, name in phases if name is not None}
+    return named
+
+
+def _chain(name: str | list[str]) -> tuple[str, ...]:
+    return (name,) if isinstance(name, str) else tuple(dict.fromkeys(name))
 
 
 def _expectation(expected: ExpectedTime) -> Expectation:

@@ -30,7 +30,7 @@ def commented() -> set[str]:
     """The settings shown as `# name = value` or `# [table]`, with the table they stand in."""
     found, table = set(), ""
     for line in TEXT.splitlines():
-        if header := re.fullmatch(r"(?:# )?\[([a-z_.]+)\]", line):
+        if header := re.fullmatch(r"(?:# )?\[([a-z_.]+?)(?:\.\"[^\"]+\")?\]", line):
             table = header.group(1)
             found.add(table)
         elif value := re.fullmatch(r"# ([a-z_]+) = .+", line):
@@ -57,10 +57,12 @@ def test_the_example_is_read_without_a_fault_and_changes_nothing() -> None:
 
 
 def test_the_example_still_holds_with_every_optional_line_switched_on() -> None:
-    shown = re.sub(r"(?m)^# (?=(?:\[[a-z_.]+\]|[a-z_]+ = .+)$)", "", TEXT)
+    shown = re.sub(r"(?m)^# (?=(?:\[[a-z_.]+(?:\.\"[^\"]+\")?\]|[a-z_]+ = .+)$)", "", TEXT)
     settings = load(None, example_config().parent / "nowhere", env={}, overrides=tomllib.loads(shown))
     assert settings.models.agents["executor"].phases.verification == "offline"
     assert settings.limits.expectations.execute is not None
+    assert settings.models.providers["local"].base_url == "http://127.0.0.1:8080/v1"
+    assert settings.models.prices["local:qwen3"].cached_input == 0.01
 
 
 def test_every_table_begins_with_a_word_of_explanation() -> None:

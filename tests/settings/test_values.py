@@ -9,7 +9,7 @@ from tenex.core.errors import ConfigurationError
 from tenex.core.phases import Phase
 from tenex.core.roster import Expectation, GateRules, Limits, Role
 from tenex.nostr.keys import SecretKey, parse_public_key
-from tenex.settings import Settings, circle, gate_rules, limits, load, model_for, router_model
+from tenex.settings import Settings, circle, gate_rules, limits, load, model_for, named_models, router_model
 
 OTHER = {
     "turns_per_message": (11, 11),
@@ -94,10 +94,36 @@ def test_the_most_specific_model_wins() -> None:
         "agents": {"executor": {"model": "a", "phases": {"plan": "ap"}}, "planner": {}},
     }
     models = load(None, Path("/nowhere"), env={}, overrides={"models": given}).models
-    assert model_for(models, "executor", Phase.PLAN, own="o") == "ap"
-    assert model_for(models, "executor", Phase.CHAT, own="o") == "a"
-    assert model_for(models, "planner", Phase.PLAN, own="o") == "o"
-    assert model_for(models, "planner", Phase.PLAN) == "p"
-    assert model_for(models, "planner", Phase.CHAT) == "d"
-    assert router_model(models) == "d"
-    assert router_model(models.model_copy(update={"router": "r"})) == "r"
+    assert model_for(models, "executor", Phase.PLAN, own="o") == ("ap",)
+    assert model_for(models, "executor", Phase.CHAT, own="o") == ("a",)
+    assert model_for(models, "planner", Phase.PLAN, own="o") == ("o",)
+    assert model_for(models, "planner", Phase.PLAN) == ("p",)
+    assert model_for(models, "planner", Phase.CHAT) == ("d",)
+    assert router_model(models) == ("d",)
+    assert router_model(models.model_copy(update={"router": ["r", "s", "r"]})) == ("r", "s")
+
+
+def test_every_model_that_is_named_is_found_with_its_setting() -> None:
+    given = {
+        "default": ["d", "e"],
+        "router": "r",
+        "phases": {"plan": "p"},
+        "agents": {"executor": {"model": "a", "phases": {"plan": ["ap", "d"]}}},
+    }
+    models = load(None, Path("/nowhere"), env={}, overrides={"models": given}).models
+    assert named_models(models) == {
+        "models.default": ("d", "e"),
+        "models.router": ("r",),
+        "models.phases.plan": ("p",),
+        "models.agents.executor.model": ("a",),
+        "models.agents.executor.phases.plan": ("ap", "d"),
+    }
+
+
+@pytest.mark.parametrize("wrong", [5, [], [""], "", ["a", 5], {"a": "b"}])
+def test_a_model_that_is_none_is_one_fault_that_says_what_to_write(wrong: object) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        load(None, Path("/nowhere"), env={}, overrides={"models": {"default": wrong}})
+    assert raised.value.faults == (
+        'command line: models.default: must be the name of a model in quotes, or a list of one to ten: ["a:b", "c:d"]',
+    )
