@@ -212,12 +212,13 @@ def model_failed(draft: Draft, run: Run | None, failure: ModelFailed) -> None:
     question, limits = draft.state.question, draft.rules.limits
     tries = run.attempt if run else (question.tries if question else 0)
     held = tries >= len(limits.retry_delays)
+    is_known = any(other.is_held for other in draft.state.runs.values())  # agents of a turn often share a provider
     delay = max(limits.hold_for if held else limits.retry_delays[tries], failure.retry_after or 0)
     draft.add(
         r.Retrying, run=run.id if run else None, attempt=tries + 1, due=Millis(draft.now + delay),
         message=failure.message[:500], held=held, usage=failure.usage,
     )  # fmt: skip
-    if held and tries == len(limits.retry_delays):
+    if held and tries == len(limits.retry_delays) and not is_known:
         who = f"{run.name}'s model" if run else "The orchestrator's model"
         minutes = max(1, round(delay / 60_000))
         say(

@@ -128,3 +128,16 @@ def test_a_run_that_reaches_the_limit_of_the_cycle_ends_and_the_person_is_asked(
     play.person("/continue")
     play.settle()
     assert len(play.all(r.ModelStepped)) > 3
+
+
+def test_agents_of_one_turn_that_share_a_dead_provider_are_told_of_once() -> None:
+    gone = ModelFailed(key=NO_KEY, message="nobody listens", retryable=True)
+
+    def both(question: dict[str, object]) -> dict[str, object]:
+        return {"agents": ["executor", "helper"], "phase": "execute", "reason": "build it"}
+
+    play = Play(both, lambda conversation, call: gone, config=rules(limits=Limits(retry_delays=())))
+    play.person("build it")
+    play.settle()
+    assert len([retry for retry in play.all(r.Retrying) if retry.held]) == 2
+    assert len([text for text in play.said() if "cannot be reached" in text]) == 1
