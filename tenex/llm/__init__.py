@@ -1,6 +1,17 @@
 """The models a conversation can be held with; each is a `core.ports.Model`.
 
-`offline` needs neither key nor network and is the default. Adapters for vendors' models live beside it.
+    offline/        a model made of rules; the default, needs neither key nor network
+    desk.py         the port for all others: which model is asked, and the next one where it fails
+    vendor.py       one model of a vendor: its turn, its time, its stream, what became of the call
+    limits.py       calls at once, requests and tokens a minute, pauses a provider asked for
+    config.py       what the desk is told            report.py     what it tells of each call
+    providers.py    models made from configuration   probe.py      one small call that tries a key
+    messages.py     entries to messages              opaque.py     parts only their maker understands
+    asking.py       the form of a question           answers.py    answers to steps
+    failures.py     the library's errors to ours     prices.py     what calls cost
+
+All but `offline`, `desk`, `config`, `report`, `limits`, `prices` and `probe` load pydantic-ai, so they are imported
+where they are needed. No other package imports it.
 
 Never: decide what may happen in a conversation; a model proposes, the core checks.
 """

@@ -1,0 +1,92 @@
+"""What the model desk is told: providers, prices and limits, and which models a request may go to.
+
+A model's name is `<provider>:<model>`, as in `openai:gpt-5` or `local:qwen3`. The provider is an entry here, or a name
+pydantic-ai knows. `offline` stands alone and is the model made of rules.
+
+Never: read a file, the environment or a setting; `app` fills these in. A key is never part of a repr.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, Literal
+
+from tenex.core.ids import Slug
+
+OFFLINE: Final = "offline"
+
+Choice = Callable[[Literal["route", "work"], Slug, str], tuple[str, ...]]
+"""Purpose, agent and phase of a request; gives names of models, the first to be tried first."""
+
+KEY_VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "openai": "OPENAI_API_KEY",
+        "openai-responses": "OPENAI_API_KEY",
+        "anthropic": "ANTHROPIC_API_KEY",
+        "google": "GOOGLE_API_KEY",
+        "ollama": "OLLAMA_API_KEY",
+    }
+)
+"""Where a vendor's own programs look for a key, by kind; `app` looks there where nothing else is set."""
+
+LOCAL_OLLAMA: Final = "http://127.0.0.1:11434/v1"
+"""Where `ollama serve` listens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderConfig:
+    """How the models of one provider are reached, and how hard it may be driven.
+
+    `kind` is `openai` (the chat completions protocol, which every compatible server speaks), `anthropic`, `google`,
+    `ollama`, or another name pydantic-ai knows; empty means the name itself. `key_sources` says in words where a key
+    was looked for, for the error that tells it is missing. A limit that is None does not limit.
+    """
+
+    name: str
+    kind: str = ""
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    key_sources: str = ""
+    concurrency: int | None = 8
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+
+    @property
+    def protocol(self) -> str:
+        """The kind, or the name where no kind is set."""
+        return self.kind or self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """US dollars per million tokens; `cached_input` None means: as much as any other input."""
+
+    input: float
+    output: float
+    cached_input: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeskConfig:
+    """Everything the desk needs to know; cheap to make anew when settings are read again.
+
+    `prices` are by full name of the model and go before the price list of the library. `timeout` bounds a call once
+    it has its turn; `idle_timeout` bounds the silence within a stream that has begun. All in seconds.
+    """
+
+    providers: Mapping[str, ProviderConfig] = field(default_factory=dict)
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    timeout: float = 300.0
+    idle_timeout: float = 90.0
+    stream: bool = True
+    max_output_tokens: int | None = None
+
+    def provider(self, name: str) -> ProviderConfig:
+        """The provider of that name, with defaults where nothing is set for it."""
+        return self.providers.get(name) or ProviderConfig(name=name)
+
+
+def split_name(name: str) -> tuple[str, str] | None:
+    """Provider and model of a name; None where it is not `<provider>:<model>`."""
+    provider, colon, model = name.partition(":")
+    return (provider, model) if colon and provider.strip() and model.strip() else None

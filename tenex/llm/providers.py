@@ -1,0 +1,134 @@
+"""Makes the models of pydantic-ai from configuration, without a network call.
+
+OpenAI's kind is the chat completions protocol: it keeps nothing on the server, and it is the one every compatible
+server speaks, so what is tried against one holds for all. `openai-responses` is there for OpenAI's own models, with
+storing turned off.
+
+Never: retry; the vendors' own retries are turned off, because the core decides on every one.
+"""
+
+import inspect
+import re
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
+
+from pydantic_ai.exceptions import UserError
+from pydantic_ai.models import Model, infer_model
+from pydantic_ai.profiles import ModelProfile
+from pydantic_ai.providers import Provider, infer_provider_class
+from pydantic_ai.settings import ModelSettings
+
+from tenex.core.errors import ConfigurationError
+
+from .config import KEY_VARIABLES, LOCAL_OLLAMA, ProviderConfig
+
+OWN_EXTRAS: Final = ("anthropic", "google")
+"""Extras of our own package; other kinds need one of pydantic-ai's."""
+
+_ADDRESSES: Final = {
+    "openai": "https://api.openai.com/v1",
+    "openai-responses": "https://api.openai.com/v1",
+    "anthropic": "https://api.anthropic.com",
+    "ollama": LOCAL_OLLAMA,
+}
+"""Given explicitly, because the vendors' clients would take another one from the environment."""
+
+_VARIABLE = re.compile(r"`([A-Z][A-Z0-9_]{3,})`")
+
+
+def make_provider(config: ProviderConfig) -> Provider[Any]:
+    """The provider: one HTTP client, shared by all its models. It is closed by leaving it as a context.
+
+    Raises:
+        ConfigurationError: an unknown kind, a missing package or key, or a setting the kind does not take.
+    """
+    kind, where = config.protocol, f"models.providers.{config.name}"
+    try:
+        if kind == "openai" and config.base_url:
+            from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+            made: Provider[Any] = OpenAICompatibleProvider(
+                config.name, base_url=config.base_url, api_key=config.api_key, profile=_compatible_profile()
+            )
+        else:
+            provider = infer_provider_class(kind)
+            made = provider(**_arguments(provider, config))
+    except ValueError as error:
+        hint = ' For a server that speaks the OpenAI protocol set kind = "openai".'
+        raise ConfigurationError([f'{where}: "{kind}" is no provider that is known.{hint}']) from error
+    except ImportError as error:
+        raise ConfigurationError([_missing_package(where, kind, error)]) from error
+    except UserError as error:
+        raise ConfigurationError([_missing_key(config, str(error))]) from error
+    if hasattr(made.client, "max_retries"):
+        made.client.max_retries = 0
+    return made
+
+
+def make_model(config: ProviderConfig, provider: Provider[Any], model: str) -> Model[Any]:
+    """A model of a provider.
+
+    Raises:
+        ConfigurationError: the provider has no such kind of model, or a package is missing.
+    """
+    where = f"models.providers.{config.name}"
+    try:
+        if config.protocol == "openai":
+            from pydantic_ai.models.openai import OpenAIChatModel
+
+            return OpenAIChatModel(model, provider=provider)
+        return infer_model(f"{config.protocol}:{model}", provider_factory=lambda _name: provider)
+    except ImportError as error:
+        raise ConfigurationError([_missing_package(where, config.protocol, error)]) from error
+    except UserError as error:
+        raise ConfigurationError([f'{where}: "{config.protocol}" has no model to talk to named "{model}".']) from error
+
+
+def base_settings(config: ProviderConfig, model: Model[Any]) -> ModelSettings:
+    """Settings every call of a model has."""
+    if config.protocol == "openai-responses":
+        return cast("ModelSettings", {"openai_store": False})
+    has_own = hasattr(getattr(model, "client", None), "max_retries")  # then `make_provider` has turned them off
+    return ModelSettings() if has_own or "max_retries" in model.unsupported_settings else ModelSettings(max_retries=0)
+
+
+def _compatible_profile() -> ModelProfile:
+    """What every compatible server takes: older ones know only `max_tokens`."""
+    from pydantic_ai.profiles.openai import OpenAIModelProfile
+
+    return OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)
+
+
+def _arguments(provider: type[Provider[Any]], config: ProviderConfig) -> dict[str, Any]:
+    """What a provider is made with, as far as it takes it."""
+    taken = inspect.signature(provider).parameters
+    address = config.base_url or _ADDRESSES.get(config.protocol)
+    if config.protocol == "ollama" and address and urlsplit(address).path in ("", "/"):
+        address = f"{address.rstrip('/')}/v1"  # where Ollama keeps the protocol we speak; people give the bare address
+    given = {"base_url": address, "api_key": config.api_key}
+    wrong = [name for name in ("base_url", "api_key") if getattr(config, name) and name not in taken]
+    if wrong:
+        raise ConfigurationError(
+            [f'models.providers.{config.name}: the kind "{config.protocol}" takes no {name}.' for name in wrong]
+        )
+    if config.protocol in _KEY_NEEDED and not config.api_key:
+        raise UserError(f"`{KEY_VARIABLES[config.protocol]}`")  # the client would take one we know nothing of
+    return {name: value for name, value in given.items() if value is not None}
+
+
+_KEY_NEEDED: Final = ("openai", "openai-responses", "anthropic", "google")
+
+
+def _missing_key(config: ProviderConfig, told: str) -> str:
+    variables = [KEY_VARIABLES[config.protocol]] if config.protocol in KEY_VARIABLES else _VARIABLE.findall(told)
+    where = f"models.providers.{config.name}"
+    looked = f" Looked at: {config.key_sources}." if config.key_sources else ""
+    default = f", or set the variable {' or '.join(variables)}" if variables else ""
+    return f"{where}: no key.{looked} Give it by {where}.api_key_env or {where}.api_key_file{default}."
+
+
+def _missing_package(where: str, kind: str, error: ImportError) -> str:
+    package = f"tenex[{kind}]" if kind in OWN_EXTRAS else f"pydantic-ai-slim[{kind.removesuffix('-responses')}]"
+    cause = error.__cause__
+    missing = cause.name if isinstance(cause, ImportError) and cause.name else error.name or kind
+    return f"{where}: the package {missing} is missing. Install it: pip install '{package}'"

@@ -1,0 +1,232 @@
+"""One model of a vendor: takes its turn, asks in bounded time, listens to the stream, and tells what became of it.
+
+Never: try twice what failed. The one second request is made at once and in another form, where a server does not take
+the form a structured answer was asked for in.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import structlog
+from pydantic_ai import messages as parts
+from pydantic_ai.direct import model_request, model_request_stream
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.settings import ModelSettings
+
+from tenex.core.errors import ModelRefused, ModelUnavailable
+from tenex.core.ports import Whisper, unheard
+from tenex.core.steps import NO_USAGE, ModelRequest, ModelStep, Usage
+
+from .answers import apart, step_of
+from .asking import DECISION, Form, best_form, estimated_tokens, parameters
+from .config import DeskConfig, ProviderConfig
+from .failures import rejects_form, translate
+from .limits import Turn, Turns
+from .messages import messages
+from .prices import bill_for, usage_of
+from .providers import base_settings
+from .report import CallReport, Observer
+
+log = structlog.get_logger(__name__)
+
+UNENDED_STREAMS = 2
+"""Streams in a row that stop without saying why, before answers are asked for whole: some servers never say why."""
+
+FAILURE_FLAGS = ("anthropic", "bedrock")
+"""Kinds whose protocol has a flag for a call that failed."""
+
+
+class _BrokenOff(Exception):
+    """A stream ended without the server saying that the answer is complete."""
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What is known of a call while it runs."""
+
+    stream: StreamedResponse | None = None
+    first: float | None = None
+
+
+class VendorModel:
+    """A `core.ports.Model` for one model of one provider."""
+
+    def __init__(
+        self, name: str, config: DeskConfig, provider: ProviderConfig, model: Model[Any], turns: Turns,
+        observe: Observer,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self._config = config
+        self._model = model
+        self._turns = turns
+        self._observe = observe
+        self._bill = bill_for(config, name)
+        self._maker = f"{provider.protocol}:{model.system}"
+        self._marks_failures = provider.protocol in FAILURE_FLAGS
+        self._settings = base_settings(provider, model)
+        self._form = best_form(model)
+        self._streams = config.stream
+        self._unended = 0
+
+    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+        """Answer once; see `core.ports.Model`."""
+        began = time.perf_counter()
+        heard, turn = _Heard(), Turn(0.0)
+        tokens = estimated_tokens(request) if self._turns.counts_tokens else 0
+        try:
+            async with self._turns.turn(tokens) as turn:
+                try:
+                    step = await self._ask(request, whisper, heard)
+                except (ModelUnavailable, ModelRefused) as error:
+                    turn.settle(error.usage.input_tokens + error.usage.output_tokens)
+                    raise
+                turn.settle(step.usage.input_tokens + step.usage.output_tokens)
+        except (ModelUnavailable, ModelRefused) as error:
+            outcome: Literal["unavailable", "refused"] = (
+                "unavailable" if isinstance(error, ModelUnavailable) else "refused"
+            )
+            self._tell(request, outcome, began, turn.waited, heard, error.usage, str(error))
+            raise
+        self._tell(request, "answered", began, turn.waited, heard, step.usage)
+        return step
+
+    async def _ask(self, request: ModelRequest, whisper: Whisper, heard: _Heard) -> ModelStep:
+        """Ask, and ask once more in words where the server does not take the form."""
+        form = self._form if request.output_schema is not None else Form.TEXT
+        try:
+            return await self._bounded(request, form, whisper, heard)
+        except ModelUnavailable as error:
+            if form is Form.TEXT or not rejects_form(error.__cause__):
+                raise
+            step = await self._bounded(request, Form.TEXT, whisper, heard)
+            self._form = Form.TEXT
+            log.info("model.form_changed", model=self.name, before=form.value, now=Form.TEXT.value)
+            return replace(step, usage=error.usage + step.usage)
+
+    async def _bounded(self, request: ModelRequest, form: Form, whisper: Whisper, heard: _Heard) -> ModelStep:
+        sent = messages(request.entries, self._maker, marks_failures=self._marks_failures)
+        wanted = parameters(request, form)
+        try:
+            async with asyncio.timeout(self._config.timeout) as limit:
+                response = await self._answer(request, sent, wanted, whisper, heard)
+        except TimeoutError as error:
+            if limit.expired():
+                told = f"did not finish its answer within {self._config.timeout:g} s"
+            else:
+                told = f"fell silent within its answer for {self._config.idle_timeout:g} s"
+            raise ModelUnavailable(f"{self.name} {told}", usage=self._billed(heard)) from error
+        except _BrokenOff as error:
+            raise ModelUnavailable(f"{self.name} broke off its answer", usage=self._billed(heard)) from error
+        except Exception as error:  # a stranger's server can make a library raise anything; the work must be held
+            failure = translate(error, self.name, self._billed(heard))
+            if isinstance(failure, ModelUnavailable) and failure.retry_after:
+                self._turns.pause(failure.retry_after)
+            raise failure from error
+        usage = usage_of(response.usage, response.model_name or "", self._bill)
+        tool = DECISION if request.output_schema is not None and form is Form.TOOL else ""
+        return step_of(response, self.name, "" if request.purpose == "route" else self._maker, usage, tool)
+
+    async def _answer(
+        self, request: ModelRequest, sent: list[parts.ModelMessage], wanted: ModelRequestParameters, whisper: Whisper,
+        heard: _Heard,
+    ) -> parts.ModelResponse:  # fmt: skip
+        settings = self._settings_for(request)
+        if not (self._streams and request.purpose == "work"):  # nobody listens to a decision being written
+            return await model_request(
+                self._model, sent, model_settings=settings, model_request_parameters=wanted, instrument=False
+            )
+        async with (
+            model_request_stream(
+                self._model, sent, model_settings=settings, model_request_parameters=wanted, instrument=False
+            ) as stream,
+            asyncio.timeout(None) as idle,
+        ):
+            heard.stream = stream
+            await self._listen(stream, idle, whisper, heard)
+        response = stream.get()
+        if not _is_ended(response, self._model):
+            self._unended += 1
+            if self._unended >= UNENDED_STREAMS and self._streams:
+                self._streams = False
+                log.warning("model.streams_off", model=self.name)
+            raise _BrokenOff
+        self._unended = 0
+        return response
+
+    async def _listen(self, stream: StreamedResponse, idle: asyncio.Timeout, whisper: Whisper, heard: _Heard) -> None:
+        clock, text, listening = asyncio.get_running_loop().time, "", True
+        async for event in stream:
+            idle.reschedule(clock() + self._config.idle_timeout)
+            if heard.first is None:
+                heard.first = time.perf_counter()
+            match event:
+                case parts.PartStartEvent(part=parts.TextPart(content=piece), previous_part_kind=before):
+                    gap = "\n\n" if text and before != "text" else ""
+                case parts.PartDeltaEvent(delta=parts.TextPartDelta(content_delta=piece)):
+                    gap = ""
+                case _:
+                    continue
+            text += gap + piece
+            _, said = apart(text)
+            if listening and said:
+                listening = _whispered(whisper, said)
+
+    def _settings_for(self, request: ModelRequest) -> ModelSettings:
+        """Settings of one call. A question to the router is asked once, so only its unchanging beginning is cached."""
+        settings = ModelSettings(**self._settings, timeout=self._config.timeout)
+        # The library would add a paragraph of its own to the prompts of some models.
+        settings["framing_announcement"] = "never"
+        settings["cache"] = {"messages": request.purpose == "work"}
+        if self._config.max_output_tokens is not None:
+            settings["max_tokens"] = self._config.max_output_tokens
+        return settings
+
+    def _billed(self, heard: _Heard) -> Usage:
+        """What is known to be billed of a call that failed: what its stream has told so far."""
+        if heard.stream is None:
+            return NO_USAGE
+        return usage_of(heard.stream.usage, heard.stream.model_name, self._bill)
+
+    def _tell(
+        self, request: ModelRequest, outcome: Literal["answered", "refused", "unavailable"], began: float,
+        queued: float, heard: _Heard, usage: Usage, message: str = "",
+    ) -> None:  # fmt: skip
+        seconds = time.perf_counter() - began - queued
+        first = None if heard.first is None else heard.first - began - queued
+        report = CallReport(
+            model=self.name, agent=request.agent, purpose=request.purpose, phase=request.phase,
+            conversation=request.conversation, outcome=outcome, seconds=seconds, queued=queued, first=first,
+            usage=usage,
+        )  # fmt: skip
+        say: Callable[..., Any] = log.info if outcome == "answered" else log.warning
+        say(
+            f"model.{outcome}", model=self.name, agent=request.agent, purpose=request.purpose,
+            ms=round(seconds * 1000, 1), queued_ms=round(queued * 1000, 1), input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens, cost_usd=usage.cost_usd, **({"reason": message} if message else {}),
+        )  # fmt: skip
+        self._observe(report)
+
+
+def _whispered(whisper: Whisper, text: str) -> bool:
+    """Whether whoever listens still does: a fault of theirs must not cost the answer."""
+    try:
+        whisper(text)
+    except Exception as error:  # noqa: BLE001  nothing depends on a whisper
+        log.warning("whisper.failed", error=type(error).__name__)
+        return False
+    return True
+
+
+def _is_ended(response: parts.ModelResponse, model: Model[Any]) -> bool:
+    """Whether a server said why its stream ended; where it did not, the answer may be half an answer.
+
+    The library fills in a reason for chat completions, so there only what the server itself sent counts.
+    """
+    told = bool((response.provider_details or {}).get("finish_reason"))
+    if told or response.finish_reason in ("content_filter", "length", "error"):
+        return True
+    fills_in = any(kind.__name__ == "OpenAIChatModel" for kind in type(model).__mro__)
+    return response.finish_reason is not None and not fills_in

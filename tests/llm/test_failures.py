@@ -1,0 +1,105 @@
+"""The library's errors that no server on loopback can provoke: every one becomes one of ours, with a sentence."""
+
+import pytest
+from pydantic_ai import exceptions as library
+
+from tenex.core.errors import ModelRefused, ModelUnavailable
+from tenex.core.steps import Usage
+from tenex.llm.failures import rejects_form, retry_after, translate
+
+USAGE = Usage(input_tokens=3)
+NAME = "cloud:model"
+
+
+def kinds(root: type[Exception]) -> list[type[Exception]]:
+    return [root, *(kind for child in root.__subclasses__() for kind in kinds(child))]
+
+
+@pytest.mark.parametrize("kind", sorted(set(kinds(library.ModelAPIError)), key=str))
+def test_every_error_of_a_server_has_a_sentence(kind: type[Exception]) -> None:
+    """Those a later version of the library adds too."""
+    if issubclass(kind, library.ModelHTTPError):
+        error: Exception = kind(503, "model", body={"message": "PRIVATE"})
+    elif issubclass(kind, library.ModelRequestTimeout):
+        error = kind("model", 3.0)
+    else:
+        error = kind("model", "PRIVATE")
+    ours = translate(error, NAME, USAGE)
+    assert NAME in str(ours)
+    assert "PRIVATE" not in str(ours)
+    assert "{" not in str(ours)
+    assert ours.usage == USAGE
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("PRIVATE"), TypeError("PRIVATE"), library.UserError("PRIVATE"), OSError("PRIVATE")]
+)
+def test_whatever_a_library_raises_is_held_without_its_words(error: Exception) -> None:
+    ours = translate(error, NAME)
+    assert isinstance(ours, ModelUnavailable)
+    assert "PRIVATE" not in str(ours)
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("unsupported_value", True),
+        ("model.too-old", True),
+        ("Ada wrote this", False),
+        ("x" * 80, False),
+        ("<b>", False),
+    ],
+)
+def test_only_a_code_of_a_machines_shape_is_told(code: str, told: bool) -> None:
+    error = library.ModelHTTPError(400, "m", body={"error": {"param": code}}, provider_error_code=code)
+    assert (code in str(translate(error, NAME))) is told
+
+
+@pytest.mark.parametrize(
+    ("error", "is_refused"),
+    [
+        (library.ContentFilterError("PRIVATE"), True),
+        (library.ModelContextWindowExceededError("m", "PRIVATE"), True),
+        (library.ModelRequestRejectedError("m", "x", body={"error": {"message": "Content Policy violation"}}), True),
+        (library.ModelRequestRejectedError("m", "x", provider_error_code="data_inspection_failed"), True),
+        (library.ModelRequestRejectedError("m", "x", body="the safety system rejected it"), True),
+        (library.ModelRequestRejectedError("m", "x", body={"error": {"message": "bad tools"}}), False),
+        (library.ModelAuthenticationError("m", "x"), False),
+    ],
+)
+def test_what_is_refused_and_what_is_held(error: Exception, is_refused: bool) -> None:
+    assert isinstance(translate(error, NAME), ModelRefused) is is_refused
+
+
+@pytest.mark.parametrize(
+    ("error", "is_form"),
+    [
+        (library.ModelRequestRejectedError("m", "x"), True),
+        (library.UserError("Native structured output is not supported"), True),
+        (library.ModelRequestRejectedError("m", "x", provider_error_code="content_policy_violation"), False),
+        (library.ModelAuthenticationError("m", "x"), False),
+        (library.ModelNotFoundError("m", "x"), False),
+        (library.ModelServerError("m", "x"), False),
+        (OSError(), False),
+    ],
+)
+def test_what_another_form_may_help_against(error: Exception, is_form: bool) -> None:
+    assert rejects_form(error) is is_form
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"}, 360),
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "120ms"}, 0.12),
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1h"}, 3600),
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "soon"}, None),
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": ""}, None),
+        ({"x-ratelimit-remaining-requests": "3", "x-ratelimit-reset-requests": "6m0s"}, None),
+        ({"retry-after": "7", "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"}, 7),
+    ],
+)
+def test_how_long_to_wait_is_read_from_what_vendors_send(headers: dict[str, str], seconds: float | None) -> None:
+    error = library.ModelHTTPError(429, "m", headers=headers)
+    assert retry_after(error) == (None if seconds is None else pytest.approx(seconds))
+    assert retry_after(OSError()) is None

@@ -1,0 +1,134 @@
+"""The queue before a provider: calls at once, windows of a minute, pauses, fairness. On virtual time."""
+
+import asyncio
+from itertools import pairwise
+
+import pytest
+
+from tenex.core.errors import ModelUnavailable
+from tenex.llm.limits import LONGEST_PAUSE, MINUTE, PATIENCE, Turns, Window
+from tests.fakes.virtual import run
+
+
+def starts(turns: Turns, calls: int, lasting: float = 0.0, tokens: int = 0, truly: int | None = None) -> list[float]:
+    """When each of so many calls, all wanted at once, got its turn."""
+    began: list[float] = [0.0] * calls
+
+    async def call(place: int) -> None:
+        async with turns.turn(tokens) as turn:
+            began[place] = asyncio.get_running_loop().time()
+            assert turn.waited == pytest.approx(began[place])
+            await asyncio.sleep(lasting)
+            if truly is not None:
+                turn.settle(truly)
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            for place in range(calls):
+                group.create_task(call(place))
+
+    run(main)
+    assert turns.active == turns.waiting == 0
+    return began
+
+
+def test_no_more_than_so_many_at_once_and_in_order() -> None:
+    assert starts(Turns("p", concurrency=2), 6, lasting=1.0) == [0, 0, 1, 1, 2, 2]
+
+
+def test_no_minute_holds_more_requests_than_the_limit() -> None:
+    began = starts(Turns("p", requests_per_minute=3), 10, lasting=0.1)
+    assert began == sorted(began)
+    assert all(later - earlier >= MINUTE - 1e-6 for earlier, later in zip(began, began[3:], strict=False))
+    assert began[-1] == pytest.approx(3 * MINUTE)
+
+
+def test_tokens_are_counted_as_estimated_until_they_are_known() -> None:
+    began = starts(Turns("p", tokens_per_minute=100, concurrency=1), 4, tokens=60, truly=30, lasting=1.0)
+    assert began == pytest.approx([0, 1, MINUTE, MINUTE + 1])  # two truly took 60, a third estimated at 60 does not fit
+
+
+def test_a_call_larger_than_the_limit_goes_when_nothing_else_does() -> None:
+    assert starts(Turns("p", tokens_per_minute=10), 2, tokens=50) == pytest.approx([0, MINUTE])
+
+
+@pytest.mark.parametrize(("amount", "wait"), [(1, 0.0), (6, 10.0), (9, 40.0), (99, 40.0)])
+def test_a_window_says_how_long_to_wait(amount: int, wait: float) -> None:
+    window = Window(10)
+    window.add(3, 0.0)
+    window.add(2, 30.0)
+    assert window.wait(amount, 50.0) == pytest.approx(wait)
+
+
+def test_a_pause_holds_everybody_and_a_shorter_one_does_not_end_it() -> None:
+    turns = Turns("p")
+
+    async def main() -> float:
+        turns.pause(20)
+        turns.pause(5)
+        assert turns.paused == pytest.approx(20)
+        async with turns.turn():
+            return asyncio.get_running_loop().time()
+
+    assert run(main) == pytest.approx(20)
+
+
+def test_who_would_have_to_wait_too_long_is_told_at_once() -> None:
+    turns = Turns("p", concurrency=1)
+
+    async def main() -> None:
+        turns.pause(PATIENCE + 60)
+        with pytest.raises(ModelUnavailable) as caught:
+            async with turns.turn():
+                raise AssertionError("it got a turn")
+        assert caught.value.retry_after == pytest.approx(PATIENCE + 60)
+        assert asyncio.get_running_loop().time() == 0
+        turns.pause(10**9)
+        assert turns.paused == LONGEST_PAUSE
+        assert turns.waiting == 0
+
+    run(main)
+
+
+def test_a_pause_that_comes_while_one_waits_counts_too() -> None:
+    turns = Turns("p", requests_per_minute=1)
+
+    async def main() -> None:
+        async with turns.turn():
+            pass
+        waiting = asyncio.create_task(turns.turn().__aenter__())
+        await asyncio.sleep(MINUTE / 2)
+        turns.pause(PATIENCE + MINUTE)
+        with pytest.raises(ModelUnavailable):
+            await waiting
+
+    run(main)
+
+
+def test_who_gives_up_waiting_leaves_no_trace() -> None:
+    turns = Turns("p", concurrency=1, requests_per_minute=2)
+
+    async def main() -> list[float]:
+        clock = asyncio.get_running_loop().time
+        began: list[float] = []
+
+        async def call() -> None:
+            async with turns.turn():
+                began.append(clock())
+                await asyncio.sleep(10)
+
+        tasks = [asyncio.create_task(call()) for _ in range(4)]
+        await asyncio.sleep(1)
+        tasks[1].cancel()
+        await asyncio.sleep(10)
+        tasks[3].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return began
+
+    assert run(main) == [0, 10]
+    assert turns.active == turns.waiting == 0
+
+
+def test_fairness_holds_when_long_and_short_calls_mix() -> None:
+    began = starts(Turns("p", concurrency=3, requests_per_minute=5), 12, lasting=7.0)
+    assert all(earlier <= later for earlier, later in pairwise(began))

@@ -1,0 +1,179 @@
+"""Models made from configuration: every vendor, its address and key, missing packages and keys, no retries."""
+
+import builtins
+import sys
+from typing import Any
+
+import pytest
+
+from tenex.core.errors import ConfigurationError, ModelUnavailable
+from tenex.core.routing import RoutingDecision, parse
+from tenex.core.steps import PersonText
+from tenex.llm.config import DeskConfig, ProviderConfig
+from tenex.llm.providers import base_settings, make_model, make_provider
+from tests.fakes.modelprotocol import Answer
+from tests.fakes.modelserver import model_server
+from tests.llm.desks import WRITE, desk_for, result, route, work
+from tests.llm.otherservers import anthropic, google, serving
+
+KEY = "sk-very-secret"
+
+
+def faults_of(**settings: Any) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        make_provider(ProviderConfig(**settings))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "address"),
+    [
+        ("openai", "gpt-5", "https://api.openai.com/v1/"), ("openai-responses", "gpt-5", "https://api.openai.com/v1/"),
+        ("anthropic", "claude-sonnet-4-5", "https://api.anthropic.com"),
+        ("google", "gemini-2.5-pro", "https://generativelanguage.googleapis.com/"),
+        ("ollama", "qwen3", "http://127.0.0.1:11434/v1/"), ("openrouter", "x/y", "https://openrouter.ai/api/v1"),
+        ("deepseek", "deepseek-chat", "https://api.deepseek.com"),
+    ],
+)  # fmt: skip
+def test_every_vendor_is_made_without_the_environment(
+    kind: str, model: str, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "OLLAMA_BASE_URL"):
+        monkeypatch.setenv(name, "http://elsewhere.invalid/v1")
+    config = ProviderConfig(name=kind, api_key=KEY)
+    provider = make_provider(config)
+    made = make_model(config, provider, model)
+    assert made.model_name == model
+    assert provider.base_url == address
+    tries = getattr(provider.client, "max_retries", base_settings(config, made).get("max_retries"))
+    assert tries == 0
+    assert KEY not in repr(config)
+    assert KEY not in repr(DeskConfig(providers={kind: config}))
+
+
+@pytest.mark.parametrize(("given", "used"), [("http://h:1", "http://h:1/v1/"), ("http://h:1/api", "http://h:1/api/")])
+def test_a_bare_address_of_an_ollama_is_completed(given: str, used: str) -> None:
+    assert make_provider(ProviderConfig(name="ollama", base_url=given)).base_url == used
+
+
+@pytest.mark.parametrize(
+    ("kind", "variable"),
+    [
+        ("openai", "OPENAI_API_KEY"), ("anthropic", "ANTHROPIC_API_KEY"), ("google", "GOOGLE_API_KEY"),
+        ("openrouter", "OPENROUTER_API_KEY"),
+    ],
+)  # fmt: skip
+def test_a_missing_key_is_named_with_where_it_was_looked_for(
+    kind: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENROUTER_API_KEY", raising=False)
+    told = faults_of(name="mine", kind=kind, key_sources="the file /etc/tenex/key")
+    for part in ("models.providers.mine.api_key_env", "models.providers.mine.api_key_file", variable, "/etc/tenex/key"):
+        assert part in told
+
+
+def test_a_key_of_the_environment_is_not_taken_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    assert "no key" in faults_of(name="anthropic")
+
+
+def test_an_unknown_kind_is_named_with_a_way_out() -> None:
+    told = faults_of(name="mine", base_url="http://127.0.0.1:1/v1")
+    assert 'models.providers.mine: "mine" is no provider' in told
+    assert 'kind = "openai"' in told
+
+
+def test_a_setting_the_kind_does_not_take_is_named() -> None:
+    assert "takes no base_url" in faults_of(name="deepseek", api_key=KEY, base_url="http://127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "install"),
+    [
+        ("anthropic", "anthropic", "pip install 'tenex[anthropic]'"),
+        ("google", "google.genai", "pip install 'tenex[google]'"),
+        ("groq", "groq", "pip install 'pydantic-ai-slim[groq]'"),
+    ],
+)
+def test_a_missing_package_is_named_with_its_command(
+    kind: str, module: str, install: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in list(sys.modules):
+        if name == f"pydantic_ai.providers.{kind}" or name.split(".")[0] == module.split(".")[0]:
+            monkeypatch.delitem(sys.modules, name)
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any, **more: Any) -> Any:
+        if name == module or name.startswith(f"{module}."):
+            raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    told = faults_of(name=kind, api_key=KEY)
+    assert install in told
+    assert module.split(".")[0] in told
+
+
+def test_a_provider_without_models_to_talk_to_is_refused() -> None:
+    config = ProviderConfig(name="voyageai", api_key=KEY)
+    with pytest.raises(ConfigurationError, match=r"models\.providers\.voyageai"):
+        make_model(config, make_provider(config), "x")
+
+
+async def test_claude_is_asked_in_its_own_protocol() -> None:
+    async with serving(anthropic) as served:
+        config = ProviderConfig(name="anthropic", base_url=served.url, api_key=KEY)
+        desk = desk_for(config, chain=("anthropic:claude-sonnet-4-6",), max_output_tokens=500)
+        person = PersonText(author="Ada", text="Write")
+        step = await desk.step(work(person, tools=(WRITE,)))
+        await desk.step(work(person, step, result(step.calls[0].id, "no", ok=False), tools=(WRITE,)))
+        decision = parse((await desk.step(route())).text)
+        await desk.close()
+    first, second, third = (request.body for request in served.requests)
+    assert KEY in served.requests[0].headers["authorization"]
+    assert (first["max_tokens"], first["stream"]) == (500, True)
+    (prompt,) = first["system"]
+    assert prompt["text"] == "You are a test.", "something was added to the prompt"
+    assert "cache_control" in prompt, "its prompt is not cached"
+    assert "cache_control" in first, "the conversation is not cached"
+    assert (step.thinking, step.calls[0].arguments) == ("hm", {"path": "a"})
+    assert (step.usage.input_tokens, step.usage.output_tokens) == (100, 9)
+    assert second["messages"][1]["content"][0] == {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+    assert second["messages"][2]["content"][0]["is_error"] is True
+    assert "cache_control" not in third, "the router's question is asked once"
+    assert isinstance(decision, RoutingDecision)
+
+
+async def test_gemini_is_asked_in_its_own_protocol() -> None:
+    async with serving(google) as served:
+        config = ProviderConfig(name="google", base_url=served.url, api_key=KEY)
+        desk = desk_for(config, chain=("google:gemini-2.5-pro",), max_output_tokens=500)
+        step = await desk.step(work(tools=(WRITE,)))
+        decision = parse((await desk.step(route())).text)
+        await desk.close()
+    first, second = served.requests
+    assert first.headers["x-goog-api-key"] == KEY
+    assert "gemini-2.5-pro:streamGenerateContent" in first.path
+    assert first.body["generationConfig"]["maxOutputTokens"] == 500
+    assert step.calls[0].arguments == {"path": "a"}
+    assert (step.usage.input_tokens, step.usage.output_tokens) == (100, 9)
+    assert second.body["generationConfig"]["responseMimeType"] == "application/json"
+    assert isinstance(decision, RoutingDecision)
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "google"])
+async def test_no_vendor_tries_again_by_itself(kind: str) -> None:
+    async with serving(lambda _request: (500, "application/json", b'{"error": {"message": "x"}}')) as served:
+        desk = desk_for(ProviderConfig(name=kind, base_url=served.url, api_key=KEY), chain=(f"{kind}:some-model",))
+        with pytest.raises(ModelUnavailable, match="fails at the moment"):
+            await desk.step(work())
+        await desk.close()
+    assert len(served.requests) == 1
+
+
+async def test_ollama_costs_nothing_and_speaks_the_common_protocol() -> None:
+    async with model_server(lambda _request: Answer(text="Hello"), key="ollama") as server:
+        desk = desk_for(ProviderConfig(name="ollama", base_url=server.url, api_key="ollama"), chain=("ollama:qwen3",))
+        step = await desk.step(work())
+        await desk.close()
+    assert (step.text, step.usage.cost_usd) == ("Hello", 0.0)

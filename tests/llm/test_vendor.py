@@ -1,0 +1,324 @@
+"""One model over real HTTP: whole answers and streams, every kind of misbehaviour, limits, what it cost."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from tenex.core.errors import ModelRefused, ModelUnavailable
+from tenex.core.routing import RoutingDecision, parse
+from tenex.core.steps import NO_USAGE, ModelStep, PersonText
+from tenex.llm.config import Price
+from tenex.llm.report import CallReport
+from tests.fakes.modelprotocol import Answer, Breaks, Call, Closes, Fails, Hangs, Json, Reply, Sends, nonsense
+from tests.fakes.modelserver import KEY, text_of
+from tests.llm.desks import NAME, WRITE, result, route, talking, work
+
+BOTH = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+DECISION = {"agents": ["planner"], "phase": "plan", "reason": "it needs a design"}
+LONG = Answer(text=nonsense(40))
+
+
+@BOTH
+async def test_text_thinking_usage_and_model_come_back(stream: bool) -> None:
+    answer = Answer(text="Hello you there", reasoning="let me see", usage=(120, 7))
+    async with talking(lambda _request: answer, stream=stream) as (desk, server):
+        step = await desk.step(work())
+        assert (step.text, step.thinking, step.model, step.calls) == ("Hello you there", "let me see", NAME, ())
+        assert (step.usage.input_tokens, step.usage.output_tokens, step.usage.calls) == (120, 7, 1)
+        request = server.exchanges[0].request
+    assert server.exchanges[0].stream is stream
+    assert request.get("stream_options") == ({"include_usage": True} if stream else None)
+    assert [message["role"] for message in request["messages"]] == ["system", "user"]
+    assert "tools" not in request
+
+
+async def test_whispers_hold_the_text_so_far_and_never_a_thought() -> None:
+    heard: list[str] = []
+    async with talking(lambda _request: Answer(text=nonsense(30), reasoning="secret " * 20)) as (desk, _):
+        step = await desk.step(work(), heard.append)
+    assert len(heard) > 3
+    assert heard[-1] == step.text
+    assert all(step.text.startswith(text) for text in heard)
+
+
+@BOTH
+async def test_a_thought_written_into_the_text_is_told_apart(stream: bool) -> None:
+    heard: list[str] = []
+    answer = Answer(text="<think>a private thought</think>Hello you there")
+    async with talking(lambda _request: answer, stream=stream) as (desk, _):
+        step = await desk.step(work(), heard.append)
+    assert (step.text.strip(), step.thinking.strip()) == ("Hello you there", "a private thought")
+    assert "private" not in "".join(heard)
+
+
+async def test_who_listens_badly_costs_nothing() -> None:
+    heard: list[str] = []
+
+    def deaf(text: str) -> None:
+        heard.append(text)
+        raise RuntimeError("no ears")
+
+    async with talking(lambda _request: LONG) as (desk, _):
+        assert (await desk.step(work(), deaf)).text == LONG.text
+    assert len(heard) == 1
+
+
+@BOTH
+async def test_several_calls_keep_their_order_and_a_bad_one_spoils_no_other(stream: bool) -> None:
+    calls = (
+        Call(tool="write_file", arguments={"path": "a"}),
+        Call(tool="write_file", arguments='{"path": '),
+        Call(tool="no_such_tool", arguments="[1]"),
+        Call(tool="write_file", arguments=""),
+    )
+    async with talking(lambda _request: Answer(text="Now.", calls=calls), stream=stream) as (desk, server):
+        step = await desk.step(work(tools=(WRITE,)))
+        assert [tool["function"]["name"] for tool in server.exchanges[0].request["tools"]] == ["write_file"]
+        assert server.exchanges[0].request["tools"][0]["function"]["parameters"] == WRITE.parameters
+    assert [call.tool for call in step.calls] == ["write_file", "write_file", "no_such_tool", "write_file"]
+    assert [bool(call.fault) for call in step.calls] == [False, True, True, False]
+    assert step.calls[0].arguments == {"path": "a"}
+    assert len({call.id for call in step.calls}) == 4
+
+
+async def test_a_second_step_sends_the_first_back_with_its_thought_and_the_same_beginning() -> None:
+    def mind(request: Json) -> Reply:
+        if any(message["role"] == "tool" for message in request["messages"]):
+            return Answer(text="Done.")
+        return Answer(calls=(Call(tool="write_file", arguments={"path": "a"}, id="c"),), reasoning="I must write")
+
+    async with talking(mind) as (desk, server):
+        person = PersonText(author="Ada", text="Write")
+        first = await desk.step(work(person, tools=(WRITE,)))
+        stored: Any = json.loads(json.dumps(first.vendor))
+        kept = ModelStep(calls=first.calls, thinking=first.thinking, vendor=stored)
+        await desk.step(work(person, kept, result("c"), tools=(WRITE,)))
+    one, two = (exchange.request for exchange in server.exchanges)
+    assert json.dumps(two["messages"]).startswith(json.dumps(one["messages"])[:-1])
+    assert two["messages"][2]["reasoning_content"] == "I must write"
+    assert two["messages"][3] == {"role": "tool", "tool_call_id": "c", "content": "done"}
+    assert not server.refused
+
+
+@pytest.mark.parametrize("reply", [json.dumps(DECISION), f"Sure!\n```json\n{json.dumps(DECISION)}\n```"])
+async def test_a_decision_is_asked_for_by_schema_and_comes_back_as_text(reply: str) -> None:
+    async with talking(lambda _request: Answer(text=reply)) as (desk, server):
+        decision = parse((await desk.step(route())).text)
+        asked = server.exchanges[0].request["response_format"]["json_schema"]["schema"]
+    assert asked["required"] == ["agents", "reason"]
+    assert isinstance(decision, RoutingDecision)
+    assert (decision.agents, decision.phase) == (("planner",), "plan")
+
+
+async def test_a_server_without_structured_answers_is_asked_in_words_from_then_on() -> None:
+    def mind(request: Json) -> Reply:
+        if "response_format" in request:
+            return Fails(status=400, message="response_format is not supported", code="unsupported_parameter")
+        return Answer(text=json.dumps(DECISION))
+
+    async with talking(mind) as (desk, server):
+        for _ in range(2):
+            assert isinstance(parse((await desk.step(route())).text), RoutingDecision)
+        forms = ["response_format" in exchange.request for exchange in server.exchanges]
+        assert "JSON Schema" in server.exchanges[-1].system
+    assert forms == [True, False, False]
+
+
+@pytest.mark.parametrize("message", ["Your request violates our content policy", "nothing to do with it"])
+async def test_a_request_that_fails_in_words_too_changes_no_form(message: str) -> None:
+    fails = [Fails(status=400, message=message)] * (1 if "policy" in message else 2)
+    replies: list[Reply] = [*fails, Answer(text=json.dumps(DECISION))]
+    async with talking(lambda _request: replies.pop(0)) as (desk, server):
+        with pytest.raises((ModelRefused, ModelUnavailable)):
+            await desk.step(route())
+        await desk.step(route())
+        assert "response_format" in server.exchanges[-1].request
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("fails", "says"),
+    [
+        (Fails(status=500), "fails at the moment (500"),
+        (Fails(status=503, message="overloaded"), "is overloaded (503"),
+        (Fails(status=529), "is overloaded (529"),
+        (Fails(status=401, message=f"Bad key: {KEY}", code="invalid_api_key"), "models.providers.local.api_key_env"),
+        (Fails(status=403), "does not accept our key (403"),
+        (Fails(status=404, code="model_not_found"), "is not there (404, model_not_found)"),
+        (Fails(status=402), "top up the account"),
+        (Fails(status=429, code="insufficient_quota"), "top up the account"),
+        (Fails(status=400, message="bad parameter of Ada", code="unsupported_value"), "unsupported_value"),
+        (Fails(status=418), "failed (418"),
+        (Closes(), "broke off the connection"),
+        (Breaks(answer=LONG, after=3), "bro"),
+        (Sends(body=b"<html>Ada</html>", content_type="text/html"), "cannot be read"),
+        (Sends(body=b"{}"), "cannot be read"),
+        (Sends(body=b'{"id": "x", "object": "chat.completion", "choices": []}'), "cannot be read"),
+        (Sends(body=b"\xff\xfe not json"), "cannot be read"),
+    ],
+    ids=lambda value: value.__class__.__name__ + str(getattr(value, "status", "")),
+)  # fmt: skip
+async def test_what_may_pass_or_be_mended_is_held_with_a_sentence(stream: bool, fails: Reply, says: str) -> None:
+    async with talking(lambda _request: fails, stream=stream) as (desk, server):
+        with pytest.raises(ModelUnavailable) as caught, capture_logs() as logs:
+            await desk.step(work())
+        assert len(server.exchanges) == 1, "it was tried again"
+    told = str(caught.value)
+    if not (stream and isinstance(fails, Sends)):
+        assert says in told
+    assert told.startswith(f"{NAME} ")
+    for secret in (KEY, "Ada", "Hello"):
+        assert secret not in told
+        assert secret not in str(logs)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "fails",
+    [
+        Fails(status=400, message="This model's maximum context length is 8192 tokens", code="context_length_exceeded"),
+        Fails(status=400, message="violates our usage policy", code="content_policy_violation"),
+        Answer(refusal="I cannot"),
+        Answer(text="Half a", finish="length"),
+        Answer(finish="content_filter"),
+    ],
+)
+async def test_what_would_be_the_same_again_is_refused(stream: bool, fails: Reply) -> None:
+    async with talking(lambda _request: fails, stream=stream) as (desk, _):
+        with pytest.raises(ModelRefused) as caught:
+            await desk.step(work())
+    assert (caught.value.usage.input_tokens > 0) is isinstance(fails, Answer)
+
+
+async def test_a_stream_that_breaks_is_no_answer_even_if_it_ends_in_good_order() -> None:
+    delta = {"choices": [{"index": 0, "delta": {"content": "Half"}}]}
+    chunk = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "test", **delta}
+    body = f"data: {json.dumps(chunk)}\n\n".encode()
+    replies: list[Reply] = [Sends(body=body, content_type="text/event-stream")] * 2
+    async with talking(lambda _request: replies.pop(0) if replies else Answer(text="whole")) as (desk, server):
+        for _ in range(2):
+            with pytest.raises(ModelUnavailable, match="broke off"):
+                await desk.step(work())
+        assert (await desk.step(work())).text == "whole"
+    assert [exchange.stream for exchange in server.exchanges] == [True, True, False]  # it never says it has ended
+
+
+@BOTH
+async def test_an_answer_that_does_not_come_is_not_waited_for(stream: bool) -> None:
+    async with talking(lambda _request: Hangs(), stream=stream, timeout=0.2) as (desk, server):
+        with pytest.raises(ModelUnavailable, match=r"did not finish its answer within 0\.2 s"):
+            await desk.step(work())
+        await server.until(lambda at: at.exchanges[0].outcome == "cut")  # the connection is not left behind
+
+
+async def test_a_stream_that_falls_silent_is_broken() -> None:
+    stalls = Breaks(answer=LONG, after=4, stall=True)
+    async with talking(lambda _request: stalls, timeout=60.0, idle_timeout=0.2) as (desk, server):
+        with pytest.raises(ModelUnavailable, match="fell silent") as caught:
+            await desk.step(work())
+        assert caught.value.usage.calls == 1
+        await server.until(lambda at: at.exchanges[0].outcome == "cut")
+
+
+async def test_thinking_before_the_first_word_is_no_silence() -> None:
+    slow = Answer(text="Hello", delay=1.0)
+    async with talking(lambda _request: slow, idle_timeout=0.5) as (desk, _):
+        assert (await desk.step(work())).text == "Hello"
+
+
+async def test_a_closed_port_is_held_and_answers_once_it_is_open() -> None:
+    async with talking(lambda _request: Answer(text="Hello")) as (desk, server):
+        await server.down()
+        with pytest.raises(ModelUnavailable, match="cannot be reached: is its server up") as caught:
+            await desk.step(work())
+        assert caught.value.usage == NO_USAGE
+        await server.up()
+        assert (await desk.step(work())).text == "Hello"
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"Retry-After": "90"}, 90), ({"retry-after-ms": "45000"}, 45), ({"Retry-After": "999999"}, 3600),
+        ({"Retry-After": "Wed, 01 Jan 2200 00:00:00 GMT"}, 3600), ({"Retry-After": "soon"}, None), ({}, None),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1m30s"}, 90),
+        ({"x-ratelimit-remaining-tokens": "5", "x-ratelimit-reset-tokens": "1m30s"}, None),
+    ],
+)  # fmt: skip
+async def test_a_wait_that_was_asked_for_is_told_and_kept_by_all(headers: dict[str, str], seconds: int | None) -> None:
+    async with talking(lambda _request: Fails(status=429, headers=headers)) as (desk, server):
+        with pytest.raises(ModelUnavailable, match="slow down") as caught:
+            await desk.step(work())
+        assert caught.value.retry_after == seconds
+        asked = len(server.exchanges)
+        with pytest.raises(ModelUnavailable) as again:
+            await desk.step(work())
+        assert (len(server.exchanges) == asked) is (seconds is not None)
+        if seconds is not None:
+            assert again.value.retry_after == pytest.approx(seconds, abs=5)
+            assert desk.status()[0].paused == pytest.approx(seconds, abs=5)
+
+
+async def test_a_short_wait_is_waited_for_and_not_counted_as_time() -> None:
+    replies: list[Reply] = [Fails(status=429, headers={"retry-after-ms": "1500"}), Answer(text="Hello")]
+    reports: list[CallReport] = []
+    async with talking(lambda _request: replies.pop(0), timeout=1.2, observe=reports.append) as (desk, _):
+        with pytest.raises(ModelUnavailable):
+            await desk.step(work())
+        assert (await desk.step(work())).text == "Hello"
+    assert [report.outcome for report in reports] == ["unavailable", "answered"]
+    assert reports[1].queued > 1.2
+    assert reports[1].first is not None
+    assert 0 < reports[1].first <= reports[1].seconds < 1.2
+
+
+async def test_never_more_at_once_than_the_provider_may_have() -> None:
+    slow = Answer(text="Hello", delay=0.02)
+    async with talking(lambda _request: slow, provider_concurrency=3) as (desk, server):
+        steps = await asyncio.gather(*(desk.step(work()) for _ in range(12)))
+    assert all(step.text == "Hello" for step in steps)
+    assert server.most_at_once == 3
+
+
+@BOTH
+async def test_a_call_that_is_cancelled_lets_go_of_everything(stream: bool) -> None:
+    slow = Answer(text=nonsense(200), pace=0.05)
+    async with talking(lambda _request: slow, stream=stream, provider_concurrency=1) as (desk, server):
+        task = asyncio.create_task(desk.step(work()))
+        await server.until(lambda at: at.exchanges)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await server.until(lambda at: at.exchanges[0].outcome == "cut")
+        server.mind = lambda _request: Answer(text="next")
+        assert (await desk.step(work())).text == "next"
+
+
+@BOTH
+async def test_cached_tokens_are_priced_as_such(stream: bool) -> None:
+    answer = Answer(text="Hello", usage=(1000, 100), cached=800)
+    prices = {NAME: Price(input=2.0, output=10.0, cached_input=0.5)}
+    async with talking(lambda _request: answer, prices=prices, stream=stream) as (desk, _):
+        step = await desk.step(work())
+    assert step.usage.cost_usd == pytest.approx((200 * 2.0 + 800 * 0.5 + 100 * 10.0) / 1_000_000)
+
+
+async def test_one_line_is_logged_for_a_call_without_what_was_said() -> None:
+    async with talking(lambda _request: Answer(text="PRIVATE")) as (desk, _):
+        with capture_logs() as logs:
+            await desk.step(work(PersonText(author="Ada", text="SECRET")))
+    (line,) = [entry for entry in logs if entry["event"].startswith("model.")]
+    assert line["event"] == "model.answered"
+    assert (line["model"], line["agent"], line["purpose"]) == (NAME, "executor", "work")
+    assert {"ms", "queued_ms", "input_tokens", "output_tokens", "cost_usd"} <= line.keys()
+    assert not any(word in str(logs) for word in ("PRIVATE", "SECRET", KEY))
+
+
+async def test_the_limit_of_an_answer_is_told_to_the_server() -> None:
+    async with talking(lambda _request: Answer(text="Hi"), max_output_tokens=123) as (desk, server):
+        await desk.step(work())
+    assert server.exchanges[0].request["max_tokens"] == 123
+    assert text_of(server.exchanges[0].request["messages"][1]).startswith("<message from=")
