@@ -63,6 +63,22 @@ def path(ctx: typer.Context, id: IdArgument = "", data: DataOption = None) -> No
     output.result(str(_run(ctx, data, lambda folder: _path(folder, id))))
 
 
+StatsIdArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="The id, or its beginning; without it all together.", show_default=False)
+]
+
+
+@conversations.command()
+def stats(
+    ctx: typer.Context, id: StatsIdArgument = "", data: DataOption = None, as_json: JsonOption = False  # noqa: A002
+) -> None:  # fmt: skip
+    """Add up what conversations have taken: time, turns, tokens and money, by phase, model and agent."""
+    if id:
+        _run(ctx, data, lambda folder: _stats_of(folder, id, as_json=as_json))
+    else:
+        _run(ctx, data, lambda folder: _stats_of_all(folder, as_json=as_json))
+
+
 def _folder(ctx: typer.Context, data: Path | None) -> Path:
     from tenex.settings import places
 
@@ -158,3 +174,34 @@ async def _tell(folder: "ConversationFolder", start: str) -> None:
         for line in story.tell(record):
             screen.show(line)
     screen.say(f"{conversation.status} in {conversation.phase}, cycle {conversation.cycle} · {folder.path(name)}")
+
+
+async def _stats_of(folder: "ConversationFolder", start: str, *, as_json: bool) -> None:
+    from tenex.core.ids import ConversationId
+    from tenex.store.stats import Stats
+    from tenex.store.stats import as_json as told
+
+    from .stats import as_text
+
+    name = ConversationId(await _find(folder, start))
+    figures = Stats.of(name, await folder.read(name))
+    if as_json:
+        output.result_json({"id": name, **told(figures)})
+    else:
+        output.result(f"{name}\n{as_text(figures)}")
+
+
+async def _stats_of_all(folder: "ConversationFolder", *, as_json: bool) -> None:
+    from tenex.store.stats import total
+
+    from .stats import all_as_json, as_text, gather
+
+    found = await gather(folder)
+    for name, fault in sorted(found.left_out.items()):
+        output.say(f"tenex: left out {name[:12]}: {fault}")
+    if as_json:
+        output.result_json(all_as_json(found))
+    elif not found.each:
+        output.say(f"There are no conversations in {folder.root}.")
+    else:
+        output.result(as_text(total(found.each.values())))

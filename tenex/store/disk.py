@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -19,6 +20,12 @@ THREADS: Final = 2
 
 OPEN_FILES: Final = 200
 """systemd starts a service with 1,024 descriptors; relays, tools' pipes and the index need most of them."""
+
+PROBE: Final = ".probe"
+"""The file that shows whether a folder can be written to; it is there for a moment."""
+
+Timed = Callable[[str, float], None]
+"""Takes a kind of work and the seconds it took; called from any thread, and must not block."""
 
 
 class OpenFiles:
@@ -78,6 +85,7 @@ class Disk:
         open_files: int = OPEN_FILES,
         write: Callable[[int, memoryview], int] = os.write,
         sync: Callable[[int], None] = os.fdatasync,
+        timed: Timed | None = None,
     ) -> None:
         """Start with no thread; they come with the first work.
 
@@ -86,10 +94,12 @@ class Disk:
             open_files: how many journals stay open between appends.
             write: takes bytes like `os.write`, perhaps fewer than it was given.
             sync: makes a file's bytes durable.
+            timed: hears how long journals waited for the disk: `append`, and the `flush` within it.
         """
         self.files = OpenFiles(open_files)
         self.write = write
         self.sync = sync
+        self.timed = timed
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="tenex-store")
 
     async def run(self, work: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> T:
@@ -108,6 +118,23 @@ class Disk:
             if not future.cancelled():
                 future.exception()  # heard, so that nothing complains of an error nobody fetched
             raise
+
+    async def probe(self, folder: Path) -> str:
+        """Write a byte into a folder, make it durable and take it away; why that failed, or an empty text."""
+        return await self.run(self._probe, folder / PROBE)
+
+    def _probe(self, path: Path) -> str:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+            try:
+                self.write(descriptor, memoryview(b"\n"))
+                self.sync(descriptor)
+            finally:
+                _close(descriptor)
+                path.unlink(missing_ok=True)
+        except OSError as fault:
+            return f"{path.parent} cannot be written to: {fault.strerror or fault}. Make room or mend the disk."
+        return ""
 
     def close(self) -> None:
         """Close all files and end the threads, after the work they have; a second call does nothing."""

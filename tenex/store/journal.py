@@ -5,6 +5,7 @@ Never: try a failed write again; what a disk says after its first error proves n
 
 import asyncio
 import os
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -110,10 +111,12 @@ class FileJournal:
             if not data:
                 return
             self._descriptor = self._disk.files.take(self._owner)
+            began = time.perf_counter()
             try:
                 await self._disk.run(self._write, data, seq)
             finally:
                 self._hand_back()
+                self._took("append", began)
 
     async def close(self) -> None:
         """Let go of the file, after the append under way; a second call does nothing."""
@@ -127,6 +130,10 @@ class FileJournal:
         if self._dead or self._descriptor is None:
             self._disk.files.drop(self._owner)
         self._descriptor = None
+
+    def _took(self, work: str, began: float) -> None:
+        if self._disk.timed is not None:
+            self._disk.timed(work, time.perf_counter() - began)
 
     def _write(self, data: bytes, next_seq: int) -> None:
         """Write and flush, in one of the disk's threads; the only place where the journal moves on."""
@@ -165,7 +172,9 @@ class FileJournal:
         rest = memoryview(data)
         while rest:
             rest = rest[self._disk.write(descriptor, rest) :]
+        began = time.perf_counter()
         self._disk.sync(descriptor)
+        self._took("flush", began)
         if self._is_new:  # a flushed file whose name is lost is lost
             atomic.sync_folder(self.path.parent)
             atomic.sync_folder(self.path.parent.parent)

@@ -1,9 +1,11 @@
 """The store's threads and the number of files it keeps open."""
 
 import asyncio
+import errno
 import os
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,10 @@ def disk() -> Iterator[Disk]:
 
 def descriptor() -> int:
     return os.open("/dev/null", os.O_RDONLY)
+
+
+def names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
 
 
 def is_open(number: int) -> bool:
@@ -95,3 +101,21 @@ async def test_closing_waits_for_the_work_and_may_be_done_twice() -> None:
     disk.close()
     disk.close()
     assert done == [1]
+
+
+async def test_a_folder_that_takes_a_byte_is_well_and_stays_as_it_was(disk: Disk, tmp_path: Path) -> None:
+    assert await disk.probe(tmp_path) == ""
+    assert names(tmp_path) == []
+
+
+async def test_a_folder_that_takes_no_byte_says_why(tmp_path: Path) -> None:
+    def full(_descriptor: int, _data: memoryview) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    disk = Disk(write=full)
+    assert await disk.probe(tmp_path) == (
+        f"{tmp_path} cannot be written to: No space left on device. Make room or mend the disk."
+    )
+    assert names(tmp_path) == []
+    assert "No such file or directory" in await disk.probe(tmp_path / "gone")
+    disk.close()

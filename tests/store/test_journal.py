@@ -366,3 +366,19 @@ async def test_a_full_disk_keeps_every_acknowledged_record_and_goes_on_with_room
     finally:
         disk.files.close()
         unmount(small)
+
+
+async def test_how_long_the_disk_took_is_told_of_appends_that_fail_too(path: Path) -> None:
+    """Two pieces of work for each append: all of it, and the flush within."""
+    heard: list[tuple[str, float]] = []
+    disk = Disk(timed=lambda work, seconds: heard.append((work, seconds)))
+    journal = await opened(path, disk)
+    await journal.append(decisions_of(1))
+    (flush, within), (append, whole) = heard
+    assert (flush, append) == ("flush", "append")
+    assert 0 < within <= whole < 10
+    os.truncate(path, 0)
+    with pytest.raises(AppendFailed):
+        await journal.append(decisions_of(1, first=2))
+    assert [work for work, _ in heard] == ["flush", "append", "append"]
+    disk.close()

@@ -12,8 +12,7 @@ from typing import Any, TextIO
 import pytest
 import structlog
 
-from tenex import telemetry
-from tenex.telemetry import Telemetry, configure
+from tenex.telemetry import Format, Level, Telemetry, configure, logs, printable, redact
 
 SECRET = "nsec1vl029mgpspedva04g90vltkh6fvh240zqtv9k0t9af8935ke9laqsnlfe5"
 
@@ -23,7 +22,7 @@ def start() -> Iterator[Callable[..., tuple[Telemetry, io.StringIO]]]:
     """Start logging to a text in memory; whatever the test forgets is closed."""
     running: list[Telemetry] = []
 
-    def begin(level: telemetry.Level = "info", format: telemetry.Format = "json") -> tuple[Telemetry, io.StringIO]:  # noqa: A002
+    def begin(level: Level = "info", format: Format = "json") -> tuple[Telemetry, io.StringIO]:  # noqa: A002
         stream = io.StringIO()
         running.append(configure(level, format, stream))
         return running[-1], stream
@@ -83,7 +82,7 @@ def test_a_persons_text_is_cut_at_debug(start: Start, length: int, shown: str) -
 
 
 @pytest.mark.parametrize("format_", ["json", "console"])
-def test_secrets_are_redacted_by_name_and_by_look_however_deep(start: Start, format_: telemetry.Format) -> None:
+def test_secrets_are_redacted_by_name_and_by_look_however_deep(start: Start, format_: Format) -> None:
     running, stream = start("debug", format_)
     log = structlog.get_logger("tenex.x")
     log.info("a", secret="one-secret", nsec="two-secret", key=b"three-secret", Key="four-secret")
@@ -185,7 +184,7 @@ class StuckTerminal(io.StringIO):
 
 
 def test_a_stuck_terminal_stops_nobody_and_what_was_lost_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(telemetry, "QUEUE_LINES", 3)
+    monkeypatch.setattr(logs, "QUEUE_LINES", 3)
     stream = StuckTerminal()
     running = configure("info", "json", stream)
     log = structlog.get_logger("tenex.x")
@@ -203,8 +202,8 @@ def test_a_stuck_terminal_stops_nobody_and_what_was_lost_is_told(monkeypatch: py
 
 
 def test_closing_does_not_wait_for_ever_for_a_stuck_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(telemetry, "QUEUE_LINES", 1)
-    monkeypatch.setattr(telemetry, "CLOSE_TIMEOUT", 0.05)
+    monkeypatch.setattr(logs, "QUEUE_LINES", 1)
+    monkeypatch.setattr(logs, "CLOSE_TIMEOUT", 0.05)
     stream = StuckTerminal()
     running = configure("info", "json", stream)
     structlog.get_logger("tenex.x").info("one")
@@ -251,6 +250,6 @@ def test_the_stream_is_stderr_unless_another_is_given(capsys: pytest.CaptureFixt
 def test_helpers_for_other_speakers() -> None:
     """The command line prints errors with the same two precautions."""
     unchanged: TextIO | str = "npub1abcdefgh and nsec alone"
-    assert telemetry.redact(str(unchanged)) == unchanged
-    assert telemetry.redact(f"x{SECRET}y sk-abcdefghijklmnopqrst") == "x[redacted] [redacted]"
-    assert telemetry.printable("a\tb\nc\x07") == "a\tb\nc\\x07"
+    assert redact(str(unchanged)) == unchanged
+    assert redact(f"x{SECRET}y sk-abcdefghijklmnopqrst") == "x[redacted] [redacted]"
+    assert printable("a\tb\nc\x07") == "a\tb\nc\\x07"

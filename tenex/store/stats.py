@@ -1,0 +1,279 @@
+"""What conversations have taken: time, turns, tokens and money, by phase, by model and by agent.
+
+Every record that says what something cost is counted, once, in the order of the journal: so the sums are to the token
+and to the last digit those of `conversation.json`, whatever failed, was refused or was cut off by a restart between.
+
+Never: read a file, or the clock; an open stay in a phase ends with the conversation's last record.
+"""
+
+from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, Final, Self, TypeVar
+
+from tenex.core import records as r
+from tenex.core.conversation import Conversation
+from tenex.core.ids import ConversationId
+from tenex.core.phases import Phase
+from tenex.core.runs import CallState
+from tenex.core.steps import NO_USAGE, Usage
+
+ROUTER: Final = "orchestrator"
+"""Who spends what a router's answer costs; no agent of the roster bears that name."""
+
+UNNAMED: Final = "unknown"
+"""The model of a call that gave no answer: nothing says which one was asked."""
+
+K = TypeVar("K")
+
+
+@dataclass(slots=True, kw_only=True)
+class Spending:
+    """What some model calls cost."""
+
+    usage: Usage = NO_USAGE
+    unpriced: int = 0
+    """Calls whose price is not known: the cost is too low by theirs."""
+
+    def add(self, usage: Usage) -> None:
+        """Take one record's cost in."""
+        self.usage = self.usage + usage
+        if usage.cost_usd is None and usage.input_tokens + usage.output_tokens:
+            self.unpriced += usage.calls
+
+    def merge(self, other: "Spending") -> None:
+        """Take another sum in."""
+        self.usage = self.usage + other.usage
+        self.unpriced += other.unpriced
+
+
+@dataclass(slots=True, kw_only=True)
+class PhaseStats:
+    """What a phase has taken."""
+
+    visits: int = 0
+    """Times it was entered, a stay that goes on included."""
+    duration: int = 0
+    """ms from entering to leaving it."""
+    working: int = 0
+    """ms of these in which somebody or something of ours was at work; the rest waited for a person."""
+    turns: int = 0
+    spending: Spending = field(default_factory=Spending)
+
+
+@dataclass(slots=True, kw_only=True)
+class Stats:
+    """What one conversation has taken, or several."""
+
+    conversations: int = 0
+    cycles: int = 0
+    ended: int = 0
+    """Cycles that came to their end."""
+    messages: int = 0
+    """Of people."""
+    turns: int = 0
+    tool_calls: int = 0
+    tool_failures: int = 0
+    tool_refusals: int = 0
+    rejections: int = 0
+    """Answers of the router that were refused."""
+    useless: int = 0
+    """Answers of agents' models that could not be used."""
+    failures: int = 0
+    """Tries of model calls that failed, paid for or not."""
+    restarts: int = 0
+    duration: int = 0
+    working: int = 0
+    spending: Spending = field(default_factory=Spending)
+    phases: dict[Phase, PhaseStats] = field(default_factory=dict)
+    models: dict[str, Spending] = field(default_factory=dict)
+    agents: dict[str, Spending] = field(default_factory=dict)
+
+    @property
+    def usage(self) -> Usage:
+        """All model calls."""
+        return self.spending.usage
+
+    @classmethod
+    def of(cls, conversation: ConversationId, records: Iterable[r.Record]) -> Self:
+        """What the conversation of these records has taken; the first record has seq 1."""
+        stats, c = cls(conversations=1), Conversation(id=conversation, history=None)
+        for record in records:
+            stats._pass(c, record)
+            stats._count(c, record)
+            stats._spend(c.phase, record)
+            before = c.phase
+            c.apply(record)
+            if c.phase is not before:  # by a transition, or because a new cycle stands in chat
+                stats._phase(c.phase).visits += 1
+        return stats
+
+    def merge(self, other: "Stats") -> None:
+        """Take what other conversations have taken in."""
+        for name in _NUMBERS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.spending.merge(other.spending)
+        for phase, theirs in other.phases.items():
+            ours = self.phases.setdefault(phase, PhaseStats())
+            ours.visits += theirs.visits
+            ours.duration += theirs.duration
+            ours.working += theirs.working
+            ours.turns += theirs.turns
+            ours.spending.merge(theirs.spending)
+        _merge(self.models, other.models)
+        _merge(self.agents, other.agents)
+
+    def _pass(self, c: Conversation, record: r.Record) -> None:
+        """Count the time since the last record, as the conversation stood in it."""
+        phase = self._phase(c.phase)
+        if isinstance(record, r.ConversationStarted):
+            phase.visits = 1
+            return
+        passed = max(0, record.at - c.updated_at)
+        phase.duration += passed
+        self.duration += passed
+        # a process that is away does not work, nor does one whose agents all wait for an answer
+        if c.status == "active" and not c.is_parked and not isinstance(record, r.Reopened):
+            phase.working += passed
+            self.working += passed
+
+    def _phase(self, phase: Phase) -> PhaseStats:
+        return self.phases.setdefault(phase, PhaseStats())
+
+    def _count(self, c: Conversation, record: r.Record) -> None:
+        match record:
+            case r.TurnOpened(phase=phase):
+                self.turns += 1
+                self._phase(phase).turns += 1
+            case r.CallPermitted():
+                self.tool_calls += 1
+            case r.CallReturned(ok=False) if _has_run(c, record):
+                self.tool_failures += 1
+            case r.CallRefused():
+                self.tool_refusals += 1
+            case r.RouteRejected():
+                self.rejections += 1
+            case r.Retrying():
+                self.failures += 1
+            case r.Nudged(usage=usage) | r.RunEnded(usage=usage) if usage.calls:
+                self.useless += 1
+            case _:
+                self._count_life(record)
+
+    def _count_life(self, record: r.Record) -> None:
+        match record:
+            case r.PersonWrote():
+                self.messages += 1
+            case r.CycleStarted():
+                self.cycles += 1
+            case r.Ended():
+                self.ended += 1
+            case r.Reopened():
+                self.restarts += 1
+
+    def _spend(self, phase: Phase, record: r.Record) -> None:
+        usage = cost_of(record)
+        if not usage.calls:
+            return
+        run = getattr(record, "run", None)
+        agent = ROUTER if run is None else run.partition(".")[2]  # a run's id is `<turn id>.<slug>`
+        model = record.step.model if isinstance(record, r.ModelStepped) else getattr(record, "model", "")
+        for spending in (
+            self.spending,
+            self._phase(phase).spending,
+            self.models.setdefault(model or UNNAMED, Spending()),
+            self.agents.setdefault(agent, Spending()),
+        ):
+            spending.add(usage)
+
+
+_NUMBERS: Final = tuple(name for name, kind in Stats.__annotations__.items() if kind in (int, "int"))
+
+
+def _has_run(c: Conversation, record: r.CallReturned) -> bool:
+    """Whether the call was let through; one that was closed with its run may never have begun."""
+    run = c.runs.get(record.run)
+    call = run.find(record.call) if run is not None else None
+    return call is not None and call.state is CallState.PERMITTED
+
+
+def cost_of(record: r.Record) -> Usage:
+    """What a record says that something cost; `NO_USAGE` for the many that say nothing of it."""
+    if isinstance(record, r.ModelStepped):
+        return record.step.usage
+    usage = getattr(record, "usage", NO_USAGE)
+    return usage if isinstance(usage, Usage) else NO_USAGE
+
+
+def total(each: Iterable[Stats]) -> Stats:
+    """What all of these have taken together, added up in their order."""
+    found = Stats()
+    for stats in each:
+        found.merge(stats)
+    return found
+
+
+def _merge(ours: dict[str, Spending], theirs: dict[str, Spending]) -> None:
+    for name, spending in theirs.items():
+        if name in ours:
+            ours[name].merge(spending)
+        else:
+            ours[name] = deepcopy(spending)
+
+
+def as_json(stats: Stats) -> dict[str, Any]:
+    """The same for programs; the names are those of `conversation.json` where it has them."""
+    return {
+        "conversations": stats.conversations,
+        "cycles": stats.cycles,
+        "cyclesEnded": stats.ended,
+        "messages": stats.messages,
+        "turns": stats.turns,
+        "restarts": stats.restarts,
+        "durationMs": stats.duration,
+        "workingMs": stats.working,
+        "toolCalls": stats.tool_calls,
+        "toolFailures": stats.tool_failures,
+        "toolRefusals": stats.tool_refusals,
+        "routerRejections": stats.rejections,
+        "uselessAnswers": stats.useless,
+        "failedTries": stats.failures,
+        "usage": _spending(stats.spending),
+        "phases": {
+            phase: {
+                "visits": found.visits,
+                "durationMs": found.duration,
+                "workingMs": found.working,
+                "turns": found.turns,
+                "usage": _spending(found.spending),
+            }
+            for phase, found in sorted(stats.phases.items(), key=lambda item: list(Phase).index(item[0]))
+        },
+        "models": _by_cost(stats.models),
+        "agents": _by_cost(stats.agents),
+    }
+
+
+def _by_cost(spendings: dict[str, Spending]) -> dict[str, Any]:
+    return {name: _spending(spending) for name, spending in dearest_first(spendings)}
+
+
+def dearest_first(spendings: dict[str, Spending]) -> list[tuple[str, Spending]]:
+    """The costliest first; where nothing has a price, who used most tokens."""
+
+    def weight(item: tuple[str, Spending]) -> tuple[float, int, str]:
+        usage = item[1].usage
+        return (-(usage.cost_usd or 0.0), -(usage.input_tokens + usage.output_tokens), item[0])
+
+    return sorted(spendings.items(), key=weight)
+
+
+def _spending(spending: Spending) -> dict[str, Any]:
+    usage = spending.usage
+    return {
+        "calls": usage.calls,
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "costUsd": usage.cost_usd,
+        "unpricedCalls": spending.unpriced,
+    }

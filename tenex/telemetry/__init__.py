@@ -1,0 +1,11 @@
+"""What the operator can see of a running daemon: logs, numbers, health, traces.
+
+Only the logs are imported here: whoever wants numbers (`meter`), a port for them (`http`) or spans (`traces`) imports
+that module, so that a daemon without them does not load their libraries.
+
+Never: change what happens; whatever is here may be switched off.
+"""
+
+from .logs import Format, Level, Telemetry, configure, printable, redact
+
+__all__ = ["Format", "Level", "Telemetry", "configure", "printable", "redact"]

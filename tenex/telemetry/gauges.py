@@ -1,0 +1,81 @@
+"""How things stand at the moment somebody asks: relays, conversations in memory, queues.
+
+Never: block, or wait: it is read on the event loop.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from tenex.core.conversation import Conversation
+
+from .readings import Readings
+
+
+class Standing:
+    """How things stand, at the moment of asking."""
+
+    def __init__(self, readings: Readings, now: Callable[[], float]) -> None:
+        self._readings = readings
+        self._now = now
+        self._since = now()
+
+    def collect(self) -> Iterator[Metric]:
+        """Read everything once."""
+        yield from self._relays()
+        yield from self._actors()
+        yield _gauge("queue_length", "How many wait in a queue.", "queue", self._readings.queues())
+        yield CounterMetricFamily(
+            "tenex_log_lines_dropped", "Lines lost because nobody took them.", value=self._readings.lines_dropped()
+        )
+
+    def _relays(self) -> Iterator[Metric]:
+        connected = GaugeMetricFamily("tenex_relay_connected", "Whether a relay is connected.", labels=("relay",))
+        deaf = GaugeMetricFamily(
+            "tenex_relay_deaf_seconds", "Seconds since a relay that does not serve us was last heard; 0 for one that "
+            "does.", labels=("relay",),
+        )  # fmt: skip
+        counted = CounterMetricFamily("tenex_relay_events", "What came from a relay.", labels=("relay", "kind"))
+        now = self._now()
+        for relay in self._readings.relays():
+            serves = relay.connected and not relay.deaf
+            since = self._since if relay.last_heard is None else relay.last_heard
+            connected.add_metric((relay.url,), relay.connected)
+            deaf.add_metric((relay.url,), 0.0 if serves else max(0.0, now - since))
+            for kind, number in relay.counters.items():
+                counted.add_metric((relay.url, kind), number)
+        yield from (connected, deaf, counted)
+
+    def _actors(self) -> Iterator[Metric]:
+        states = Counter({"active": 0, "waiting": 0, "parked": 0, "held": 0, "frozen": 0})
+        runs, undelivered = 0, 0
+        for actor in self._readings.actors():
+            c = actor.conversation
+            states[_state(c, is_frozen=actor.is_frozen)] += 1
+            if c is not None:
+                runs += len(c.runs)
+                undelivered += sum(len(row.open) for row in c.outbox.values())
+        yield _gauge("conversations", "Conversations in memory, by what they are at.", "state", states)
+        yield GaugeMetricFamily("tenex_runs", "Agents' parts in turns that are open.", value=runs)
+        yield GaugeMetricFamily("tenex_undelivered", "Events that a relay has not answered yet.", value=undelivered)
+
+
+def _state(c: Conversation | None, *, is_frozen: bool) -> str:
+    if is_frozen:
+        return "frozen"
+    if c is None:
+        return "active"  # being read
+    if c.is_parked:
+        return "parked"
+    retries = [run.retry for run in c.runs.values()] if c.runs else [c.question.retry] if c.question else []
+    if retries and all(retry is not None and retry.held for retry in retries):
+        return "held"
+    return "active" if c.status == "active" else "waiting"
+
+
+def _gauge(name: str, about: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(f"tenex_{name}", about, labels=(label,))
+    for key, value in values.items():
+        family.add_metric((key,), value)
+    return family

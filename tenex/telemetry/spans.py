@@ -1,0 +1,139 @@
+"""What a span says: its name and attributes, by the semantic conventions for generative AI.
+
+Never: what people and models wrote, save in `words`, `prompt` and `why`, which are called where that was asked for.
+"""
+
+import json
+from typing import Any, Final
+
+from tenex.core import records as r
+from tenex.core.conversation import Conversation
+from tenex.core.ids import RunId
+from tenex.core.runs import Run
+from tenex.core.steps import Entry, ModelStep
+
+from .intervals import Interval
+
+CONTENT: Final = 8_000
+"""Characters of a text in an attribute: collectors refuse spans of some MB."""
+
+Attributes = dict[str, Any]
+
+FAILED: Final = frozenset(
+    {"failed", "refused", "rejected", "unavailable", "timed_out", "stopped"}
+)  # fmt: skip
+
+
+def _turn(interval: Interval) -> tuple[str, Attributes]:
+    return f"turn {interval.phase}", {
+        "gen_ai.operation.name": "invoke_workflow",
+        "gen_ai.workflow.name": str(interval.phase),
+        "tenex.turn": interval.key,
+        "tenex.outcome": interval.outcome,
+    }
+
+
+def _run(interval: Interval) -> tuple[str, Attributes]:
+    return f"invoke_agent {interval.agent}", {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": interval.agent,
+        "tenex.outcome": interval.outcome,
+        **_usage(interval),
+    }
+
+
+def _chat(interval: Interval) -> tuple[str, Attributes]:
+    ending = interval.ending
+    model = ending.step.model if isinstance(ending, r.ModelStepped) else getattr(ending, "model", "")
+    attributes = {"gen_ai.operation.name": "chat", "tenex.outcome": interval.outcome, **_usage(interval)}
+    attributes["gen_ai.agent.name"] = interval.agent or "orchestrator"
+    if model:
+        provider, _, name = model.rpartition(":")
+        attributes |= {"gen_ai.response.model": name, "gen_ai.provider.name": provider or name}
+    return f"chat {model}".rstrip(), attributes
+
+
+def _tool(interval: Interval) -> tuple[str, Attributes]:
+    return f"execute_tool {interval.tool}", {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": interval.tool,
+        "gen_ai.tool.type": "function",
+        "gen_ai.tool.call.id": str(getattr(interval.ending, "call", "")),
+        "gen_ai.agent.name": interval.agent,
+    }
+
+
+DESCRIBE: Final = {"turn": _turn, "run": _run, "model": _chat, "route": _chat, "tool": _tool, "ask": _tool}
+
+
+def _usage(interval: Interval) -> Attributes:
+    if not interval.usage.calls:
+        return {}
+    told: Attributes = {
+        "gen_ai.usage.input_tokens": interval.usage.input_tokens,
+        "gen_ai.usage.output_tokens": interval.usage.output_tokens,
+    }
+    return told if interval.usage.cost_usd is None else {**told, "tenex.cost_usd": interval.usage.cost_usd}
+
+
+# ---- what people and models wrote, where that was asked for ----
+
+
+def prompt(run: Run) -> Attributes:
+    """What a run's model is told at its beginning."""
+    return {
+        "gen_ai.system_instructions": _json([_part(run.system)]),
+        "gen_ai.input.messages": _json([_message(entry) for entry in run.entries]),
+    }
+
+
+def words(interval: Interval, c: Conversation) -> Attributes:
+    """What was said in it, asked for and given back."""
+    match interval.ending:
+        case r.ModelStepped(step=step):
+            return {"gen_ai.output.messages": _json([_message(step)])}
+        case r.CallReturned(content=content) | r.AskAnswered(text=content):
+            return {"gen_ai.tool.call.result": _cut(content), **_arguments(interval, c)}
+        case r.RunEnded(text=text) if text:
+            return {"gen_ai.output.messages": _json([{"role": "assistant", "parts": [_part(text)]}])}
+        case r.RouteRejected(answer=text):
+            return {"gen_ai.output.messages": _json([{"role": "assistant", "parts": [_part(text)]}])}
+        case r.Routed(agents=agents, reason=reason):
+            return {"tenex.decision": _cut(f"{', '.join(agents)}: {reason}")}
+    return {}
+
+
+def _arguments(interval: Interval, c: Conversation) -> Attributes:
+    run = c.runs.get(RunId(interval.parent))
+    call = getattr(interval.ending, "call", "")
+    steps = reversed(run.entries) if run is not None else ()
+    asked = (request for entry in steps if isinstance(entry, ModelStep) for request in entry.calls)
+    found = next((request for request in asked if request.id == call), None)
+    return {} if found is None else {"gen_ai.tool.call.arguments": _cut(_json(dict(found.arguments)))}
+
+
+def _message(entry: Entry) -> Attributes:
+    text = str(getattr(entry, "text", "") or getattr(entry, "content", ""))
+    if not isinstance(entry, ModelStep):
+        return {"role": "user", "parts": [_part(text)]}
+    calls = [{"type": "tool_call", "id": call.id, "name": call.tool} for call in entry.calls]
+    return {"role": "assistant", "parts": [*([_part(text)] if text else []), *calls]}
+
+
+def _part(text: str) -> Attributes:
+    return {"type": "text", "content": _cut(text)}
+
+
+def why(record: r.Record) -> str:
+    """What went wrong, in the words of the record."""
+    told = getattr(record, "error", "") or getattr(record, "message", "") or getattr(record, "sentence", "")
+    return _cut(str(told))
+
+
+def _cut(text: str) -> str:
+    cut = text if len(text) <= CONTENT else f"{text[:CONTENT]}…"
+    return cut.encode("utf-8", "replace").decode()  # half a surrogate pair would cost the whole batch
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

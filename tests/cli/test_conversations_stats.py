@@ -1,0 +1,211 @@
+"""`tenex conversations stats`: one conversation and all of them, from real files, by the real program."""
+
+import asyncio
+import json
+import os
+import pty
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenex.cli import stats as stats_module
+from tenex.cli.stats import _cost, _span, gather
+from tenex.core.conversation import fold
+from tenex.core.ids import ConversationId
+from tenex.core.records import ConversationStarted, Record
+from tenex.core.steps import Usage
+from tenex.store.disk import Disk
+from tenex.store.folder import ConversationFolder
+from tenex.store.loading import JOURNAL, MARK
+from tenex.store.stats import Spending
+from tenex.store.view import Views
+from tests.cli.conftest import Done, command, environment
+from tests.store.kit import StillClock
+from tests.store.test_stats import lived
+
+Tenex = Callable[..., Done]
+ONE, TWO, THREE = (ConversationId(digit * 64) for digit in "123")
+
+
+def keep(data: Path, conversations: dict[ConversationId, list[tuple[Record, ...]]]) -> None:
+    """Write journals and views as a daemon does."""
+
+    async def main() -> None:
+        disk = Disk()
+        folder = ConversationFolder(data / "conversations", disk, StillClock())
+        for name, decisions in conversations.items():
+            journal, _ = await folder.open(name)
+            await journal.append(decisions)
+            await Views(folder, disk).show(fold(name, [record for decision in decisions for record in decision]))
+        await folder.close()
+        disk.close()
+
+    asyncio.run(main())
+
+
+def renamed(name: ConversationId, decisions: list[tuple[Record, ...]]) -> list[tuple[Record, ...]]:
+    first, *others = decisions
+    began = first[0]
+    assert isinstance(began, ConversationStarted)
+    changed = ConversationStarted(
+        seq=began.seq, at=began.at, id=name, title=began.title, starter=began.starter, address=began.address
+    )
+    return [(changed, *first[1:]), *others]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Two conversations that cost something, with failures and a restart in them."""
+    keep(tmp_path, {name: renamed(name, lived(seed).journal) for seed, name in enumerate((ONE, TWO))})
+    return tmp_path
+
+
+def view(data: Path, name: str) -> Any:
+    return json.loads((data / "conversations" / name / "conversation.json").read_text("utf-8"))
+
+
+def without_unpriced(usage: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in usage.items() if key != "unpricedCalls"}
+
+
+def test_one_conversation_agrees_with_its_file(data: Path, tenex: Tenex) -> None:
+    done = tenex("conversations", "stats", "1111", "--json", "--data", data)
+    assert (done.returncode, done.stderr) == (0, "")
+    told, shown = json.loads(done.stdout), view(data, ONE)
+    assert told["id"] == ONE
+    assert without_unpriced(told["usage"]) == shown["usage"]
+    assert told["turns"] == len(shown["orchestratorTurns"])
+    for phase, metrics in shown["phaseMetrics"].items():
+        assert without_unpriced(told["phases"][phase]["usage"]) == metrics["usage"]
+
+
+def test_all_of_them_are_added_up(data: Path, tenex: Tenex) -> None:
+    done = tenex("conversations", "stats", "--json", "--data", data)
+    assert (done.returncode, done.stderr) == (0, "")
+    told, shown = json.loads(done.stdout), [view(data, name) for name in (ONE, TWO)]
+    assert told["leftOut"] == []
+    assert [one["id"] for one in told["conversations"]] == [ONE, TWO]
+    assert [without_unpriced(one["usage"]) for one in told["conversations"]] == [one["usage"] for one in shown]
+    for key in ("calls", "inputTokens", "outputTokens", "costUsd"):
+        assert told["total"]["usage"][key] == sum(one["usage"][key] for one in shown), key
+    assert told["total"]["conversations"] == 2
+    assert told["total"]["restarts"] == 2
+
+
+def test_a_person_reads_sums_and_three_tables(data: Path, tenex: Tenex) -> None:
+    done = tenex("conversations", "stats", "--data", data)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("2 conversations, ")
+    heads = [line.split()[0] for line in done.stdout.splitlines() if line[:1].isupper()]
+    assert heads == ["PHASE", "MODEL", "AGENT"]
+    assert "orchestrator" in done.stdout
+    assert "routing answers refused" in done.stdout
+    single = tenex("conversations", "stats", TWO, "--data", data).stdout
+    assert single.startswith(f"{TWO}\n1 conversation, ")
+
+
+def test_what_cannot_be_read_is_named_and_left_out_of_the_sums(data: Path, tenex: Tenex) -> None:
+    before = json.loads(tenex("conversations", "stats", "--json", "--data", data).stdout)["conversations"][0]
+    journal = data / "conversations" / TWO / JOURNAL
+    damaged = bytearray(journal.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    journal.write_bytes(damaged)
+    keep(data, {THREE: renamed(THREE, lived(3).journal)})
+    (data / "conversations" / THREE / MARK).write_text("journal.jsonl: it was odd.\n")
+    done = tenex("conversations", "stats", "--json", "--data", data)
+    told = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert [one["id"] for one in told["leftOut"]] == [TWO, THREE]
+    assert told["leftOut"][1]["fault"] == "journal.jsonl: it was odd."
+    assert told["conversations"] == [before]
+    assert told["total"]["usage"] == before["usage"]
+    assert f"left out {TWO[:12]}" in done.stderr
+    assert f"left out {THREE[:12]}" in done.stderr
+    alone = tenex("conversations", "stats", TWO, "--data", data)
+    assert (alone.returncode, alone.stdout) == (4, "")
+    assert "Traceback" not in alone.stderr
+
+
+def test_a_decision_that_is_being_written_is_not_counted_yet(data: Path, tenex: Tenex) -> None:
+    """Beside a running daemon the end of a journal may be half a decision: it has not been made."""
+    before = tenex("conversations", "stats", ONE, "--json", "--data", data).stdout
+    with (data / "conversations" / ONE / JOURNAL).open("ab") as journal:
+        journal.write(b'{"v":1,"seq":99999,"left":1,"at":17')
+    assert tenex("conversations", "stats", ONE, "--json", "--data", data).stdout == before
+
+
+def test_no_conversations_is_an_answer_too(tmp_path: Path, tenex: Tenex) -> None:
+    done = tenex("conversations", "stats", "--data", tmp_path)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "no conversations" in done.stderr
+    told = json.loads(tenex("conversations", "stats", "--json", "--data", tmp_path).stdout)
+    assert told["total"]["conversations"] == 0
+    assert told["conversations"] == []
+
+
+def test_a_bar_is_shown_on_a_terminal_where_it_takes_long(data: Path) -> None:
+    """The figures are on stdout alone, whatever the terminal is shown meanwhile."""
+    ours, theirs = pty.openpty()
+    code = (
+        "import sys; from tenex.cli import stats; from tenex.cli.main import main; stats.PATIENCE = 0.0;"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    python = command()[0] if command()[0].endswith("python") else str(Path(command()[0]).with_name("python"))
+    process = subprocess.run(
+        [python, "-c", code, "conversations", "stats", "--json", "--data", str(data)],
+        env=environment(TERM="xterm"), stdout=subprocess.PIPE, stderr=theirs, timeout=60, check=True,
+    )  # fmt: skip
+    os.close(theirs)
+    shown = os.read(ours, 65_536).decode()
+    os.close(ours)
+    assert "Reading journals" in shown
+    assert json.loads(process.stdout)["total"]["conversations"] == 2
+
+
+async def test_a_conversation_that_goes_while_we_read_is_named(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk()
+    folder = ConversationFolder(data / "conversations", disk, StillClock())
+
+    async def lengths() -> dict[ConversationId, int]:
+        return {ONE: 1, THREE: 1}
+
+    monkeypatch.setattr(folder, "lengths", lengths)
+    found = await gather(folder)
+    disk.close()
+    assert list(found.each) == [ONE]
+    assert f"no conversation {THREE}" in found.left_out[THREE]
+    assert stats_module.PATIENCE > 0
+
+
+@pytest.mark.parametrize(
+    ("ms", "told"),
+    [
+        (0, "0.0 s"),
+        (59_940, "59.9 s"),
+        (60_000, "1 min 0 s"),
+        (3_599_000, "59 min 59 s"),
+        (3_600_000, "1 h 0 min"),
+        (47 * 3_600_000, "47 h 0 min"),
+        (49 * 3_600_000, "2 d 1 h"),
+    ],
+)
+def test_a_duration_is_told_in_two_units(ms: int, told: str) -> None:
+    assert _span(ms) == told
+
+
+@pytest.mark.parametrize(
+    ("spending", "told"),
+    [
+        (Spending(), "-"),
+        (Spending(usage=Usage(cost_usd=0.0)), "$0.00"),
+        (Spending(usage=Usage(cost_usd=0.01234)), "$0.0123"),
+        (Spending(usage=Usage(cost_usd=1234.5)), "$1,234.50"),
+        (Spending(usage=Usage(input_tokens=1), unpriced=1), "price unknown"),
+        (Spending(usage=Usage(cost_usd=2.0), unpriced=3), "$2.00 + 3 unpriced"),
+    ],
+)
+def test_a_cost_says_what_it_does_not_hold(spending: Spending, told: str) -> None:
+    assert _cost(spending) == told

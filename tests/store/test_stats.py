@@ -1,0 +1,246 @@
+"""What conversations have taken: to the token and the cent what `conversation.json` says, and added up by hand."""
+
+import dataclasses
+import itertools
+import json
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.conversation import Conversation, fold
+from tenex.core.effects import ModelCall
+from tenex.core.ids import ConversationId, Millis
+from tenex.core.phases import Phase
+from tenex.core.roster import Limits
+from tenex.core.signals import ModelFailed
+from tenex.core.steps import ModelStep, Usage
+from tenex.store.stats import PhaseStats, Spending, Stats, as_json, cost_of, total
+from tenex.store.view import render
+from tests.fakes.play import ID, Play, diligent, rules, says, seven_phases
+
+
+def costly(seed: int) -> Callable[[Conversation, ModelCall], ModelStep | ModelFailed]:
+    """A diligent agent whose calls cost what nobody can add up in their head, and that fails in every way."""
+    numbers = itertools.count(seed)
+
+    def mind(conversation: Conversation, call: ModelCall) -> ModelStep | ModelFailed:
+        number = next(numbers)
+        usage = Usage(input_tokens=number * 37 % 1009, output_tokens=number % 13, cost_usd=0.1 / (number + 3))
+        if number % 5 == 1:
+            return ModelFailed(key=call.key, message="busy", retryable=True, usage=usage)
+        if number % 7 == 2:
+            return ModelFailed(key=call.key, message="filtered", retryable=False, usage=usage)
+        step = diligent(conversation, call)
+        assert isinstance(step, ModelStep)
+        unpriced = dataclasses.replace(usage, cost_usd=None) if number % 11 == 0 else usage
+        return dataclasses.replace(step, usage=unpriced, model=f"m:{number % 3}")
+
+    return mind
+
+
+def restless(seed: int) -> Callable[[dict[str, Any]], Any]:
+    """A router that is wrong now and then."""
+    numbers = itertools.count(seed)
+
+    def mind(question: dict[str, Any]) -> Any:
+        match next(numbers) % 6:
+            case 2:
+                return "no JSON at all"
+            case 4:
+                return {"agents": ["nobody"], "reason": "x"}
+        return seven_phases(question)
+
+    return mind
+
+
+@cache
+def lived(seed: int) -> Play:
+    """Look only, it is shared: a conversation of some cycles with failures, refusals and a crash in the middle."""
+    play = Play(restless(seed), costly(seed), config=rules(limits=Limits(retry_delays=(Millis(5),) * 3)))
+    play.crash_at = (20 + seed, "after")
+    for cycle in range(2):
+        play.person(f"Do something nice, number {cycle}")
+        for _ in range(200):
+            while play.step():
+                pass
+            if play.conversation.status == "ended":
+                break
+            due = [e for e in play.running.values() if getattr(e.key, "part", "") in ("retry", "route")]
+            if due:
+                play.fire(due[0].key.part)
+            elif play.conversation.asks:
+                play.person("Green", reply_to=next(iter(play.conversation.asks)))
+            else:
+                play.person("go on, please")
+    return play
+
+
+def records_of(play: Play) -> list[r.Record]:
+    return [record for decision in play.journal for record in decision]
+
+
+def shown(usage: Usage) -> dict[str, Any]:
+    return {
+        "calls": usage.calls, "inputTokens": usage.input_tokens, "outputTokens": usage.output_tokens,
+        "costUsd": usage.cost_usd,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_sums_are_exactly_those_of_the_view(seed: int) -> None:
+    play = lived(seed)
+    kinds = {type(record) for record in records_of(play) if cost_of(record).calls}
+    assert kinds == {r.ModelStepped, r.Routed, r.RouteRejected, r.Nudged, r.Retrying}, "some way of paying is not tried"
+    assert play.crashed == 1
+    view = json.loads(render(play.conversation))
+    stats = Stats.of(ID, records_of(play))
+    assert shown(stats.usage) == view["usage"]
+    assert stats.usage.cost_usd
+    for phase, told in view["phaseMetrics"].items():
+        found = stats.phases[Phase(phase)]
+        assert shown(found.spending.usage) == told["usage"], phase
+        is_now = phase == view["phase"]
+        assert found.visits == told["visits"] + is_now
+        assert is_now or found.duration == told["durationMs"]
+    assert set(stats.phases) == {*map(Phase, view["phaseMetrics"]), Phase(view["phase"])}
+    for by in (stats.models, stats.agents):
+        tokens = sum(spending.usage.input_tokens for spending in by.values())
+        assert (tokens, sum(spending.usage.calls for spending in by.values())) == (
+            stats.usage.input_tokens, stats.usage.calls,
+        )  # fmt: skip
+        assert sum(spending.usage.cost_usd or 0 for spending in by.values()) == pytest.approx(stats.usage.cost_usd)
+    assert sum(found.duration for found in stats.phases.values()) == stats.duration
+    assert sum(found.turns for found in stats.phases.values()) == stats.turns == len(play.all(r.TurnOpened))
+
+
+def test_the_sums_of_all_are_the_sums_of_each() -> None:
+    each = [Stats.of(ID, records_of(lived(seed))) for seed in range(3)]
+    both = total(each)
+    assert both.conversations == 3
+    assert both.usage.input_tokens == sum(stats.usage.input_tokens for stats in each)
+    assert both.usage.cost_usd == sum(stats.usage.cost_usd or 0.0 for stats in each)
+    assert both.rejections == sum(stats.rejections for stats in each) > 0
+    assert both.working == sum(stats.working for stats in each)
+    assert both.spending.unpriced == sum(stats.spending.unpriced for stats in each) > 0
+    assert both.models["m:1"].usage.calls == sum(stats.models["m:1"].usage.calls for stats in each)
+    again = total(each)
+    assert again == both, "adding up must not change what is added"
+
+
+def test_who_and_what_the_money_went_to() -> None:
+    answers: list[Any] = [
+        ModelFailed(key=None, message="busy", retryable=True, usage=Usage(input_tokens=7, cost_usd=0.5)),  # type: ignore[arg-type]
+        dataclasses.replace(says("done"), usage=Usage(input_tokens=11, output_tokens=2, cost_usd=0.25), model="m:1"),
+    ]
+    routes: list[Any] = ["no JSON", {"agents": ["planner"], "reason": "x"}]
+    play = Play(lambda _question: routes.pop(0), lambda _c, _call: answers.pop(0))
+    play.person("hello")
+    while answers:
+        if not play.step():
+            play.fire("retry")
+    stats = Stats.of(ID, records_of(play))
+    assert (stats.rejections, stats.failures, stats.useless) == (1, 1, 0)
+    assert stats.agents["orchestrator"].usage == Usage(input_tokens=20, output_tokens=10, calls=2)
+    assert stats.agents["planner"].usage == Usage(input_tokens=18, output_tokens=2, cost_usd=0.75, calls=2)
+    assert stats.models == {
+        "router": Spending(usage=Usage(input_tokens=20, output_tokens=10, calls=2), unpriced=2),
+        "unknown": Spending(usage=Usage(input_tokens=7, cost_usd=0.5)),
+        "m:1": Spending(usage=Usage(input_tokens=11, output_tokens=2, cost_usd=0.25)),
+    }
+    assert list(as_json(stats)["models"]) == ["unknown", "m:1", "router"], "the dearest first"
+
+
+def test_a_run_given_up_for_useless_answers_is_paid_for_too() -> None:
+    """Two are asked again, the third ends the run: each was billed."""
+    useless = ModelFailed(key=None, message="filtered", retryable=False, usage=Usage(input_tokens=7, cost_usd=0.5))  # type: ignore[arg-type]
+    play = Play(
+        lambda question: {"agents": ["planner"], "reason": "x"} if not question["turns"] else "",
+        lambda _c, _call: useless,
+    )
+    play.person("hello")
+    while not play.all(r.RunEnded):
+        play.step()
+    stats = Stats.of(ID, records_of(play))
+    assert play.all(r.RunEnded)[0].usage == useless.usage
+    assert stats.useless == 3
+    assert stats.agents["planner"].usage == Usage(input_tokens=21, cost_usd=1.5, calls=3)
+    assert stats.usage == play.conversation.usage
+
+
+def at(seq: int, ms: int, kind: type[r.Record], **fields: Any) -> r.Record:
+    return kind(seq=seq, at=Millis(ms), **fields)
+
+
+def test_time_of_waiting_for_a_person_is_not_time_at_work() -> None:
+    wrote = {
+        "event_id": "e" * 64, "author": "a" * 64, "name": "alice", "role": "owner", "text": "hi", "created_at": 1,
+    }  # fmt: skip
+    move = {"message": "", "agent_pubkey": "", "agent_name": "", "reason": "", "summary": "", "announce_at": 0}
+    records = [
+        at(1, 1_000, r.ConversationStarted, id=ID, title="", starter="a" * 64, address={}),
+        at(2, 1_000, r.CycleStarted, cycle=1, reason=""),
+        at(3, 1_000, r.PersonWrote, **wrote),
+        at(4, 3_000, r.PhaseTransition, from_=Phase.CHAT, to=Phase.PLAN, **move),
+        at(5, 8_000, r.Waiting, reason="user"),
+        at(6, 100_000, r.PersonWrote, **wrote),
+        at(7, 110_000, r.Reopened, away=9_000),
+        at(8, 111_000, r.Ended, reason=""),
+        at(9, 200_000, r.CycleStarted, cycle=2, reason=""),
+        at(10, 200_500, r.Waiting, reason="user"),
+    ]
+    stats = Stats.of(ID, records)
+    assert stats.phases == {
+        Phase.CHAT: PhaseStats(visits=2, duration=2_500, working=2_500),
+        Phase.PLAN: PhaseStats(visits=1, duration=197_000, working=6_000),
+    }
+    assert (stats.duration, stats.working) == (199_500, 8_500)
+    assert (stats.cycles, stats.ended, stats.messages, stats.restarts) == (2, 1, 2, 1)
+
+
+def test_time_in_which_every_agent_waits_for_an_answer_is_not_time_at_work() -> None:
+    play = Play(
+        lambda question: {"agents": ["helper"], "phase": "execute", "reason": "x"}
+        if question["phase"] == "chat" else {"agents": ["helper"], "reason": "x"},
+        diligent,
+    )  # fmt: skip
+    play.person("hello")
+    play.settle(1)
+    assert play.conversation.is_parked
+    play.now = Millis(play.now + 1_000_000)
+    play.person("Green", reply_to=next(iter(play.conversation.asks)))
+    stats = Stats.of(ID, records_of(play))
+    assert stats.duration > 1_000_000 > 1_000 > stats.working
+
+
+def test_calls_are_told_by_how_they_went() -> None:
+    steps = [says("", ("read_file", {"path": "a"}), ("no_such_tool", {})), says("done")]
+    play = Play(
+        lambda question: {"agents": ["executor"], "phase": "execute", "reason": "x"} if not question["turns"] else "",
+        lambda _c, _call: steps.pop(0),
+    )
+    play.person("hello")
+    while steps:
+        play.step()
+    stats = Stats.of(ID, records_of(play))
+    assert (stats.tool_calls, stats.tool_failures, stats.tool_refusals) == (1, 0, 1)
+
+
+def test_a_journal_without_a_record_has_taken_nothing() -> None:
+    assert Stats.of(ConversationId("d" * 64), []) == Stats(conversations=1)
+    assert total([]) == Stats()
+    assert as_json(Stats())["usage"]["costUsd"] is None
+
+
+def test_what_costs_is_found_in_every_kind_of_record_that_has_a_cost() -> None:
+    """A kind that gets a cost one day is counted here as the fold counts it."""
+    paid = Usage(input_tokens=3)
+    for kind in r.RECORDS.values():
+        fields = {field.name for field in dataclasses.fields(kind)}
+        if "usage" in fields:
+            record = object.__new__(kind)
+            object.__setattr__(record, "usage", paid)
+            assert cost_of(record) is paid, kind
+    assert fold(ID, []).usage.calls == 0

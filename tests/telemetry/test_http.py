@@ -1,0 +1,247 @@
+"""The status port over real sockets: what it says, and that no client can hold it up."""
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tenex.core.errors import ConfigurationError
+from tenex.telemetry import health as health_module
+from tenex.telemetry import http
+from tenex.telemetry.health import Health
+from tenex.telemetry.http import StatusPort
+
+HOST = "127.0.0.1"
+
+
+class State:
+    """What the parts would tell."""
+
+    def __init__(self) -> None:
+        self.relays: list[Any] = [relay()]
+        self.is_serving = True
+        self.disk: Callable[[], Awaitable[str]] = self.well
+        self.probes = 0
+        self.numbers: Callable[[], bytes] = lambda: b"tenex_turns 1\n"
+
+    async def well(self) -> str:
+        return ""
+
+    async def probe(self) -> str:
+        self.probes += 1
+        return await self.disk()
+
+
+def relay(**more: Any) -> Any:
+    about = {"connected": True, "deaf": False, "refused": (), "fault": "", "last_heard": None, "counters": {}}
+    return SimpleNamespace(url="ws://one", **{**about, **more})
+
+
+@pytest.fixture
+def state() -> State:
+    return State()
+
+
+@pytest.fixture
+async def port(state: State) -> AsyncIterator[StatusPort]:
+    health = Health(probe=state.probe, relays=lambda: state.relays, is_serving=lambda: state.is_serving)
+    port = StatusPort(health, lambda: state.numbers())
+    await port.open(HOST, 0)
+    yield port
+    await port.close()
+
+
+@asynccontextmanager
+async def connection(port: StatusPort) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection(HOST, port.port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+
+async def ask(port: StatusPort, request: bytes) -> tuple[str, dict[str, str], bytes]:
+    """One request as it is; status line, headers, body."""
+    async with connection(port) as (reader, writer):
+        writer.write(request)
+        answer = await asyncio.wait_for(reader.read(), 10)
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status, *lines = head.decode().split("\r\n")
+    return status, dict(line.split(": ", 1) for line in lines), body
+
+
+async def get(port: StatusPort, path: str) -> tuple[int, Any]:
+    status, headers, body = await ask(port, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    assert int(headers["Content-Length"]) == len(body)
+    is_json = headers["Content-Type"] == "application/json"
+    return int(status.split()[1]), json.loads(body) if is_json else body
+
+
+async def is_well(port: StatusPort) -> bool:
+    try:
+        return (await get(port, "/healthz"))[0] == 200
+    except (OSError, KeyError):  # hung up on, with a reset or without a word
+        return False
+
+
+async def test_the_numbers_are_prometheus_text(port: StatusPort) -> None:
+    status, headers, body = await ask(port, b"GET /metrics?x=1 HTTP/1.1\r\nHost: x\r\nAccept: */*\r\n\r\n")
+    assert status == "HTTP/1.1 200 OK"
+    assert headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert headers["Connection"] == "close"
+    assert body == b"tenex_turns 1\n"
+
+
+async def test_all_is_well(port: StatusPort) -> None:
+    assert await get(port, "/healthz") == (200, {"ok": True, "faults": []})
+    assert await get(port, "/readyz") == (200, {"ok": True, "faults": []})
+
+
+async def test_a_disk_that_takes_nothing_is_unhealthy_and_says_why(port: StatusPort, state: State) -> None:
+    async def full() -> str:
+        return "/data cannot be written to: No space left on device."
+
+    state.disk = full
+    expected = {"ok": False, "faults": ["/data cannot be written to: No space left on device."]}
+    assert await get(port, "/healthz") == (503, expected)
+    assert await get(port, "/readyz") == (503, expected)
+    assert state.probes == 1, "the disk is flushed for us: an answer of it holds for some seconds"
+
+
+async def test_a_disk_that_hangs_is_asked_once_and_keeps_nobody_waiting(
+    port: StatusPort, state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health_module, "PROBE_TIMEOUT", 0.05)
+    monkeypatch.setattr(health_module, "PROBE_EVERY", 0.0)
+    mended = asyncio.Event()
+
+    async def hangs() -> str:
+        await mended.wait()
+        return ""
+
+    state.disk = hangs
+    for _ in range(3):
+        code, said = await get(port, "/healthz")
+        assert (code, state.probes) == (503, 1)
+        assert "has not taken a byte" in said["faults"][0]
+    mended.set()
+    state.disk = state.well
+    assert (await get(port, "/healthz"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("relays", "sentence"),
+    [
+        ([relay(connected=False, fault="connection refused")], "ws://one is not connected: connection refused"),
+        ([relay(connected=False)], "ws://one is not connected"),
+        ([relay(deaf=True)], "ws://one is connected and does not answer"),
+        ([relay(refused=("addressed: auth-required",))], "ws://one refuses: addressed: auth-required"),
+        ([], "there is no relay in the settings"),
+    ],
+)
+async def test_without_a_relay_that_serves_it_is_well_and_not_ready(
+    port: StatusPort, state: State, relays: list[Any], sentence: str
+) -> None:
+    state.relays = relays
+    assert await get(port, "/readyz") == (503, {"ok": False, "faults": [sentence]})
+    assert (await get(port, "/healthz"))[0] == 200
+    state.relays = [*relays, relay()]
+    assert (await get(port, "/readyz"))[0] == 200, "one relay is enough"
+
+
+async def test_a_daemon_that_stops_is_not_ready(port: StatusPort, state: State) -> None:
+    state.is_serving = False
+    code, said = await get(port, "/readyz")
+    assert code == 503
+    assert "not taken in" in said["faults"][0]
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "404 Not Found"),
+        (b"GET /metrics/../readyz HTTP/1.1\r\n\r\n", "404 Not Found"),
+        (b"POST /metrics HTTP/1.1\r\n\r\n", "405 Method Not Allowed"),
+        (b"hello\r\n\r\n", "400 Bad Request"),
+        (b"GET /metrics\r\n\r\n", "400 Bad Request"),
+        (b"\x16\x03\x01\x00\r\n\r\n", "400 Bad Request"),
+    ],
+)
+async def test_what_it_does_not_know_it_refuses(port: StatusPort, request_: bytes, status: str) -> None:
+    assert (await ask(port, request_))[0] == f"HTTP/1.1 {status}"
+
+
+async def test_head_gives_no_body(port: StatusPort) -> None:
+    status, headers, body = await ask(port, b"HEAD /metrics HTTP/1.1\r\n\r\n")
+    assert (status, headers["Content-Length"], body) == ("HTTP/1.1 200 OK", "14", b"")
+
+
+async def test_a_request_without_end_is_refused(port: StatusPort) -> None:
+    async with connection(port) as (reader, writer):
+        writer.write(b"GET /metrics HTTP/1.1\r\n" + b"X: y\r\n" * 20_000)
+        try:
+            answer = await asyncio.wait_for(reader.read(), 10)
+        except ConnectionResetError:  # hung up on while it was still talking
+            answer = b"HTTP/1.1 431"
+        assert answer.startswith(b"HTTP/1.1 431")
+    assert (await get(port, "/healthz"))[0] == 200
+
+
+async def test_a_client_that_says_nothing_is_hung_up_on(port: StatusPort, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "PATIENCE", 0.05)
+    async with connection(port) as (reader, writer):
+        writer.write(b"GET /met")
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await asyncio.wait_for(reader.readexactly(1), 10)
+
+
+async def test_a_crowd_is_hung_up_on_and_the_port_lives_on(port: StatusPort) -> None:
+    async with AsyncExitStack() as crowd:
+        for _ in range(http.CLIENTS):
+            await crowd.enter_async_context(connection(port))
+        async with asyncio.timeout(10):
+            while await is_well(port):  # the last of the crowd may not have come in yet
+                pass
+    async with asyncio.timeout(10):
+        while not await is_well(port):  # nor have gone
+            pass
+
+
+async def test_a_fault_of_ours_is_an_answer_too(port: StatusPort, state: State) -> None:
+    def fail() -> bytes:
+        raise KeyError("a gauge")
+
+    state.numbers = fail
+    assert (await get(port, "/metrics"))[0] == 500
+    assert (await get(port, "/healthz"))[0] == 200
+
+
+async def test_a_port_that_is_taken_is_told_at_start() -> None:
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        taken.listen()
+        number = taken.getsockname()[1]
+        health = Health(probe=State().probe, relays=list, is_serving=lambda: True)
+        with pytest.raises(ConfigurationError, match=rf"^metrics.port: {number} on 127.0.0.1 is taken"):
+            await StatusPort(health, bytes).open(HOST, number)
+        with pytest.raises(ConfigurationError, match=r"^metrics.host: we cannot listen on 192.0.2.1"):
+            await StatusPort(health, bytes).open("192.0.2.1", 0)
+
+
+async def test_closing_hangs_up_and_may_be_repeated(port: StatusPort) -> None:
+    async with connection(port) as (reader, writer):
+        writer.write(b"GET /met")
+        await get(port, "/healthz")  # by now the other one is being served
+        await port.close()
+        await port.close()
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await asyncio.wait_for(reader.readexactly(1), 10)
+    with pytest.raises(OSError, match="Connect"):
+        await asyncio.open_connection(HOST, port.port)

@@ -1,0 +1,353 @@
+"""Spans: their tree, their names and ids, what they keep to themselves, and a collector that is not there."""
+
+import asyncio
+import logging
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from structlog.testing import capture_logs
+
+from tenex.core import records as r
+from tenex.core.conversation import fold
+from tenex.core.ids import Millis
+from tenex.core.signals import ModelFailed, Opened
+from tenex.telemetry import spans as spans_module
+from tenex.telemetry import traces as traces_module
+from tenex.telemetry.traces import TraceConfig, Traces, open_traces
+from tests.fakes.play import ID, Play, diligent, says, seven_phases
+
+CONFIG = TraceConfig(endpoint="http://127.0.0.1:1/v1/traces", version="1.2.3")
+Span = Any
+
+
+@pytest.fixture(autouse=True)
+def _levels() -> Iterator[None]:
+    logger = logging.getLogger("opentelemetry.exporter")
+    before = logger.level
+    yield
+    logger.setLevel(before)
+
+
+def go_through(play: Play) -> Play:
+    for seed in range(10):
+        play.settle(seed)
+        if play.conversation.status == "ended":
+            return play
+        play.person("Green, please", reply_to=next(iter(play.conversation.asks), None))
+    raise AssertionError("the cycle does not end")
+
+
+def whole_conversation() -> Play:
+    play = Play(seven_phases, diligent)
+    play.now = Millis(1_700_000_000_000)
+    play.person("I want something nice")
+    return go_through(play)
+
+
+async def spans_of(play: Play, first: int = 0, last: int | None = None, *, content: bool = False) -> Sequence[Span]:
+    """What a process sends that hears these decisions."""
+    exporter = InMemorySpanExporter()
+    traces = Traces(exporter, TraceConfig(endpoint=CONFIG.endpoint, content=content, version="1.2.3"))
+    hear(traces, play, first, last)
+    await traces.close()
+    return exporter.get_finished_spans()
+
+
+def hear(traces: Traces, play: Play, first: int = 0, last: int | None = None) -> None:
+    conversation = fold(ID, [record for decision in play.journal[:first] for record in decision])
+    for decision in play.journal[first:last]:
+        for record in decision:
+            conversation.apply(record)
+        traces.heard(conversation, decision)
+
+
+def named(spans: Sequence[Span], operation: str) -> list[Span]:
+    return [span for span in spans if span.attributes["gen_ai.operation.name"] == operation]
+
+
+async def test_a_cycle_is_one_trace_of_turns_runs_chats_and_tools() -> None:
+    play = whole_conversation()
+    spans = await spans_of(play)
+    assert len({span.context.trace_id for span in spans}) == 1
+    by_id = {span.context.span_id: span for span in spans}
+    assert len(by_id) == len(spans)
+    turns, runs = named(spans, "invoke_workflow"), named(spans, "invoke_agent")
+    assert [span.name for span in turns] == [f"turn {turn.phase}" for turn in play.all(r.TurnOpened)]
+    assert all(span.parent is None for span in turns)
+    for run in runs:
+        assert by_id[run.parent.span_id] in turns
+    tools = named(spans, "execute_tool")
+    assert len(tools) == len(play.all(r.CallPermitted)) + len(play.all(r.AskOpened))
+    chats = [span for span in named(spans, "chat") if span.parent is not None]
+    assert len(chats) == len(play.all(r.ModelStepped))
+    for part in (*chats, *tools):
+        run = by_id[part.parent.span_id]
+        assert run in runs
+        assert run.attributes["gen_ai.agent.name"] == part.attributes["gen_ai.agent.name"]
+        assert run.start_time <= part.start_time <= part.end_time <= run.end_time
+    routes = [span for span in named(spans, "chat") if span.parent is None]
+    assert len(routes) == len(play.all(r.Routed))
+    assert all(span.attributes["gen_ai.agent.name"] == "orchestrator" for span in routes)
+
+
+async def test_spans_bear_the_names_the_conventions_give_them() -> None:
+    play = whole_conversation()
+    spans = await spans_of(play)
+    tool = next(span for span in spans if span.name == "execute_tool read_file")
+    assert tool.attributes["gen_ai.tool.name"] == "read_file"
+    assert tool.attributes["gen_ai.tool.call.id"]
+    assert tool.kind.name == "INTERNAL"
+    chat = next(span for span in named(spans, "chat") if span.parent is not None)
+    assert (chat.name, chat.kind.name) == ("chat script", "CLIENT")
+    assert chat.attributes["gen_ai.usage.input_tokens"] == 10
+    assert chat.attributes["gen_ai.usage.output_tokens"] == 5
+    assert chat.attributes["gen_ai.response.model"] == "script"
+    assert {span.attributes["gen_ai.conversation.id"] for span in spans} == {ID}
+    assert {span.attributes["tenex.phase"] for span in spans} >= {"chat", "execute", "reflection"}
+    first = named(spans, "invoke_workflow")[0]
+    assert first.start_time == play.all(r.TurnOpened)[0].at * 1_000_000
+    assert first.end_time == play.all(r.TurnClosed)[0].at * 1_000_000
+    assert first.resource.attributes["service.name"] == "tenex"
+    assert first.resource.attributes["service.version"] == "1.2.3"
+
+
+async def test_a_restart_goes_on_in_the_same_trace() -> None:
+    """What two processes tell of one turn fits together: same ids, no span twice."""
+    play = whole_conversation()
+    cut = next(n for n, decision in enumerate(play.journal, 1) if any(isinstance(x, r.CallPermitted) for x in decision))
+    again = Play(seven_phases, diligent)
+    again.now, again.count = Millis(play.now + 60_000), play.count
+    again.journal = list(play.journal[:cut])
+    again.conversation = fold(ID, [record for decision in again.journal for record in decision])
+    again.hear(Opened())
+    go_through(again)
+    spans = [*await spans_of(again, last=cut), *await spans_of(again, first=cut)]
+    assert len({span.context.trace_id for span in spans}) == 1
+    ids = {span.context.span_id for span in spans}
+    assert len(ids) == len(spans)
+    assert {span.parent.span_id for span in spans if span.parent} <= ids
+    assert len(named(spans, "invoke_agent")) == len(again.all(r.RunEnded))
+
+
+async def test_another_cycle_is_another_trace() -> None:
+    play = whole_conversation()
+    first = await spans_of(play)
+    before = len(play.journal)
+    play.person("And now something else")
+    go_through(play)
+    second = await spans_of(play, before)
+    assert {span.context.trace_id for span in first}.isdisjoint({span.context.trace_id for span in second})
+    assert {span.attributes["tenex.cycle"] for span in second} == {2}
+
+
+async def test_nobodys_words_are_told_unless_that_was_asked_for() -> None:
+    play = whole_conversation()
+    words = ("something nice", "Green, please", "executor built it", "test early", "Which colour?")
+    told = " ".join(span.to_json() for span in await spans_of(play))
+    assert [word for word in words if word in told] == []
+    told = " ".join(span.to_json() for span in await spans_of(play, content=True))
+    assert [word for word in words if word not in told] == []
+    spans = await spans_of(play, content=True)
+    tool = next(span for span in spans if span.name == "execute_tool read_file")
+    assert tool.attributes["gen_ai.tool.call.arguments"] in ('{"path": "a"}', '{"path": "b"}')
+    assert tool.attributes["gen_ai.tool.call.result"] == "read_file done"
+    run = named(spans, "invoke_agent")[0]
+    assert "You are an agent." in run.attributes["gen_ai.system_instructions"]
+    assert "something nice" in run.attributes["gen_ai.input.messages"]
+
+
+async def test_what_failed_is_an_error_of_its_kind() -> None:
+    answers: list[Any] = [
+        ModelFailed(key=None, message="the secret reason", retryable=True),  # type: ignore[arg-type]
+        says("here you are"),
+    ]
+    play = Play(lambda _question: {"agents": ["planner"], "reason": "x"}, lambda _c, _call: answers.pop(0))
+    play.person("hello")
+    while answers:
+        if not play.step():
+            play.fire("retry")
+    failed, answered = [span for span in named(await spans_of(play), "chat") if span.parent is not None]
+    assert failed.attributes["error.type"] == "unavailable"
+    assert (failed.status.status_code.name, failed.status.description) == ("ERROR", "unavailable")
+    assert answered.status.status_code.name == "UNSET"
+
+
+async def test_half_a_surrogate_pair_costs_no_batch(collector: "Collector") -> None:
+    play = Play(lambda _question: {"agents": ["planner"], "reason": "x"}, lambda _c, _call: says("odd \ud800 words"))
+    play.person("hello")
+    while not play.all(r.TurnClosed):
+        play.step()
+    traces = open_traces(TraceConfig(endpoint=collector.url, content=True))
+    hear(traces, play)
+    await traces.close()
+    assert [span for span in collector.spans() if span.name == "invoke_agent planner"]
+
+
+class Collector:
+    """An OTLP collector on loopback: reads what comes as protobuf."""
+
+    def __init__(self) -> None:
+        self.requests: list[ExportTraceServiceRequest] = []
+        self.paths: list[str] = []
+        self.status = 200
+        self.came, self.free = threading.Event(), threading.Event()
+        self.free.set()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                outer.came.set()
+                outer.free.wait(30)
+                if outer.status == 200:
+                    outer.requests.append(ExportTraceServiceRequest.FromString(body))
+                outer.paths.append(self.path)
+                self.send_response(outer.status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        self._thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        self._thread.start()
+
+    def spans(self) -> list[Any]:
+        return [
+            span
+            for request in self.requests
+            for resource in request.resource_spans
+            for scope in resource.scope_spans
+            for span in scope.spans
+        ]
+
+    def close(self) -> None:
+        self.free.set()
+        self.server.shutdown()
+        self.server.server_close()
+        self._thread.join(10)
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    collector = Collector()
+    yield collector
+    collector.close()
+
+
+async def test_a_collector_gets_them_over_http(collector: Collector) -> None:
+    play = whole_conversation()
+    traces = open_traces(TraceConfig(endpoint=collector.url, version="1.2.3"))
+    hear(traces, play)
+    await traces.close()
+    assert set(collector.paths) == {"/v1/traces"}
+    expected = await spans_of(play)
+    got = {span.span_id: span for span in collector.spans()}
+    assert len(got) == len(expected)
+    for span in expected:
+        sent = got[span.context.span_id.to_bytes(8, "big")]
+        assert (sent.name, sent.start_time_unix_nano, sent.end_time_unix_nano) == (
+            span.name, span.start_time, span.end_time,
+        )  # fmt: skip
+        assert sent.trace_id == span.context.trace_id.to_bytes(16, "big")
+        assert sent.parent_span_id == (span.parent.span_id.to_bytes(8, "big") if span.parent else b"")
+
+
+async def test_a_path_that_is_given_is_kept(collector: Collector) -> None:
+    traces = open_traces(TraceConfig(endpoint=f"{collector.url}/my/traces"))
+    hear(traces, whole_conversation())
+    await traces.close()
+    assert set(collector.paths) == {"/my/traces"}
+
+
+async def test_a_collector_that_hangs_holds_up_nobody_and_closing_is_bounded(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(traces_module, "CLOSE_TIMEOUT", 0.2)
+    collector.free.clear()
+    play = whole_conversation()
+    traces = open_traces(TraceConfig(endpoint=collector.url))
+    began = time.monotonic()
+    hear(traces, play)
+    assert time.monotonic() - began < 2
+    with capture_logs() as told:
+        await traces.close()
+    assert collector.came.is_set()
+    assert [line["event"] for line in told] == ["traces.not_flushed"]
+    assert time.monotonic() - began < 4
+    await traces.close()
+
+
+async def test_a_collector_that_is_not_there_is_told_once(collector: Collector) -> None:
+    collector.status = 400
+    traces = open_traces(TraceConfig(endpoint=collector.url))
+    play = whole_conversation()
+    with capture_logs() as told:
+        for _ in range(3):
+            hear(traces, play)
+            await asyncio.to_thread(traces._processor.force_flush)
+        assert [line["event"] for line in told] == ["traces.not_sent"]
+        collector.status = 200
+        hear(traces, play)
+        await traces.close()
+    assert [line["event"] for line in told] == ["traces.not_sent", "traces.sent_again"]
+    assert told[1]["lost"] == 3 * len(await spans_of(play))
+
+
+async def test_an_exporter_that_throws_costs_only_its_spans() -> None:
+    class Throws(SpanExporter):
+        def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+            raise RuntimeError("no")
+
+    traces = Traces(Throws(), CONFIG)
+    with capture_logs() as told:
+        hear(traces, whole_conversation())
+        await traces.close()
+    assert "traces.not_sent" in [line["event"] for line in told]
+
+
+async def test_a_fault_in_a_span_reaches_no_conversation(monkeypatch: pytest.MonkeyPatch) -> None:
+    exporter = InMemorySpanExporter()
+    traces = Traces(exporter, CONFIG)
+    monkeypatch.setitem(spans_module.DESCRIBE, "tool", lambda _: 1 / 0)
+    with capture_logs() as told:
+        hear(traces, whole_conversation())
+    await traces.close()
+    assert {line["event"] for line in told} == {"traces.failed"}
+    assert exporter.get_finished_spans()
+
+
+def test_without_the_extra_the_fault_names_it() -> None:
+    """In a process of its own, where the exporter cannot be imported."""
+    code = (
+        "import sys; sys.modules['opentelemetry.exporter.otlp.proto.http.trace_exporter'] = None\n"
+        "from tenex.core.errors import ConfigurationError\n"
+        "from tenex.telemetry.traces import TraceConfig, open_traces\n"
+        "try:\n    open_traces(TraceConfig(endpoint='http://127.0.0.1:1'))\n"
+        "except ConfigurationError as fault:\n    print(fault)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert "needs the extra `otel`" in done.stdout
+    assert "tenex[otel]" in done.stdout
+
+
+def test_the_sdk_is_loaded_only_when_spans_are_wanted() -> None:
+    code = (
+        "import sys, tenex.telemetry, tenex.telemetry.traces\n"
+        "print([name for name in sys.modules if name.startswith(('opentelemetry', 'prometheus_client'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
