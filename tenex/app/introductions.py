@@ -41,11 +41,20 @@ class Introductions:
         self.names: dict[PublicKey, str] = {}
         """What people call themselves, as far as relays have told."""
         self._named_at: dict[PublicKey, int] = {}
+        self._changed = asyncio.Event()
 
     def start(self) -> None:
         """Ask relays what people call themselves, and to tell when that changes."""
         if self._people:
             self._pool.subscribe("people", [{"kinds": [METADATA], "authors": sorted(self._people)}], 0)
+
+    def change(self, identities: Sequence[Identity], people: Collection[PublicKey]) -> None:
+        """Introduce others from now on: `run` publishes what differs; the names of who is new are asked for."""
+        are_new = frozenset(people) != frozenset(self._people)
+        self._identities, self._people = identities, people
+        if are_new:
+            self.start()
+        self._changed.set()
 
     def heard(self, event: Event) -> bool:
         """Take an event if it tells a person's name; returns whether it did."""
@@ -57,13 +66,17 @@ class Introductions:
         return True
 
     async def run(self) -> None:
-        """Once a relay is there: publish what has changed of us."""
+        """Once a relay is there, and after each change: publish what has changed of us."""
         while True:
             try:
                 await self._pool.connected(60.0)
-                break
             except RelayUnavailable:
                 continue
+            self._changed.clear()
+            await self._introduce_all()
+            await self._changed.wait()
+
+    async def _introduce_all(self) -> None:
         ours = [identity.pubkey for identity in self._identities]
         known = await self._pool.fetch([{"kinds": [METADATA, RELAY_LIST], "authors": ours}], PATIENCE)
         await self._publish({(e.pubkey, e.kind): e for e in reversed(known)})

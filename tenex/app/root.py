@@ -1,6 +1,6 @@
 """The composition root: the one place that knows every part, in the order in which they are put together.
 
-    settings -> folders and keys -> store -> words -> tools -> mind -> relays -> flow
+    settings -> folders -> store -> what can be configured -> relays -> flow -> whoever runs it
 
 Never: logic; whatever needs a decision or a test of its own belongs to the part it is about.
 """
@@ -8,17 +8,15 @@ Never: logic; whatever needs a decision or a test of its own belongs to the part
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
-
-import structlog
 
 from tenex.core.conversation import Conversation
 from tenex.core.errors import ConfigurationError
-from tenex.core.ids import ConversationId, PublicKey, Slug
+from tenex.core.ids import ConversationId
 from tenex.core.ports import Journal, Model, Observer
 from tenex.core.records import Record
-from tenex.core.roster import Agent, Kind, Rules
+from tenex.core.roster import Rules
 from tenex.flow.actor import Surroundings
 from tenex.flow.clock import SystemClock
 from tenex.flow.coordinator import ConversationCoordinator
@@ -26,50 +24,59 @@ from tenex.flow.inbox import Inbox
 from tenex.flow.outbox import Outbox
 from tenex.flow.runtime import Runtime, Spawner
 from tenex.flow.stages import Stages
-from tenex.llm.offline import OfflineModel, Pace
-from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
+from tenex.llm.offline import Pace
+from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.nostr.listener import Listener
 from tenex.nostr.pool import RelayPool
-from tenex.nostr.profiles import Identity
 from tenex.nostr.publisher import Publisher
 from tenex.nostr.sealing import FormSealer
-from tenex.prompting import PromptLibrary, builtin_prompts
-from tenex.prompting.prompter import ConversationPrompter
-from tenex.settings import Places, Settings, check_paths, circle, gate_rules, limits, places
+from tenex.service.control import control_socket
+from tenex.settings import Places, Settings, check_paths, places
 from tenex.store.daemon import DaemonBook
 from tenex.store.disk import Disk
 from tenex.store.folder import ConversationFolder
 from tenex.store.index import Index
 from tenex.store.lock import FolderLock
 from tenex.store.view import Views
-from tenex.tools.check import CheckPolicy
-from tenex.tools.notes import read_notes
-from tenex.tools.registry import ToolRegistry
 from tenex.tools.sandbox import probe_bubblewrap
-from tenex.tools.standard import TOOL_NAMES, standard_tools
 from tenex.tools.workspace import Workspace
 
 from .bookkeeper import Bookkeeper, keep_cursors, last_heard
+from .configuration import Ground, configure, reconfigure
+from .control import orders
+from .current import Current
 from .introductions import Introductions
-
-log = structlog.get_logger(__name__)
-
-PROJECT = "project"
-"""The name of the key the orchestrator speaks with: the address people write to."""
+from .reloading import Reloading
+from .report import Reporter
+from .watching import make_meter, open_port, open_spans
+from .whispers import Whispers, project_status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
     """A daemon that is put together and holds its folder, ready to serve."""
 
-    settings: Settings
     places: Places
-    rules: Rules
-    project: SecretKey
+    current: Current
     runtime: Runtime
     pool: RelayPool
+    reload: Callable[[], Awaitable[list[str]]]
+    """Reads settings and agents again; returns what of the change needs a restart.
+
+    A `ConfigurationError` holds every fault, and then the old configuration stays as it is.
+    """
     _unfinished: Sequence[ConversationId]
     _services: Mapping[str, Callable[[], Any]]
+
+    @property
+    def rules(self) -> Rules:
+        """Who works here, and under which rules."""
+        return self.current.now.rules
+
+    @property
+    def project(self) -> SecretKey:
+        """The key people write to."""
+        return self.current.now.project
 
     async def serve(self, ready: Callable[[], Awaitable[None]] | None = None) -> bool:
         """Serve until `runtime.stop`; returns whether everything came to rest within the deadline."""
@@ -78,8 +85,9 @@ class Application:
 
 @asynccontextmanager
 async def open_application(
-    settings: Settings, *, model: Model | None = None, observers: Sequence[Observer] = (), pace: Pace | None = None
-) -> AsyncIterator[Application]:
+    settings: Settings, *, model: Model | None = None, observers: Sequence[Observer] = (), pace: Pace | None = None,
+    lines_dropped: Callable[[], int] = int,
+) -> AsyncIterator[Application]:  # fmt: skip
     """Put a daemon together; on leaving, every file is closed and the folder's lock is let go of.
 
     Args:
@@ -87,26 +95,23 @@ async def open_application(
         model: a mind to use in place of the configured ones; it is not trusted like the offline model.
         observers: hear what becomes durable.
         pace: slows the offline model down, for a demonstration.
+        lines_dropped: how many lines of the log nobody took.
 
     Raises:
-        ConfigurationError: with all faults of settings, prompts, agents and keys.
+        ConfigurationError: with all faults of settings, prompts, agents, models and keys.
         StoreLocked: another daemon holds the folder.
     """
     clock, spawn = SystemClock(), Spawner()
     async with AsyncExitStack() as stack:
-        # folders and keys
+        # folders
         check_paths(settings)
         where = places(settings)
         _make_folders(where)
-        people = circle(settings, parse_public_key)
-        library = PromptLibrary.load(builtin_prompts(), where.agents, tools=TOOL_NAMES)
-        keys = _keys(KeyRing(where.keys), library)
-        roster = _roster(library, keys)
-        project = keys[PROJECT]
 
         # store
         stack.enter_context(FolderLock(where.conversations))
-        disk = Disk()
+        meter = make_meter(settings, lambda: pool, lambda: coordinator, lines_dropped)
+        disk = Disk(timed=meter.timed if meter else None)
         stack.callback(disk.close)
         folder = ConversationFolder(where.conversations, disk, clock)
         stack.push_async_callback(folder.close)
@@ -115,59 +120,79 @@ async def open_application(
         book = await DaemonBook.open(where.conversations, disk, clock)
         stack.push_async_callback(book.close)
 
-        # tools
-        mind = model or _model(settings, library, pace)
-        check = await _check_policy(settings, is_offline=model is None)
-        tools = ToolRegistry(standard_tools(Workspace(where.workspace), book, check=check), roster.get)
-        rules = Rules(
-            roster={slug: agent for slug, agent in roster.items() if agent.kind is not Kind.ORCHESTRATOR},
-            tools=tools.rules(), project=_project(settings, library, project), limits=limits(settings),
-            gates=gate_rules(settings),
+        # what can be configured: people, agents, tools, words, minds
+        ground = Ground(
+            places=where, ring=KeyRing(where.keys), book=book, workspace=Workspace(where.workspace), mind=model,
+            pace=pace, has_sandbox=await asyncio.to_thread(probe_bubblewrap),
         )  # fmt: skip
-
-        # words
-        prompter = ConversationPrompter(
-            library, rules=lambda: rules, tools=tools.specs, project_name=settings.project.name,
-            lessons=lambda slug: [f"{known.title}: {known.lesson}" for known in book.lessons(slug)],
-            workspace_notes=lambda: read_notes(where.workspace),
-        )  # fmt: skip
+        first = configure(settings, ground)
+        current = Current(first)
+        stack.push_async_callback(current.close)
 
         # relays
         urls = settings.relays.urls
-        ours = {key.public: name for name, key in keys.items()}
-        slugs: dict[str, PublicKey] = {slug: agent.pubkey for slug, agent in rules.roster.items()}
         pool = RelayPool(
             urls, on_event=lambda event, relay: None if introductions.heard(event) else listener.heard(event, relay),
-            is_seen=index.has_event, identity=project,
+            is_seen=index.has_event, identity=first.project,
         )  # fmt: skip
-        publisher = Publisher(pool, {key.public: key for key in keys.values()})
+        voices = {key.public: key for key in first.keys.values()}
+        publisher, sealer = Publisher(pool, voices), FormSealer(urls)
         introductions = Introductions(
-            pool, publisher, book, clock, urls, _identities(settings, rules), people.owners | people.members
+            pool, publisher, book, clock, urls, first.identities, first.people.owners | first.people.members
         )
+        whispers = Whispers(
+            pool, voices, sealer, clock, speaker=first.project.public, status=lambda: project_status(current.now),
+            mode=settings.relays.whispers, relays=urls,
+        )  # fmt: skip
 
         # flow
-        stages = Stages(clock=clock, model=mind, tools=tools, prompter=prompter, outbox=Outbox(publisher))
-        listening: list[Observer] = [*observers]
+        stages = Stages(
+            clock=clock, model=current, tools=current, prompter=current, outbox=Outbox(publisher),
+            whisper=whispers.whisper,
+        )  # fmt: skip
+        listening = [whispers, *observers, *([meter] if meter else []), *open_spans(stack, settings)]
         around = Surroundings(
-            journals=_Journals(folder, Views(folder, disk)), stages=stages, sealer=FormSealer(urls), prompter=prompter,
-            clock=clock, rules=lambda: rules, spawn=spawn,
-            observers=listening,
+            journals=_Journals(folder, Views(folder, disk)), stages=stages, sealer=sealer, prompter=current,
+            clock=clock, rules=current.rules, spawn=spawn, observers=listening,
         )  # fmt: skip
         coordinator = ConversationCoordinator(around)
-        named = {agent.pubkey: slug for slug, agent in rules.roster.items()}
-        inbox = Inbox(coordinator, _Directory(folder, index), people, clock, names=introductions.names, slugs=named)
-        listener = Listener(pool, list(ours), slugs, None, inbox.receive)
-        listening.append(Bookkeeper(folder, index, book, listener, rules.project.slug, spawn))
+        inbox = Inbox(
+            coordinator, _Directory(folder, index), first.people, clock, names=introductions.names, slugs=first.named
+        )
+        listener = Listener(pool, list(voices), first.slugs, None, inbox.receive)
+        listening.append(Bookkeeper(folder, index, book, listener, first.rules.project.slug, spawn))
         unfinished = dict.fromkeys([*await index.catch_up(folder), *await folder.behind()])
         known = await index.rows(limit=500)
         introductions.start()
         listener.start(await last_heard(index, folder, urls, clock), [row.id for row in reversed(known)])
 
+        # whoever runs it
+        async def read_again() -> list[str]:
+            changed, needs_restart = await asyncio.to_thread(reconfigure, current.now, ground)
+            current.change(changed)
+            voices.update({key.public: key for key in changed.keys.values()})
+            inbox.change(changed.people, changed.named)
+            listener.change(list(voices), changed.slugs)
+            introductions.change(changed.identities, changed.people.owners | changed.people.members)
+            whispers.changed()
+            return needs_restart
+
+        runtime = Runtime(spawn, coordinator, inbox, shutdown_deadline=settings.shutdown.deadline)
+        reload = Reloading(read_again, clock)
+        reporter = Reporter(
+            places=where, runtime=runtime, pool=pool, folder=folder, index=index, clock=clock,
+            address=first.project.npub, models=current.providers, reloaded=lambda: reload.last,
+        )  # fmt: skip
+        listening.append(reporter)
+        if meter:
+            await open_port(stack, settings, meter, lambda: disk.probe(where.conversations), pool, inbox)
+        await stack.enter_async_context(control_socket(where.socket, orders(reporter, reload, runtime)))
+
         yield Application(
-            settings=settings, places=where, rules=rules, project=project, pool=pool,
-            runtime=Runtime(spawn, coordinator, inbox, shutdown_deadline=settings.shutdown.deadline),
+            places=where, current=current, pool=pool, reload=reload, runtime=runtime,
             _unfinished=list(unfinished),
             _services={
+                "whispers": whispers.run,
                 "relays": pool.run,
                 "cursors": lambda: keep_cursors(pool, index, clock),
                 "introductions": introductions.run,
@@ -184,74 +209,6 @@ def _make_folders(where: Places) -> None:
             faults.append(f"{path}: cannot be made ({error.strerror}); choose a data folder you own with --data")
     if faults:
         raise ConfigurationError(faults)
-
-
-def _keys(ring: KeyRing, library: PromptLibrary) -> dict[str, SecretKey]:
-    """The project's key and every agent's; an agent that is new gets one."""
-    names = [PROJECT, *(definition.slug for definition in library.roster)]
-    faults: list[str] = []
-    keys: dict[str, SecretKey] = {}
-    known = ring.names()
-    for name in names:
-        try:
-            if name != PROJECT and name not in known:
-                log.warning("key.made", name=name)  # a new agent; or one whose key was lost, and who is now another
-            # the project's address is made by `tenex init` and never in passing: people would write to a stranger
-            keys[name] = ring.get(name) if name == PROJECT else ring.get_or_create(name)
-        except ConfigurationError as error:
-            faults.extend(error.faults)
-    if faults:
-        raise ConfigurationError(faults)
-    return keys
-
-
-def _roster(library: PromptLibrary, keys: Mapping[str, SecretKey]) -> dict[Slug, Agent]:
-    return {definition.slug: definition.agent(keys[definition.slug].public) for definition in library.roster}
-
-
-def _project(settings: Settings, library: PromptLibrary, key: SecretKey) -> Agent:
-    """The orchestrator, under the project's name."""
-    return replace(library.orchestrator.agent(key.public), name=settings.project.name)
-
-
-def _identities(settings: Settings, rules: Rules) -> list[Identity]:
-    agents = [
-        Identity(
-            pubkey=agent.pubkey, name=agent.name, about=f"{agent.role} An agent of {settings.project.name}.".strip()
-        )
-        for agent in rules.roster.values()
-    ]
-    return [Identity(pubkey=rules.project.pubkey, name=settings.project.name, about=settings.project.about), *agents]
-
-
-def _model(settings: Settings, library: PromptLibrary, pace: Pace | None) -> Model:
-    """The mind. Every name must be known: an unknown one is never replaced in silence."""
-    named = {"models.default": settings.models.default, "models.router": settings.models.router}
-    for phase, model in settings.models.phases:
-        named[f"models.phases.{phase}"] = model
-    for slug, agent in settings.models.agents.items():
-        named[f"models.agents.{slug}.model"] = agent.model
-        for phase, model in agent.phases:
-            named[f"models.agents.{slug}.phases.{phase}"] = model
-    for definition in library.definitions.values():
-        named[f"{definition.source}: model"] = definition.model or None
-    faults = [
-        f"{where}: {model!r} is not known to this version of tenex, which has only 'offline'."
-        for where, model in named.items()
-        if model not in (None, "offline")
-    ]
-    if faults:
-        raise ConfigurationError(faults)
-    return OfflineModel(pace)
-
-
-async def _check_policy(settings: Settings, *, is_offline: bool) -> CheckPolicy:
-    """Whether `check` may run a program: in a sandbox where there is one; without, only what rules have written."""
-    if settings.tools.check == "off":
-        return CheckPolicy.OFF
-    if await asyncio.to_thread(probe_bubblewrap):
-        return CheckPolicy.SANDBOXED
-    return CheckPolicy.UNSANDBOXED if is_offline or settings.tools.check == "on" else CheckPolicy.OFF
 
 
 class _Journals:

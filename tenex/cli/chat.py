@@ -5,6 +5,7 @@ Never: more than any other client can do; it knows the daemon only by its addres
 
 import asyncio
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ import typer
 
 from tenex.core.errors import ConfigurationError, UsageError
 
+from .live import live_lines
 from .options import DataOption, open_settings
 from .screen import Screen
 from .story import ICONS, Line
@@ -64,9 +66,10 @@ class _Chat:
         self._last = 0.0
 
     async def hold(self, url: str, person: "SecretKey", project: "PublicKey", wait: float) -> None:
-        async with talking(url, person, project) as talk:
+        is_chat = sys.stdin.isatty() and sys.stdout.isatty()
+        async with talking(url, person, project, whispers=is_chat) as talk:
             talk.on_heard(self._heard)
-            if sys.stdin.isatty() and sys.stdout.isatty():
+            if is_chat:
                 await self._chat(talk, url)
             else:
                 await self._pipe(talk, wait)
@@ -76,8 +79,11 @@ class _Chat:
 
         self._screen.say(f"Connected to {url}. /help tells what the daemon understands; /quit leaves.")
         with above():
-            async for text in typed(lambda: f"{url} · {self._phase or 'write to begin'}"):
+            async for text in typed(partial(self._toolbar, url), lambda width: live_lines(talk.live, width)):
                 await self._send(talk, text)
+
+    def _toolbar(self, url: str) -> str:
+        return f"{url} · {self._phase or 'write to begin'}"
 
     async def _pipe(self, talk: Talk, wait: float) -> None:
         loop = asyncio.get_running_loop()

@@ -24,6 +24,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.errors import OperatorError, UsageError
 from tenex.core.steps import ModelRequest
 
+from .live import live_lines
 from .options import DataOption, open_settings
 from .screen import Screen
 from .story import Line, Story
@@ -154,7 +155,7 @@ class _Demo:
                         self._farewell(app)
 
     async def _converse(self, app: "Application", url: str, person: "SecretKey", project: "SecretKey") -> int:
-        async with talking(url, person, project.public) as talk:
+        async with talking(url, person, project.public, whispers=self._is_chat) as talk:
             self._talk = talk
             talk.on_heard(self._heard)
             await talk.introduce(os.environ.get("USER") or "you")
@@ -217,7 +218,7 @@ class _Demo:
         self._screen.say(f"tenex demo · relay {url} · {agents} · offline model: rules, not a mind", "bold")
         self._screen.say(f"Try: {REQUEST}   (/help, /stop, /quit; you may type at any time)")
         with above():
-            async for text in typed(self._toolbar):
+            async for text in typed(self._toolbar, lambda width: live_lines(talk.live, width, only_text=True)):
                 outcome = await talk.send(text)
                 if not outcome.accepted:
                     self._screen.say(f"The relay refused it: {outcome.detail}", "red")

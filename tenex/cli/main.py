@@ -30,6 +30,8 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "chat": ("tenex.cli.chat:chat", "Talk to the agents from this terminal."),
     "relay": ("tenex.cli.relay:relay", "Run the embedded relay alone."),
     "init": ("tenex.cli.init:init", "Make the configuration, the keys and the folders."),
+    "status": ("tenex.cli.status:status", "Ask the daemon how it fares."),
+    "doctor": ("tenex.cli.doctor:doctor", "Find out what is wrong, and how to mend it."),
     "conversations": ("tenex.cli.conversations:conversations", "List and show conversations."),
     "agents": ("tenex.cli.agents:agents", "List and show the agents."),
     "config": ("tenex.cli.config:config", "Show and check the settings."),

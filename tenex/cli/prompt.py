@@ -3,11 +3,12 @@
 Never: draw the conversation; `screen` does.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.formatted_text import HTML
+from prompt_toolkit.application import get_app
+from prompt_toolkit.formatted_text import HTML, FormattedText
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.patch_stdout import patch_stdout
@@ -15,6 +16,8 @@ from prompt_toolkit.patch_stdout import patch_stdout
 QUIT = frozenset({"/quit", "/exit", "/q"})
 PASTE = 2_000
 """Characters of a paste that are shown as they are."""
+LIVE = "italic fg:ansibrightblack"
+"""What is being written is not said yet: it stands back behind what is."""
 REFRESH = 0.2
 """Seconds between two looks at what is going on: a spinner that turns, and nothing that costs."""
 
@@ -49,8 +52,16 @@ class _Pastes:
         return line
 
 
-async def typed(toolbar: Callable[[], str], prompt: str = "you › ") -> AsyncIterator[str]:
-    """What the person types, line by line, until /quit, Ctrl-D or Ctrl-C; `toolbar` says what is going on."""
+async def typed(
+    toolbar: Callable[[], str], live: Callable[[int], Sequence[str]] = lambda _: (), prompt: str = "you › "
+) -> AsyncIterator[str]:
+    """What the person types, line by line, until /quit, Ctrl-D or Ctrl-C.
+
+    Args:
+        toolbar: says what is going on, in the line at the bottom.
+        live: gives the lines above the one that is typed in, each no wider than it is told; they come and go.
+        prompt: stands before what is typed.
+    """
     pastes = _Pastes()
     session: PromptSession[str] = PromptSession(
         bottom_toolbar=lambda: HTML(_escaped(toolbar())), refresh_interval=REFRESH, mouse_support=False,
@@ -58,13 +69,19 @@ async def typed(toolbar: Callable[[], str], prompt: str = "you › ") -> AsyncIt
     )  # fmt: skip
     while True:
         try:
-            text = pastes.put_in(await session.prompt_async(prompt))
+            text = pastes.put_in(await session.prompt_async(lambda: _message(live, prompt)))
         except (EOFError, KeyboardInterrupt):
             return
         if text.strip().lower() in QUIT:
             return
         if text.strip():
             yield text
+
+
+def _message(live: Callable[[int], Sequence[str]], prompt: str) -> FormattedText:
+    app = get_app()
+    lines = () if app.is_done else live(app.output.get_size().columns)  # what is typed stays on the screen, they do not
+    return FormattedText([*((LIVE, f"{line}\n") for line in lines), ("", prompt)])
 
 
 def _escaped(text: str) -> str:

@@ -14,13 +14,17 @@ from dataclasses import dataclass
 
 from tenex.core.ids import PublicKey
 from tenex.core.ports import PublishOutcome
+from tenex.nostr import whispers as kinds
 from tenex.nostr.events import Event, sign, unsigned_event
 from tenex.nostr.keys import SecretKey, npub
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import name_in
 
+from .live import Live, Lives
+
 PATIENCE = 5.0
 """Seconds to wait for a relay before saying that it does not answer."""
+WHISPERS = (kinds.TYPING_STARTS, kinds.TYPING_STOPS, kinds.TEXT_SINCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,9 @@ class Heard:
 class Talk:
     """One person's side of one conversation in notes."""
 
-    def __init__(self, url: str, key: SecretKey, project: PublicKey) -> None:
+    def __init__(self, url: str, key: SecretKey, project: PublicKey, *, whispers: bool = False) -> None:
+        self._listens = whispers
+        self._lives = Lives()
         self._pool = RelayPool([url], on_event=self._take, identity=key)
         self._key = key
         self._project = project
@@ -59,6 +65,11 @@ class Talk:
         """The note that began the conversation, and its id."""
         return self._root
 
+    @property
+    def live(self) -> list[Live]:
+        """Who is at work in the conversation, and what they are writing; nobody where we do not listen for whispers."""
+        return self._lives.now(time.monotonic())
+
     async def send(self, text: str) -> PublishOutcome:
         """Write: the first note begins a thread, later ones answer the newest message in it."""
         tags = [["p", self._project]]
@@ -72,6 +83,8 @@ class Talk:
         if self._root is None:
             self._root = event.id
             self._pool.subscribe("thread", [{"kinds": [1], "#e": [event.id]}], self._stamp - 60)
+            if self._listens:
+                self._pool.subscribe("whispers", [{"kinds": list(WHISPERS), "#e": [event.id]}], None)
         return await self._pool.publish(event, self._url)
 
     async def introduce(self, name: str) -> None:
@@ -99,23 +112,40 @@ class Talk:
             if name:
                 self._names[event.pubkey] = name
             return
-        if event.pubkey == self._key.public or event.kind != 1:
+        if event.pubkey == self._key.public:
             return
+        name = self._names.get(event.pubkey) or npub(event.pubkey)[:16]
+        if event.kind in WHISPERS:
+            self._whispered(event, name)
+        if event.kind != 1:
+            return
+        self._lives.ends(event.pubkey)
         self._last = (event.id, event.pubkey)
         tags = {tag[0]: tag[1] for tag in reversed(event.tags) if len(tag) > 1}
-        name = self._names.get(event.pubkey) or npub(event.pubkey)[:16]
         phase, came_from = tags.get("phase", ""), tags.get("phase-from", "")
         self._heard(Heard(event.id, event.pubkey, name, event.content, phase, came_from, event.created_at * 1000))
 
+    def _whispered(self, event: Event, name: str) -> None:
+        now = time.monotonic()
+        match event.kind:
+            case kinds.TYPING_STARTS:
+                self._lives.does(event.pubkey, name, event.content, now)
+            case kinds.TEXT_SINCE:
+                self._lives.writes(event.pubkey, name, event.content, now)
+            case _:
+                self._lives.ends(event.pubkey)
+
 
 @asynccontextmanager
-async def talking(url: str, key: SecretKey, project: PublicKey) -> AsyncIterator[Talk]:
-    """A client that is connected while the context lasts.
+async def talking(
+    url: str, key: SecretKey, project: PublicKey, *, whispers: bool = False
+) -> AsyncIterator[Talk]:  # fmt: skip
+    """A client that is connected while the context lasts; with `whispers` it hears what is being written.
 
     Raises:
         RelayUnavailable: the relay did not answer.
     """
-    talk = Talk(url, key, project)
+    talk = Talk(url, key, project, whispers=whispers)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(talk.run(), name="client")
         try:

@@ -136,7 +136,6 @@ class RouteRejected(Record):
     counted: bool = True
     usage: Usage = NO_USAGE
     model: str = ""
-    """The one that answered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +148,6 @@ class Routed(Record):
     by: str
     usage: Usage = NO_USAGE
     model: str = ""
-    """The one that answered; empty where a person decided."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,12 +252,11 @@ class ModelStepped(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nudged(Record):
-    """A run's model was told what its last answer lacked, and is asked again."""
+    """A run's model was told what its last answer lacked, and is asked again; `usage` is of one that is no step."""
 
     run: RunId
     text: str
     usage: Usage = NO_USAGE
-    """What an answer cost that could not even be recorded as a step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,7 +282,7 @@ class CallRefused(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallReturned(Record):
-    """A call ended. `read` and `touched` are paths in the workspace, `read` with the sha256 of what was seen."""
+    """A call ended. `read` are paths with the sha256 of what was seen; `reverted` were changed against the phase."""
 
     run: RunId
     call: CallId
@@ -296,7 +293,6 @@ class CallReturned(Record):
     touched: tuple[str, ...] = ()
     lesson: str = ""
     reverted: tuple[str, ...] = ()
-    """Paths the call changed beyond what its phase permits; they have been put back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,16 +320,14 @@ class AskAnswered(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retrying(Record):
-    """A model call failed in transport and is tried again when due; `run` None means the router's."""
+    """A model call failed in transport and is tried again when due (None: the router's); `held`: after the last try."""
 
     run: RunId | None
     attempt: int
     due: Millis
     message: str
     held: bool = False
-    """All tries are used up: the work is held, and the person is told once."""
     usage: Usage = NO_USAGE
-    """What the try cost all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -345,7 +339,7 @@ class RetryDue(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnded(Record):
-    """An agent's part in the turn is over: its completion, counted once."""
+    """An agent's part in the turn is over, counted once; `usage` is of a last call that gave no answer."""
 
     run: RunId
     outcome: Outcome
@@ -354,7 +348,6 @@ class RunEnded(Record):
     verdict: Literal["", "verified", "issues"] = ""
     error: str = ""
     usage: Usage = NO_USAGE
-    """What a last call cost that gave no answer; the answers' own costs stand with them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,7 +361,7 @@ class TurnClosed(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said(Record):
-    """Somebody of ours spoke; `events` are sealed and wait for their relays."""
+    """Somebody of ours spoke; `events` are sealed and wait for their relays. `call` is the ask it puts, if any."""
 
     speaker: PublicKey
     name: str
@@ -378,7 +371,6 @@ class Said(Record):
     phase_from: Phase | None = None
     run: RunId | None = None
     call: CallId | None = None
-    """The ask this message puts, where it is one."""
     tags: tuple[tuple[str, ...], ...] = ()
     events: tuple[UnsignedEvent, ...] = ()
     relays: tuple[str, ...] = ()
@@ -386,7 +378,7 @@ class Said(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered(Record):
-    """A relay has answered for good about one event of a `Said`."""
+    """A relay has answered for good about one event of a `Said`; the others have until `expires_at` once one has."""
 
     said: int
     part: int
@@ -394,7 +386,6 @@ class Delivered(Record):
     accepted: bool
     detail: str = ""
     expires_at: Millis = Millis(0)
-    """When the other relays are given up, once one has accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

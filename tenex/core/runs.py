@@ -54,11 +54,16 @@ class Retry:
     due: Millis
     held: bool
     since: Millis
+    message: str = ""
+    """Why the last try failed."""
 
     @classmethod
     def of(cls, record: Retrying) -> "Retry":
         """The wait a record began."""
-        return cls(seq=record.seq, attempt=record.attempt, due=record.due, held=record.held, since=record.at)
+        return cls(
+            seq=record.seq, attempt=record.attempt, due=record.due, held=record.held, since=record.at,
+            message=record.message,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -92,11 +92,19 @@ class ConversationActor:
         self._is_ahead = False
         """The state holds records that are not yet durable."""
         self.is_frozen = False
+        self.frozen_since = Millis(0)
+        self.frozen_why = ""
+        """What the disk, or a fault of ours, said when it froze."""
 
     @property
     def conversation(self) -> Conversation | None:
         """The state as far as it is known; None before it has been read, and while frozen."""
         return self._state
+
+    @property
+    def waiting(self) -> int:
+        """Signals that wait to be decided."""
+        return len(self._inbox)
 
     @property
     def is_quiet(self) -> bool:
@@ -150,16 +158,23 @@ class ConversationActor:
                 pass
         except AppendFailed as error:
             log.error("conversation.frozen", conversation=self.id, reason=str(error), again_in=self._thaw)
+            self._freeze(str(error))
         except StoreError:
             raise
-        except Exception:  # a fault of ours in one conversation must not end the others
+        except Exception as error:  # a fault of ours in one conversation must not end the others
             log.exception("conversation.failed", conversation=self.id, again_in=self._thaw)
+            self._freeze(f"a fault of the program: {type(error).__name__}")
             self._failed()
         else:
             return True
-        # deliveries that cannot be written down are made again: relays drop the duplicate
-        self.is_frozen, self._is_ahead, self._deferred = True, False, []
         return False
+
+    def _freeze(self, why: str) -> None:
+        """Start nothing until the journal has been read again."""
+        if not self.is_frozen:
+            self.frozen_since = self._around.clock.now()
+        # deliveries that cannot be written down are made again: relays drop the duplicate
+        self.is_frozen, self.frozen_why, self._is_ahead, self._deferred = True, why, False, []
 
     def _failed(self) -> None:
         """After a fault of ours: signals come one by one, and one that fails again and again is given up."""

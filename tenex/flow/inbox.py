@@ -76,6 +76,10 @@ class Inbox:
         self.counts: Counter[Verdict] = Counter()
         self.is_closed = False
 
+    def change(self, circle: Circle, slugs: Mapping[PublicKey, Slug]) -> None:
+        """Go by other people and agents from the next message on."""
+        self._circle, self._slugs = circle, slugs
+
     def receive(self, message: Incoming) -> Verdict:
         """Take a verified message in, or say why not. A second copy is a duplicate, also after a restart."""
         verdict = self._receive(message)

@@ -13,6 +13,7 @@ from tenex.core.ids import PublicKey
 from tenex.core.signals import Incoming
 
 from .events import Event
+from .filters import Filter
 from .forms import read_event
 from .pool import RelayPool
 
@@ -51,14 +52,24 @@ class Listener:
     def start(self, last_heard: int | None, roots: Iterable[str] = ()) -> None:
         """Subscribe; the backlog begins before `last_heard` (seconds), in a first life just before now."""
         since = max(0, last_heard - OVERLAP) if last_heard is not None else int(self._now()) - FIRST
-        filters = [{"kinds": list(KINDS), "#p": sorted(self._ours)}]
-        if self._project:
-            filters.append({"kinds": [11], "#a": [self._project]})
-        self._pool.subscribe("addressed", filters, since)
+        self._hear_ours(since)
         newest = list(roots)[-FOLLOWED:]
         for batch, first in enumerate(range(0, len(newest), PER_REQ)):
             self._batches[batch] = set(newest[first : first + PER_REQ])
             self._subscribe(batch, since)
+
+    def change(self, ours: Collection[PublicKey], slugs: Mapping[str, PublicKey]) -> None:
+        """Listen for other keys from now on; the threads that are followed stay so."""
+        is_new = frozenset(ours) != self._ours
+        self._ours, self._slugs = frozenset(ours), slugs
+        if is_new:
+            self._hear_ours(int(self._now()) - FIRST)
+
+    def _hear_ours(self, since: int) -> None:
+        filters: list[Filter] = [{"kinds": list(KINDS), "#p": sorted(self._ours)}]
+        if self._project:
+            filters.append({"kinds": [11], "#a": [self._project]})
+        self._pool.subscribe("addressed", filters, since)
 
     def follow(self, root: str, since: int | None = None) -> None:
         """Hear every answer in a thread, also those that came before we knew of it.

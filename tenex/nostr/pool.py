@@ -125,6 +125,20 @@ class RelayPool:
         """
         return await self._relay(relay).publish(event)
 
+    def has_room(self, relay: str) -> bool:
+        """Tell whether `offer` would bring something to that relay now; `relay` is spelled canonically."""
+        known = self._relays.get(relay) or self._guests.get(relay)
+        return known is not None and known.has_room
+
+    def offer(self, event: Event, relay: str) -> bool:
+        """Send once to a relay that is connected, now or never; False where it was dropped.
+
+        For ephemeral events on which nothing depends: it goes behind what waits to be sent there, and before whatever
+        is published later. `relay` is spelled canonically.
+        """
+        known = self._relays.get(relay) or self._guests.get(relay)
+        return known is not None and known.offer(event)
+
     async def fetch(self, filters: Sequence[Filter], timeout: float) -> list[Event]:  # noqa: ASYNC109  (part of the port)
         """Ask all connected relays once for what they have stored: genuine events, each once, newest first.
 
@@ -167,6 +181,11 @@ class RelayPool:
                 await _first(relay.listening(name) for relay in self._relays.values())
         except TimeoutError:
             raise RelayUnavailable(self._nobody(f"no relay serves {name!r} after {timeout:g} s")) from None
+
+    @property
+    def waiting(self) -> int:
+        """Verified events nobody has taken yet."""
+        return self._inbox.qsize()
 
     def status(self) -> list[RelayStatus]:
         """How things stand with each relay, those only published to included."""

@@ -57,6 +57,8 @@ class RelayStatus:
     """Wall clock, seconds, up to which everything wanted of it has been taken; None while some past is unread."""
     deaf: bool
     """It is connected, or was, and did not answer a question it had to."""
+    deaf_since: float | None = None
+    """Wall clock, seconds, since when nothing new is heard there, whatever the reason; None while it is."""
     refused: tuple[str, ...]
     """Each subscription it will not serve, with its reason."""
     fault: str = ""
@@ -110,6 +112,7 @@ class RelayConnection:
         self._backlog = Backlog(self._take, self._timings.eose_timeout)
         self._limits = RelayLimits()
         self._deaf = False
+        self._deaf_since: float | None = now()
         self._fault = ""
         self._last_heard: float | None = None
         self._dropped: dict[str, int] = {}
@@ -219,6 +222,18 @@ class RelayConnection:
             self.busy -= 1
             self.idle_since = self._now()
 
+    @property
+    def has_room(self) -> bool:
+        """Whether it is connected and takes what `offer` gives, as things stand."""
+        return self._session is not None and self._session.has_room
+
+    def offer(self, event: Event) -> bool:
+        """Send once, now or never, without waiting or asking what became of it; False where it was dropped."""
+        frame = event_frame(to_wire(event))
+        if self._session is None or len(frame.encode()) > self._limits.max_message_length:
+            return False
+        return self._session.offer(frame)
+
     async def fetch(self, filters: Sequence[Filter], take: Take) -> bool:
         """Ask once for what is stored; True if all of it came. Waits while the relay is away."""
         self.busy += 1
@@ -247,6 +262,7 @@ class RelayConnection:
             connected=self.connected.is_set(),
             last_heard=self._last_heard,
             deaf=self._deaf,
+            deaf_since=self._deaf_since,
             heard_until=self._heard_until(wanted),
             refused=tuple(f"{live.name}: {live.refused}" for live in wanted if live.refused),
             fault=self._fault,
@@ -293,12 +309,14 @@ class RelayConnection:
                 chores.append(group.create_task(self._read_limits(), name=f"limits {self.url}"))
                 self._log.info("relay.connected", sessions=self._sessions)
                 self.connected.set()
+                self._note_hearing()
                 why = await session.read()
                 for task in (*chores, *self._keepers.values()):
                     task.cancel()
         finally:
             self.connected.clear()
             self._session = self._group = None
+            self._note_hearing()
             self._keepers.clear()
             self._last_heard = session.heard_at
             for name, count in session.wire.dropped.items():
@@ -351,6 +369,13 @@ class RelayConnection:
 
     def _note_deaf(self, deaf: bool) -> None:
         self._deaf = deaf
+        self._note_hearing()
+
+    def _note_hearing(self) -> None:
+        if self.connected.is_set() and not self._deaf:
+            self._deaf_since = None
+        elif self._deaf_since is None:
+            self._deaf_since = self._now()
 
     async def _up(self) -> Session:
         while self._session is None or self._session.lost:

@@ -34,6 +34,12 @@ SPARE: Final = 2
 
 MAX_LIVE: Final = MAX_SUBSCRIPTIONS - SPARE
 
+SPARE_BYTES: Final = 128 * 1024
+"""What may wait to be sent of what nobody waits for: two of the largest events; words wait behind no more."""
+
+HUSH: Final = 60.0
+"""Seconds nothing is offered to a relay that refused some of it: by then a limit on a minute has passed."""
+
 AUTH_KIND: Final = 22242
 _TOO_BIG: Final = 1009  # RFC 6455: the frame was more than the other side takes
 
@@ -94,6 +100,10 @@ class Session:
         """The event that made the relay hang up because it was too big."""
         self.lost = False
         self._outgoing: asyncio.Queue[str] = asyncio.Queue()
+        self._pace = Pace(timings.frames_per_second, self._loop.time())
+        self._offers: set[str] = set()
+        """Frames that were offered and are not sent yet."""
+        self._hushed_until = 0.0
         self._requests: dict[str, Request] = {}
         self._told: dict[str, tuple[int, list[asyncio.Future[Ok | None]]]] = {}
         self._challenge: asyncio.Future[str] = self._loop.create_future()
@@ -105,13 +115,13 @@ class Session:
 
     async def write(self) -> None:
         """Send what is posted, no faster than the relay bears, until the connection ends."""
-        pace = Pace(self._timings.frames_per_second, self._loop.time())
         try:
             while True:
                 frame = await self._outgoing.get()
-                if pause := pace.take(self._loop.time()):
+                if pause := self._pace.take(self._loop.time()):
                     await asyncio.sleep(pause)
                 await self._ws.send(frame)
+                self._offers.discard(frame)
         except ConnectionClosed:
             return  # `read` sees it too, and says so
 
@@ -174,6 +184,22 @@ class Session:
         if ok is None:
             raise RelayUnavailable(f"{self._url}: the connection was lost before it answered")
         return ok
+
+    @property
+    def has_room(self) -> bool:
+        """Whether there is room for what nobody waits for: half of the pace is kept for words."""
+        now = self._loop.time()
+        if self.lost or now < self._hushed_until or sum(map(len, self._offers)) > SPARE_BYTES // 2:
+            return False
+        return self._pace.left(now) - len(self._offers) > self._timings.frames_per_second / 2
+
+    def offer(self, frame: str) -> bool:
+        """Send a frame behind those that wait, if there is room, and expect no answer; False where it is dropped."""
+        if not self.has_room:
+            return False
+        self._offers.add(frame)
+        self._outgoing.put_nowait(frame)
+        return True
 
     async def authenticate(self) -> str:
         """Say who we are (NIP-42), once per challenge; gives "" when accepted, else why not."""
@@ -239,7 +265,8 @@ class Session:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(ok)
-        if not waiters:
+        if not waiters and not ok.accepted:  # of what was offered, or too late an answer: either way it bears no more
+            self._hushed_until = self._loop.time() + HUSH
             log.debug("relay.answer_unasked", relay=self._url, event_id=printable(ok.event_id), text=printable(ok.text))
 
     def _lose(self) -> None:

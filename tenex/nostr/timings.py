@@ -82,3 +82,7 @@ class Pace:
         self._left = min(self._rate, self._left + (now - self._at) * self._rate) - 1
         self._at = now
         return max(0.0, -self._left / self._rate)
+
+    def left(self, now: float) -> float:
+        """Tell how many frames could go at once, and take no place."""
+        return min(self._rate, self._left + (now - self._at) * self._rate)

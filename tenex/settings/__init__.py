@@ -5,7 +5,7 @@ Start at `sections` for the settings, `load` for reading them, `places` for the 
 Never: hold a secret; keys lie in files of their own, with systemd, or in the environment.
 """
 
-from .loading import PREFIX, RESERVED, load
+from .loading import PREFIX, RESERVED, load, load_again
 from .places import CONFIG_NAMES, Places, check_paths, example_config, find_config, find_data, places
 from .sections import EMBEDDED_RELAY_PORT, Settings
 from .values import circle, gate_rules, limits, model_for, named_models, router_model
@@ -25,6 +25,7 @@ __all__ = [
     "gate_rules",
     "limits",
     "load",
+    "load_again",
     "model_for",
     "named_models",
     "places",

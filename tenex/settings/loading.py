@@ -5,7 +5,7 @@ Never: stop at the first fault; who mends a file wants to see them all.
 
 import os
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -75,7 +75,23 @@ def load(
     if faults or settings is None:
         raise ConfigurationError(faults)
     settings._data, settings._file, settings._origins = data.absolute(), file, origins
+    settings._overrides = dict(overrides or {})
     return settings
+
+
+def load_again(
+    known: Settings, *, keep: Sequence[str] = (), parse_key: ParseKey | None = None
+) -> tuple[Settings, tuple[str, ...]]:
+    """Read settings anew from where they came; sections to `keep` stay as they are.
+
+    Returns the settings, and the names of the sections that were kept although they have changed.
+
+    Raises:
+        ConfigurationError: with one sentence per fault.
+    """
+    fresh = load(known.file, known.data, overrides=known._overrides, parse_key=parse_key)
+    kept = {name: getattr(known, name) for name in keep if getattr(known, name) != getattr(fresh, name)}
+    return fresh.model_copy(update=kept), tuple(kept)
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ Never: read a file or the environment; `loading` does.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, PrivateAttr, model_validator
@@ -78,6 +78,7 @@ class Relays(Section):
     urls: Annotated[list[Annotated[str, AfterValidator(_relay_url)]], Field(min_length=1, max_length=100)] = [
         f"ws://127.0.0.1:{EMBEDDED_RELAY_PORT}"
     ]
+    whispers: Literal["auto", "on", "off"] = "auto"
 
 
 class People(Section):
@@ -283,6 +284,7 @@ class Settings(BaseSettings):
     _data: Path = PrivateAttr(default_factory=Path)
     _file: Path | None = PrivateAttr(default=None)
     _origins: Mapping[str, str] = PrivateAttr(default_factory=dict)
+    _overrides: Mapping[str, Any] = PrivateAttr(default_factory=dict)
 
     @classmethod
     def settings_customise_sources(

@@ -1,0 +1,162 @@
+"""What a reload may replace, built and checked as a whole: people, agents, rules, tools, prompts, minds.
+
+    settings + what stays -> a Configuration, or every fault at once
+
+Never: change anything that is in force; who builds one decides when it is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import structlog
+
+from tenex.core.errors import ConfigurationError
+from tenex.core.ids import PublicKey, Slug
+from tenex.core.ports import Model
+from tenex.core.roster import Circle, Kind, Rules
+from tenex.llm.offline import Pace
+from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
+from tenex.nostr.profiles import Identity
+from tenex.prompting import PromptLibrary, builtin_prompts
+from tenex.prompting.prompter import ConversationPrompter
+from tenex.settings import Places, Settings, check_paths, circle, gate_rules, limits, load_again
+from tenex.store.daemon import DaemonBook
+from tenex.tools.check import CheckPolicy
+from tenex.tools.notes import read_notes
+from tenex.tools.registry import ToolRegistry
+from tenex.tools.standard import TOOL_NAMES, standard_tools
+from tenex.tools.workspace import Workspace
+
+from .minds import build_mind, is_offline
+
+log = structlog.get_logger(__name__)
+
+PROJECT = "project"
+"""The name of the key the orchestrator speaks with: the address people write to."""
+
+
+AT_START = ("relays", "log", "metrics", "traces", "paths", "shutdown")
+"""Sections that are read once: sockets, files and logs are opened by them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What stays for the life of the process."""
+
+    places: Places
+    ring: KeyRing
+    book: DaemonBook
+    workspace: Workspace
+    has_sandbox: bool
+    """Bubblewrap works on this machine."""
+    mind: Model | None = None
+    """In place of the configured ones; not trusted like the offline model."""
+    pace: Pace | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """Everything that follows from settings, prompts, agents and keys as they are now."""
+
+    settings: Settings
+    keys: Mapping[str, SecretKey]
+    people: Circle
+    rules: Rules
+    tools: ToolRegistry
+    prompter: ConversationPrompter
+    mind: Model
+
+    @property
+    def project(self) -> SecretKey:
+        """The key people write to."""
+        return self.keys[PROJECT]
+
+    @property
+    def slugs(self) -> dict[str, PublicKey]:
+        """The agents' keys by the name people may call them."""
+        return {slug: agent.pubkey for slug, agent in self.rules.roster.items()}
+
+    @property
+    def named(self) -> dict[PublicKey, Slug]:
+        """Which key is which agent."""
+        return {agent.pubkey: slug for slug, agent in self.rules.roster.items()}
+
+    @property
+    def identities(self) -> list[Identity]:
+        """The project and its agents, as people are to see them."""
+        project = self.settings.project
+        agents = [
+            Identity(pubkey=agent.pubkey, name=agent.name, about=f"{agent.role} An agent of {project.name}.".strip())
+            for agent in self.rules.roster.values()
+        ]
+        return [Identity(pubkey=self.rules.project.pubkey, name=project.name, about=project.about), *agents]
+
+
+def configure(settings: Settings, ground: Ground) -> Configuration:
+    """Build a configuration; a new agent gets a key.
+
+    Raises:
+        ConfigurationError: with all faults of settings, prompts, agents, models and keys.
+    """
+    check_paths(settings)
+    people = circle(settings, parse_public_key)
+    library = PromptLibrary.load(builtin_prompts(), ground.places.agents, tools=TOOL_NAMES)
+    mind = ground.mind or build_mind(settings, ground.places, library, ground.pace)
+    keys = _keys(ground.ring, library)
+    roster = {definition.slug: definition.agent(keys[definition.slug].public) for definition in library.roster}
+    only_rules = ground.mind is None and is_offline(settings, library)
+    check = _check_policy(settings, has_sandbox=ground.has_sandbox, is_offline=only_rules)
+    tools = ToolRegistry(standard_tools(ground.workspace, ground.book, check=check), roster.get)
+    project = replace(library.orchestrator.agent(keys[PROJECT].public), name=settings.project.name)
+    rules = Rules(
+        roster={slug: agent for slug, agent in roster.items() if agent.kind is not Kind.ORCHESTRATOR},
+        tools=tools.rules(), project=project, limits=limits(settings), gates=gate_rules(settings),
+    )  # fmt: skip
+    prompter = ConversationPrompter(
+        library, rules=lambda: rules, tools=tools.specs, project_name=settings.project.name,
+        lessons=lambda slug: [f"{known.title}: {known.lesson}" for known in ground.book.lessons(slug)],
+        workspace_notes=lambda: read_notes(ground.places.workspace),
+    )  # fmt: skip
+    return Configuration(
+        settings=settings, keys=keys, people=people, rules=rules, tools=tools, prompter=prompter, mind=mind
+    )
+
+
+def reconfigure(known: Configuration, ground: Ground) -> tuple[Configuration, list[str]]:
+    """Read settings and agents again, from where they came; what only a start can change stays as it is.
+
+    Returns the new configuration, and a sentence for each change that needs a restart.
+
+    Raises:
+        ConfigurationError: with all faults.
+    """
+    settings, kept = load_again(known.settings, keep=AT_START, parse_key=parse_public_key)
+    return configure(settings, ground), [f"[{name}] has changed; that takes effect after a restart." for name in kept]
+
+
+def _keys(ring: KeyRing, library: PromptLibrary) -> dict[str, SecretKey]:
+    """The project's key and every agent's; an agent that is new gets one."""
+    names = [PROJECT, *(definition.slug for definition in library.roster)]
+    faults: list[str] = []
+    keys: dict[str, SecretKey] = {}
+    known = ring.names()
+    for name in names:
+        try:
+            if name != PROJECT and name not in known:
+                log.warning("key.made", name=name)  # a new agent; or one whose key was lost, and who is now another
+            # the project's address is made by `tenex init` and never in passing: people would write to a stranger
+            keys[name] = ring.get(name) if name == PROJECT else ring.get_or_create(name)
+        except ConfigurationError as error:
+            faults.extend(error.faults)
+    if faults:
+        raise ConfigurationError(faults)
+    return keys
+
+
+def _check_policy(settings: Settings, *, has_sandbox: bool, is_offline: bool) -> CheckPolicy:
+    """Whether `check` may run a program: in a sandbox where there is one; without, only what rules have written."""
+    if settings.tools.check == "off":
+        return CheckPolicy.OFF
+    if has_sandbox:
+        return CheckPolicy.SANDBOXED
+    return CheckPolicy.UNSANDBOXED if is_offline or settings.tools.check == "on" else CheckPolicy.OFF

@@ -1,0 +1,67 @@
+"""The configuration in force, behind the ports: what begins after a reload goes by the new one.
+
+Never: keep anything of a configuration; what is under way holds on to its own.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from tenex.core.conversation import Conversation, Run
+from tenex.core.ids import Slug
+from tenex.core.phases import Phase
+from tenex.core.ports import ExecutionContext, Model, Prompt, ToolResult, Whisper, unheard
+from tenex.core.roster import Rules
+from tenex.core.steps import ModelRequest, ModelStep, ToolSpec
+from tenex.llm.desk import ModelDesk
+
+from .configuration import Configuration
+
+
+class Current:
+    """`Model`, `Tools` and `Prompter` of whichever configuration is in force (`core.ports`)."""
+
+    def __init__(self, first: Configuration) -> None:
+        self.now = first
+        self._minds: list[Model] = [first.mind]
+
+    def change(self, configuration: Configuration) -> None:
+        """Put another in force; calls under way end with the mind they began with."""
+        self.now = configuration
+        if configuration.mind not in self._minds:
+            self._minds.append(configuration.mind)
+
+    def providers(self) -> list[dict[str, Any]]:
+        """How busy each provider of models is."""
+        mind = self.now.mind
+        return [asdict(status) for status in mind.status()] if isinstance(mind, ModelDesk) else []
+
+    async def close(self) -> None:
+        """Let go of every mind there has been."""
+        for mind in self._minds:
+            if isinstance(mind, ModelDesk):
+                await mind.close()
+
+    def rules(self) -> Rules:
+        """What is decided by."""
+        return self.now.rules
+
+    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+        """Ask the mind."""
+        return await self.now.mind.step(request, whisper)
+
+    def specs(self, phase: Phase, agent: Slug) -> tuple[ToolSpec, ...]:
+        """What an agent is offered."""
+        return self.now.tools.specs(phase, agent)
+
+    async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        """Run a call."""
+        return await self.now.tools.call(name, arguments, context)
+
+    def work(self, conversation: Conversation, run: Run) -> Prompt:
+        """Tell an agent what it is about."""
+        return self.now.prompter.work(conversation, run)
+
+    def route(self, conversation: Conversation) -> ModelRequest:
+        """Ask the router's question."""
+        return self.now.prompter.route(conversation)

@@ -1,0 +1,100 @@
+"""Models: whether each that is named can be built as configured; and, when asked for, whether it answers.
+
+Never: call a model unless told to, or let a key into a finding.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final
+
+from tenex.core.errors import ConfigurationError, ModelUnavailable, TenexError
+from tenex.llm.config import OFFLINE, DeskConfig
+from tenex.prompting import PromptLibrary, builtin_prompts
+from tenex.settings import Settings, named_models
+
+from .examination import in_thread
+from .findings import Case, Finding, fault, ok, warning
+
+BUILD_DEADLINE: Final = 20.0
+"""Seconds: importing a vendor's library takes one or two on a slow disk."""
+PROBE_DEADLINE: Final = 60.0
+"""Seconds for one small call; a local model may have to be loaded first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Built:
+    config: DeskConfig
+    used: dict[str, tuple[str, ...]]
+    """Models by whatever names them."""
+    faults: list[str]
+    unpriced: list[str]
+
+
+async def models(case: Case) -> AsyncIterator[Finding]:
+    """Every model that is named, by the settings or by an agent's file."""
+    chosen = case.settings
+    if chosen is None or case.places is None or "models" in case.doubtful:
+        return
+    built = await in_thread(lambda: _built(case, chosen), BUILD_DEADLINE)
+    for sentence in dict.fromkeys(built.faults):
+        where, colon, what = sentence.partition(": ")
+        mend = "mend the setting; config/tenex.example.toml explains [models]"
+        yield fault(what, where, mend) if colon else fault(sentence, "models", mend)
+    names = list(dict.fromkeys(name for chain in built.used.values() for name in chain))
+    real = [name for name in names if name != OFFLINE]
+    if not real:
+        yield ok("only the offline model is in use: rules, and no intelligence", "models.default")
+        return
+    for name in built.unpriced:
+        yield warning(
+            f"the price of {name} is not known, so what it costs is not counted",
+            "models.prices",
+            f'set models.prices."{name}", in US dollars per million tokens',
+        )
+    if not built.faults:
+        yield ok(f"{', '.join(real)} can be used as configured{'' if case.probe else '; --probe asks each once'}")
+    if case.probe:
+        for finding in await asyncio.gather(*(_probed(built.config, name) for name in real)):
+            yield finding
+
+
+def _built(case: Case, chosen: Settings) -> _Built:
+    from tenex.app import minds
+
+    assert case.places is not None
+    try:
+        library = PromptLibrary.load(builtin_prompts(), case.places.agents)
+    except ConfigurationError:
+        library = None  # `agents` says so; what the settings name is looked at all the same
+    used = minds.models_in_use(chosen, library) if library else named_models(chosen.models)
+    names = {name for chain in used.values() for name in chain} - {OFFLINE}
+    config, faults = minds.desk_config(chosen, case.places)
+    if not names:
+        return _Built(config=config, used=used, faults=faults, unpriced=[])
+    from tenex.llm.desk import ModelDesk
+    from tenex.llm.offline import OfflineModel
+    from tenex.llm.probe import price_of
+
+    desk = ModelDesk(config, minds.choice(chosen, {}), OfflineModel())
+    for name in sorted(names):  # one by one, so that a fault of one hides none of another
+        try:
+            desk.check([name])
+        except ConfigurationError as error:
+            faults += error.faults
+    unpriced = [] if faults else sorted(name for name in names if price_of(config, name) is None)
+    return _Built(config=config, used=used, faults=faults, unpriced=unpriced)
+
+
+async def _probed(config: DeskConfig, name: str) -> Finding:
+    from tenex.llm.probe import probe
+
+    mend = "check the model's name, its key and its server"
+    try:
+        async with asyncio.timeout(PROBE_DEADLINE):
+            answer = await probe(config, name)
+    except TimeoutError:
+        return fault(f"{name} does not answer within {PROBE_DEADLINE:g} s", "models", mend, ModelUnavailable)
+    except TenexError as error:
+        return fault(f"{name}: {error}", "models", mend, type(error))
+    return ok(f"{name} answers in {answer.seconds:.1f} s", "models")

@@ -1,0 +1,130 @@
+"""The minds of a configuration: which models may be asked, with whose keys, at what price.
+
+A key is looked for in this order: `api_key_file` of the provider, `<keys>/<provider>.api-key`, systemd's credentials,
+the variable `api_key_env`, the vendor's usual variable.
+
+Never: call a model, or let a key out of the values built here.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, Literal
+
+from tenex.core.errors import ConfigurationError
+from tenex.core.ids import Slug
+from tenex.core.phases import Phase
+from tenex.llm.config import KEY_VARIABLES, OFFLINE, Choice, DeskConfig, Price, ProviderConfig, split_name
+from tenex.llm.desk import ModelDesk
+from tenex.llm.offline import OfflineModel, Pace
+from tenex.prompting import PromptLibrary
+from tenex.settings import Places, Settings, model_for, named_models, router_model
+
+KEY_SUFFIX: Final = ".api-key"
+
+
+def build_mind(settings: Settings, places: Places, library: PromptLibrary, pace: Pace | None = None) -> ModelDesk:
+    """A desk for the models of the settings and of the agents' own files.
+
+    Raises:
+        ConfigurationError: a model cannot be used as it is configured; with all faults.
+    """
+    config, faults = desk_config(settings, places)
+    own = {definition.slug: definition.model or None for definition in library.definitions.values()}
+    desk = ModelDesk(config, choice(settings, own), OfflineModel(pace))
+    for setting, chain in models_in_use(settings, library).items():
+        try:
+            desk.check(chain)
+        except ConfigurationError as error:
+            faults += [f"{setting}: {fault.removeprefix('models: ')}" for fault in error.faults]
+    if faults:
+        raise ConfigurationError(faults)
+    return desk
+
+
+def models_in_use(settings: Settings, library: PromptLibrary) -> dict[str, tuple[str, ...]]:
+    """Every model that may be asked, by the setting or the file that names it."""
+    agents = {f"{agent.source}: model": (agent.model,) for agent in library.definitions.values() if agent.model}
+    return {**named_models(settings.models), **agents}
+
+
+def choice(settings: Settings, own: Mapping[Slug, str | None]) -> Choice:
+    """Which models a request goes to; `own` is what the agents' files name."""
+
+    def choose(purpose: Literal["route", "work"], agent: Slug, phase: str) -> tuple[str, ...]:
+        if purpose == "route":
+            return router_model(settings.models)
+        return model_for(settings.models, agent, Phase(phase), own.get(agent))
+
+    return choose
+
+
+def desk_config(settings: Settings, places: Places) -> tuple[DeskConfig, list[str]]:
+    """What the desk is told; with a fault for each file of a key that is named and cannot be read."""
+    models = settings.models
+    named = {parts[0] for chain in named_models(models).values() for name in chain if (parts := split_name(name))}
+    faults: list[str] = []
+    providers: dict[str, ProviderConfig] = {}
+    for name in sorted(named | set(models.providers)):
+        given = models.providers.get(name)
+        kind = (given.kind if given else None) or name
+        key, looked = None, list[str]()
+        for source, found in _keys(name, kind, settings, places, faults):
+            looked.append(source)
+            if found is not None:
+                key = found
+                break
+        providers[name] = ProviderConfig(
+            name=name, kind=kind, base_url=given.base_url if given else None, api_key=key,
+            key_sources=", ".join(looked), concurrency=given.concurrency if given else 8,
+            requests_per_minute=given.requests_per_minute if given else None,
+            tokens_per_minute=given.tokens_per_minute if given else None,
+        )  # fmt: skip
+    prices = {
+        name: Price(input=price.input, output=price.output, cached_input=price.cached_input)
+        for name, price in models.prices.items()
+    }
+    config = DeskConfig(
+        providers=providers, prices=prices, timeout=models.timeout, stream=models.stream,
+        max_output_tokens=models.max_output_tokens,
+    )  # fmt: skip
+    return config, faults
+
+
+def _keys(
+    name: str, kind: str, settings: Settings, places: Places, faults: list[str]
+) -> Iterator[tuple[str, str | None]]:
+    """The places where a key may be, each with what is there, in order."""
+    given = settings.models.providers.get(name)
+    if given is not None and given.api_key_file is not None:
+        path = places.data / Path(given.api_key_file).expanduser()
+        known = len(faults)
+        key = _read(path, f"models.providers.{name}.api_key_file", faults)
+        if key is None and len(faults) == known:
+            faults.append(f"models.providers.{name}.api_key_file: {path} is missing or empty; put the key into it")
+        yield str(path), key
+    folders = [places.keys, *(Path(folder) for folder in (os.environ.get("CREDENTIALS_DIRECTORY"),) if folder)]
+    for folder in folders:
+        path = folder / f"{name}{KEY_SUFFIX}"
+        yield str(path), _read(path, f"models.providers.{name}", faults)
+    # a vendor's key is not for whoever listens at an address of the operator's own
+    usual = KEY_VARIABLES.get(kind) if given is None or given.base_url is None else None
+    own = given.api_key_env if given is not None else None
+    for variable in dict.fromkeys(variable for variable in (own, usual) if variable):
+        yield f"${variable}", os.environ.get(variable) or None
+
+
+def _read(path: Path, setting: str, faults: list[str]) -> str | None:
+    try:
+        return path.read_text("utf-8").strip() or None
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        faults.append(f"{setting}: {path} cannot be read ({reason}); it must hold the key and nothing else")
+        return None
+
+
+def is_offline(settings: Settings, library: PromptLibrary) -> bool:
+    """Whether no model but the offline one may ever be asked."""
+    return all(name == OFFLINE for chain in models_in_use(settings, library).values() for name in chain)

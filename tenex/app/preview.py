@@ -1,0 +1,251 @@
+"""What a model would be sent now: the daemon's own way to a request, walked without a daemon.
+
+    settings -> configure -> prompter, tools -> the flow's stages -> a model that only keeps what it was asked
+
+Reads the files only, so it works beside a running daemon; no key is made, nothing is written, no model is called.
+
+Never: words, or a choice of what is shown, of its own.
+"""
+
+import asyncio
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tenex.core import records as r
+from tenex.core.context import request_tokens
+from tenex.core.conversation import Conversation, fold
+from tenex.core.draft import Draft
+from tenex.core.effects import ModelCall, Route
+from tenex.core.errors import Bug, UsageError
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
+from tenex.core.pending import pending
+from tenex.core.phases import PHASE_TRANSITIONS, Phase
+from tenex.core.ports import PublishOutcome, UnsignedEvent, Whisper, unheard
+from tenex.core.roster import Kind, Role, Rules
+from tenex.core.steps import ModelRequest, ModelStep
+from tenex.core.turns import ask_router, open_turn
+from tenex.flow.clock import SystemClock
+from tenex.flow.outbox import Outbox
+from tenex.flow.stages import Stages
+from tenex.nostr.keys import KeyRing, SecretKey
+from tenex.prompting import PromptLibrary, builtin_prompts
+from tenex.settings import Places, Settings, model_for, places, router_model
+from tenex.store.daemon import DAEMON, DaemonBook
+from tenex.store.disk import Disk
+from tenex.store.folder import ConversationFolder
+from tenex.store.loading import peek
+from tenex.tools.sandbox import probe_bubblewrap
+from tenex.tools.standard import TOOL_NAMES
+from tenex.tools.workspace import Workspace
+
+from .configuration import Configuration, Ground, configure
+from .minds import is_offline
+
+SAMPLE = "Write hello.py that prints hello"
+"""What a person says where no conversation is named."""
+REASON = "what is wanted of the agent, in the words of the orchestrator"
+"""Stands where a decision would."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """A request as it would go out, and where to."""
+
+    request: ModelRequest
+    models: tuple[str, ...]
+    """The first is asked first."""
+
+    @property
+    def tokens(self) -> int:
+        """The estimated tokens of it."""
+        return request_tokens(self.request.system, self.request.entries, self.request.tools)
+
+
+async def preview(
+    settings: Settings, slug: str, phase: Phase | None = None, *, conversation: str | None = None, message: str = SAMPLE
+) -> Preview:
+    """What the agent's model would be sent if its run began now; of the orchestrator, the question it would be asked.
+
+    Args:
+        settings: What the operator set.
+        slug: A member of the library.
+        phase: Where the run begins; by default where the conversation stands, or where the agent usually works.
+        conversation: The beginning of a conversation's id; None stands for a new one.
+        message: What a person has written in the new one.
+
+    Raises:
+        ConfigurationError: with all faults of settings, prompts, agents and keys.
+        UsageError: there is no such agent or conversation.
+        StoreDamaged: a journal that is needed cannot be read.
+    """
+    where = places(settings)
+    library = PromptLibrary.load(builtin_prompts(), where.agents, tools=TOOL_NAMES)
+    definition = library.definitions.get(Slug(slug))
+    if definition is None:
+        raise UsageError(f"there is no agent {slug!r}; there are: {', '.join(library.definitions)}")
+    configuration = await _configured(settings, where, library)
+    known = _sample(configuration.rules, message) if conversation is None else await _read(where, conversation)
+    usual = definition.phases[:1] if conversation is None else ()
+    there = _standing(known, phase or next(iter(usual), known.phase), configuration.rules)
+    if definition.kind is Kind.ORCHESTRATOR:
+        return Preview(request=await _question(there, configuration), models=router_model(settings.models))
+    chain = model_for(settings.models, slug, there.phase, definition.model or None)
+    return Preview(request=await _first_step(there, Slug(slug), configuration), models=chain)
+
+
+async def _configured(settings: Settings, where: Places, library: PromptLibrary) -> Configuration:
+    # who may talk here changes no prompt, and nobody needs to be named for a look
+    opened = settings.model_copy(update={"people": settings.people.model_copy(update={"open": True})})
+    ground = Ground(
+        places=where, ring=_Glance(where.keys, library), book=_Lessons(where.conversations),
+        workspace=Workspace(where.workspace), has_sandbox=await asyncio.to_thread(probe_bubblewrap),
+        # minds are built where the choice of tools depends on them, and need no key then
+        mind=None if is_offline(settings, library) else _Keeper(),
+    )  # fmt: skip
+    return configure(opened, ground)
+
+
+# ---- the conversation ---------------------------------------------------------------------------------------------
+
+
+def _sample(rules: Rules, message: str) -> Conversation:
+    draft = Draft(Conversation(id=ConversationId("0" * 64)), rules, SystemClock().now())
+    draft.add(r.ConversationStarted, id=draft.state.id, title="sample", starter=PublicKey("0" * 64), address={})
+    draft.add(r.CycleStarted, cycle=1, reason="a person wrote")
+    draft.add(
+        r.PersonWrote, event_id=EventId("0" * 64), author=PublicKey("0" * 64), name="you", role=Role.OWNER,
+        text=message, created_at=draft.now // 1000,
+    )  # fmt: skip
+    return draft.state
+
+
+async def _read(where: Places, start: str) -> Conversation:
+    disk = Disk()
+    try:
+        folder = ConversationFolder(where.conversations, disk, SystemClock())
+        found = [name for name in await folder.lengths() if name.startswith(start.lower())]
+        if len(found) != 1:
+            many = f"{len(found)} conversations begin" if found else "no conversation begins"
+            raise UsageError(f"{many} with {start[:70]!r}; `tenex conversations list` shows them")
+        return fold(found[0], await folder.read(found[0]))
+    finally:
+        disk.close()
+
+
+def _standing(known: Conversation, phase: Phase, rules: Rules) -> Conversation:
+    """The conversation between two turns, in that phase: by the table where there is a way, else at once."""
+    draft = Draft(known, rules, SystemClock().now())
+    state = draft.state
+    state.turn, state.runs, state.question = None, {}, None
+    for target in _way(state.phase, phase):
+        draft.add(
+            r.PhaseTransition, from_=state.phase, to=target, message=REASON, agent_pubkey=rules.project.pubkey,
+            agent_name=rules.project.name, reason=REASON, announce_at=Millis(draft.now),
+            summary=state.last_turn.summary if state.last_turn is not None and state.turns else "",
+        )  # fmt: skip
+    return state
+
+
+def _way(here: Phase, there: Phase) -> tuple[Phase, ...]:
+    """The shortest way the table has."""
+    ways: list[tuple[Phase, ...]] = [()]
+    seen = {here}
+    for way in ways:
+        last = way[-1] if way else here
+        if last is there:
+            return way
+        for target in map(Phase, PHASE_TRANSITIONS.permitted(last)):
+            if target not in seen:
+                seen.add(target)
+                ways.append((*way, target))
+    return (there,)
+
+
+# ---- the request --------------------------------------------------------------------------------------------------
+
+
+async def _first_step(there: Conversation, agent: Slug, configuration: Configuration) -> ModelRequest:
+    draft = Draft(there, configuration.rules, SystemClock().now())
+    open_turn(draft, [agent], REASON)
+    started = next(record for record in draft.records if isinstance(record, r.RunStarted))
+    state = draft.state
+    prompt = configuration.prompter.work(state, state.runs[started.run])
+    digest = hashlib.sha256(prompt.system.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    state.apply(
+        replace(started, seq=state.next_seq, digest=digest, system=prompt.system, entries=prompt.entries)
+    )  # the actor fixes the prompt in the record itself; here the run begins once more, with it
+    return await _asked(state, ModelCall, configuration)
+
+
+async def _question(there: Conversation, configuration: Configuration) -> ModelRequest:
+    draft = Draft(there, configuration.rules, SystemClock().now())
+    ask_router(draft, 1)
+    if draft.state.question is None:  # a limit is reached: what would be asked after `/continue`
+        draft.add(r.RouteAsked, attempt=1)
+    return await _asked(draft.state, Route, configuration)
+
+
+async def _asked(
+    state: Conversation, kind: type[ModelCall] | type[Route], configuration: Configuration
+) -> ModelRequest:
+    keeper = _Keeper()
+    stages = Stages(
+        clock=SystemClock(), model=keeper, tools=configuration.tools, prompter=configuration.prompter,
+        outbox=Outbox(_Nobody()),
+    )  # fmt: skip
+    effect = next(effect for effect in pending(state).values() if isinstance(effect, kind))
+    await stages.prepare(state, effect)()
+    if keeper.request is None:
+        raise Bug("the request could not be built; the log says why")
+    return keeper.request
+
+
+class _Keeper:
+    """A model that keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.request: ModelRequest | None = None
+
+    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+        del whisper
+        self.request = request
+        return ModelStep()
+
+
+class _Nobody:
+    """Stands where words go out; nothing is said here."""
+
+    async def publish(self, event: UnsignedEvent, relay: str) -> PublishOutcome:
+        raise Bug(f"{event.id} was to be published to {relay} from a preview")
+
+
+class _Glance(KeyRing):
+    """The keys there are; an agent without one gets one that is forgotten."""
+
+    def __init__(self, folder: Path, library: PromptLibrary) -> None:
+        super().__init__(folder)
+        self._slugs = tuple(str(slug) for slug in library.definitions)
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*super().names(), *self._slugs)))
+
+    def get(self, name: str) -> SecretKey:
+        return super().get(name) if name in super().names() else SecretKey.generate()
+
+    def get_or_create(self, name: str) -> SecretKey:
+        return self.get(name)
+
+
+class _Lessons(DaemonBook):
+    """The lessons as they stand on disk; none can be added."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, Disk(), SystemClock())
+        self._disk.close()
+        if self._path.exists():
+            for record in peek(self._path, DAEMON):
+                self._fold(record)
+
+    async def record(self, *_: object, **__: object) -> None:
+        raise Bug("a lesson was to be recorded from a preview")

@@ -1,0 +1,288 @@
+"""What `tenex status` is told: by a daemon about itself, or by the files where none runs.
+
+    {"state", "at", "process": {...}, "configuration": {...}, "disk": {...}, "relays": [...], "models": {...},
+     "conversations": {"counts": {kind: n}, "open": [...], "waiting": [...], "frozen": [...], "quarantined": [...]}}
+
+Names are spelled as in `conversation.json`; times are ISO 8601 in UTC, ages in seconds.
+
+Never: change anything, or take so long that whoever asks gives up.
+"""
+
+import asyncio
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tenex import __version__
+from tenex.core import records as r
+from tenex.core.conversation import Conversation, fold
+from tenex.core.errors import StoreError, TenexError
+from tenex.core.ids import ConversationId, Millis
+from tenex.core.ports import Clock
+from tenex.flow.runtime import Runtime
+from tenex.nostr.pool import RelayPool
+from tenex.nostr.relay import RelayStatus
+from tenex.settings import Places
+from tenex.store.folder import ConversationFolder
+from tenex.store.index import Index
+
+from .conversing import conversation_status, is_settled, iso, undelivered
+
+LISTED: Final = 100
+"""Conversations listed of those that are open: more would not be read, and the counts tell of all."""
+WAITING: Final = 10
+"""Conversations listed of those that wait for a person: the newest; `tenex conversations list` shows all."""
+DISK_LOW: Final = 0.05
+"""Share of a disk that is free when it is called low."""
+DISK_LOW_BYTES: Final = 1 << 30
+
+
+def standing(runtime: Runtime, pool: RelayPool) -> str:
+    """How a daemon fares in one line, at once: for the service manager."""
+    if runtime.inbox.is_closed:
+        return "stopping in stages"
+    actors = list(runtime.coordinator)
+    active = sum(actor.conversation is not None and not is_settled(actor.conversation) for actor in actors)
+    frozen = sum(actor.is_frozen for actor in actors)
+    relays = pool.status()
+    up = sum(relay.connected and not relay.deaf for relay in relays)
+    words = [f"conversations active: {active}", f"relays connected: {up} of {len(relays)}"]
+    return ", ".join([*words, *([f"frozen: {frozen}"] if frozen else [])])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reloaded:
+    """What came of the last time the configuration was read anew."""
+
+    at: Millis
+    faults: tuple[str, ...] = ()
+    """Why it was refused; then the configuration before it is still in force."""
+    needs_restart: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A model call that failed."""
+
+    at: Millis
+    conversation: ConversationId
+    who: str
+    message: str
+
+
+class Reporter:
+    """Tells how a daemon fares; also hears its records, for what state does not keep.
+
+    `models` tells how the minds' providers stand, in a form of their own; `reloaded` of the last reload, if any.
+    """
+
+    def __init__(
+        self, *, places: Places, runtime: Runtime, pool: RelayPool, folder: ConversationFolder, index: Index,
+        clock: Clock, address: str = "", models: Callable[[], Sequence[Mapping[str, Any]]] = tuple,
+        reloaded: Callable[[], Reloaded | None] = lambda: None,
+    ) -> None:  # fmt: skip
+        self._places = places
+        self._runtime = runtime
+        self._pool = pool
+        self._folder = folder
+        self._index = index
+        self._clock = clock
+        self._address = address
+        self._models = models
+        self._reloaded = reloaded
+        self._started_at = clock.now()
+        self._failure: Failure | None = None
+        self._asleep = _Asleep(folder)
+
+    def heard(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
+        """Remember the last model call that failed (`core.ports.Observer`)."""
+        for record in records:
+            if isinstance(record, r.Retrying):
+                run = conversation.runs.get(record.run) if record.run is not None else None
+                who = "the orchestrator" if record.run is None else run.agent if run is not None else "an agent"
+                self._failure = Failure(
+                    at=record.at, conversation=conversation.id, who=who, message=record.message
+                )  # fmt: skip
+
+    async def status(self, _request: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Everything, as the module's docstring lays it out; answers `{"do": "status"}`."""
+        now = self._clock.now()
+        conversations, owed = await self._conversations(now)
+        return {
+            "state": "stopping" if self._runtime.inbox.is_closed else "running",
+            "at": iso(now),
+            "process": {
+                "pid": os.getpid(),
+                "version": __version__,
+                "startedAt": iso(self._started_at),
+                "seconds": max(0, now - self._started_at) // 1000,
+                "address": self._address,
+            },
+            "configuration": self._configuration(),
+            "disk": await asyncio.to_thread(disk, self._places.conversations),
+            "relays": [_relay(status, owed) for status in self._pool.status()],
+            "models": self._minds(conversations["open"]),
+            "conversations": conversations,
+        }
+
+    def _configuration(self) -> dict[str, Any]:
+        shown = folders(self._places)
+        last = self._reloaded()
+        if last is not None:
+            shown |= {"readAgainAt": iso(last.at), "refused": list(last.faults), "needsRestart": [*last.needs_restart]}
+        return shown
+
+    def _minds(self, shown: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        minds: dict[str, Any] = {"providers": [dict(provider) for provider in self._models()]}
+        minds["held"] = sum(conversation["kind"] == "held" for conversation in shown)
+        if self._failure is not None:
+            failure = self._failure
+            minds["lastFailure"] = {
+                "at": iso(failure.at), "conversation": failure.conversation, "who": failure.who, "why": failure.message,
+            }  # fmt: skip
+        return minds
+
+    async def _conversations(self, now: Millis) -> tuple[dict[str, Any], Counter[str]]:
+        """Those in memory as they are, the others as the index knows them, and what each relay is still owed."""
+        rows = {row.id: row for row in await self._index.rows()}
+        marks = await self._folder.quarantined()
+        found = _Found(marks)
+        for actor in self._runtime.coordinator:
+            if actor.is_frozen:
+                since = iso(actor.frozen_since)
+                found.frozen.append({"id": actor.id, "since": since, "why": actor.frozen_why})
+            if actor.conversation is not None:
+                found.add(actor.conversation, now, is_frozen=actor.is_frozen)
+            rows.pop(actor.id, None)
+        asleep = [row.id for row in rows.values() if not row.settled and row.id not in marks]
+        for conversation in await self._asleep.read({name: rows[name].bytes for name in asleep[:LISTED]}):
+            found.add(conversation, now)
+            rows.pop(conversation.id, None)
+        for row in rows.values():
+            if row.id not in marks:
+                found.counts[row.status] += 1
+                if row.status == "waiting":
+                    found.waiting.append({"id": row.id, "title": row.title, "updatedAt": iso(row.updated)})
+        return found.shown(), found.owed
+
+
+class _Found:
+    """Conversations by kind, while they are being gathered."""
+
+    def __init__(self, quarantined: Mapping[ConversationId, str]) -> None:
+        self._marks = quarantined
+        self.counts: Counter[str] = Counter()
+        self.open: list[dict[str, Any]] = []
+        self.waiting: list[dict[str, Any]] = []
+        self.frozen: list[dict[str, Any]] = []
+        self.owed: Counter[str] = Counter()
+
+    def add(self, conversation: Conversation, now: Millis, *, is_frozen: bool = False) -> None:
+        """Take in one whose state is known."""
+        shown = conversation_status(conversation, now)
+        if is_frozen:
+            shown["kind"] = "frozen"
+        self.counts[shown["kind"]] += 1
+        self.owed.update(undelivered(conversation))
+        if is_frozen or not is_settled(conversation):
+            self.open.append(shown)
+        elif conversation.status == "waiting":
+            self.waiting.append(shown)
+
+    def shown(self) -> dict[str, Any]:
+        """As it is told, the newest first."""
+        counts = self.counts + Counter(quarantined=len(self._marks))
+        return {
+            "counts": dict(sorted(counts.items())),
+            "open": sorted(self.open, key=_updated, reverse=True)[:LISTED],
+            "waiting": sorted(self.waiting, key=_updated, reverse=True)[:WAITING],
+            "frozen": self.frozen,
+            "quarantined": [{"id": name, "why": why} for name, why in self._marks.items()],
+        }
+
+
+class _Asleep:
+    """Reads conversations that are not in memory and yet unfinished: parked ones, mostly; each once while it rests."""
+
+    def __init__(self, folder: ConversationFolder) -> None:
+        self._folder = folder
+        self._known: dict[ConversationId, tuple[int, Conversation]] = {}
+
+    async def read(self, lengths: Mapping[ConversationId, int]) -> list[Conversation]:
+        """Their states; what cannot be read is left out: opening it says why."""
+        self._known = {name: known for name, known in self._known.items() if known[0] == lengths.get(name)}
+        for name, length in lengths.items():
+            if name not in self._known:
+                try:
+                    self._known[name] = (length, fold(name, await self._folder.read(name)))
+                except (TenexError, ValueError, LookupError):
+                    continue
+        return [conversation for _, conversation in self._known.values()]
+
+
+async def report_from_files(places: Places, folder: ConversationFolder, now: Millis) -> dict[str, Any]:
+    """What the files tell where no daemon runs: which conversations are unfinished, and what it will go on with.
+
+    Reads every journal once, so it takes its time: about a second for a thousand of them.
+    """
+    found = _Found(await folder.quarantined())
+    unreadable: list[dict[str, Any]] = []
+    marked = await folder.quarantined()
+    for name in await folder.lengths():
+        if name in marked:
+            continue
+        try:
+            found.add(fold(name, await folder.read(name)), now)
+        except (StoreError, TenexError, ValueError, LookupError) as fault:
+            unreadable.append({"id": name, "why": str(fault)})
+    shown = found.shown()
+    shown["quarantined"] += unreadable
+    return {
+        "state": "stopped",
+        "at": iso(now),
+        "configuration": folders(places),
+        "disk": await asyncio.to_thread(disk, places.conversations),
+        "undelivered": dict(found.owed),
+        "conversations": shown,
+    }
+
+
+def folders(places: Places) -> dict[str, Any]:
+    """Where the daemon's settings and data are."""
+    return {"data": str(places.data), "file": str(places.config) if places.config else None}
+
+
+def disk(folder: Path) -> dict[str, Any]:
+    """The room on the conversations' disk; blocks."""
+    try:
+        usage = shutil.disk_usage(folder)
+    except OSError as fault:
+        return {"fault": f"{folder}: {fault.strerror}"}
+    is_low = usage.free < min(DISK_LOW * usage.total, DISK_LOW_BYTES)
+    return {"freeBytes": usage.free, "totalBytes": usage.total, "isLow": is_low}
+
+
+def _relay(status: RelayStatus, owed: Mapping[str, int]) -> dict[str, Any]:
+    def at(seconds: float | None) -> str | None:
+        return None if seconds is None else iso(Millis(int(seconds * 1000)))
+
+    return {
+        "url": status.url,
+        "state": "deaf" if status.deaf else "connected" if status.connected else "away",
+        "connected": status.connected,
+        "deafSince": at(status.deaf_since),
+        "lastHeard": at(status.last_heard),
+        "fault": status.fault,
+        "refused": list(status.refused),
+        "strikes": status.strikes,
+        "undelivered": owed.get(status.url, 0),
+        "counters": dict(status.counters),
+    }
+
+
+def _updated(shown: Mapping[str, Any]) -> str:
+    return str(shown["updatedAt"])

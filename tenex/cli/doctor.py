@@ -1,0 +1,114 @@
+"""`tenex doctor`: what is wrong with a data folder, where, and what mends it.
+
+Never: an opinion of its own; the checks are in `app.doctor`.
+"""
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import output
+from .options import DataOption, JsonOption, data_folder, said
+from .quiet import quietly
+
+if TYPE_CHECKING:
+    from tenex.app.doctor.examination import Report
+    from tenex.app.doctor.findings import Case, Finding
+
+_MARKS = {"ok": "ok", "warning": "warning", "fault": "FAULT"}
+
+
+def doctor(
+    ctx: typer.Context,
+    *,
+    fix: Annotated[
+        bool,
+        typer.Option("--fix", help="Mend what loses nothing: permissions, missing folders, leftovers."),
+    ] = False,
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Ask each model one small question; it costs next to nothing.")
+    ] = False,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Examine settings, keys, folders, journals, relays, models and the machine.
+
+    Each fault is told with its place and its mend. It disturbs no daemon, and takes a few seconds.
+
+    Exit codes: 0 no fault, though there may be warnings; 1 something out there does not answer (a relay, a model), or
+    the program is at fault; 3 settings, keys, agents or the machine are wrong; 4 the store is damaged or cannot be
+    written. With several faults the highest counts.
+    """
+    from tenex.app.doctor.checks import visit
+    from tenex.app.doctor.findings import Case
+
+    case = Case(data=data_folder(ctx, data), config=said(ctx).config, env=dict(os.environ), probe=probe)
+    with quietly():
+        report = asyncio.run(visit(case, fix=fix))
+    if as_json:
+        output.result_json(_as_json(case, report))
+    else:
+        _tell(case, report)
+    if report.exit_code:
+        raise typer.Exit(report.exit_code)
+
+
+def _as_json(case: "Case", report: "Report") -> dict[str, Any]:
+    from tenex import __version__
+
+    return {
+        "data": str(case.data),
+        "version": __version__,
+        "exit_code": report.exit_code,
+        "faults": _count(report, "fault"),
+        "warnings": _count(report, "warning"),
+        "findings": [
+            {
+                "check": finding.check,
+                "level": str(finding.level),
+                "what": finding.what,
+                "where": finding.where,
+                "mend": finding.mend,
+                "fixable": finding.fix is not None,
+            }
+            for finding in report.findings
+        ],
+        "mended": [
+            {"what": mended.what, "where": mended.where, "done": mended.done, "success": mended.success}
+            for mended in report.mended
+        ],
+    }
+
+
+def _tell(case: "Case", report: "Report") -> None:
+    output.result(f"{case.data}\n")
+    for mended in report.mended:
+        output.result(f"{'mended' if mended.success else 'not mended'}: {mended.where}: {mended.done}")
+    if report.mended:
+        output.result("")
+    for finding in report.findings:
+        for line in _lines(finding):
+            output.result(line)
+    faults, warnings = _count(report, "fault"), _count(report, "warning")
+    output.result(
+        f"\n{faults or 'no'} fault{'' if faults == 1 else 's'}, {warnings or 'no'} "
+        f"warning{'' if warnings == 1 else 's'}"
+    )
+    if any(finding.fix is not None for finding in report.findings) and not report.mended:
+        output.say("`tenex doctor --fix` mends what is marked with *")
+
+
+def _lines(finding: "Finding") -> list[str]:
+    star = "*" if finding.fix is not None else " "
+    head = f"{_MARKS[finding.level]:<7}{star} {finding.check:<13} "
+    where = f"{finding.where}: " if finding.where else ""
+    lines = [f"{head}{where}{finding.what}"]
+    if finding.mend:
+        lines.append(f"{' ' * len(head)}-> {finding.mend}")
+    return lines
+
+
+def _count(report: "Report", level: str) -> int:
+    return sum(finding.level == level for finding in report.findings)

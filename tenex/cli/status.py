@@ -1,0 +1,231 @@
+"""`tenex status`: how the daemon fares, at a glance.
+
+It asks the daemon over its socket; where none runs it says so and tells from the files what is unfinished. The exit
+code is 0 where a daemon answers, else 1, so it serves as a health check: a daemon whose relays are away still is
+healthy, for a restart would mend nothing.
+
+Never: change anything, or wait for longer than a health check does.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from tenex.core.errors import ConfigurationError
+
+from . import output
+from .options import DataOption, JsonOption, data_folder, open_settings
+
+if TYPE_CHECKING:
+    from tenex.settings import Places
+
+NOT_RUNNING: Final = 1
+"""The exit code where no daemon answers."""
+
+
+def status(
+    ctx: typer.Context,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+    patience: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="How long to wait for an answer.")] = 10.0,
+) -> None:
+    """Say how the daemon fares: relays, models, conversations, disk.
+
+    The exit code is 0 where a daemon answers; 1 where none does, and then the files tell what is unfinished.
+    """
+    report = asyncio.run(_report(_places(ctx, data), patience))
+    if as_json:
+        output.result_json(report)
+    else:
+        output.result("\n".join(lines(report)))
+    if report["state"] == "stopped":
+        raise typer.Exit(NOT_RUNNING)
+
+
+def _places(ctx: typer.Context, data: Path | None) -> "Places":
+    """Where things lie; where the settings are broken, the default places: a daemon that runs has those from before."""
+    from tenex.settings import Settings, places
+
+    try:
+        return places(open_settings(ctx, data))
+    except ConfigurationError as fault:
+        output.say(f"{output.explain(fault)}\ntenex: looking in the default places")
+        bare = Settings()
+        bare._data = data_folder(ctx, data)
+        return places(bare)
+
+
+async def _report(where: "Places", patience: float) -> dict[str, Any]:
+    from tenex.service.client import ask
+
+    try:
+        report: dict[str, Any] = await ask(where.socket, "status", patience=patience)
+    except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
+        return await _from_files(where)
+    except TimeoutError:
+        fault = f"whoever listens at {where.socket} does not answer within {patience:g} s"
+    except PermissionError:
+        fault = f"{where.socket} belongs to another user: ask as the user the daemon runs as, or as root"
+    except OSError as error:
+        fault = str(error)
+    else:
+        return report
+    return {**await _from_files(where), "fault": fault}
+
+
+async def _from_files(where: "Places") -> dict[str, Any]:
+    from tenex.app.report import report_from_files
+    from tenex.flow.clock import SystemClock
+    from tenex.store.disk import Disk
+    from tenex.store.folder import ConversationFolder
+
+    clock, disk = SystemClock(), Disk()
+    try:
+        return await report_from_files(where, ConversationFolder(where.conversations, disk, clock), clock.now())
+    finally:
+        disk.close()
+
+
+# ---- how it looks ---------------------------------------------------------------------------------------------------
+
+
+def lines(report: dict[str, Any]) -> Iterator[str]:
+    """Draw a report; strangers' texts in it cannot steer the terminal."""
+    for line in _lines(report):
+        yield "".join(char if char.isprintable() else " " for char in line).rstrip()
+
+
+def _lines(report: dict[str, Any]) -> Iterator[str]:
+    now = datetime.fromisoformat(report["at"])
+    yield from _head(report)
+    if "relays" in report:
+        relays = report["relays"]
+        up = sum(relay["state"] == "connected" for relay in relays)
+        yield f"relays         {up} of {len(relays)} connected"
+        for relay in relays:
+            yield f"  {_mark(relay['state'])}{relay['url']}  {_relay(relay, now)}"
+    elif report.get("undelivered"):
+        owed = report["undelivered"]
+        yield f"undelivered    {', '.join(f'{count} for {url}' for url, count in owed.items())}"
+    if "models" in report:
+        yield from _models(report["models"], now)
+    yield from _conversations(report["conversations"], now)
+
+
+def _head(report: dict[str, Any]) -> Iterator[str]:
+    here = report["configuration"]
+    if report["state"] == "stopped":
+        yield f"tenex          NOT RUNNING: {report.get('fault') or 'no daemon runs on ' + here['data']}"
+    else:
+        process = report["process"]
+        running = f"{report['state']} for {_span(process['seconds'])}, pid {process['pid']}"
+        yield f"tenex          {process['version']}, {running}"
+        if process["address"]:
+            yield f"address        {process['address']}"
+    yield f"data           {here['data']} ({_disk(report['disk'])})"
+    yield f"settings       {here['file'] or 'no tenex.toml: the defaults'}"
+    if here.get("readAgainAt"):
+        yield f"  read again at {here['readAgainAt']}{': REFUSED, those before it hold' if here['refused'] else ''}"
+        yield from (f"  - {sentence}" for sentence in (*here["refused"], *here["needsRestart"]))
+
+
+def _disk(disk: dict[str, Any]) -> str:
+    if "fault" in disk:
+        return str(disk["fault"])
+    return f"{'LOW: ' if disk['isLow'] else ''}{disk['freeBytes'] / 1e9:.1f} of {disk['totalBytes'] / 1e9:.0f} GB free"
+
+
+def _relay(relay: dict[str, Any], now: datetime) -> str:
+    told = []
+    if relay["state"] == "deaf":
+        told.append(f"since {_ago(relay['deafSince'], now)}: it takes words and answers no question")
+    elif relay["state"] == "away":
+        told.append(relay["fault"] or "not connected yet")
+    told.append(f"last heard {_ago(relay['lastHeard'], now)}")
+    told += [f"refuses {refusal}" for refusal in relay["refused"]]
+    if relay["undelivered"]:
+        told.append(f"{relay['undelivered']} undelivered")
+    if relay["strikes"]:
+        told.append(f"{relay['strikes']} forged or misshapen events")
+    return ", ".join(told)
+
+
+def _models(models: dict[str, Any], now: datetime) -> Iterator[str]:
+    held = f"{models['held']} conversations held" if models["held"] else "nothing held"
+    yield f"models         {held}"
+    for provider in models["providers"]:
+        told = (f"{name} {value}" for name, value in provider.items() if name != "name" and value not in (None, "", 0))
+        yield f"  {provider.get('name', '?')}  {', '.join(told)}"
+    last = models.get("lastFailure")
+    if last:
+        where = f"{last['who']} in {last['conversation'][:8]}"
+        yield f"  last failure {_ago(last['at'], now)}, {where}: {last['why']}"
+
+
+def _conversations(found: dict[str, Any], now: datetime) -> Iterator[str]:
+    counts = ", ".join(f"{count} {kind}" for kind, count in found["counts"].items())
+    yield f"conversations  {counts or 'none'}"
+    for one in found["quarantined"]:
+        yield f"  {_mark('quarantined')}{one['id'][:8]}  {one['why']}"
+    for one in found["frozen"]:
+        yield f"  {_mark('frozen')}{one['id'][:8]}  since {_ago(one['since'], now)}: {one['why']}"
+    for one in found["open"]:
+        yield f"  {_mark(one['kind'])}{one['id'][:8]}  {one['phase']}, {_turn(one)}{one['title']}"
+        yield from (f"      {part}" for part in _parts(one, now))
+    for one in found["waiting"]:
+        reason = one.get("waitingFor", "you")
+        why = "" if reason in ("you", "user") else f"({reason}) "
+        yield f"  {_mark('waiting')}{one['id'][:8]}  {why}since {_ago(one['updatedAt'], now)}  {one['title']}"
+
+
+def _turn(one: dict[str, Any]) -> str:
+    return f"turn open for {_span(one['turn']['seconds'])}  " if "turn" in one else " "
+
+
+def _parts(one: dict[str, Any], now: datetime) -> Iterator[str]:
+    """Who is at work in a conversation, or why nobody is."""
+    for who, part in [
+        *([("orchestrator", one["router"])] if "router" in one else []),
+        *((run["agent"], run) for run in one.get("runs", ())),
+    ]:
+        match part["state"]:
+            case "parked":
+                yield from (f"{who} has asked {_ago(part['since'], now)}: {text}" for text in part["questions"])
+            case "held" | "retrying":
+                due = (datetime.fromisoformat(part["nextTry"]) - now).total_seconds()
+                yield f"{who} {part['state']}, next try in {_span(max(0, due))}: {part['why']}"
+            case "tools":
+                yield f"{who} uses {', '.join(part['tools'])}"
+            case _:
+                yield f"{who} waits for its model"
+    if one["undelivered"]:
+        yield f"{one['undelivered']} words undelivered"
+
+
+def _mark(kind: str) -> str:
+    return f"{kind.upper() if kind in ('deaf', 'away', 'frozen', 'quarantined', 'held') else kind:12}"
+
+
+def _ago(at: str | None, now: datetime) -> str:
+    if at is None:
+        return "never"
+    try:
+        return f"{_span(max(0, (now - datetime.fromisoformat(at)).total_seconds()))} ago"
+    except ValueError:  # a clock that was set to nonsense
+        return at
+
+
+def _span(seconds: float) -> str:
+    """A length of time in its two largest units."""
+    whole = int(seconds)
+    units = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+    words = []
+    for name, size in units:
+        count, whole = divmod(whole, size)
+        if count:
+            words.append(f"{count} {name}")
+    return " ".join(words[:2]) or "0 s"

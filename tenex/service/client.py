@@ -1,0 +1,61 @@
+"""Asks a running daemon over its control socket.
+
+Never: start a daemon, or take its place.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from tenex.core.errors import ConfigurationError, StoreError, TenexError, UsageError
+
+from .address import reachable
+
+ANSWER_BYTES: Final = 16 * 1024 * 1024
+"""A line of an answer; the status of thousands of conversations has some hundred KiB."""
+PATIENCE: Final = 10.0
+"""Seconds a daemon may take to answer unless more is granted: a healthy one needs some ms."""
+
+
+async def ask(path: Path, do: str, *, patience: float = PATIENCE, **arguments: Any) -> Any:
+    """Ask the daemon that listens at `path`; returns its result.
+
+    Raises:
+        OSError: nobody listens there (FileNotFoundError, ConnectionRefusedError), we may not ask (PermissionError), it
+            hung up (ConnectionResetError), or no answer came within `patience` seconds (TimeoutError).
+        TenexError: the daemon refused, with its sentence; of the branch it would be on the command line.
+    """
+    async with asyncio.timeout(patience):
+        with reachable(path) as address:
+            reader, writer = await asyncio.open_unix_connection(address, limit=ANSWER_BYTES)
+        try:
+            await _send(writer, {**arguments, "do": do})
+            line = await reader.readuntil(b"\n")
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as fault:
+            raise ConnectionResetError(f"{path}: whoever listens there hung up without a whole answer") from fault
+        finally:
+            writer.close()
+    try:
+        answer = json.loads(line)
+        is_ok, told = answer["ok"], answer["result" if answer["ok"] else "error"]
+    except (ValueError, LookupError, TypeError) as fault:
+        raise ConnectionResetError(f"{path}: whoever listens there speaks another language") from fault
+    if not is_ok:
+        raise _error(str(told), answer.get("code"), answer.get("faults"))
+    return told
+
+
+async def _send(writer: asyncio.StreamWriter, request: Mapping[str, Any]) -> None:
+    with suppress(ConnectionError):  # where it refused us before it read this, its answer is what counts
+        writer.write(json.dumps(request).encode() + b"\n")
+        await writer.drain()
+
+
+def _error(sentence: str, code: Any, faults: Any) -> TenexError:
+    if code == ConfigurationError.exit_code:
+        return ConfigurationError([str(fault) for fault in faults or [sentence]])
+    kinds = {kind.exit_code: kind for kind in (UsageError, StoreError)}
+    return kinds.get(code, TenexError)(sentence)

@@ -1,0 +1,197 @@
+"""The control socket: questions and orders for a running daemon, from the machine it runs on.
+
+One request to a line, one answer to a line, both JSON; a connection may ask again and again:
+
+    {"do": "status"}  ->  {"ok": true, "result": {...}}
+                      or  {"ok": false, "error": "a sentence", "code": 3, "faults": ["another", ...]}
+
+`code` is the exit code the error has on the command line, `faults` are those of a configuration. Only the user who runs
+the daemon, and root, are answered. Whatever else comes in is answered with an error or not at all.
+
+Never: a rule of what may be asked; the handlers are handed in.
+"""
+
+import asyncio
+import json
+import os
+import socket
+import stat
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+
+from tenex.core.errors import ConfigurationError, StoreLocked, TenexError, UsageError
+
+from .address import peer_of, reachable
+
+log = structlog.get_logger(__name__)
+
+Handler = Callable[[dict[str, Any]], Awaitable[Any]]
+"""Takes a request without its `do`; gives what JSON can hold, or raises a `TenexError` for the one who asked."""
+
+REQUEST_BYTES: Final = 64 * 1024
+"""A line of a request; a person's message over relays is smaller."""
+CLIENTS: Final = 16
+"""At the same time: an operator has a shell or two, and a monitor."""
+IDLE: Final = 60.0
+"""Seconds a client may be silent, and may take to read its answer."""
+WORK: Final = 60.0
+"""Seconds a request may take: a reload reads some hundred files."""
+
+
+@asynccontextmanager
+async def control_socket(path: Path, handlers: Mapping[str, Handler]) -> AsyncIterator[None]:
+    """Listen at `path` (0600) while the context lasts; needs the folder's lock to be held by us.
+
+    A socket that a dead daemon left is replaced; on leaving, ours is removed.
+
+    Raises:
+        StoreLocked: another daemon answers there.
+        ConfigurationError: something else is in the way, or no socket can be made there.
+    """
+    listening, inode = _bind(path)
+    clients = _Clients(handlers)
+    try:
+        server = await asyncio.start_unix_server(clients.attend, sock=listening, limit=REQUEST_BYTES)
+        try:
+            yield
+        finally:
+            server.close()
+            await clients.hang_up()
+            await server.wait_closed()
+    finally:
+        listening.close()
+        _remove(path, inode)
+
+
+def _bind(path: Path) -> tuple[socket.socket, int]:
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+    try:
+        _clear(path)
+        with reachable(path) as address:
+            listening.bind(address)
+        path.chmod(0o600)  # before `listen` nobody can connect
+        listening.listen(CLIENTS)
+        return listening, path.stat().st_ino
+    except OSError as fault:
+        listening.close()
+        why = fault.strerror or str(fault)
+        raise ConfigurationError([f"paths.socket: {path}: no socket can be made there ({why})"]) from fault
+    except TenexError:
+        listening.close()
+        raise
+
+
+def _remove(path: Path, inode: int) -> None:
+    with suppress(OSError):
+        if path.lstat().st_ino == inode:  # and not somebody's who has been put in its place
+            path.unlink()
+
+
+def _clear(path: Path) -> None:
+    """Remove what a dead daemon left, and nothing else."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise ConfigurationError([f"paths.socket: {path} is in the way and no socket; move it, or choose another path"])
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as probe, reachable(path) as address:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(address)
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)
+            return
+        raise StoreLocked(f"process {peer_of(probe).pid} listens at {path}. Stop it, or choose another paths.socket.")
+
+
+class _Clients:
+    """Answers clients: a bounded number of them, each in a bounded time."""
+
+    def __init__(self, handlers: Mapping[str, Handler]) -> None:
+        self._handlers = handlers
+        self._present: set[asyncio.Task[Any]] = set()
+
+    async def attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection to its end."""
+        task = asyncio.current_task()
+        assert task is not None
+        refusal = self._refusal(writer)
+        self._present.add(task)
+        try:
+            if refusal:
+                await _tell(writer, _failed(refusal))
+            else:
+                await self._converse(reader, writer)
+        except (OSError, asyncio.IncompleteReadError):  # gone, or too slow: TimeoutError is an OSError
+            pass
+        except asyncio.CancelledError:  # ours, from `hang_up`; the server would report it as a fault
+            pass
+        finally:
+            self._present.discard(task)
+            writer.close()
+
+    async def hang_up(self) -> None:
+        """End every connection."""
+        present = list(self._present)
+        for task in present:
+            task.cancel()
+        if present:
+            await asyncio.wait(present)
+
+    def _refusal(self, writer: asyncio.StreamWriter) -> str:
+        user = peer_of(writer.get_extra_info("socket")).user
+        if user not in (0, os.geteuid()):
+            log.warning("control.refused", user=user)
+            return f"this daemon belongs to user {os.geteuid()}, and you are {user}"
+        if len(self._present) >= CLIENTS:
+            return f"{CLIENTS} others are asking at this moment; try again"
+        return ""
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(IDLE):
+                    line = await reader.readuntil(b"\n")
+            except asyncio.LimitOverrunError:
+                await _tell(writer, _failed(f"a request has at most {REQUEST_BYTES} bytes"))
+                return
+            await _tell(writer, await self._answer(line))
+
+    async def _answer(self, line: bytes) -> bytes:
+        try:
+            request = json.loads(line)
+        except (ValueError, RecursionError):
+            return _failed("a request is one line of JSON")
+        name = request.pop("do", None) if isinstance(request, dict) else None
+        handler = self._handlers.get(name) if isinstance(name, str) else None
+        if handler is None:
+            return _failed(f'a request is an object with "do", which is one of: {", ".join(sorted(self._handlers))}')
+        try:
+            async with asyncio.timeout(WORK):
+                return _line({"ok": True, "result": await handler(request)})
+        except TenexError as fault:
+            return _failed(str(fault), fault.exit_code, fault.faults if isinstance(fault, ConfigurationError) else ())
+        except TimeoutError:
+            return _failed(f"it takes longer than {WORK:g} s, and was given up", TenexError.exit_code)
+        except Exception:  # a stage loop: one strange question must not end the daemon
+            log.exception("control.failed", do=name)
+            return _failed("an internal error; the daemon's log says which", TenexError.exit_code)
+
+
+async def _tell(writer: asyncio.StreamWriter, line: bytes) -> None:
+    writer.write(line)
+    async with asyncio.timeout(IDLE):
+        await writer.drain()
+
+
+def _failed(sentence: str, code: int = UsageError.exit_code, faults: tuple[str, ...] = ()) -> bytes:
+    return _line({"ok": False, "error": sentence, "code": code, "faults": faults})
+
+
+def _line(answer: Mapping[str, Any]) -> bytes:
+    return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace") + b"\n"

@@ -1,0 +1,105 @@
+"""Tells the service manager how the daemon fares: `sd_notify(3)`, spoken over $NOTIFY_SOCKET.
+
+Our own, because the protocol is one datagram of text; the packages for it load a C library or ask for systemd's.
+
+Never: raise, or do anything at all where no service manager has started us.
+"""
+
+import socket
+import time
+from asyncio import sleep
+from collections.abc import Callable, Mapping
+from typing import Final, Self
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+STATUS_CHARACTERS: Final = 200
+"""`systemctl status` shows one line."""
+STATUS_EVERY: Final = 5.0
+"""Seconds between two looks at how things stand: people read it, nothing acts on it."""
+PATIENCE: Final = 0.5
+"""Seconds a full queue of the manager may hold us up: a READY that is dropped would cost the start."""
+
+
+class Notifier:
+    """The service manager's ear; deaf where there is none."""
+
+    def __init__(self, address: str = "", watchdog: float | None = None) -> None:
+        """Prepare.
+
+        Args:
+            address: a path, or a name that begins with `@` (abstract); empty: nobody listens.
+            watchdog: seconds after which we are killed unless we have said that we live; None: nobody minds.
+        """
+        self._address = f"\0{address[1:]}" if address.startswith("@") else address
+        self.watchdog = watchdog
+        self._is_failing = False
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str], pid: int) -> Self:
+        """Listen to what systemd put into the environment; its watchdog may be meant for another process."""
+        address = environment.get("NOTIFY_SOCKET", "")
+        if address[:1] not in ("/", "@"):  # vsock and the like: no daemon of a machine is told to use these
+            return cls()
+        usec, whose = environment.get("WATCHDOG_USEC", ""), environment.get("WATCHDOG_PID", "")
+        is_ours = usec.isdecimal() and int(usec) > 0 and whose in ("", str(pid))
+        return cls(address, int(usec) / 1e6 if is_ours else None)
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether a service manager listens."""
+        return bool(self._address)
+
+    def ready(self, status: str = "") -> None:
+        """Say that we serve; also what ends a reload, whatever came of it."""
+        self._send("READY=1", *_status(status))
+
+    def reloading(self) -> None:
+        """Say that the configuration is read anew; `ready` must follow. `notify-reload` needs the time with it."""
+        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        self._send("RELOADING=1", f"MONOTONIC_USEC={now // 1000}", *_status("reading the configuration anew"))
+
+    def stopping(self, within: float) -> None:
+        """Say that we stop, and ask for that many seconds: our own deadline may be later than the manager's."""
+        self._send("STOPPING=1", f"EXTEND_TIMEOUT_USEC={int(within * 1e6)}", *_status("stopping in stages"))
+
+    async def keep_up(self, status: Callable[[], str]) -> None:
+        """Pet the watchdog and keep the status line true, until cancelled; returns at once where nobody listens.
+
+        To be run on the loop the daemon works on, and to be cancelled when its work ends: all of the flow is tasks of
+        one group there, which live and die together. A loop that hangs is silent, and is ended by the service manager.
+
+        Args:
+            status: tells how things stand in a line, at once.
+        """
+        told = ""
+        while self.is_heard:
+            line = status()
+            words = _status(line) if line != told else []
+            told = line
+            if self.watchdog is not None:
+                words.append("WATCHDOG=1")
+            self._send(*words)
+            # at half of its time, as sd_watchdog_enabled(3) says
+            await sleep(STATUS_EVERY if self.watchdog is None else min(STATUS_EVERY, self.watchdog / 2))
+
+    def _send(self, *words: str) -> None:
+        if not words or not self._address:
+            return
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as out:
+                out.settimeout(PATIENCE)
+                out.sendto("\n".join(words).encode("utf-8", "replace"), self._address)
+        except OSError as fault:  # the manager is gone or does not read: it will notice by itself
+            if not self._is_failing:
+                log.warning("notify.failed", reason=fault.strerror or str(fault))
+            self._is_failing = True
+        else:
+            self._is_failing = False
+
+
+def _status(text: str) -> list[str]:
+    line = " ".join(text.split())[:STATUS_CHARACTERS]
+    return [f"STATUS={line}"] if line else []

@@ -1,0 +1,122 @@
+"""Settings and agents read again while the daemon serves: taken as a whole, or not at all."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import nostr_sdk
+import pytest
+
+from tenex.app import Application, open_application
+from tenex.cli.init import prepare
+from tenex.core.errors import ConfigurationError
+from tenex.core.ids import Slug
+from tenex.nostr.embedded import embedded_relay
+from tenex.nostr.keys import KeyRing, SecretKey
+from tenex.settings import load
+from tests.service import person
+
+REVIEWER = """---
+name: Reviewer
+role: reads code as its next maintainer
+kind: expert
+use_when: a change deserves a second pair of eyes
+phases: [verification]
+tools: [read_file]
+---
+You review.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A daemon in this process, and the folder it serves."""
+
+    app: Application
+    data: Path
+    url: str
+
+    @property
+    def file(self) -> Path:
+        return self.data / "tenex.toml"
+
+    def add(self, text: str) -> None:
+        self.file.write_text(f"{self.file.read_text()}\n{text}\n")
+
+
+@asynccontextmanager
+async def serving(data: Path) -> AsyncIterator[Served]:
+    async with embedded_relay() as url:
+        prepare(data, None, [url])
+        async with open_application(load(None, data, env={})) as app, asyncio.TaskGroup() as group:
+            ready = asyncio.Event()
+
+            async def is_ready() -> None:
+                ready.set()
+
+            group.create_task(app.serve(is_ready))
+            await ready.wait()
+            yield Served(app, data, url)
+            app.runtime.stop()
+    nostr_sdk.uniffi_set_event_loop(None)  # it is global: the next test has another loop
+
+
+async def test_a_new_agent_gets_a_key_a_profile_and_messages(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data") as served:
+        (served.data / "agents" / "reviewer.md").write_text(REVIEWER)
+        assert await served.app.reload() == []
+        key = KeyRing(served.data / "keys").get("reviewer")
+        assert served.app.rules.roster[Slug("reviewer")].pubkey == key.public
+        owner = KeyRing(served.data / "keys").get("owner")
+        hello = person.note(owner, "What do you think of it?", ["p", key.public])
+        await person.publish(served.url, hello)
+
+        async def profile() -> bool:
+            return bool(await person.stored(served.url, kinds=[0], authors=[key.public]))
+
+        async with asyncio.timeout(20):
+            while not await profile():
+                await asyncio.sleep(0.05)
+        await person.until(lambda: (served.data / "conversations" / hello["id"]).exists())
+
+
+async def test_limits_and_people_hold_from_the_next_message_on(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data") as served:
+        friend = SecretKey.generate()
+        served.add('[limits]\nsame_route = 9\n[models.prices."a:b"]\ninput = 1\noutput = 2')
+        text = served.file.read_text().replace("[people]", f'[people]\nmembers = ["{friend.npub}"]')
+        served.file.write_text(text)
+        assert await served.app.reload() == []
+        assert served.app.rules.limits.same_route == 9
+        hello = person.note(friend, "Hello", ["p", served.app.project.public])
+        await person.publish(served.url, hello)
+        await person.until(lambda: (served.data / "conversations" / hello["id"]).exists())
+
+
+async def test_what_only_a_start_can_change_stays_and_is_told(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data") as served:
+        served.add('[paths]\nworkspace = "elsewhere"\n[limits]\nsame_route = 9')
+        assert await served.app.reload() == ["[paths] has changed; that takes effect after a restart."]
+        assert served.app.current.now.settings.paths.workspace == "workspace"
+        assert served.app.rules.limits.same_route == 9
+
+
+@pytest.mark.parametrize("kind", ["settings", "an agent", "a model", "no file"])
+async def test_a_broken_configuration_is_refused_whole_and_the_old_one_stays(tmp_path: Path, kind: str) -> None:
+    async with serving(tmp_path / "data") as served:
+        before = served.app.current.now
+        served.add("[limits]\nsame_route = 9")
+        if kind == "settings":
+            served.add("[shutdown]\ndeadline = -1")
+        elif kind == "an agent":
+            (served.data / "agents" / "reviewer.md").write_text("You review.")
+        elif kind == "a model":
+            served.add('[models.agents.executor]\nmodel = "nobody:knows"')
+        else:
+            served.file.unlink()
+        with pytest.raises(ConfigurationError) as raised:
+            await served.app.reload()
+        assert raised.value.faults
+        assert served.app.current.now is before

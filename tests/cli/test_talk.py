@@ -1,0 +1,78 @@
+"""The terminal's client and whispers, over a real relay."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from tenex.cli.live import Live
+from tenex.cli.talk import Talk, talking
+from tenex.nostr.embedded import embedded_relay
+from tenex.nostr.events import sign as signed
+from tenex.nostr.filters import Filter
+from tenex.nostr.keys import SecretKey
+from tenex.nostr.pool import RelayPool
+from tenex.nostr.whispers import Whisperer, text_event, typing_event
+from tests.nostr.kit import FAST, Heard, note, running
+
+PERSON, PROJECT, EXECUTOR = (SecretKey(bytes([n]) * 32) for n in (1, 2, 3))
+
+
+async def until(talk: Talk, holds: Callable[[list[Live]], object]) -> list[Live]:
+    """Wait until the live lines are as asked; they are looked at, as the screen does."""
+    async with asyncio.timeout(5):
+        while not holds(talk.live):
+            await asyncio.sleep(0.01)
+    return talk.live
+
+
+async def test_what_is_written_is_shown_until_it_has_been_said() -> None:
+    """Typing, text, and then the message in their place."""
+    async with embedded_relay() as url:
+        daemon = RelayPool([url], on_event=Heard(), timings=FAST)
+        async with running(daemon), talking(url, PERSON, PROJECT.public, whispers=True) as talk:
+            await daemon.connected(5)
+            assert (await talk.send("Tell me a tale")).accepted
+            assert talk.root is not None
+            who = Whisperer(speaker=EXECUTOR.public, address={"form": "notes", "root": talk.root})
+            at = 1_800_000_000
+            async with asyncio.timeout(5):  # until the subscription is there nothing is heard, and nothing is lost
+                while not talk.live:
+                    at += 1
+                    daemon.offer(signed(typing_event(who, "Executor is typing", at), EXECUTOR), url)
+                    await asyncio.sleep(0.02)
+            daemon.offer(signed(text_event(who, "Once", "", 1, at), EXECUTOR), url)
+            daemon.offer(signed(text_event(who, "Once upon", "Once", 2, at), EXECUTOR), url)
+            (live,) = await until(talk, lambda lives: lives and lives[0].text == "Once upon")
+            assert live.doing == "Executor is typing"
+            told: list[str] = []
+            talk.on_heard(lambda heard: told.append(heard.text))
+            answer = note("Once upon a time", by=EXECUTOR, tags=[["e", talk.root, url, "root"]])
+            assert (await daemon.publish(answer, url)).accepted
+            await until(talk, lambda lives: not lives)
+            assert told == ["Once upon a time"]
+
+
+async def test_typing_that_stops_is_not_shown_any_more() -> None:
+    """Where nothing is said in the end."""
+    talk = Talk("ws://127.0.0.1:1", PERSON, PROJECT.public, whispers=True)
+    who = Whisperer(speaker=EXECUTOR.public, address={"form": "notes", "root": "a" * 64})
+    talk._take(signed(typing_event(who, "Executor is typing", 1), EXECUTOR), "")
+    assert [live.doing for live in talk.live] == ["Executor is typing"]
+    talk._take(signed(typing_event(who, "", 2), EXECUTOR), "")
+    assert talk.live == []
+
+
+async def test_who_does_not_listen_hears_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a pipe there is nowhere to show them, so the relay is not asked for them."""
+    async with embedded_relay() as url, talking(url, PERSON, PROJECT.public) as talk:
+        asked: list[str] = []
+        subscribe = talk._pool.subscribe
+
+        def noted(name: str, filters: Sequence[Filter], backlog_since: int | None) -> None:
+            asked.append(name)
+            subscribe(name, filters, backlog_since)
+
+        monkeypatch.setattr(talk._pool, "subscribe", noted)
+        await talk.send("hello")
+        assert asked == ["thread"]
