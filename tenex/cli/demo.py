@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tenex.settings import Settings
 
 REQUEST = "Create hello.py that prints hello"
-PACE = 0.5
+PACE = 0.3
 """Seconds the offline model takes for a step in a terminal: quick, and slow enough to be watched."""
 OVERDUE = 3.0
 """Seconds a line waits for the relay to bring its words; after that it is shown all the same."""

@@ -20,8 +20,8 @@ Pace = Callable[[ModelRequest], Awaitable[None]]
 class OfflineModel:
     """A `core.ports.Model` without a mind, a network or a memory: equal requests get equal answers.
 
-    `pace` is awaited before each answer; a demonstration gives one so that people can follow. Usage counts words
-    where a vendor counts tokens, and costs nothing.
+    `pace` is awaited before each answer and between the pieces of what it says; a demonstration gives one so that
+    people can follow. Usage counts words where a vendor counts tokens, and costs nothing.
     """
 
     def __init__(self, pace: Pace | None = None) -> None:
@@ -37,6 +37,8 @@ class OfflineModel:
         said = words_to_say(answer)
         for piece in _growing(said):
             whisper(piece)
+            if self._pace is not None:
+                await self._pace(request)
         return _counted(request, answer)
 
 
