@@ -33,7 +33,8 @@ def test_every_test_module_says_what_it_is_about() -> None:
 def test_tests_lie_where_the_package_has_a_folder_or_are_of_a_special_kind() -> None:
     """`tests/<package>/` mirrors `tenex/<package>/`; what does not is one of the special kinds."""
     special = {
-        "benchmarks", "contracts", "fakes", "histories", "house", "interop", "properties", "service", "simulation",
+        "benchmarks", "bugs", "contracts", "fakes", "histories", "house", "interop", "properties", "service",
+        "simulation",
     }  # fmt: skip
     folders = {
         path.relative_to(ROOT / "tests").parts[0] for path in named(".py", "tests") if path.parent.name != "tests"

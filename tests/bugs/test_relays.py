@@ -1,0 +1,111 @@
+"""What went wrong between relays and conversations (B15, B16, B18, B29, B30)."""
+
+# ruff: noqa: N802 (the numbers of the catalogue are written B1)
+
+import json
+from random import Random
+
+from tenex.core import records as r
+from tenex.core.ids import PublicKey
+from tenex.nostr.events import sign, to_wire, unsigned_event
+from tenex.nostr.forms import read_event
+from tenex.nostr.keys import SecretKey
+from tenex.nostr.listener import Listener
+from tenex.nostr.pool import RelayPool
+from tenex.nostr.sealing import FormSealer
+from tenex.store.format import CONVERSATION
+from tests.core.kit import ENDS, WAITS, go
+from tests.fakes.faultrelay import FaultRelay
+from tests.fakes.play import ALICE, says, seven_phases
+from tests.fakes.stage import World
+from tests.fakes.virtual import run
+from tests.flow.test_flow import converse, worker
+from tests.nostr.kit import BOB, FAST, NOW, Heard, note, running
+from tests.nostr.test_sealing import ADDRESS, draft
+
+STRANGER = PublicKey("9" * 64)
+
+
+async def test_B15_all_that_was_written_while_we_were_away_is_heard() -> None:
+    """Subscriptions asked for one event, or for none, and the rest was lost."""
+    heard = Heard()
+    async with FaultRelay(clamp=3) as relay:
+        missed = [note(at=NOW - 1_000 + number, tags=[["p", BOB.public]]) for number in range(20)]
+        relay.stored.extend(to_wire(event) for event in missed)
+        pool = RelayPool([relay.url], on_event=heard, timings=FAST, dice=Random(7), now=lambda: float(NOW))
+        Listener(pool, [BOB.public], {}, None, lambda message: None, now=lambda: float(NOW)).start(NOW - 2_000)
+        async with running(pool):
+            await heard.has(*missed)
+            live = note(tags=[["p", BOB.public]])
+            await relay.spread(to_wire(live))
+            await heard.has(live)
+
+
+def test_B16_a_stranger_changes_nothing_and_hears_nothing() -> None:
+    """Whoever tagged the project could talk to agents and change their models."""
+    world = World(lambda question: WAITS, lambda request: says("done"))
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            assert daemon.write("rm -rf /", author=STRANGER) == "stranger"
+            daemon.write("hello")
+            await daemon.until("waiting")
+            before = daemon.state()
+            for text in ("/new", "/stop", "/quick", "hello"):
+                assert daemon.write(text, author=STRANGER) == "stranger"
+            assert daemon.state() == before
+
+    run(main)
+    assert {record.author for record in world.heard if isinstance(record, r.PersonWrote)} == {ALICE}
+
+
+def test_B18_whatever_is_said_is_published_and_names_the_project() -> None:
+    """Events were built with the address of another kind, and handed to a publisher that was not there."""
+    world = World(seven_phases, worker)
+    run(lambda: converse(world, "hello", "think", "plan"))
+    said = [event.id for record in world.heard if isinstance(record, r.Said) for event in record.events]
+    assert said
+    assert set(said) == set(world.published)
+    (event,) = FormSealer(["wss://relay.example"], project=ADDRESS).seal(draft())
+    assert ("a", ADDRESS) in event.tags
+    assert ADDRESS.startswith("31933:")
+
+
+def test_B29_a_message_that_names_somebody_unknown_is_not_dropped_once_it_was_taken_in() -> None:
+    """A conversation was made of it, and then nobody was asked."""
+    world = World(lambda question: WAITS if question["turns"] else go(None, "project-manager"), lambda q: says("done"))
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            assert daemon.write("build it", mentions=(STRANGER,)) == "admitted"
+            await daemon.until("waiting")
+
+    run(main)
+    assert any(isinstance(record, r.TurnClosed) for record in world.heard)
+
+
+def test_B29_a_message_to_others_begins_nothing() -> None:
+    """The other half of it: what names none of our keys is no conversation of ours."""
+    key, other = SecretKey.generate(), SecretKey.generate()
+    event = sign(unsigned_event(key.public, NOW, 1, [["p", other.public]], "hi"), key)
+    incoming = read_event(event, [BOB.public], {}, "wss://relay.example", None)
+    assert incoming is None or not incoming.starts
+
+
+def test_B30_an_answer_in_a_thread_we_do_not_know_is_an_event_like_any_other() -> None:
+    """What stood in for the missing root was no event, and whoever used it failed later."""
+    key = SecretKey.generate()
+    tags = [["e", "d" * 64, "", "root"], ["e", "e" * 64, "", "reply"], ["p", BOB.public]]
+    incoming = read_event(sign(unsigned_event(key.public, NOW, 1, tags, "go on"), key), [BOB.public], {}, "", None)
+    assert incoming is not None
+    world = World(lambda question: ENDS if question["turns"] else go(None, "project-manager"), lambda q: says("done"))
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            daemon.write(incoming.text, conversation=incoming.conversation, address=incoming.address)
+            await daemon.until("ended", incoming.conversation)
+
+    run(main)
+    decisions = world.books[incoming.conversation]
+    lines = CONVERSATION.encode_decisions(decisions)
+    assert [json.loads(line)["seq"] for line in lines.splitlines()] == list(range(1, len(lines.splitlines()) + 1))

@@ -1,0 +1,128 @@
+"""What went wrong on disk (B11, B12, B14)."""
+
+# ruff: noqa: N802 (the numbers of the catalogue are written B1)
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.ids import ConversationId
+from tenex.nostr.seen import GENERATION, RecentIds
+from tenex.store import atomic
+from tenex.store.disk import Disk
+from tenex.store.folder import ConversationFolder
+from tenex.store.index import Index
+from tests.core.kit import ENDS, WAITS, go
+from tests.fakes.play import says
+from tests.fakes.stage import World
+from tests.fakes.virtual import run
+from tests.store.kit import StillClock, asked, started
+
+NAMES = [ConversationId(digit * 64) for digit in "abc"]
+
+
+@pytest.fixture
+async def folder(tmp_path: Path) -> AsyncIterator[ConversationFolder]:
+    disk = Disk()
+    folder = ConversationFolder(tmp_path, disk, StillClock())
+    for name in NAMES:
+        journal, _ = await folder.open(name)
+        await journal.append([[started(name), asked(2)]])
+    yield folder
+    await folder.close()
+    disk.close()
+
+
+def test_B11_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files were written in place; a crash in the middle left half of one."""
+    path = tmp_path / "conversation.json"
+    atomic.replace(path, b'{"old": 1}')
+
+    def breaks(descriptor: int, data: bytes) -> None:
+        os.write(descriptor, data[: len(data) // 2])
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(atomic, "write_all", breaks)
+        with pytest.raises(OSError, match="No space"):
+            atomic.replace(path, b'{"new": 2}')
+    assert path.read_bytes() == b'{"old": 1}'
+    atomic.replace(path, b'{"new": 2}')
+    assert path.read_bytes() == b'{"new": 2}', "one write that failed does not keep the next from succeeding"
+
+
+async def test_B11_a_spoilt_index_hides_no_conversation(folder: ConversationFolder, tmp_path: Path) -> None:
+    """An unreadable list of conversations was taken for an empty one, and all were gone."""
+    path = tmp_path / "index.sqlite"
+    path.write_bytes(b"[}" * 4_000)
+    index = Index(path)
+    assert sorted(await index.stale(folder)) == NAMES
+    await index.catch_up(folder)
+    assert sorted(row.id for row in await index.rows()) == NAMES
+    await index.close()
+
+
+async def test_B11_one_damaged_conversation_leaves_the_others(folder: ConversationFolder) -> None:
+    await folder.close()
+    journal = folder.path(NAMES[0]) / "journal.jsonl"
+    whole = bytearray(journal.read_bytes())
+    whole[20] ^= 1
+    journal.write_bytes(whole)
+    with pytest.raises(Exception, match="line 1"):
+        await folder.open(NAMES[0])
+    assert (await folder.read(NAMES[1]))[0] == started(NAMES[1])
+    assert journal.read_bytes() == whole, "what cannot be read is not written over"
+
+
+def test_B12_a_conversation_that_has_ended_is_found_where_it_was() -> None:
+    """An archived one was looked for where the others lie, and could not be loaded."""
+
+    def router(question: dict[str, Any]) -> dict[str, Any]:
+        return ENDS if question["turns"] else go(None, "project-manager")
+
+    world = World(router, lambda request: says("done"))
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            daemon.write("hello")
+            await daemon.until("ended")
+        async with world.daemon() as daemon:
+            daemon.write("and again")
+            assert (await daemon.until("ended")).cycle == 2
+
+    run(main)
+
+
+def test_B14_an_event_counts_as_heard_only_once_it_is_on_disk() -> None:
+    """Its id was kept before it was dealt with: after a crash it was neither handled nor heard again."""
+    world = World(lambda question: WAITS, lambda request: says("done"))
+    world.append_time = 60.0
+
+    async def main() -> None:
+        async with world.daemon(kill=True) as daemon:
+            assert daemon.write("hello", event_id="e" * 64) == "admitted"
+            assert daemon.write("hello", event_id="e" * 64) == "duplicate", "in one life it is heard once"
+        assert not any(world.books.values()), "the daemon died before anything was on disk"
+        world.append_time = 0.0
+        async with world.daemon() as daemon:
+            assert daemon.write("hello", event_id="e" * 64) == "admitted"
+            await daemon.until("waiting")
+        async with world.daemon() as daemon:
+            assert daemon.write("hello", event_id="e" * 64) == "duplicate"
+
+    run(main)
+    assert len([record for record in world.heard if isinstance(record, r.PersonWrote)]) == 1
+
+
+def test_B14_what_is_remembered_in_memory_is_bounded() -> None:
+    """The list of ids grew for ever; here the journals hold them, and memory the newest."""
+    recent = RecentIds()
+    for number in range(5 * GENERATION):
+        recent.add(f"{number:064x}")
+    remembered = sum(f"{number:064x}" in recent for number in range(5 * GENERATION))
+    assert GENERATION <= remembered <= 2 * GENERATION
+    assert f"{5 * GENERATION - 1:064x}" in recent

@@ -1,0 +1,98 @@
+"""A day of work in an hour: many conversations at once over real HTTP, a restart in the middle, every token found.
+
+What a provider bills is an answer it delivered. Answers that were being thought or written when the daemon stopped are
+asked for again by the next one, so they may be billed twice; what must hold is that each answer the server delivered
+is in the journals exactly once, and nothing else is.
+"""
+
+import asyncio
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.modelminds import Asked, Team, diligent, straight
+from tests.fakes.modelprotocol import Json, Reply
+from tests.fakes.modelserver import ModelServer, model_server
+
+from .kit import Folder, phases, tenex
+from .loopback import agree, billed, minded, rounded, serving, settled, spent
+
+WAY = ["execute", "verification", "execute", "verification", "chores", "reflection"]
+SETTINGS = "[shutdown]\ndeadline = 3\n"
+
+
+class Thinking:
+    """The team, taking its time; while `is_stuck` its answers do not come at all."""
+
+    def __init__(self, seed: int, most: float) -> None:
+        self._team, self._dice, self._most = Team(straight, diligent), random.Random(seed), most
+        self.is_stuck = False
+
+    async def __call__(self, request: Json) -> Reply:
+        """Answer after a while."""
+        await asyncio.sleep(self._dice.uniform(0, self._most))
+        if self.is_stuck and Asked(request).question is None:
+            await asyncio.Event().wait()  # until the client goes away
+        return self._team(request)
+
+
+async def day_of_work(tmp_path: Path, relay: str, count: int, most: float, *, hour: float) -> None:
+    """Hold so many conversations to their end, with a restart after half of the answers."""
+    mind = Thinking(seed=count, most=most)
+    files = [f"note-{number:02}.txt" for number in range(1, count + 1)]
+    async with model_server(mind) as server:
+        folder = minded(tmp_path / "data", relay, server, SETTINGS)
+        async with serving(folder, server) as process:
+            names = [await folder.write(f"Please write {file}.") for file in files]
+            await server.until(lambda s: len(s.delivered()) >= 10 * count, within=hour)
+            mind.is_stuck = True
+            await server.until(lambda s: s.at_once >= min(8, count), within=hour)
+            code = await process.stop()
+            assert code == 5, "answers that never come are cut off at the deadline"
+        mind.is_stuck = False
+        cut = [exchange for exchange in server.exchanges if exchange.outcome == "cut"]
+        assert cut
+        agree(server, [usage for name in names for usage in spent(folder.records(name))])
+        async with serving(folder, server) as process:
+            for name in names:
+                await settled(folder, name, within=hour)
+            assert await process.stop() == 0
+        check_work(folder, server, names, files)
+        await check_books(folder, server, names)
+
+
+def check_work(folder: Folder, server: ModelServer, names: list[str], files: list[str]) -> None:
+    """Each conversation went the whole way, and its files hold what its agents wrote."""
+    assert server.refused == []
+    for name, file in zip(names, files, strict=True):
+        assert phases(folder.view(name)) == WAY
+        assert (folder.workspace / file).read_text() == f"{file}: all done\n"
+        assert (folder.workspace / file.replace(".txt", ".md")).read_text() == f"# About {file}\n"
+
+
+async def check_books(folder: Folder, server: ModelServer, names: list[str]) -> None:
+    """The server's log, the journals, the views and the statistics agree to the token."""
+    agree(server, [usage for name in names for usage in spent(folder.records(name))])
+    views = [folder.view(name)["usage"] for name in names]
+    summed = {key: sum(usage[key] for usage in views) for key in views[0]}
+    assert rounded(summed) == billed(server.delivered())
+    code, out, said = await tenex("conversations", "stats", "--json", "--data", folder.data)
+    assert code == 0, said
+    stats = json.loads(out)
+    assert rounded(stats["total"]["usage"]) == billed(server.delivered())
+    assert {told["id"]: told["usage"]["calls"] for told in stats["conversations"]} == {
+        name: folder.view(name)["usage"]["calls"] for name in names
+    }
+
+
+async def test_a_morning_of_work_with_a_restart(tmp_path: Path, relay: str) -> None:
+    """Eight conversations; the whole day is a soak test."""
+    await day_of_work(tmp_path, relay, 8, most=0.05, hour=60)
+
+
+@pytest.mark.soak
+async def test_a_day_of_work_with_a_restart(tmp_path: Path, relay: str) -> None:
+    """Fifty conversations at once."""
+    await day_of_work(tmp_path, relay, 50, most=0.5, hour=900)

@@ -1,0 +1,250 @@
+"""Models behind OpenAI's protocol over real HTTP: what they were sent, what was done, what it cost, to the token."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenex.core.phases import PHASE_TRANSITIONS, Phase
+from tests.fakes.modelminds import Asked, Team, all_phases, calls, diligent, straight
+from tests.fakes.modelprotocol import Fails, Json, Reply
+from tests.fakes.modelserver import Exchange, ModelServer, model_server
+
+from . import person
+from .kit import ROOT, Folder, phases, tenex
+from .loopback import QUICK, agree, billed, minded, priced, rounded, serving, settled, spent
+
+WISH, IDEA, CHOICE = "I want a note-01.txt.", "Give me ideas for note-01.txt.", "Take the first one."
+WAY = ["brainstorm", "plan", "execute", "verification", "execute", "verification", "chores", "reflection"]
+"""The first draft is unfinished, so verification sends it back once."""
+
+
+def fragment(phase: str) -> str:
+    """What a phase's file says."""
+    return (ROOT / "prompts" / "phases" / f"{phase}.md").read_text().strip()
+
+
+def own_sections(agent: str) -> dict[str, str]:
+    """An agent's `## In <phase>` sections."""
+    text = (ROOT / "prompts" / "agents" / f"{agent}.md").read_text()
+    return dict(re.findall(r"^## In (\w+)\n\n(.+?)\s*(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
+
+
+def of_agents(server: ModelServer) -> list[tuple[Asked, Exchange]]:
+    """The delivered exchanges with agents, in order."""
+    pairs = [(Asked(exchange.request), exchange) for exchange in server.delivered()]
+    return [(asked, exchange) for asked, exchange in pairs if asked.question is None]
+
+
+def questions(server: ModelServer) -> list[Json]:
+    """What the router was asked, in order."""
+    asked = [Asked(exchange.request).question for exchange in server.delivered()]
+    return [question for question in asked if question is not None]
+
+
+async def through_all_phases(folder: Folder, server: ModelServer, **env: str) -> str:
+    """One conversation from the first wish to END, in which the person has the word twice; its name."""
+    async with serving(folder, server, **env) as process:
+        name = await folder.write(WISH)
+        await settled(folder, name, "waiting", messages=1)
+        await folder.write(IDEA, to=name)
+        await settled(folder, name, "waiting", messages=2)
+        await folder.write(CHOICE, to=name)
+        await settled(folder, name, "ended", messages=3)
+        assert await process.stop() == 0
+        assert not [log for log in process.logs if log["level"] in ("error", "critical")]
+    assert server.refused == [], "every request was one that OpenAI's server takes"
+    return name
+
+
+@pytest.fixture(params=[True, False], ids=["streaming", "whole"])
+async def held(request: pytest.FixtureRequest, tmp_path: Path, relay: str) -> Any:
+    """The folder, the server and the name of a conversation that was held through all seven phases."""
+    async with model_server(Team(all_phases)) as server:
+        folder = minded(tmp_path / "data", relay, server)
+        name = await through_all_phases(folder, server, TENEX_MODELS__STREAM=str(request.param).lower())
+        assert {exchange.stream for _, exchange in of_agents(server)} == {request.param}
+        yield folder, server, name
+
+
+async def test_a_team_of_models_goes_through_all_seven_phases(held: tuple[Folder, ModelServer, str]) -> None:
+    """What each was sent, what was done, and what it cost: one conversation, looked at from every side."""
+    folder, server, name = held
+    view = folder.view(name)
+    assert phases(view) == WAY
+    assert (folder.workspace / "note-01.txt").read_text() == "note-01.txt: all done\n"
+    assert (folder.workspace / "note-01.md").read_text() == "# About note-01.txt\n"
+    check_agents(server)
+    check_router(server)
+    await check_figures(folder, server, name)
+
+
+def check_agents(server: ModelServer) -> None:
+    """Each agent was told its phase and no other, whence it came, and what was handed to it."""
+    seen = of_agents(server)
+    assert {asked.phase for asked, _ in seen} == {*WAY, "chat"}
+    lines = {phase: set(fragment(phase).splitlines()) for phase in [str(phase) for phase in Phase]}
+    for asked, _ in seen:
+        here = asked.phase
+        assert fragment(here) in asked.system
+        told = set(asked.system.splitlines())
+        for other in lines:
+            assert other == here or not [line for line in (lines[other] - lines[here]) & told if line], other
+        sections = own_sections(asked.agent)
+        assert [phase for phase, text in sections.items() if text in asked.system] == [here] * (here in sections)
+    # the way of the phases, run by run: each run is one agent in one phase, its first request has no step yet
+    first = [asked for asked, _ in seen if asked.steps == 0]
+    assert [asked.phase for asked in first if asked.phase != "reflection"] == ["chat", *WAY[:-1]]
+    assert sorted(asked.agent for asked in first if asked.phase == "reflection") == [
+        "executor", "planner", "project-manager",
+    ]  # fmt: skip
+    came_from = dict(zip(range(1, len(WAY) + 1), ["chat", *WAY[:-1]], strict=True))
+    for place, asked in enumerate(first):
+        handed = re.search(r'<note title="Hand-off">\n(.*?)\n</note>', asked.words, re.DOTALL)
+        if place == 0:
+            assert handed is None
+            assert "Before it came" not in asked.system
+            continue
+        previous = came_from[min(place, len(WAY))]
+        assert f"Before it came {previous}." in asked.system
+        assert handed is not None
+        assert handed[1].startswith(f"From {previous} to {asked.phase}")
+
+
+def check_router(server: ModelServer) -> None:
+    """The router saw each message of the cycle, each completion, and exactly the phases that were permitted."""
+    asked = questions(server)
+    assert asked[0]["turns"] == []
+    written = [WISH, IDEA, CHOICE]
+    for before, question in zip([None, *asked], asked, strict=False):
+        texts = [message["text"] for message in question["messages"]]
+        assert texts == written[: len(texts)]
+        assert before is None or len(question["turns"]) >= len(before["turns"])
+        for turn in question["turns"]:
+            assert [done["agent"] for done in turn["completions"]] == turn["agents"]
+            assert all(done["outcome"] == "finished" and done["text"] for done in turn["completions"])
+        assert set(question["permitted"]) <= set(PHASE_TRANSITIONS.permitted(question["phase"]))
+    assert [len(question["messages"]) for question in asked if question["phase"] == "plan"] == [3]
+    expected = {
+        "chat": ["execute", "plan", "brainstorm"],
+        "plan": ["execute"],
+        "execute": ["verification", "chat"],
+        "chores": ["reflection"],
+        "reflection": ["chat"],
+    }
+    for phase, permitted in expected.items():
+        shown = [question["permitted"] for question in asked if question["phase"] == phase]
+        assert shown
+        assert all(sorted(one) == sorted(permitted) for one in shown), phase
+    # gates: brainstorm is left once the person has written, verification to chores once it is verified
+    brainstorm = [question["permitted"] for question in asked if question["phase"] == "brainstorm"]
+    assert (brainstorm[0], sorted(brainstorm[-1])) == ([], ["chat", "execute", "plan"])
+    verification = [question["permitted"] for question in asked if question["phase"] == "verification"]
+    assert [sorted(one) for one in verification] == [["chat", "execute"], ["chat", "chores", "execute"]]
+
+
+async def check_figures(folder: Folder, server: ModelServer, name: str) -> None:
+    """The server's log, the journal, the view, the tags on the relay and the statistics say the same."""
+    view = folder.view(name)
+    agree(server, spent(folder.records(name)))
+    assert rounded(view["usage"]) == billed(server.delivered())
+    # the relay: each run's completion carries what the run cost; the router never speaks
+    ours = await person.stored(folder.url, authors=sorted(folder.voices), kinds=[1])
+    tags = [{tag[0]: tag[1] for tag in event["tags"] if tag[0].startswith("llm-")} for event in ours]
+    tagged = [tag for tag in tags if tag]
+    worked = [exchange for _, exchange in of_agents(server)]
+    assert sum(int(tag["llm-prompt-tokens"]) for tag in tagged) == sum(e.input_tokens for e in worked)
+    assert sum(int(tag["llm-completion-tokens"]) for tag in tagged) == sum(e.output_tokens for e in worked)
+    for tag in tagged:
+        prompt, completion = int(tag["llm-prompt-tokens"]), int(tag["llm-completion-tokens"])
+        assert int(tag["llm-total-tokens"]) == prompt + completion
+        assert round(float(tag["llm-cost-usd"]), 8) == round(priced(1, prompt, completion)["costUsd"], 8)
+    # the statistics: by agent, by phase, by model
+    code, out, said = await tenex("conversations", "stats", name, "--json", "--data", folder.data)
+    assert code == 0, said
+    stats = json.loads(out)
+    assert rounded(stats["usage"]) == billed(server.delivered())
+    by_agent: dict[str, list[Exchange]] = {"orchestrator": []}
+    by_phase: dict[str, list[Exchange]] = {}
+    for exchange in server.delivered():
+        asked = Asked(exchange.request)
+        is_router = asked.question is not None
+        by_agent.setdefault("orchestrator" if is_router else asked.agent, []).append(exchange)
+        by_phase.setdefault(asked.question["phase"] if asked.question else asked.phase, []).append(exchange)
+    assert {agent: rounded(usage) for agent, usage in stats["agents"].items()} == {
+        agent: billed(exchanges) for agent, exchanges in by_agent.items()
+    }
+    assert set(stats["phases"]) == set(view["phaseMetrics"]) == set(by_phase)
+    for told in (stats["phases"], view["phaseMetrics"]):
+        assert sum(of["usage"]["inputTokens"] for of in told.values()) == server.tokens().input
+        assert sum(of["usage"]["outputTokens"] for of in told.values()) == server.tokens().output
+
+
+async def test_an_agents_question_goes_to_the_person_and_the_answer_back(tmp_path: Path, relay: str) -> None:
+    """`ask`: the run parks, costs nothing meanwhile, and goes on with the words of the person."""
+
+    def asks(asked: Asked) -> Reply:
+        if asked.phase == "execute" and "ask" not in asked.results:
+            return calls(("ask", {"question": "Which colour?"}))
+        if asked.phase == "execute" and "write_file" not in asked.results:
+            return calls(("write_file", {"path": asked.file, "content": f"colour: {asked.results['ask'][-1]}\n"}))
+        return diligent(asked)
+
+    async with model_server(Team(straight, asks)) as server:
+        folder = minded(tmp_path / "data", relay, server)
+        async with serving(folder, server) as process:
+            name = await folder.write("Write note-02.txt.")
+            await person.until(lambda: folder.state(name).is_parked)
+            so_far = len(server.exchanges)
+            question = [e for e in await person.stored(relay, kinds=[1]) if e["content"] == "Which colour?"]
+            assert len(question) == 1
+            await folder.write("deep blue", to=name)
+            await settled(folder, name, "ended", messages=2)
+            assert await process.stop() == 0
+        assert "deep blue" in (folder.workspace / "note-02.txt").read_text()
+        assert "deep blue" in Asked(server.exchanges[so_far].request).results["ask"][-1]
+        agree(server, spent(folder.records(name)))
+
+
+async def test_each_question_goes_to_the_model_set_for_it(tmp_path: Path, relay: str) -> None:
+    """The most specific setting wins: agent and phase, agent, phase, router, default."""
+    settings = """
+[models.agents.executor]
+model = "local:executor"
+[models.agents.executor.phases]
+verification = "local:strict"
+"""
+    async with model_server(Team(all_phases)) as server:
+        folder = minded(tmp_path / "data", relay, server, settings)
+        special = {"TENEX_MODELS__ROUTER": "local:router", "TENEX_MODELS__PHASES__PLAN": "local:planner"}
+        await through_all_phases(folder, server, **special)
+        assert {e.request["model"] for e in server.exchanges if Asked(e.request).question} == {"router"}
+        named = {(asked.agent, asked.phase): exchange.request["model"] for asked, exchange in of_agents(server)}
+    assert named["planner", "plan"] == "planner"
+    assert named["executor", "verification"] == "strict"
+    assert named["executor", "execute"] == named["executor", "chores"] == "executor"
+    assert named["project-manager", "chat"] == named["planner", "reflection"] == "test"
+
+
+@pytest.mark.parametrize("lacks", ["response_format", "tool_choice"])
+async def test_a_server_that_knows_less_is_asked_in_another_way(tmp_path: Path, relay: str, lacks: str) -> None:
+    """Servers differ: where structured answers are refused, the decision comes as text, and nobody hears of it."""
+    team = Team(straight)
+
+    def mind(request: Json) -> Reply:
+        given = request.get(lacks)
+        if given is not None and given != "auto":
+            return Fails(status=400, message=f"Unrecognized request argument supplied: {lacks}")
+        return team(request)
+
+    async with model_server(mind) as server:
+        folder = minded(tmp_path / "data", relay, server, QUICK)
+        async with serving(folder, server) as process:
+            name = await folder.write("Write note-03.txt.")
+            await settled(folder, name)
+            assert await process.stop() == 0
+        assert len([exchange for exchange in server.exchanges if exchange.outcome == "failed"]) <= 1
+        agree(server, spent(folder.records(name)))
+    assert not [message for message in folder.view(name)["messages"] if "model" in message["text"].lower()]
