@@ -82,11 +82,11 @@ async def test_every_key_says_who_it_is_and_where_it_reads(relay: str, tmp_path:
     """Each key has one kind 0 and one kind 10002, which names the relay a person has to write to."""
     async with owned(in_process, relay, tmp_path / "data") as (daemon, _), person(relay) as bob:
         told = await bob.fetch(kinds=[0, 10002], authors=sorted(daemon.voices))
-        assert len(daemon.voices) == 4
+        assert len(daemon.voices) == 5
         assert {(event["kind"], event["pubkey"]) for event in told} == {
             (kind, key) for kind in (0, 10002) for key in daemon.voices
         }
-        assert len(told) == 8
+        assert len(told) == 2 * 5
         for event in told:
             if event["kind"] == 10002:
                 assert event["tags"] == [["r", relay]]
