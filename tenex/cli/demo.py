@@ -22,6 +22,7 @@ import typer
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.core.errors import OperatorError, UsageError
+from tenex.core.phases import Phase
 from tenex.core.steps import ModelRequest
 
 from .live import live_lines
@@ -130,6 +131,8 @@ class _Demo:
         self._story = Story()
         self._feed = Feed(self._show)
         self._conversation: Conversation | None = None
+        self._others: dict[str, Conversation] = {}
+        """Of an earlier demo, going on beside ours."""
         self._rest = asyncio.Event()
         self._talk: Talk | None = None
         self._said = ""
@@ -168,17 +171,19 @@ class _Demo:
         lines = [line for record in records for line in self._story.tell(record)]
         if self._talk is None or conversation.id != self._talk.root:
             self._another(conversation, records, lines)
+            self._rest.set()
             return
         self._conversation = conversation
         self._said = next((rec.text for rec in reversed(records) if isinstance(rec, r.Said)), self._said)
         self._feed.tell(lines)
-        if conversation.status in ("waiting", "ended") or conversation.is_parked:
+        if _rests(conversation):
             self._rest.set()
 
     def _another(self, conversation: Conversation, records: Sequence[r.Record], lines: Sequence[Line]) -> None:
         """Show a conversation that an earlier demo left unfinished, and that goes on by itself."""
         if any(isinstance(record, r.Reopened) for record in records):
             self._screen.say(f"Going on with what was unfinished: {conversation.title}", "bold")
+        self._others[conversation.id] = conversation
         if self._conversation is None or self._conversation.id == conversation.id:
             self._conversation = conversation
         self._feed.tell([replace(line, event="") for line in lines])  # our client does not listen in its thread
@@ -200,7 +205,9 @@ class _Demo:
             await self._rest.wait()
             self._rest.clear()
             conversation = self._conversation
-            if conversation is None or not (conversation.status in ("waiting", "ended") or conversation.is_parked):
+            if conversation is None or conversation.id != talk.root or not _rests(conversation):
+                continue
+            if not all(_rests(other) for other in self._others.values()):
                 continue
             while not self._feed.is_empty or conversation.outbox:  # noqa: ASYNC110 relay and screen are behind
                 await asyncio.sleep(0.05)
@@ -212,10 +219,14 @@ class _Demo:
     # ---- in a terminal ----
 
     async def _chat(self, app: "Application", talk: Talk, url: str) -> int:
+        from tenex.settings import model_for
+
         from .prompt import above, typed
 
         agents = ", ".join(agent.name for agent in app.rules.roster.values())
-        self._screen.say(f"tenex demo · relay {url} · {agents} · offline model: rules, not a mind", "bold")
+        model = ", ".join(model_for(app.current.now.settings.models, "", Phase.CHAT))
+        mind = "offline model: rules, not a mind" if model == "offline" else model
+        self._screen.say(f"tenex demo · relay {url} · {agents} · {mind}", "bold")
         self._screen.say(f"Try: {REQUEST}   (/help, /stop, /quit; you may type at any time)")
         with above():
             async for text in typed(self._toolbar, lambda width: live_lines(talk.live, width, only_text=True)):
@@ -258,6 +269,12 @@ class _Demo:
             folder: Path = app.places.conversations / root
             self._screen.say(f"\nThe conversation: {folder}/conversation.json")
             self._screen.say(f"What was made:    {app.places.workspace}")
+
+
+def _rests(conversation: Conversation) -> bool:
+    """Whether nothing goes on before a person, or a model that is away, does something."""
+    is_held = any(run.is_held for run in conversation.runs.values())
+    return conversation.status in ("waiting", "ended") or conversation.is_parked or is_held
 
 
 @asynccontextmanager
