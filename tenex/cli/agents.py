@@ -1,26 +1,36 @@
-"""`tenex agents`: who works here, with which tools, under which address.
+"""`tenex agents`: who works here, with which tools, models and words, under which address.
 
 Never: make a key; looking changes nothing.
 """
 
+import asyncio
+import dataclasses
+import json
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tenex.core.errors import Bug, ConfigurationError, UsageError
+from tenex.core.errors import ConfigurationError, UsageError
+from tenex.core.graph import END
+from tenex.core.phases import Phase
 
 from . import output
 from .options import DataOption, JsonOption, group, open_settings
 
 if TYPE_CHECKING:
+    from tenex.app.preview import Preview
     from tenex.prompting import AgentDefinition, PromptLibrary
     from tenex.settings import Settings
 
 KEY_NAMES = ("project", "owner")
 """Names in the keys folder that belong to no agent, and so are no slugs."""
 
-agents = group("List and show the agents.")
+_RESERVED = frozenset({END.lower(), "user", *KEY_NAMES})
+_KEBAB = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+
+agents = group("List, show and add agents.")
 
 
 @agents.command(name="list")
@@ -31,7 +41,7 @@ def list_(ctx: typer.Context, data: DataOption = None, as_json: JsonOption = Fal
     if as_json:
         output.result_json(rows)
         return
-    head = ("slug", "kind", "phases", "tools", "npub")
+    head = ("slug", "kind", "model", "phases", "tools", "npub")
     output.result(output.table(head, [[_cell(row[name]) for name in head] for row in rows]))
     if any(row["npub"] is None for row in rows):
         output.say("an agent without an npub has no key yet; `tenex init` makes it")
@@ -41,6 +51,18 @@ def list_(ctx: typer.Context, data: DataOption = None, as_json: JsonOption = Fal
 def show(
     ctx: typer.Context,
     slug: Annotated[str, typer.Argument(metavar="SLUG", help="As `tenex agents list` names it.")],
+    as_prompt: Annotated[
+        bool, typer.Option("--prompt", help="Print what its model would be sent, if its work began now.")
+    ] = False,
+    phase: Annotated[
+        str, typer.Option(metavar="PHASE", help="With --prompt: where it works.", show_default=False)
+    ] = "",
+    conversation: Annotated[
+        str, typer.Option(metavar="ID", help="With --prompt: in this conversation.", show_default=False)
+    ] = "",
+    message: Annotated[
+        str, typer.Option(metavar="TEXT", help="With --prompt: in a new one that begins so.", show_default=False)
+    ] = "",
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -49,16 +71,143 @@ def show(
     known = {str(name): agent for name, agent in load_agents(settings).definitions.items()}
     if slug not in known:
         raise UsageError(f"there is no agent {slug!r}; there are: {', '.join(known)}")
+    if as_prompt:
+        _show_prompt(settings, slug, _phase(phase), conversation, message, as_json=as_json)
+        return
+    if phase or conversation or message:
+        raise UsageError("--phase, --conversation and --message say what --prompt shows; give --prompt too")
     agent = known[slug]
     sections = [f"## In {phase}\n\n{text.strip()}" for phase, text in agent.in_phase.items()]
     row = {**_row(slug, agent, settings), "instructions": "\n\n".join((agent.body.strip(), *sections))}
     if as_json:
         output.result_json(row)
         return
+    row.pop("models")
     *facts, body = row.items()
     width = max(len(name) for name, _ in facts)
     output.result("\n".join(f"{name.ljust(width)}  {_cell(value)}" for name, value in facts))
     output.result(f"\n{body[1]}")
+
+
+@agents.command()
+def add(
+    ctx: typer.Context,
+    slug: Annotated[str, typer.Argument(metavar="SLUG", help="Its name: lower-case words joined with hyphens.")],
+    kind: Annotated[
+        Literal["worker", "expert"], typer.Option(help="A worker changes files; an expert only advises.")
+    ] = "worker",
+    data: DataOption = None,
+) -> None:
+    """Write the file of a new agent, for you to fill in; of one that is built in, a copy to change."""
+    from tenex.settings import places
+
+    from .newfiles import write_new
+
+    if not _KEBAB.fullmatch(slug):
+        near = "-".join(re.findall(r"[a-z0-9]+", slug.lower()))
+        meant = f"; did you mean {near}?" if near else ""
+        raise UsageError(f"{slug!r} is no name for an agent: use lower-case words joined with hyphens{meant}")
+    if slug in _RESERVED:
+        raise UsageError(f"{slug!r} is a reserved word; choose another name")
+    settings = open_settings(ctx, data)
+    known = {str(name): agent for name, agent in load_agents(settings).definitions.items()}
+    file = places(settings).agents / f"{slug}.md"
+    if file.exists():
+        raise UsageError(f"{file} is there already; edit it, or move it away first")
+    is_copy = slug in known
+    text = Path(known[slug].source).read_text("utf-8") if is_copy else _template(slug, kind)
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as fault:
+        raise ConfigurationError([f"{file.parent}: cannot be made ({fault.strerror})"]) from fault
+    write_new(file, text)
+    output.result(str(file))
+    what = f"a copy of the built-in {slug}, which it replaces" if is_copy else f"a new {kind}"
+    output.say(f"This is {what}. Edit it; then `tenex config check` tells whether it is right, and")
+    output.say(
+        f"`tenex agents show {slug} --prompt` what its model will read. It works from the daemon's next start or"
+    )
+    output.say("reload (SIGHUP) on; if it is new, its key is made then.")
+
+
+def _template(slug: str, kind: str) -> str:
+    name = slug.replace("-", " ").title()
+    tools = "read_file, list_files, search_files, git_status, git_diff"
+    if kind == "worker":
+        tools += ", write_file, edit_file, move_file, delete_file, check, shell"
+    return f"""\
+---
+name: {name}
+role: says in a few words what {name} does for the project
+kind: {kind}
+use_when: says when the orchestrator should choose {name}, and not somebody else
+# where it usually works; leave the line out for everywhere
+phases: [{"plan, verification, reflection" if kind == "expert" else "execute, verification, chores, reflection"}]
+tools: [{tools}]
+# model: openai:gpt-5.2
+---
+You are {name}. Say here what it knows, how it works, and what it leaves to others. It is told this in every phase.
+
+- One rule to a line is enough; say what to do rather than what not to do.
+
+## In verification
+
+What only counts in one phase stands under a heading like this one.
+"""
+
+
+def _phase(word: str) -> Phase | None:
+    phase = Phase.parse(word)
+    if word and phase is None:
+        raise UsageError(f"{word!r} is no phase; there are: {', '.join(Phase)}")
+    return phase
+
+
+def _show_prompt(
+    settings: "Settings", slug: str, phase: Phase | None, conversation: str, message: str, *, as_json: bool
+) -> None:
+    from tenex.app.preview import SAMPLE, preview
+
+    if conversation and message:
+        raise UsageError("--message begins a new conversation; leave --conversation or --message out")
+    shown = asyncio.run(preview(settings, slug, phase, conversation=conversation or None, message=message or SAMPLE))
+    if as_json:
+        output.result_json(_prompt_row(shown))
+        return
+    request = shown.request
+    output.result(f"===== system =====\n{request.system.rstrip()}")
+    for tool in request.tools:
+        schema = json.dumps(tool.parameters, ensure_ascii=False)
+        output.result(f"\n===== tool {tool.name} =====\n{tool.description}\n{schema}")
+    if request.output_schema is not None:
+        schema = json.dumps(request.output_schema, ensure_ascii=False)
+        output.result(f"\n===== the answer must be a JSON object =====\n{schema}")
+    output.result(f"\n===== message =====\n{_as_sent(shown)}")
+    output.say(f"In {request.phase}, to {', then '.join(shown.models)}; about {shown.tokens:,} tokens.")
+
+
+def _as_sent(shown: "Preview") -> str:
+    """The words of the first message, as the adapters send them."""
+    from tenex.core.steps import AgentText, Note, PersonText
+    from tenex.llm.messages import marked
+
+    words = [entry for entry in shown.request.entries if isinstance(entry, PersonText | AgentText | Note)]
+    return "\n\n".join(map(marked, words))
+
+
+def _prompt_row(shown: "Preview") -> dict[str, Any]:
+    request = shown.request
+    return {
+        "agent": str(request.agent),
+        "phase": str(request.phase),
+        "models": list(shown.models),
+        "tokens": shown.tokens,
+        "system": request.system,
+        "tools": [dataclasses.asdict(tool) for tool in request.tools],
+        "output_schema": request.output_schema,
+        "entries": [{"type": type(entry).__name__, **dataclasses.asdict(entry)} for entry in request.entries],
+        "message": _as_sent(shown),
+    }
 
 
 def load_agents(settings: "Settings") -> "PromptLibrary":
@@ -69,9 +218,10 @@ def load_agents(settings: "Settings") -> "PromptLibrary":
     """
     from tenex.prompting import PromptLibrary, builtin_prompts
     from tenex.settings import places
+    from tenex.tools.standard import TOOL_NAMES
 
     folder = places(settings).agents
-    library = PromptLibrary.load(builtin_prompts(), folder, tools=_tool_names(settings))
+    library = PromptLibrary.load(builtin_prompts(), folder, tools=TOOL_NAMES)
     taken = [
         f"{folder}: {slug} cannot be an agent's slug: keys of that name are in use"
         for slug in library.definitions
@@ -87,26 +237,20 @@ def keyed_agents(library: "PromptLibrary") -> tuple[str, ...]:
     return tuple(str(slug) for slug, agent in library.definitions.items() if agent.kind != "orchestrator")
 
 
-def _tool_names(settings: "Settings") -> frozenset[str]:
-    """Every tool there is, also one that is switched off here."""
-    from tenex.settings import places
-    from tenex.tools.check import CheckPolicy
-    from tenex.tools.standard import standard_tools
-    from tenex.tools.workspace import Workspace
+def _models(slug: str, agent: "AgentDefinition", settings: "Settings") -> dict[str, list[str]]:
+    """The models in use, by phase; `route` where it routes."""
+    from tenex.settings import model_for, router_model
 
-    tools = standard_tools(Workspace(places(settings).workspace), _Unused(), check=CheckPolicy.SANDBOXED)
-    return frozenset(tool.name for tool in tools)
-
-
-class _Unused:
-    """Stands where tools keep lessons; here they are only named."""
-
-    async def record(self, **_: object) -> None:
-        """Refuse: nobody calls a tool from here."""
-        raise Bug("a tool was called while only its name was wanted")
+    if agent.kind == "orchestrator":
+        return {"route": list(router_model(settings.models))}
+    return {str(phase): list(model_for(settings.models, slug, phase, agent.model or None)) for phase in Phase}
 
 
 def _row(slug: str, agent: "AgentDefinition", settings: "Settings") -> dict[str, Any]:
+    models = _models(slug, agent, settings)
+    chains = [", then ".join(chain) for chain in models.values()]
+    usual = max(chains, key=chains.count)
+    others = [f"{chain} in {phase}" for phase, chain in zip(models, chains, strict=True) if chain != usual]
     return {
         "slug": str(slug),
         "name": agent.name,
@@ -115,7 +259,8 @@ def _row(slug: str, agent: "AgentDefinition", settings: "Settings") -> dict[str,
         "use_when": agent.use_when,
         "phases": [str(phase) for phase in agent.phases],
         "tools": sorted(agent.tools),
-        "model": agent.model or None,
+        "model": "; ".join([usual, *others]),
+        "models": models,
         "npub": _npub("project" if agent.kind == "orchestrator" else str(slug), settings),
     }
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from . import records as r
+from .context import remembered
 from .ids import Millis, PublicKey, RunId
 from .phases import Phase
 from .runs import Completion, Message, OrchestratorTurn, Question, Retry, Run
@@ -34,6 +35,7 @@ def _cycle(c: State, record: r.CycleStarted) -> None:
         _leave_phase(c, record.at)
         c.phase_from, c.last_transition = c.phase, None
     carried = c.newer_than_last_turn() if c.cycle else ()
+    c.past = remembered(c.past, c.cycle, c.messages, c.turns)
     if c.unannounced is not None and c.unannounced.to is not Phase.CHAT:
         c.unannounced = None
     c.cycle, c.status, c.waiting_for = record.cycle, "active", ""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from . import records as r
+from .context import PastCycle
 from .ids import ConversationId, Millis, PublicKey, RunId, Slug
 from .phases import QUALITY_PHASES, Phase
 from .ports import UnsignedEvent
@@ -121,6 +122,8 @@ class State:
     """The seq of the newest message that an agent was shown before its run ended."""
     recent: tuple[Message, ...] = ()
     seen: Mapping[str, None] = field(default_factory=dict)
+    past: tuple[PastCycle, ...] = ()
+    """What stays of the cycles that are over."""
     systems: Mapping[str, str] = field(default_factory=dict)
     router_lessons: tuple[str, ...] = ()
     usage: Usage = NO_USAGE

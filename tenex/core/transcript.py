@@ -1,142 +1,210 @@
-"""What the router and the agents are shown of a conversation, chosen within bounds.
+"""What an agent is shown of a conversation when its run begins, chosen within a budget.
 
 Each message is shown once. What is chosen costs the same however long the history is: the state keeps the newest
-messages and the turns of the cycle.
+messages, the turns of the cycle, and a few lines on each of the last cycles. What the router is asked is `question`'s.
 
 Never: prose about how to behave; prompts are `prompting`'s.
 """
 
-import json
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from . import gates
+from .context import BYTES_PER_TOKEN, CONTEXT_TOKENS, FRAME, cut_bytes, entry_weight, in_a_line, weight
 from .conversation import Conversation
-from .graph import END
-from .phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
-from .roster import Rules
-from .runs import Completion, Message, OrchestratorTurn, Run
+from .ports import Handoff
+from .question import question_for
+from .runs import Message, OrchestratorTurn, Run
+from .state import RECENT
 from .steps import Entry, Note, Shown, cut
 
+__all__ = ["MESSAGE_CHARACTERS", "START", "entries_for", "question_for"]
+
+START = 0.3
+"""Of the budget, for all an agent is shown when its run begins: the rest is for its instructions and its work."""
 MESSAGE_CHARACTERS = 24_000
 """Of one message, as an agent is shown it: a pasted log must not push the request out of a model's window."""
-TOTAL_CHARACTERS = 120_000
-"""Of all earlier messages together: about 30,000 tokens, which the smallest current models take."""
-COMPLETION_CHARACTERS = 4_000
-"""Of one completion, as the router is shown it."""
+SHORTER = (MESSAGE_CHARACTERS, 8_000, 2_400, 800, 240)
+"""How much of each message is shown, tried in this order, where several that should all be there are too much."""
+HANDED_ON = 4_000
+"""Bytes of what a hand-off says was done."""
+TURN_CHARACTERS = 600
+"""Of the summary of a turn that is told in a line."""
+ABOVE = "finished; what it said stands above"
+MARKS = 250
+"""Bytes of what is said between messages: that some are not shown, that others belong to earlier work."""
+FILES = 200
+"""Names of changed files an agent is told: a run that changed more has moved a tree, and can list it."""
 
 
-def entries_for(conversation: Conversation, run: Run) -> tuple[Entry | Shown, ...]:
+def entries_for(conversation: Conversation, run: Run, budget: int = CONTEXT_TOKENS) -> tuple[Entry | Shown, ...]:
     """What an agent is shown when its run begins: what was said, the hand-off, what it is asked to do.
 
+    In this order of importance, and then in the order in which it was said: the request that began the cycle and what
+    nobody has answered yet; all that was said in this phase of this cycle; the person's other messages of the cycle;
+    recent messages. The rest is told in a line for each turn and cycle. A part too large is cut before it is left out.
+
     Messages are named by their record, not repeated: the fold of `RunStarted` puts their words in.
+
+    Args:
+        conversation: As it stands with the run in it.
+        run: The run that begins.
+        budget: Estimated tokens of a whole request; the entries take `START` of them at most.
     """
-    entries = _messages(conversation)
+    room = int(budget * BYTES_PER_TOKEN * START)
+    at_most = room // 4
+    room -= sum(map(entry_weight, _notes(conversation, run, at_most, None))) + MARKS
+    summed = room // 6 if conversation.turns or conversation.past else 0
+    choice = _choose(conversation, run, room - summed)
+    entries: list[Entry | Shown] = [*_earlier(conversation, choice, summed)]
+    request = conversation.messages[0].seq if conversation.messages else 0
+    shown = [message for message in choice.pool if message.seq in choice.limits]
+    for place, message in enumerate(shown):
+        if place and message.seq == request:
+            entries.append(
+                Note(title="A new request", text="What stands above belongs to earlier work, which is done.")
+            )
+        entries.append(Shown(seq=message.seq, limit=choice.limits[message.seq]))
+    return (*entries, *_notes(conversation, run, at_most, choice))
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Which messages are shown."""
+
+    pool: Sequence[Message]
+    """All that the state holds, oldest first."""
+    limits: Mapping[int, int]
+    """The records of those shown, with the characters shown of each."""
+    oldest: int
+    """The record from which on the state holds everything that was said."""
+
+    def tells(self, turn: OrchestratorTurn) -> bool:
+        """Whether all that was said in a turn is shown; a failure is not said in a message that is kept."""
+        return (
+            turn.seq >= self.oldest
+            and all(done.outcome == "finished" for done in turn.completions)
+            and all(m.seq in self.limits for m in self.pool if m.after_turn == turn.turn_id and m.role is None)
+        )
+
+    def tells_all(self, start: int, end: int) -> bool:
+        """Whether all that was said between two records is shown."""
+        return start >= self.oldest and all(m.seq in self.limits for m in self.pool if start <= m.seq < end)
+
+
+def _notes(conversation: Conversation, run: Run, room: int, choice: _Choice | None) -> Iterator[Note]:
+    """The hand-off and the part, in that many bytes."""
     turn = conversation.turn
     if turn is None:
-        return tuple(entries)
-    if turn.handoff is not None and (turn.handoff.summary or turn.handoff.message):
-        hand = turn.handoff
-        done = f"\n\nWhat has been done:\n{cut(hand.summary, COMPLETION_CHARACTERS)}" if hand.summary else ""
-        entries.append(Note(title="Hand-off", text=f"From {hand.from_} to {hand.to}: {hand.reason}{done}"))
-    others = [agent for agent in turn.agents if agent != run.agent]
-    beside = f" {', '.join(others)} work on it at the same time." if others else ""
-    files = f"\nFiles changed in this cycle: {', '.join(sorted(conversation.touched))}" if conversation.touched else ""
-    entries.append(Note(title="Your part", text=f"{turn.reason}.{beside}{files}"))
-    return tuple(entries)
+        return
+    hand = turn.handoff
+    if hand is not None and (hand.summary or hand.message):
+        done = _done(conversation, hand, choice)
+        told = f"\n\nWhat has been done:\n{cut_bytes(done, min(HANDED_ON, room // 3))}" if done else ""
+        reason = cut_bytes(hand.reason, room // 8)
+        yield Note(title="Hand-off", text=f"From {hand.from_} to {hand.to}: {reason}{told}")
+    others = cut_bytes(", ".join(agent for agent in turn.agents if agent != run.agent), room // 8)
+    beside = f" Beside you, at the same time: {others}." if others else ""
+    reason = cut_bytes(turn.reason, room // 8).rstrip(".")
+    yield Note(title="Your part", text=f"{reason}.{beside}{_files(conversation.touched, room // 8)}")
 
 
-def _messages(conversation: Conversation) -> list[Entry | Shown]:
-    """The request that began the cycle, then the newest messages that fit, oldest first."""
-    recent = list(conversation.recent)
-    request = conversation.messages[0] if conversation.messages else None
-    room, chosen = TOTAL_CHARACTERS, list[Message]()
-    for message in reversed(recent):
-        room -= min(len(message.text), MESSAGE_CHARACTERS)
+def _done(conversation: Conversation, hand: Handoff, choice: _Choice | None) -> str:
+    """What the turn before has done; what its agents said without a summary stands above, and is not told twice."""
+    last = conversation.last_turn
+    if last is None or last.summary != hand.summary or choice is None or not choice.tells(last):
+        return hand.summary
+    lines: list[str] = []
+    for done in last.completions:
+        is_short = len(done.text) <= len(ABOVE)
+        told = done.summary if done.summary and done.summary != done.text else done.text if is_short else ABOVE
+        lines.append(f"{done.agent}{f' [{done.verdict}]' if done.verdict else ''}: {told}")
+    return "\n".join(lines)
+
+
+def _files(touched: Iterable[str], room: int) -> str:
+    names: list[str] = []
+    every = sorted(touched)
+    for name in every[:FILES]:
+        room -= weight(name) + 2
         if room < 0:
             break
-        chosen.append(message)
-    chosen.reverse()
-    if request is not None and all(message.seq != request.seq for message in chosen):
-        chosen.insert(0, request)
-    shown: list[Entry | Shown] = []
-    if chosen and len(chosen) < len(recent):
-        shown.append(Note(title="Earlier", text=f"{len(recent) - len(chosen)} older messages are not shown."))
-    for place, message in enumerate(chosen):
-        if request is not None and message.seq == request.seq and place:
-            shown.append(Note(title="A new request", text="What stands above belongs to earlier work, which is done."))
-        shown.append(Shown(seq=message.seq, limit=MESSAGE_CHARACTERS))
-    return shown
+        names.append(name)
+    more = f"\n(and {len(every) - len(names)} more)" if len(names) < len(every) else ""
+    return f"\nFiles changed in this cycle: {', '.join(names)}{more}" if every else ""
 
 
-def question_for(conversation: Conversation, rules: Rules) -> Note:
-    """The router's question: a JSON document with all it may go by."""
-    permitted = [
-        phase
-        for phase in PHASE_TRANSITIONS.permitted(conversation.phase)
-        if gates.leaving(conversation, phase, rules) is None
+def _choose(conversation: Conversation, run: Run, room: int) -> _Choice:
+    cycle, recent = conversation.messages, conversation.recent
+    known = {message.seq: message for message in (*cycle, *recent)}
+    pool = [known[seq] for seq in sorted(known)]
+    newest = pool[::-1]
+    begun = cycle[0].seq if cycle else 0
+    waiting = [m for m in reversed(cycle) if m.seq > conversation.answered or m.seq == cycle[-1].seq]
+    here = [m for m in newest if m.phase is run.phase and m.seq >= begun]
+    limits: dict[int, int] = {}
+    # each takes a part of what those before it have left
+    for group, share, least in ((cycle[:1], 0.3, 1), (waiting, 0.6, 1), (here, 0.8, 0), (cycle[::-1], 1.0, 0)):
+        wanted = [message for message in group if message.seq not in limits]
+        fitting, used = _fitting(wanted, int(room * share), least)
+        limits |= fitting
+        room -= used
+    for message in newest:
+        if message.seq not in limits:
+            room -= _size(message, MESSAGE_CHARACTERS)
+            if room < 0:
+                break
+            limits[message.seq] = MESSAGE_CHARACTERS
+    return _Choice(pool, limits, recent[0].seq if len(recent) >= RECENT else 0)
+
+
+def _fitting(messages: Sequence[Message], room: int, least: int) -> tuple[dict[int, int], int]:
+    """As much of every one of these as fits; where even the least is too much, the first that fit, and `least` of them.
+
+    Returns the characters of each by its record, and the bytes of all.
+    """
+    sizes: list[int] = []
+    for limit in SHORTER:
+        sizes = [_size(message, limit) for message in messages]
+        if sum(sizes) <= room:
+            return {message.seq: limit for message in messages}, sum(sizes)
+    chosen, used = dict[int, int](), 0
+    for message, size in zip(messages, sizes, strict=True):
+        if used + size > room and len(chosen) >= least:
+            break
+        chosen[message.seq], used = SHORTER[-1], used + size
+    return chosen, used
+
+
+def _size(message: Message, limit: int) -> int:
+    return FRAME + weight(message.name) + weight(cut(message.text, limit))
+
+
+def _earlier(conversation: Conversation, choice: _Choice, room: int) -> Iterator[Note]:
+    """A note on what is not shown: the cycles before and the turns of this one, the newest of them that fit."""
+    cycles, turns = conversation.past, conversation.turns
+    hand = conversation.turn.handoff if conversation.turn is not None else None
+    ends = [
+        *(past.since for past in cycles[1:]),
+        conversation.messages[0].seq if conversation.messages else conversation.next_seq,
     ]
-    way = QUALITY_PHASES if conversation.waived else ()
-    beyond = [p for p in (*way, Phase.CHAT) if p not in permitted and _beyond(conversation, p)]
-    question = {
-        "phase": conversation.phase,
-        "permitted": [*permitted, *beyond],
-        "cycle": conversation.cycle,
-        "messages": [_message(message) for message in conversation.messages],
-        "turns": [_turn(turn) for turn in conversation.turns],
-        "open_gates": list(gates.open_gates(conversation, rules)),
-        "can_end": bool(conversation.turns) and gates.leaving(conversation, END, rules) is None,
-        "participants": list(conversation.participants),
-        "still_to_reflect": list(gates.yet_to_reflect(conversation, rules)),
-        "waived": sorted(conversation.waived),
-        "roster": [
-            {
-                "slug": agent.slug,
-                "name": agent.name,
-                "kind": agent.kind,
-                "role": agent.role,
-                "use_when": agent.use_when,
-                "phases": list(agent.phases),
-            }
-            for agent in rules.roster.values()
-        ],
-        "rejections": list(conversation.question.rejections if conversation.question else ()),
-        "lessons": list(conversation.router_lessons),
-    }
-    return Note(title="routing", text=json.dumps(question, ensure_ascii=False))
-
-
-def _beyond(conversation: Conversation, phase: Phase) -> bool:
-    """Whether a phase is reached only by passing through waived ones."""
-    if phase is conversation.phase:
-        return False
-    way = gates.path(conversation, phase)
-    return way is not None and len(way) > 1
-
-
-def _message(message: Message) -> dict[str, Any]:
-    return {
-        "id": message.event_id,
-        "from": message.name,
-        "text": cut(message.text, MESSAGE_CHARACTERS),
-        "after_turn": message.after_turn,
-    }
-
-
-def _turn(turn: OrchestratorTurn) -> dict[str, Any]:
-    return {
-        "turn": turn.turn_id,
-        "phase": turn.phase,
-        "agents": list(turn.agents),
-        "reason": turn.reason,
-        "completions": [_completion(done) for done in turn.completions],
-    }
-
-
-def _completion(done: Completion) -> dict[str, Any]:
-    return {
-        "agent": done.agent,
-        "outcome": done.outcome,
-        "text": cut(done.text or done.error, COMPLETION_CHARACTERS),
-        "summary": cut(done.summary, COMPLETION_CHARACTERS),
-        "verdict": done.verdict,
-    }
+    lines = [
+        f"Cycle {past.cycle}, asked for: {past.request}" + "".join(f"\n- {line}" for line in past.done)
+        for past, end in zip(cycles, ends[: len(cycles)], strict=True)
+        if not choice.tells_all(past.since, end)
+    ]
+    lines += [
+        f"{turn.turn_id}, in {turn.phase}: {in_a_line(turn.summary, TURN_CHARACTERS)}"
+        for turn in turns
+        if turn.summary and not choice.tells(turn) and not (hand is not None and hand.summary == turn.summary)
+    ]
+    kept: list[str] = []
+    for line in reversed(lines):
+        room -= weight(line) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    left = len(choice.pool) - len(choice.limits)
+    if not kept and not left and not choice.oldest:
+        return
+    head = "What was said earlier is not shown in full."
+    yield Note(title="Earlier", text="\n".join([f"{head} In short:" if kept else head, *reversed(kept)]))

@@ -75,7 +75,7 @@ def spent(draft: Draft) -> tuple[str, str] | None:
     cost = state.cycle_usage.cost_usd or 0.0
     if used >= limits.tokens_per_cycle:
         return "tokens_per_cycle", f"This cycle has used {used:,} tokens of {limits.tokens_per_cycle:,}."
-    if cost >= limits.cost_per_cycle_usd:
+    if cost >= limits.cost_per_cycle_usd and cost > 0:
         return "cost_per_cycle", f"This cycle has cost ${cost:.2f} of ${limits.cost_per_cycle_usd:.2f}."
     return None
 

@@ -13,6 +13,7 @@ from typing import assert_never
 
 import structlog
 
+from tenex.core.context import CONTEXT_TOKENS, fitted
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Effect, Key, ModelCall, Publish, Route, Timer, ToolCall
 from tenex.core.errors import ModelRefused, ModelUnavailable
@@ -44,6 +45,8 @@ class Stages:
     tools: Tools
     prompter: Prompter
     outbox: Outbox
+    budget: Callable[[], int] = lambda: CONTEXT_TOKENS
+    """Estimated tokens of a request, as configured now."""
     whisper: Callable[[Conversation, ModelCall], Whisper] = lambda _conversation, _call: unheard
 
     def prepare(self, conversation: Conversation, effect: Effect) -> Task:
@@ -67,9 +70,10 @@ class Stages:
 
     def _request(self, conversation: Conversation, effect: ModelCall) -> ModelRequest:
         run = conversation.runs[effect.run]
+        tools = self.tools.specs(run.phase, run.agent)
         return ModelRequest(
-            purpose="work", agent=run.agent, phase=run.phase, system=effect.system, entries=effect.entries,
-            tools=self.tools.specs(run.phase, run.agent), conversation=conversation.id,
+            purpose="work", agent=run.agent, phase=run.phase, system=effect.system, tools=tools,
+            entries=fitted(effect.system, effect.entries, tools, self.budget()), conversation=conversation.id,
             idempotency_key=f"{conversation.id}:{effect.key.seq}",
         )  # fmt: skip
 

@@ -91,15 +91,15 @@ class PromptLibrary:
         return tuple(agent for agent in self.definitions.values() if agent.kind is not Kind.ORCHESTRATOR)
 
     def system_prompt(
-        self, slug: Slug, phase: Phase, *, tools: Sequence[ToolSpec], lessons: Sequence[str] = (),
-        workspace_notes: str | None = None, project_name: str, language: str = "",
+        self, slug: Slug, phase: Phase, *, previous: Phase | None = None, tools: Sequence[ToolSpec],
+        lessons: Sequence[str] = (), workspace_notes: str | None = None, project_name: str, language: str = "",
     ) -> str:  # fmt: skip
         """What an agent is told at the start of a run in that phase; see `render.system_prompt`."""
         definition = self.definitions.get(slug)
         if definition is None or definition.kind is Kind.ORCHESTRATOR:
             raise Bug(f"There is no worker or expert {slug!r} to write a prompt for.")
         return render.system_prompt(
-            self.templates, definition, self.guides[phase], tools=tools, lessons=lessons,
+            self.templates, definition, self.guides[phase], previous=previous, tools=tools, lessons=lessons,
             workspace_notes=workspace_notes, project_name=project_name, language=language,
         )  # fmt: skip
 
@@ -237,16 +237,17 @@ def _agent_samples() -> list[dict[str, Any]]:
         guide = PhaseGuide(phase=phase, purpose="A purpose.", text="A text.")
         samples.append(
             render.agent_values(
-                _sample(Kind.WORKER), guide, tools=(complete, ask), lessons=("One.",), workspace_notes="Notes.",
-                project_name="sample", language="German",
+                _sample(Kind.WORKER), guide, previous=Phase.CHAT, tools=(complete, ask), lessons=("One.",),
+                workspace_notes="Notes.", project_name="sample", language="German",
             )
             | {"own_section": "Words for this phase."}
         )  # fmt: skip
         samples.append(
             render.agent_values(
-                _sample(Kind.EXPERT), guide, tools=(), lessons=(), workspace_notes=None, project_name="", language=""
+                _sample(Kind.EXPERT), guide, previous=None, tools=(), lessons=(), workspace_notes=None,
+                project_name="", language="",
             )
-        )
+        )  # fmt: skip
     return samples
 
 

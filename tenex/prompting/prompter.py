@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from tenex.core.context import BYTES_PER_TOKEN, CONTEXT_TOKENS, cut_bytes, tokens, weight
 from tenex.core.conversation import Conversation, Run
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
@@ -18,8 +19,11 @@ from tenex.core.transcript import entries_for, question_for
 
 from .library import PromptLibrary
 
-REMEMBERED: Final = 64
-"""Rendered prompts kept: every agent in every phase, while lessons and notes stay as they are."""
+REMEMBERED: Final = 128
+"""Rendered prompts kept: every agent in every phase, from wherever it was entered, while lessons and notes stay."""
+
+DATA: Final = 0.12
+"""Of the budget, for lessons and as much again for the workspace's notes: they help the work and are not the work."""
 
 
 class ConversationPrompter:
@@ -28,37 +32,55 @@ class ConversationPrompter:
     def __init__(
         self, library: PromptLibrary, *, rules: Callable[[], Rules],
         tools: Callable[[Phase, Slug], tuple[ToolSpec, ...]], lessons: Callable[[Slug], Sequence[str]],
-        workspace_notes: Callable[[], str | None], project_name: str,
+        workspace_notes: Callable[[], str | None], project_name: str, budget: int = CONTEXT_TOKENS,
     ) -> None:  # fmt: skip
+        """Take the words, and ways to ask for the rest; `budget` is in estimated tokens of a whole request."""
         self._library = library
         self._rules = rules
         self._tools = tools
         self._lessons = lessons
         self._notes = workspace_notes
         self._project_name = project_name
+        self._budget = budget
         self._rendered: OrderedDict[tuple[object, ...], str] = OrderedDict()
 
     def work(self, conversation: Conversation, run: Run) -> Prompt:
         """What an agent is told at the start of its run; the same for the whole run."""
-        lessons, notes = tuple(self._lessons(run.agent)), self._notes()
-        key = (run.agent, run.phase, lessons, notes)
+        lessons, notes = self._data(run.agent)
+        tools = self._tools(run.phase, run.agent)
+        previous = conversation.previous_phase
+        key = (run.agent, run.phase, previous, lessons, notes, tuple(tool.name for tool in tools))
         system = self._rendered.get(key)
         if system is None:
             system = self._library.system_prompt(
-                run.agent, run.phase, tools=self._tools(run.phase, run.agent), lessons=lessons, workspace_notes=notes,
+                run.agent, run.phase, previous=previous, tools=tools, lessons=lessons, workspace_notes=notes,
                 project_name=self._project_name,
             )  # fmt: skip
             self._rendered[key] = system
             if len(self._rendered) > REMEMBERED:
                 self._rendered.popitem(last=False)
-        return Prompt(system=system, entries=entries_for(conversation, run))
+        return Prompt(system=system, entries=entries_for(conversation, run, self._budget))
+
+    def _data(self, agent: Slug) -> tuple[tuple[str, ...], str | None]:
+        """The newest lessons and the notes, as much of them as a small budget permits; `render` has its own limits."""
+        room = int(self._budget * BYTES_PER_TOKEN * DATA)
+        kept: list[str] = []
+        left = room
+        for lesson in reversed(self._lessons(agent)):
+            left -= weight(lesson)
+            if left < 0:
+                break
+            kept.append(lesson)
+        notes = self._notes()
+        return tuple(reversed(kept)), cut_bytes(notes, room) if notes else None
 
     def route(self, conversation: Conversation) -> ModelRequest:
         """The question the router is asked now."""
         rules = self._rules()
         system = self._library.router_prompt(project_name=self._project_name, plan_approval=rules.gates.plan_approval)
+        room = self._budget - tokens(system) - tokens(str(DECISION_SCHEMA))
         return ModelRequest(
             purpose="route", agent=rules.project.slug, phase=conversation.phase, system=system,
-            entries=(question_for(conversation, rules),), output_schema=DECISION_SCHEMA,
-            conversation=conversation.id,
+            entries=(question_for(conversation, rules, max(1, room), self._lessons(rules.project.slug)),),
+            output_schema=DECISION_SCHEMA, conversation=conversation.id,
         )  # fmt: skip

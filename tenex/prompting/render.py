@@ -61,8 +61,8 @@ def fenced(text: str) -> str:
 
 
 def agent_values(
-    definition: AgentDefinition, guide: PhaseGuide, *, tools: Sequence[ToolSpec], lessons: Sequence[str],
-    workspace_notes: str | None, project_name: str, language: str,
+    definition: AgentDefinition, guide: PhaseGuide, *, previous: Phase | None, tools: Sequence[ToolSpec],
+    lessons: Sequence[str], workspace_notes: str | None, project_name: str, language: str,
 ) -> dict[str, Any]:  # fmt: skip
     """The variables that fragments may use."""
     by_name = {tool.name: tool for tool in tools}
@@ -75,6 +75,7 @@ def agent_values(
         "workspace_notes": fenced(cut(notes, NOTES_CHARACTERS)) if notes else "",
         "lessons": fenced(learned) if learned else "",
         "phase": str(guide.phase),
+        "previous_phase": str(previous) if previous is not None and previous is not guide.phase else "",
         "phase_text": guide.text,
         "own_section": definition.in_phase.get(guide.phase, ""),
         "tools": tuple(f"`{name}`" for name in by_name),
@@ -87,15 +88,17 @@ def agent_values(
 
 
 def system_prompt(
-    templates: Templates, definition: AgentDefinition, guide: PhaseGuide, *, tools: Sequence[ToolSpec],
-    lessons: Sequence[str] = (), workspace_notes: str | None = None, project_name: str, language: str = "",
+    templates: Templates, definition: AgentDefinition, guide: PhaseGuide, *, previous: Phase | None = None,
+    tools: Sequence[ToolSpec], lessons: Sequence[str] = (), workspace_notes: str | None = None, project_name: str,
+    language: str = "",
 ) -> str:  # fmt: skip
     """What an agent is told once, at the start of its run.
 
     Args:
         templates: Where the fragments are.
         definition: The agent.
-        guide: The phase it works in; it hears of no other.
+        guide: The phase it works in; of no other does it hear more than the name.
+        previous: The phase before this one, where there was one.
         tools: What it is offered in this phase, as it is offered.
         lessons: What it learned before, oldest first; the newest that fit are shown.
         workspace_notes: The workspace's AGENTS.md, if there is one.
@@ -103,7 +106,7 @@ def system_prompt(
         language: The name of the person's language, where something knows it.
     """
     values = agent_values(
-        definition, guide, tools=tools, lessons=lessons, workspace_notes=workspace_notes,
+        definition, guide, previous=previous, tools=tools, lessons=lessons, workspace_notes=workspace_notes,
         project_name=project_name, language=language,
     )  # fmt: skip
     parts = (templates.render(fragment, values) for fragment in FRAGMENTS)

@@ -1,12 +1,16 @@
 """`tenex agents`: who works here; looking makes no keys."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from tenex.cli.main import main
 from tenex.nostr.keys import KeyRing
+from tenex.prompting import builtin_prompts
+
+BUILT_IN = ["executor", "orchestrator", "planner", "project-manager", "security-expert"]
 
 MINE = """---
 name: Critic
@@ -33,8 +37,8 @@ def test_list_names_the_built_in_agents_and_makes_no_key(tmp_path: Path, capsys:
     assert main(["--data", str(tmp_path), "agents", "list"]) == 0
     out, said = capsys.readouterr()
     head, *lines = out.splitlines()
-    assert head.split() == ["SLUG", "KIND", "PHASES", "TOOLS", "NPUB"]
-    assert [line.split()[0] for line in lines] == ["executor", "orchestrator", "planner", "project-manager"]
+    assert head.split() == ["SLUG", "KIND", "MODEL", "PHASES", "TOOLS", "NPUB"]
+    assert [line.split()[0] for line in lines] == BUILT_IN
     assert "tenex init" in said
     assert list(tmp_path.iterdir()) == []
 
@@ -60,14 +64,32 @@ def test_an_agent_of_ones_own_is_listed_and_shown(tmp_path: Path, capsys: pytest
     assert "You read and object." in shown
     assert "## In plan\n\nName the weakest step." in shown
     found = json.loads(run(capsys, tmp_path, "show", "critic", "--json"))
-    assert (found["name"], found["kind"], found["phases"], found["model"]) == ("Critic", "expert", ["plan"], None)
+    assert (found["name"], found["kind"], found["phases"], found["model"]) == ("Critic", "expert", ["plan"], "offline")
 
 
 def test_an_unknown_agent_is_a_usage_error_that_names_those_there_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--data", str(tmp_path), "agents", "show", "nobody"]) == 2
-    assert "there are: executor, orchestrator, planner, project-manager" in capsys.readouterr().err
+    assert f"there are: {', '.join(BUILT_IN)}" in capsys.readouterr().err
+
+
+def test_the_models_in_use_are_listed_by_phase(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "tenex.toml").write_text(
+        'models.default = ["openai:a", "offline"]\nmodels.router = "openai:r"\nmodels.phases.plan = "openai:p"\n'
+        'models.agents.executor.model = "openai:e"\n'
+    )
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "critic.md").write_text(MINE.replace("kind:", "model: openai:own\nkind:"))
+    found = {row["slug"]: row for row in json.loads(run(capsys, tmp_path, "list", "--json"))}
+    assert {slug: row["model"] for slug, row in found.items()} == {
+        "critic": "openai:own", "executor": "openai:e", "orchestrator": "openai:r",
+        "planner": "openai:a, then offline; openai:p in plan",
+        "project-manager": "openai:a, then offline; openai:p in plan",
+        "security-expert": "openai:a, then offline; openai:p in plan",
+    }  # fmt: skip
+    assert found["planner"]["models"]["plan"] == ["openai:p"]
+    assert found["orchestrator"]["models"] == {"route": ["openai:r"]}
 
 
 def test_a_key_others_may_read_is_told_not_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,3 +106,109 @@ def test_a_tool_nobody_knows_is_told(tmp_path: Path, capsys: pytest.CaptureFixtu
     said = capsys.readouterr().err
     assert "critic.md" in said
     assert "Did you mean `read_file`?" in said
+
+
+# ---- what a model would be sent
+
+
+def test_a_prompt_is_printed_whole_as_it_would_be_sent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["agents", "show", "executor", "--prompt", "--phase", "Execute", "--message", "Write <b> & x"]
+    assert main(["--data", str(tmp_path), *arguments]) == 0
+    out, said = capsys.readouterr()
+    parts = re.split(r"^===== (.+) =====$", out, flags=re.MULTILINE)
+    names, texts = parts[1::2], parts[2::2]
+    found = dict(zip(names, texts, strict=True))
+    assert names[0] == "system"
+    assert names[-1] == "message"
+    assert "# The phase: execute" in found["system"]
+    assert json.loads(found["tool read_file"].strip().splitlines()[-1])["type"] == "object"
+    assert '<message from="you" kind="person">\nWrite <b> & x\n</message>' in found["message"]
+    assert '<note title="Your part">' in found["message"]
+    assert re.fullmatch(r"In execute, to offline; about [\d,]+ tokens\.\n", said)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_prompt_is_printed_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(run(capsys, tmp_path, "show", "project-manager", "--prompt", "--json"))
+    assert (found["agent"], found["phase"], found["models"]) == ("project-manager", "chat", ["offline"])
+    assert [tool["name"] for tool in found["tools"]] == ["ask", "complete"]
+    assert [entry["type"] for entry in found["entries"]] == ["PersonText", "Note"]
+    assert found["output_schema"] is None
+
+
+def test_of_the_orchestrator_its_question_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(run(capsys, tmp_path, "show", "orchestrator", "--prompt", "--json"))
+    question = json.loads(found["entries"][0]["text"])
+    assert [member["slug"] for member in question["roster"]] == [s for s in BUILT_IN if s != "orchestrator"]
+    assert found["output_schema"]["required"] == ["agents", "reason"]
+    assert found["tools"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--phase", "plan"], "give --prompt too"),
+        (["--prompt", "--phase", "planing"], "'planing' is no phase; there are: chat, brainstorm"),
+        (["--prompt", "--conversation", "ab"], "no conversation begins with 'ab'"),
+        (["--prompt", "--conversation", "ab", "--message", "x"], "leave --conversation or --message out"),
+    ],
+)
+def test_wrong_wishes_for_a_prompt_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+) -> None:
+    assert main(["--data", str(tmp_path), "agents", "show", "executor", *arguments]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+# ---- adding one
+
+
+@pytest.mark.parametrize("kind", ["worker", "expert"])
+def test_an_agent_that_was_added_is_whole_and_at_once_in_the_list(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    assert main(["--data", str(tmp_path), "agents", "add", "data-wizard", "--kind", kind]) == 0
+    out, said = capsys.readouterr()
+    file = tmp_path / "agents" / "data-wizard.md"
+    assert out == f"{file}\n"
+    assert "tenex config check" in said
+    found = json.loads(run(capsys, tmp_path, "show", "data-wizard", "--json"))
+    assert (found["name"], found["kind"], found["npub"]) == ("Data Wizard", kind, None)
+    assert ("write_file" in found["tools"]) is (kind == "worker")
+    assert "verification" in found["phases"]
+    prompt = run(capsys, tmp_path, "show", "data-wizard", "--prompt", "--phase", "verification")
+    assert "What only counts in one phase stands under a heading like this one." in prompt
+
+
+def test_of_a_built_in_agent_a_copy_is_made_to_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--data", str(tmp_path), "agents", "add", "planner"]) == 0
+    assert "a copy of the built-in planner, which it replaces" in capsys.readouterr().err
+    assert (tmp_path / "agents" / "planner.md").read_text() == (builtin_prompts() / "agents/planner.md").read_text()
+
+
+def test_a_file_that_is_there_is_never_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "critic.md").write_text(MINE)
+    assert main(["--data", str(tmp_path), "agents", "add", "critic"]) == 2
+    assert "is there already; edit it, or move it away first" in capsys.readouterr().err
+    assert (tmp_path / "agents" / "critic.md").read_text() == MINE
+
+
+@pytest.mark.parametrize(
+    ("slug", "sentence"),
+    [
+        ("Data Wizard", "did you mean data-wizard?"),
+        ("../x", "did you mean x?"),
+        ("é", "is no name for an agent"),
+        ("end", "reserved word"),
+        ("user", "reserved word"),
+        ("owner", "reserved word"),
+        ("project", "reserved word"),
+    ],
+)
+def test_a_name_that_cannot_be_a_slug_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], slug: str, sentence: str
+) -> None:
+    assert main(["--data", str(tmp_path), "agents", "add", slug]) == 2
+    assert sentence in capsys.readouterr().err
+    assert not (tmp_path / "agents").exists()

@@ -1,19 +1,28 @@
-"""What the router and the agents are shown: everything once, in order, within bounds."""
+"""What an agent is shown when its run begins: everything once, in order, within the budget, at a cost that stays."""
 
-import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tenex.core import records as r
+from tenex.core.context import BYTES_PER_TOKEN, PastCycle, entry_weight
+from tenex.core.conversation import Conversation
 from tenex.core.effects import ModelCall
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, RunId, Slug, TurnId
 from tenex.core.phases import Phase
-from tenex.core.roster import Limits
+from tenex.core.ports import Handoff
+from tenex.core.records import RunStarted
+from tenex.core.roster import Limits, Role
+from tenex.core.runs import Completion, Message, OrchestratorTurn, Run
 from tenex.core.state import CYCLE_MESSAGES, RECENT
-from tenex.core.steps import AgentText, Entry, Note, PersonText, cut
-from tenex.core.transcript import MESSAGE_CHARACTERS, TOTAL_CHARACTERS, question_for
+from tenex.core.steps import AgentText, Entry, Note, PersonText, Shown, cut
+from tenex.core.transcript import MESSAGE_CHARACTERS, START, entries_for
 from tests.core.kit import ENDS, WAITS, Script, go, mind, plain, standing, until, work
 from tests.fakes.play import Play, rules, says
+
+ALICE = PublicKey("a" * 64)
 
 
 def shown(play: Play) -> tuple[Entry, ...]:
@@ -23,10 +32,14 @@ def shown(play: Play) -> tuple[Entry, ...]:
     return call.entries
 
 
-def question(play: Play) -> dict[str, Any]:
-    """What the router is asked now."""
-    asked: dict[str, Any] = json.loads(question_for(play.conversation, play.rules).text)
-    return asked
+def titles(entries: tuple[Any, ...]) -> list[str]:
+    """Notes by their title, messages by their text."""
+    return [entry.title if isinstance(entry, Note) else getattr(entry, "text", "") for entry in entries]
+
+
+def note(entries: tuple[Any, ...], title: str) -> str:
+    """The text of the note of that title."""
+    return next(entry.text for entry in entries if isinstance(entry, Note) and entry.title == title)
 
 
 def test_an_agent_is_shown_what_was_said_once_and_in_order() -> None:
@@ -38,8 +51,26 @@ def test_an_agent_is_shown_what_was_said_once_and_in_order() -> None:
     hand, part = entries[2:]
     assert isinstance(hand, Note)
     assert isinstance(part, Note)
-    assert hand.text.startswith("From chat to execute: on to execute\n\nWhat has been done:\nproject-manager: ")
-    assert part.text == "on to execute. helper work on it at the same time."
+    assert hand.text == (
+        "From chat to execute: on to execute\n\nWhat has been done:\n"
+        "project-manager: finished; what it said stands above"
+    )
+    assert part.text == "on to execute. Beside you, at the same time: helper."
+
+
+def test_a_summary_written_to_be_handed_on_is_handed_on_with_its_verdict() -> None:
+    done = ("complete", {"response": "It works. " * 9, "summary": "all green", "verdict": "verified"})
+    play = standing(Phase.EXECUTE, Script(go("verification", "executor"), go("chores", "helper"), WAITS),
+                    mind(verification=[says("", done)]))  # fmt: skip
+    until(play, lambda it: it.conversation.phase is Phase.CHORES)
+    assert note(shown(play), "Hand-off").endswith("What has been done:\nexecutor [verified]: all green")
+
+
+def test_a_failure_is_handed_on_in_its_own_words() -> None:
+    play = standing(Phase.CHAT, Script(go("execute", "executor"), go("verification", "helper"), WAITS),
+                    mind(execute=[says("")]))  # fmt: skip
+    until(play, lambda it: it.conversation.phase is Phase.VERIFICATION)
+    assert note(shown(play), "Hand-off").endswith("executor failed: its model gave empty answers")
 
 
 def test_files_of_the_cycle_are_named_to_the_next_agent() -> None:
@@ -58,8 +89,7 @@ def test_what_belongs_to_an_earlier_cycle_is_marked_as_done() -> None:
     play.settle()
     play.router = Script(go(None, "project-manager"), WAITS)
     play.person("and now a poem")
-    titles = [entry.title if isinstance(entry, Note) else getattr(entry, "text", "") for entry in shown(play)]
-    assert titles[2:4] == ["A new request", "and now a poem"]
+    assert titles(shown(play))[2:4] == ["A new request", "and now a poem"]
 
 
 def test_a_message_too_long_to_show_is_cut_in_the_middle() -> None:
@@ -81,10 +111,10 @@ def test_all_messages_together_are_bounded_and_the_request_is_always_there() -> 
     entries = shown(play)
     texts = [str(getattr(entry, "text", "")) for entry in entries]
     assert "the request" in texts
-    assert sum(map(len, texts)) < TOTAL_CHARACTERS + 5_000
+    assert sum(map(entry_weight, entries)) <= 100_000 * BYTES_PER_TOKEN * START
     assert any(text.startswith(f"message {RECENT + 24} ") for text in texts), "the newest is there"
-    assert any(isinstance(entry, Note) and entry.title == "Earlier" for entry in entries)
-    assert not any(isinstance(entry, Note) and entry.title == "A new request" for entry in entries)
+    assert titles(entries)[0] == "Earlier"
+    assert "A new request" not in titles(entries)
 
 
 @pytest.mark.parametrize(("length", "limit"), [(10, 10), (11, 10), (1_000, 10), (0, 10), (7, 0)])
@@ -100,64 +130,259 @@ def test_cut_keeps_both_ends(length: int, limit: int) -> None:
         assert f"{length - 2 * half} characters left out" in short
 
 
-# ---- the router's question ----------------------------------------------------------------------------------------
+# ---- what is chosen where there is too much -----------------------------------------------------------------------
 
 
-def test_the_question_holds_all_the_router_may_go_by() -> None:
-    play = standing(Phase.EXECUTE, text="build it")
-    asked = question(play)
-    assert (asked["phase"], asked["cycle"], asked["can_end"]) == ("execute", 1, False)
-    assert asked["permitted"] == ["verification", "chat"]
-    assert asked["open_gates"] == ["verification", "chores", "reflection"]
-    assert [message["text"] for message in asked["messages"]] == ["build it"]
-    assert [(turn["phase"], turn["agents"]) for turn in asked["turns"]] == [
-        ("chat", ["executor"]),
-        ("execute", ["executor"]),
+class Talk:
+    """A conversation made up message by message, that stands at the beginning of a run."""
+
+    def __init__(self, phase: Phase = Phase.EXECUTE) -> None:
+        self.state = Conversation(id=ConversationId("c" * 64), phase=phase, cycle=1, status="active")
+        self.seq = 0
+
+    def said(self, text: str, *, phase: Phase | None = None, by: str = "", turn: str | None = None) -> int:
+        """Somebody says something: alice, or an agent in a turn."""
+        self.seq += 1
+        message = Message(
+            seq=self.seq, at=Millis(self.seq), event_id=EventId(f"{self.seq:064x}"), author=ALICE, name=by or "alice",
+            text=text, phase=phase or self.state.phase, role=None if by else Role.OWNER,
+            after_turn=TurnId(turn) if turn else None,
+        )  # fmt: skip
+        self.state.recent = (*self.state.recent, message)[-RECENT:]
+        if not by:
+            kept = (*self.state.messages, message)
+            self.state.messages = kept if len(kept) <= CYCLE_MESSAGES else (kept[0], *kept[2:])
+        return self.seq
+
+    def turn(self, phase: Phase, *texts: str, summary: str = "", failed: str = "") -> OrchestratorTurn:
+        """A turn opens, its agents speak, it closes."""
+        self.seq += 1
+        seq, name = self.seq, f"turn-{self.seq}"
+        done = tuple(
+            Completion(agent=Slug(f"agent-{n}"), outcome="failed" if failed else "finished", text=text, summary="",
+                       verdict="", error=failed, at=Millis(seq))
+            for n, text in enumerate(texts)
+        )  # fmt: skip
+        for text in texts if not failed else ():
+            self.said(text, phase=phase, by="agent", turn=name)
+        closed = OrchestratorTurn(
+            turn_id=TurnId(name), seq=seq, timestamp=Millis(seq), phase=phase, agents=tuple(d.agent for d in done),
+            reason="r", completions=done, is_completed=True, summary=summary or failed or " ".join(texts),
+        )  # fmt: skip
+        self.state.turns = (*self.state.turns, closed)[-CYCLE_MESSAGES:]
+        self.state.last_turn = closed
+        return closed
+
+    def begins(
+        self, reason: str = "do it", handoff: Handoff | None = None, touched: frozenset[str] = frozenset()
+    ) -> Run:
+        """A run begins."""
+        self.seq += 1
+        self.state.turn = OrchestratorTurn(
+            turn_id=TurnId("now"), seq=self.seq, timestamp=Millis(self.seq), phase=self.state.phase,
+            agents=(Slug("executor"),), reason=reason, handoff=handoff,
+        )  # fmt: skip
+        self.state.touched = touched
+        return Run(
+            id=RunId("r"), agent=Slug("executor"), name="Executor", pubkey=ALICE, phase=self.state.phase, system="",
+            entries=(), warn_at=Millis(1), close_at=Millis(2), armed=self.seq,
+        )  # fmt: skip
+
+    def shown(self, budget: int, **more: Any) -> tuple[Entry, ...]:
+        """What the run is shown, with the words put in as the fold does it."""
+        entries = entries_for(self.state, self.begins(**more), budget)
+        self.state.next_seq = self.seq + 1
+        self.state.apply(RunStarted(
+            seq=self.seq + 1, at=Millis(1), run=RunId("r"), agent=Slug("executor"), agent_name="E", pubkey=ALICE,
+            warn_at=Millis(1), close_at=Millis(2), entries=entries,
+        ))  # fmt: skip
+        assert len(self.state.runs[RunId("r")].entries) == len(entries), "every message that is named is known"
+        return self.state.runs[RunId("r")].entries
+
+
+def spoken(entries: tuple[Entry, ...]) -> list[str]:
+    """The first word of each message."""
+    return [entry.text.split()[0] for entry in entries if isinstance(entry, (PersonText, AgentText))]
+
+
+def test_of_too_much_the_request_this_phase_and_the_newest_stay() -> None:
+    talk = Talk()
+    talk.said("request " + "x" * 3_000, phase=Phase.CHAT)
+    for n in range(10):
+        talk.said(f"chat-{n} " + "x" * 3_000, phase=Phase.CHAT, by="agent")
+    for n in range(3):
+        talk.said(f"execute-{n} " + "x" * 3_000, by="agent")
+    for n in range(3):
+        talk.said(f"verification-{n} " + "x" * 3_000, phase=Phase.VERIFICATION, by="agent")
+    assert spoken(talk.shown(30_000)) == [
+        "request", "chat-6", "chat-7", "chat-8", "chat-9", "execute-0", "execute-1", "execute-2", "verification-0",
+        "verification-1", "verification-2",
+    ]  # fmt: skip
+    assert spoken(talk.shown(15_000)) == ["request", "execute-0", "execute-1", "execute-2", "verification-2"]
+
+
+def test_all_of_this_phase_is_shown_shorter_before_any_of_it_is_left_out() -> None:
+    talk = Talk()
+    talk.said("request", phase=Phase.CHAT)
+    for n in range(20):
+        talk.said(f"execute-{n} " + "x" * 20_000, by="agent")
+    entries = talk.shown(50_000)
+    assert spoken(entries) == ["request", *(f"execute-{n}" for n in range(20))]
+    assert all("characters left out" in entry.text for entry in entries if isinstance(entry, AgentText))
+
+
+def test_what_nobody_has_answered_is_always_shown() -> None:
+    talk = Talk()
+    talk.said("request " + "x" * 90_000)
+    talk.state.answered = talk.seq
+    for n in range(9):
+        talk.said(f"agent-{n} " + "x" * 90_000, by="agent")
+    talk.said("first " + "x" * 90_000, phase=Phase.CHAT)
+    talk.said("second " + "x" * 90_000, phase=Phase.CHAT)
+    for budget in (4_000, 20_000, 100_000):
+        assert {"request", "first", "second"} <= set(spoken(talk.shown(budget)))
+
+
+def test_turns_that_are_not_shown_are_told_in_a_line_and_those_that_are_shown_are_not() -> None:
+    talk = Talk()
+    talk.said("request", phase=Phase.CHAT)
+    old = talk.turn(Phase.PLAN, "p" * 60_000, summary="agent-0: a plan\n in short")
+    failed = talk.turn(Phase.PLAN, "", failed="agent-0 failed: no answer")
+    talk.turn(Phase.EXECUTE, "done", summary="agent-0: built it")
+    earlier = note(talk.shown(20_000), "Earlier")
+    assert earlier.splitlines()[1:] == [
+        f"{old.turn_id}, in plan: agent-0: a plan in short",
+        f"{failed.turn_id}, in plan: agent-0 failed: no answer",
     ]
-    assert asked["turns"][1]["completions"][0]["text"] == "executor has done its part of execute"
-    assert asked["participants"] == ["executor"] == asked["still_to_reflect"]
-    assert [member["slug"] for member in asked["roster"]] == list(play.rules.roster)
-    assert "orchestrator" not in json.dumps(asked["roster"])
+    assert "Earlier" in titles(talk.shown(10**7)), "a failure was never said"
+    talk.state.turns = tuple(turn for turn in talk.state.turns if turn is not failed)
+    assert "Earlier" not in titles(talk.shown(10**7)), "nothing is told twice"
 
 
-@pytest.mark.parametrize("phase", Phase)
-def test_what_the_question_permits_is_what_is_then_accepted(phase: Phase) -> None:
-    """For every target: offered to the router if and only if the decision is accepted."""
-    for waived in ("", "/skip verification", "/quick"):
-        for target in Phase:
-            if target is phase:
-                continue
-            play = standing(phase)
-            if waived:
-                play.person(waived)
-            asked = question(play)
-            who = asked["still_to_reflect"] if target is Phase.REFLECTION else ["executor"]
-            play.router = Script(go(target, *(who or ["executor"])), WAITS)
-            play.settle()
-            accepted = play.all(r.TurnOpened)[-1].phase is target and play.phases()[-1] is target
-            assert accepted is (target in asked["permitted"]), (phase, target, waived)
+def test_a_turn_of_which_a_part_is_no_longer_kept_is_told_in_a_line() -> None:
+    talk = Talk()
+    talk.said("request", phase=Phase.CHAT)
+    turn = talk.turn(Phase.EXECUTE, "first", "second", summary="agent-0: one\nagent-1: two")
+    for n in range(RECENT - 4):
+        talk.said(f"later {n}", by="agent")
+    assert "Earlier" not in titles(talk.shown(10**7))
+    for n in range(3):
+        talk.said(f"newest {n}", by="agent")
+    assert note(talk.shown(10**7), "Earlier").splitlines()[1:] == [
+        f"{turn.turn_id}, in execute: agent-0: one agent-1: two"
+    ]
 
 
-@pytest.mark.parametrize("phase", Phase)
-@pytest.mark.parametrize("waived", ["", "/skip verification", "/skip reflection", "/quick"])
-def test_can_end_is_what_is_then_accepted(phase: Phase, waived: str) -> None:
-    play = standing(phase)
-    if waived:
-        play.person(waived)
-    can_end = question(play)["can_end"]
-    play.router = Script(ENDS, WAITS)
-    play.settle()
-    assert bool(play.all(r.Ended)) is can_end
+def test_the_request_is_there_whatever_came_after_it() -> None:
+    talk = Talk()
+    for n in range(12):
+        talk.said(f"message-{n} " + "😀" * 30_000)
+    talk.state.answered = talk.seq
+    hand = Handoff(from_=Phase.PLAN, to=Phase.EXECUTE, message="m", reason="r" * 9_000, summary="s" * 90_000)
+    assert {"message-0", "message-11"} <= set(spoken(talk.shown(4_000, reason="w" * 9_000, handoff=hand)))
 
 
-def test_the_question_is_bounded_in_a_cycle_without_end() -> None:
-    play = Play(Script(go(None, "project-manager"), WAITS), plain, config=rules(limits=Limits(same_route=10**6)))
-    for n in range(CYCLE_MESSAGES + 20):
-        play.router = Script(go(None, "project-manager"), WAITS)
-        play.person(f"message {n} " + "x" * 30_000)
-        play.settle()
-    asked = question(play)
-    assert len(asked["messages"]) == CYCLE_MESSAGES == len(asked["turns"])
-    assert asked["messages"][0]["text"].startswith("message 0 "), "what began the cycle stays"
-    assert asked["messages"][-1]["text"].startswith(f"message {CYCLE_MESSAGES + 19} ")
-    assert all(len(message["text"]) < MESSAGE_CHARACTERS + 100 for message in asked["messages"])
+def test_what_the_hand_off_tells_is_not_told_as_earlier_too() -> None:
+    talk = Talk(Phase.VERIFICATION)
+    talk.said("request", phase=Phase.CHAT)
+    failed = talk.turn(Phase.EXECUTE, "", failed="agent-0 timed out")
+    hand = Handoff(from_=Phase.EXECUTE, to=Phase.VERIFICATION, message="m", reason="on", summary=failed.summary)
+    entries = talk.shown(20_000, handoff=hand)
+    assert "agent-0 timed out" in note(entries, "Hand-off")
+    assert "Earlier" not in titles(entries)
+
+
+def test_cycles_that_are_over_are_told_unless_all_of_them_is_shown() -> None:
+    talk = Talk()
+    talk.state.phase, talk.state.cycle = Phase.CHAT, 2
+    since = talk.said("old request " + "x" * 40_000)
+    talk.said("old answer", by="agent")
+    talk.state.messages = ()
+    talk.said("new request")
+    told = PastCycle(cycle=1, since=since, request="old request", done=("execute: agent: built",))
+    talk.state.past = (told,)
+    earlier = note(talk.shown(10_000), "Earlier")
+    assert earlier.splitlines()[1:] == ["Cycle 1, asked for: old request", "- execute: agent: built"]
+    assert spoken(talk.shown(10_000)) == ["old", "new"]
+    assert titles(talk.shown(10_000))[-3] == "A new request"
+    assert "Earlier" not in titles(talk.shown(1_000_000))
+
+
+def test_a_long_reason_and_many_files_keep_to_their_part() -> None:
+    talk = Talk()
+    talk.said("request")
+    for n in range(RECENT - 2):
+        talk.said(f"{n} " + "x" * 700, phase=Phase.CHAT, by="agent")
+    many = frozenset(f"a/folder/of/files/{n:05}.py" for n in range(5_000))
+    hand = Handoff(from_=Phase.PLAN, to=Phase.EXECUTE, message="m", reason="r" * 9_000, summary="s" * 90_000)
+    entries = talk.shown(20_000, reason="w" * 9_000, touched=many, handoff=hand)
+    part = note(entries, "Your part")
+    assert "Files changed in this cycle: a/folder/of/files/00000.py, " in part
+    assert part.endswith(" more)")
+    assert sum(map(entry_weight, entries)) <= 20_000 * BYTES_PER_TOKEN * START
+    assert "request" in spoken(entries)
+
+
+texts = st.builds(
+    lambda letter, n: letter * n, st.sampled_from(["x", "日", "😀", "a b\n"]), st.sampled_from([0, 9, 900, 30_000])
+)
+spoke = st.tuples(texts, st.sampled_from(list(Phase)), st.sampled_from(["person", "agent", "turn"]))
+
+
+class Said(list[Any]):
+    """What was said, with a short name: hypothesis writes every one down."""
+
+    def __repr__(self) -> str:
+        return f"said {[(len(text), phase.value, who) for text, phase, who in self]}"
+
+
+@given(
+    st.lists(spoke, max_size=90).map(Said), st.sampled_from(list(Phase)), st.integers(0, 90),
+    st.sampled_from([4_000, 10_000, 40_000, 100_000, 1_000_000]),
+)  # fmt: skip
+def test_whatever_was_said_the_rules_of_choosing_hold(said: Said, phase: Phase, answered: int, budget: int) -> None:
+    talk = Talk(phase)
+    for text, where, who in said:
+        if who == "turn":
+            talk.turn(where, text)
+        else:
+            talk.said(text, phase=where, by="agent" if who == "agent" else "")
+    talk.state.answered = answered
+    named = [entry for entry in entries_for(talk.state, talk.begins(), budget) if isinstance(entry, Shown)]
+    seqs = [entry.seq for entry in named]
+    assert seqs == sorted(set(seqs)), "each once, in the order in which it was said"
+    if talk.state.messages:
+        assert talk.state.messages[0].seq in seqs, "the request"
+        assert talk.state.messages[-1].seq in seqs, "and the person's newest words"
+    entries = talk.shown(budget)
+    assert sum(map(entry_weight, entries)) <= budget * BYTES_PER_TOKEN * START
+    assert titles(entries)[-1] == "Your part"
+    assert entries == talk.shown(budget), "the same every time"
+    if budget == 1_000_000:
+        assert set(seqs) >= {message.seq for message in talk.state.recent}
+
+
+class Counted(tuple[Any, ...]):
+    """A tuple that counts what is looked at."""
+
+    __slots__ = ()
+    looked = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in super().__iter__():
+            Counted.looked += 1
+            yield item
+
+
+@pytest.mark.parametrize("turns", [10, 100, 1_000])
+def test_the_cost_does_not_grow_with_the_history(turns: int) -> None:
+    talk = Talk()
+    for n in range(turns):
+        talk.said(f"message {n}")
+        talk.turn(Phase.EXECUTE, f"answer {n}")
+    state = talk.state
+    state.history = None  # whoever looked at it would fail
+    state.recent, state.messages, state.turns = Counted(state.recent), Counted(state.messages), Counted(state.turns)
+    Counted.looked = 0
+    entries_for(state, talk.begins())
+    assert 0 < Counted.looked <= 12 * (RECENT + 2 * CYCLE_MESSAGES)

@@ -10,7 +10,8 @@ import pytest
 
 from tenex.prompting import PromptLibrary, builtin_prompts
 
-TOOLS = frozenset({"read_file", "list_files", "search_files", "write_file", "edit_file", "check"})
+READS = frozenset({"read_file", "list_files", "search_files", "git_status", "git_diff"})
+TOOLS = READS | {"write_file", "edit_file", "move_file", "delete_file", "check", "shell"}
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from tenex.core.phases import Phase
 from tenex.core.roster import Kind
 from tenex.prompting import PromptLibrary, builtin_prompts
 
-from .conftest import TOOLS
+from .conftest import READS, TOOLS
 
 AGENT = "---\nname: {name}\nrole: helps\nkind: {kind}\nuse_when: needed\ntools: [read_file]\n---\nYou help.\n"
 
@@ -32,14 +32,15 @@ def faults(builtin: Path, overrides: Path | None = None) -> tuple[str, ...]:
     return caught.value.faults
 
 
-def test_the_built_in_agents_are_the_four_and_may_do_what_they_should(library: PromptLibrary) -> None:
-    reads = {"read_file", "list_files", "search_files"}
+def test_the_built_in_agents_are_the_five_and_may_do_what_they_should(library: PromptLibrary) -> None:
     assert {slug: set(agent.tools) for slug, agent in library.definitions.items()} == {
-        "executor": TOOLS, "orchestrator": set(), "planner": reads, "project-manager": reads,
+        "executor": TOOLS, "orchestrator": set(), "planner": READS, "project-manager": READS, "security-expert": READS,
     }  # fmt: skip
     assert library.orchestrator.slug == "orchestrator"
-    assert [agent.slug for agent in library.roster] == ["executor", "planner", "project-manager"]
-    assert all(agent.kind is Kind.WORKER for agent in library.roster)
+    assert [agent.slug for agent in library.roster] == [
+        "executor", "planner", "project-manager", "security-expert",
+    ]  # fmt: skip
+    assert [agent.slug for agent in library.roster if agent.kind is Kind.EXPERT] == ["security-expert"]
 
 
 def test_all_seven_phases_are_read(library: PromptLibrary) -> None:
@@ -59,7 +60,9 @@ def test_an_own_agent_is_added_in_the_order_of_slugs(own: Path) -> None:
     (own / ".hidden.md").write_text("not an agent")
     (own / "lawyer.md~").write_text("an editor's copy")
     library = PromptLibrary.load(builtin_prompts(), own, tools=TOOLS)
-    assert list(library.definitions) == ["executor", "lawyer", "orchestrator", "planner", "project-manager"]
+    assert list(library.definitions) == [
+        "executor", "lawyer", "orchestrator", "planner", "project-manager", "security-expert",
+    ]  # fmt: skip
     assert "- `lawyer` (expert): helps. Use when: needed." in library.router_prompt(project_name="demo")
 
 
@@ -71,7 +74,7 @@ def test_the_orchestrator_may_be_replaced(own: Path) -> None:
 
 
 def test_a_folder_of_own_agents_may_be_missing(tmp_path: Path) -> None:
-    assert len(PromptLibrary.load(builtin_prompts(), tmp_path / "none", tools=TOOLS).definitions) == 4
+    assert len(PromptLibrary.load(builtin_prompts(), tmp_path / "none", tools=TOOLS).definitions) == 5
 
 
 def test_a_file_with_other_line_ends_and_a_mark_at_its_start_is_read(own: Path) -> None:
@@ -143,7 +146,7 @@ def test_two_orchestrators_are_refused_with_both_files(own: Path) -> None:
 
 
 def test_without_a_worker_nobody_could_be_routed_to(copy: Path) -> None:
-    for slug in ("executor", "planner", "project-manager"):
+    for slug in ("executor", "planner", "project-manager", "security-expert"):
         (copy / "agents" / f"{slug}.md").unlink()
     assert faults(copy) == ("There is no worker and no expert: nobody could be routed to. Add an agent.",)
 
@@ -210,4 +213,4 @@ def test_an_installed_package_finds_and_loads_its_own_prompts(tmp_path: Path) ->
     done = subprocess.run(
         [sys.executable, "-c", program, str(site)], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
     )
-    assert done.stdout.split() == [str(site / "tenex" / "prompts"), "4"]
+    assert done.stdout.split() == [str(site / "tenex" / "prompts"), "5"]

@@ -1,17 +1,23 @@
 """Filling in the prompts of a conversation: what is known now is in them, and equal knowledge gives equal bytes."""
 
+import json
+
+import pytest
+
+from tenex.core.context import request_tokens, tokens
 from tenex.core.ids import Slug
 from tenex.core.steps import Note, PersonText, Shown, ToolSpec
 from tenex.prompting import PromptLibrary, builtin_prompts
-from tenex.prompting.prompter import ConversationPrompter
+from tenex.prompting.prompter import DATA, ConversationPrompter
 from tests.fakes.play import Play, rules, says
 
 
-def prompter(lessons: dict[str, list[str]], notes: list[str | None]) -> ConversationPrompter:
+def prompter(lessons: dict[str, list[str]], notes: list[str | None], budget: int = 100_000) -> ConversationPrompter:
     tool = ToolSpec(name="complete", description="Ends.", parameters={"type": "object", "properties": {}})
     return ConversationPrompter(
         PromptLibrary.load(builtin_prompts()), rules=rules, tools=lambda phase, slug: (tool,),
         lessons=lambda slug: lessons.get(slug, []), workspace_notes=lambda: notes[0], project_name="demo",
+        budget=budget,
     )  # fmt: skip
 
 
@@ -58,3 +64,59 @@ def test_the_routers_question_holds_the_schema_and_the_roster() -> None:
     note = request.entries[0]
     assert isinstance(note, Note)
     assert '"Build it"' in note.text
+
+
+def test_the_phase_a_run_comes_from_is_in_its_prompt() -> None:
+    words, play = prompter({}, [None]), at_work()
+    run = next(iter(play.conversation.runs.values()))
+    assert "Before it came chat." in words.work(play.conversation, run).system
+    play.conversation.phase_from = None
+    assert "Before it came" not in words.work(play.conversation, run).system, (
+        "what was rendered for another way is kept"
+    )
+
+
+def test_a_prompt_is_rendered_once_for_equal_knowledge_and_anew_for_other_tools() -> None:
+    play, tools = at_work(), [ToolSpec(name="ask", description="Asks.", parameters={})]
+    words = ConversationPrompter(
+        PromptLibrary.load(builtin_prompts()), rules=rules, tools=lambda phase, slug: tuple(tools),
+        lessons=lambda slug: [], workspace_notes=lambda: None, project_name="demo",
+    )  # fmt: skip
+    run = next(iter(play.conversation.runs.values()))
+    first = words.work(play.conversation, run).system
+    assert words.work(play.conversation, run).system is first
+    tools.clear()
+    assert "You have none." in words.work(play.conversation, run).system
+
+
+def test_the_routers_corrections_in_other_conversations_are_shown_to_it_and_its_own_once() -> None:
+    corrections = [f"A refused decision: There is no agent '{n}'." for n in range(30)]
+    words = prompter({"orchestrator": corrections}, [None])
+    play = Play(lambda q: {"agents": ["USER"], "reason": "wait"}, lambda c, m: says("done"))
+    play.person("Build it")
+    play.conversation.router_lessons = ("There is no agent '28'.",)
+    note = words.route(play.conversation).entries[0]
+    assert isinstance(note, Note)
+    lessons = json.loads(note.text)["lessons"]
+    assert len(lessons) == 12
+    assert lessons[-2:] == [corrections[29], "There is no agent '28'."]
+    assert corrections[28] not in lessons
+
+
+@pytest.mark.parametrize("budget", [4_000, 8_000, 16_000, 32_000, 100_000])
+def test_a_small_budget_leaves_room_for_the_work(budget: int) -> None:
+    notes: list[str | None] = ["n" * 200_000]
+    words = prompter({"executor": [f"lesson {n} " + "x" * 900 for n in range(50)]}, notes, budget)
+    play = Play(lambda q: {"agents": ["executor"], "phase": "execute", "reason": "r" * 2_000},
+                lambda c, m: says("done"))  # fmt: skip
+    play.person("Build it " + "p" * 60_000)
+    question = words.route(play.conversation)
+    if budget >= 8_000:
+        assert request_tokens(question.system, question.entries, ()) <= budget
+    play.step()
+    run = next(iter(play.conversation.runs.values()))
+    prompt = words.work(play.conversation, run)
+    bare = prompter({}, [None], budget).work(play.conversation, run)
+    assert tokens(prompt.system) - tokens(bare.system) <= 2 * DATA * budget + 250
+    assert "lesson 49 " in prompt.system or budget < 8_000
+    assert "nnn" in prompt.system

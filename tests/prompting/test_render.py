@@ -1,7 +1,6 @@
 """Prompts hold what they must, nothing of another phase, and data that stays data."""
 
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,11 +10,11 @@ from tenex.core.ids import Slug
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.routing import DECISION_SCHEMA
 from tenex.core.steps import ToolSpec
-from tenex.prompting import PromptLibrary, builtin_prompts
+from tenex.prompting import PromptLibrary
 from tenex.prompting.render import LESSONS_CHARACTERS, NOTES_CHARACTERS, fenced
 
 EXECUTOR = Slug("executor")
-AGENTS = (EXECUTOR, Slug("planner"), Slug("project-manager"))
+AGENTS = (EXECUTOR, Slug("planner"), Slug("project-manager"), Slug("security-expert"))
 ASK = ToolSpec(name="ask", description="Ask.", parameters={"type": "object"})
 READ = ToolSpec(name="read_file", description="Read.", parameters={"type": "object"})
 COMPLETE = ToolSpec(
@@ -35,10 +34,17 @@ COMPLETE = ToolSpec(
 def prompt(
     library: PromptLibrary, slug: Slug = EXECUTOR, phase: Phase = Phase.EXECUTE, *,
     tools: tuple[ToolSpec, ...] = (READ, ASK), lessons: tuple[str, ...] = (), notes: str | None = None,
-    project: str = "demo", language: str = "",
+    project: str = "demo", language: str = "", previous: Phase | None = None,
 ) -> str:  # fmt: skip
     return library.system_prompt(
-        slug, phase, tools=tools, lessons=lessons, workspace_notes=notes, project_name=project, language=language
+        slug,
+        phase,
+        previous=previous,
+        tools=tools,
+        lessons=lessons,
+        workspace_notes=notes,
+        project_name=project,
+        language=language,
     )
 
 
@@ -70,6 +76,17 @@ def test_an_agent_is_told_its_phase_and_no_other(library: PromptLibrary, slug: S
             assert library.guides[other].purpose not in text
             foreign = set(library.guides[other].text.splitlines()) - here
             assert not [line for line in foreign if line and line in text.splitlines()]
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_the_phase_before_is_named_and_nothing_more_is_said_of_it(library: PromptLibrary, phase: Phase) -> None:
+    bare = prompt(library, phase=phase)
+    assert "Before it came" not in bare
+    assert bare == prompt(library, phase=phase, previous=phase)
+    for previous in set(Phase) - {phase}:
+        text = prompt(library, phase=phase, previous=previous)
+        assert text == bare.replace("within it. The", f"within it. Before it came {previous}. The")
+    assert 'a note titled "Hand-off"' in " ".join(bare.split())
 
 
 @pytest.mark.parametrize("phase", Phase)
@@ -140,11 +157,9 @@ def test_an_agent_answers_in_the_persons_language_and_for_the_person(library: Pr
     assert "Your final text is what the person reads." in prompt(library)
 
 
-def test_an_expert_is_told_that_it_only_advises(library: PromptLibrary, tmp_path: Path) -> None:
-    text = "---\nname: L\nrole: knows the law\nkind: expert\nuse_when: law\n---\nYou know.\n"
-    (tmp_path / "lawyer.md").write_text(text)
-    own = PromptLibrary.load(builtin_prompts(), tmp_path)
-    assert "You are an expert: you advise, and never change or run anything" in prompt(own, Slug("lawyer"))
+def test_an_expert_is_told_that_it_only_advises(library: PromptLibrary) -> None:
+    told = "You are an expert: you advise, and never change or run anything"
+    assert told in prompt(library, Slug("security-expert"))
     assert "You are an expert" not in prompt(library)
 
 
@@ -154,6 +169,14 @@ def test_without_notes_and_lessons_there_is_no_heading_for_them(library: PromptL
     assert "# Lessons" not in text
     assert "```" not in text
     assert "\n\n\n" not in text
+
+
+def test_lessons_show_what_was_recorded_and_no_marks_of_ours(library: PromptLibrary) -> None:
+    assert "```text\n1. Dates: as the person writes them\n```" in prompt(
+        library, lessons=("Dates: as the person writes them",)
+    )
+    text = prompt(library, lessons=("a",))
+    assert not re.search(r"\[unknown\]|None|undefined", text)
 
 
 def test_lessons_keep_their_order_and_lines(library: PromptLibrary) -> None:
@@ -257,6 +280,8 @@ def test_the_rules_of_the_first_phase_stand_in_the_prompt(router: str, rule: str
         "every participant reflects once",
         'When none is left,\nanswer `["END"]`',
         "each alone and without `phase`",
+        "What `earlier` tells is done",
+        "in any language",
         '`["USER"]` waits for the person.',
         "copied letter for letter",
         "and the `id` of that message",
@@ -281,7 +306,7 @@ def test_every_field_of_the_answer_is_explained(router: str) -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        "phase", "permitted", "cycle", "messages", "turns", "open_gates", "can_end", "participants",
+        "phase", "permitted", "cycle", "earlier", "messages", "turns", "open_gates", "can_end", "participants",
         "still_to_reflect", "waived", "roster", "rejections", "lessons",
     ],
 )  # fmt: skip

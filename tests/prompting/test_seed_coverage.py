@@ -108,14 +108,14 @@ TABLE: dict[Phase, list[tuple[str, str, str]]] = {
 
 USUAL = {
     Phase.CHAT: {"project-manager"},
-    Phase.BRAINSTORM: {"project-manager"},
-    Phase.PLAN: {"planner"},
+    Phase.BRAINSTORM: {"project-manager", "security-expert"},
+    Phase.PLAN: {"planner", "security-expert"},
     Phase.EXECUTE: {"executor"},
-    Phase.VERIFICATION: {"executor", "project-manager"},
+    Phase.VERIFICATION: {"executor", "project-manager", "security-expert"},
     Phase.CHORES: {"executor"},
-    Phase.REFLECTION: {"executor", "planner", "project-manager"},
+    Phase.REFLECTION: {"executor", "planner", "project-manager", "security-expert"},
 }
-"""Who usually works in a phase; experts join a brainstorm where the operator has some."""
+"""Who usually works in a phase; experts advise before and after the work, and do none of it."""
 
 
 @pytest.mark.parametrize(
@@ -140,6 +140,7 @@ def test_the_usual_agents_of_a_phase_say_that_they_work_there(library: PromptLib
     assert {agent.slug for agent in library.roster if phase in agent.phases} == USUAL[phase]
 
 
-def test_experts_are_no_built_ins_and_the_router_knows_what_they_are_for(library: PromptLibrary) -> None:
-    assert all(agent.kind is not Kind.EXPERT for agent in library.roster)
+def test_experts_only_read_and_the_router_knows_what_they_are_for(library: PromptLibrary) -> None:
+    changing = {"write_file", "edit_file", "move_file", "delete_file", "check", "shell"}
+    assert not [a.slug for a in library.roster if a.kind is Kind.EXPERT and changing & set(a.tools)]
     assert "Ask one or two of them before or after the" in library.router_prompt(project_name="demo")

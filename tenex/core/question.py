@@ -1,0 +1,162 @@
+"""The question the router is asked: one JSON document with all it may go by, chosen within a budget.
+
+(DESIGN section 4, "RoutingDecision".)
+
+Never: how to answer it; that is the router's prompt.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from . import gates
+from .context import BYTES_PER_TOKEN, CONTEXT_TOKENS, FRAME, weight
+from .conversation import Conversation
+from .graph import END
+from .phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
+from .roster import Rules
+from .routing import REASON_CHARACTERS
+from .runs import Completion, Message, OrchestratorTurn
+from .steps import Note, cut
+
+MESSAGES = (24_000, 8_000, 2_400, 800, 240)
+"""Characters of each message, tried in this order: a pasted log must not push the request out of a model's window."""
+COMPLETIONS = (4_000, 400, 0)
+"""Characters of each completion, likewise; an old one that is left out keeps its outcome and its verdict."""
+
+LESSONS = 12
+LESSON = 500
+"""Characters of each: a correction is a sentence or two."""
+
+
+def question_for(
+    conversation: Conversation, rules: Rules, budget: int = CONTEXT_TOKENS, lessons: Sequence[str] = ()
+) -> Note:
+    """The router's question: a JSON document with all it may go by, in `budget` estimated tokens.
+
+    All of the person's messages of the cycle are in it, and all of its turns. Where they are too much, long messages
+    are cut, and completions are: those of the oldest turns first. `lessons` are the router's from other conversations.
+    """
+    question = {**_fixed(conversation, rules), "lessons": _lessons(conversation, lessons)}
+    said = [_message(message, MESSAGES[0]) for message in conversation.messages]
+    done = [_turn(turn, COMPLETIONS[0], REASON_CHARACTERS) for turn in conversation.turns]
+    document = _json({**question, "messages": said, "turns": done})
+    room = budget * BYTES_PER_TOKEN - FRAME
+    if weight(document) > room:
+        room -= weight(_json({**question, "messages": [], "turns": []}))
+        said = _shorter_messages(conversation.messages, max(room // 2, room - _sizes(done)))
+        done = _shorter_turns(conversation.turns, done, room - _sizes(said))
+        document = _json({**question, "messages": said, "turns": done})
+    return Note(title="routing", text=document)
+
+
+def _fixed(conversation: Conversation, rules: Rules) -> dict[str, Any]:
+    """Everything in the question but what was said and done; in the order in which it is read."""
+    permitted = [
+        phase
+        for phase in PHASE_TRANSITIONS.permitted(conversation.phase)
+        if gates.leaving(conversation, phase, rules) is None
+    ]
+    way = QUALITY_PHASES if conversation.waived else ()
+    beyond = [p for p in (*way, Phase.CHAT) if p not in permitted and _beyond(conversation, p)]
+    return {
+        "phase": conversation.phase,
+        "permitted": [*permitted, *beyond],
+        "cycle": conversation.cycle,
+        "earlier": [{"cycle": p.cycle, "request": p.request, "done": list(p.done)} for p in conversation.past],
+        "messages": [],
+        "turns": [],
+        "open_gates": list(gates.open_gates(conversation, rules)),
+        "can_end": bool(conversation.turns) and gates.leaving(conversation, END, rules) is None,
+        "participants": list(conversation.participants),
+        "still_to_reflect": list(gates.yet_to_reflect(conversation, rules)),
+        "waived": sorted(conversation.waived),
+        "roster": [
+            {
+                "slug": agent.slug,
+                "name": agent.name,
+                "kind": agent.kind,
+                "role": agent.role,
+                "use_when": agent.use_when,
+                "phases": list(agent.phases),
+            }
+            for agent in rules.roster.values()
+        ],
+        "rejections": list(conversation.question.rejections if conversation.question else ()),
+    }
+
+
+def _lessons(conversation: Conversation, others: Sequence[str]) -> list[str]:
+    """The newest lessons, those of this conversation last; it has told its own to the others too."""
+    own = conversation.router_lessons
+    new = [cut(lesson, LESSON) for lesson in others if not any(lesson.endswith(known) for known in own)]
+    return [*dict.fromkeys((*new, *own))][-LESSONS:]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _sizes(parts: Iterable[Any]) -> int:
+    return sum(weight(_json(part)) + 2 for part in parts)
+
+
+def _shorter_messages(messages: Sequence[Message], room: int) -> list[dict[str, Any]]:
+    said: list[dict[str, Any]] = []
+    for limit in MESSAGES:
+        said = [_message(message, limit) for message in messages]
+        if _sizes(said) <= room:
+            break
+    return said
+
+
+def _shorter_turns(turns: Sequence[OrchestratorTurn], done: list[dict[str, Any]], room: int) -> list[dict[str, Any]]:
+    """The turns with the oldest ones' completions cut, then left out, until they fit; the last one's only after all."""
+    sizes = [weight(_json(turn)) + 2 for turn in done]
+    total = sum(sizes)
+    older, last = range(len(turns) - 1), range(len(turns) - 1, len(turns))  # the last is what there is to decide on
+    for limit, place in ((limit, place) for places in (older, last) for limit in COMPLETIONS[1:] for place in places):
+        if total <= room:
+            break
+        done[place] = _turn(turns[place], limit, COMPLETIONS[1])
+        size = weight(_json(done[place])) + 2
+        total, sizes[place] = total - sizes[place] + size, size
+    return done
+
+
+def _beyond(conversation: Conversation, phase: Phase) -> bool:
+    """Whether a phase is reached only by passing through waived ones."""
+    if phase is conversation.phase:
+        return False
+    way = gates.path(conversation, phase)
+    return way is not None and len(way) > 1
+
+
+def _message(message: Message, limit: int) -> dict[str, Any]:
+    return {
+        "id": message.event_id,
+        "from": message.name,
+        "text": cut(message.text, limit),
+        "after_turn": message.after_turn,
+    }
+
+
+def _turn(turn: OrchestratorTurn, limit: int, reason: int) -> dict[str, Any]:
+    return {
+        "turn": turn.turn_id,
+        "phase": turn.phase,
+        "agents": list(turn.agents),
+        "reason": cut(turn.reason, reason),
+        "completions": [_completion(done, limit) for done in turn.completions],
+    }
+
+
+def _completion(done: Completion, limit: int) -> dict[str, Any]:
+    text = done.text or done.error
+    return {
+        "agent": done.agent,
+        "outcome": done.outcome,
+        "text": cut(text, limit) if limit else "[left out]" if text else "",
+        "summary": cut(done.summary, limit) if limit else "",
+        "verdict": done.verdict,
+    }

@@ -1,0 +1,146 @@
+"""The question the router is asked: all it may go by, in bounds, and true."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.context import tokens
+from tenex.core.phases import Phase
+from tenex.core.question import COMPLETIONS, MESSAGES, question_for
+from tenex.core.roster import Limits
+from tenex.core.state import CYCLE_MESSAGES
+from tests.core.kit import ENDS, WAITS, Script, go, plain, standing
+from tests.fakes.play import Play, rules, says
+
+
+def question(play: Play, **more: Any) -> dict[str, Any]:
+    """What the router is asked now."""
+    asked: dict[str, Any] = json.loads(question_for(play.conversation, play.rules, **more).text)
+    return asked
+
+
+def test_the_question_holds_all_the_router_may_go_by() -> None:
+    play = standing(Phase.EXECUTE, text="build it")
+    asked = question(play)
+    assert (asked["phase"], asked["cycle"], asked["can_end"]) == ("execute", 1, False)
+    assert asked["permitted"] == ["verification", "chat"]
+    assert asked["open_gates"] == ["verification", "chores", "reflection"]
+    assert [message["text"] for message in asked["messages"]] == ["build it"]
+    assert [(turn["phase"], turn["agents"]) for turn in asked["turns"]] == [
+        ("chat", ["executor"]),
+        ("execute", ["executor"]),
+    ]
+    assert asked["turns"][1]["completions"][0]["text"] == "executor has done its part of execute"
+    assert asked["participants"] == ["executor"] == asked["still_to_reflect"]
+    assert [member["slug"] for member in asked["roster"]] == list(play.rules.roster)
+    assert "orchestrator" not in json.dumps(asked["roster"])
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_what_the_question_permits_is_what_is_then_accepted(phase: Phase) -> None:
+    """For every target: offered to the router if and only if the decision is accepted."""
+    for waived in ("", "/skip verification", "/quick"):
+        for target in Phase:
+            if target is phase:
+                continue
+            play = standing(phase)
+            if waived:
+                play.person(waived)
+            asked = question(play)
+            who = asked["still_to_reflect"] if target is Phase.REFLECTION else ["executor"]
+            play.router = Script(go(target, *(who or ["executor"])), WAITS)
+            play.settle()
+            accepted = play.all(r.TurnOpened)[-1].phase is target and play.phases()[-1] is target
+            assert accepted is (target in asked["permitted"]), (phase, target, waived)
+
+
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("waived", ["", "/skip verification", "/skip reflection", "/quick"])
+def test_can_end_is_what_is_then_accepted(phase: Phase, waived: str) -> None:
+    play = standing(phase)
+    if waived:
+        play.person(waived)
+    can_end = question(play)["can_end"]
+    play.router = Script(ENDS, WAITS)
+    play.settle()
+    assert bool(play.all(r.Ended)) is can_end
+
+
+def test_the_question_is_bounded_in_a_cycle_without_end() -> None:
+    play = Play(Script(go(None, "project-manager"), WAITS), plain, config=rules(limits=Limits(same_route=10**6)))
+    for n in range(CYCLE_MESSAGES + 20):
+        play.router = Script(go(None, "project-manager"), WAITS)
+        play.person(f"message {n} " + "x" * 30_000)
+        play.settle()
+    asked = question(play)
+    assert len(asked["messages"]) == CYCLE_MESSAGES == len(asked["turns"])
+    assert asked["messages"][0]["text"].startswith("message 0 "), "what began the cycle stays"
+    assert asked["messages"][-1]["text"].startswith(f"message {CYCLE_MESSAGES + 19} ")
+    assert all(len(message["text"]) < MESSAGES[0] + 100 for message in asked["messages"])
+
+
+def long_cycle(turns: int = CYCLE_MESSAGES + 5, said: int = 9_000, done: int = 9_000) -> Play:
+    """A cycle in which much was said and much was done."""
+    play = Play(
+        Script(WAITS), lambda conversation, call: says("done " + "é" * done + f" by {call.run}"),
+        config=rules(limits=Limits(same_route=10**6)),
+    )  # fmt: skip
+    for n in range(turns):
+        play.router = Script(go(None, "executor", "helper"), WAITS)
+        play.person(f'message {n} "' + "\n" * said)
+        play.settle()
+    return play
+
+
+@pytest.mark.parametrize("budget", [8_000, 20_000, 60_000, 100_000, 1_000_000])
+def test_the_question_keeps_to_its_budget_with_every_message_and_every_turn(budget: int) -> None:
+    play = long_cycle()
+    note = question_for(play.conversation, play.rules, budget)
+    assert tokens(note.text) <= budget
+    asked = json.loads(note.text)
+    kept = play.conversation.messages
+    assert [message["id"] for message in asked["messages"]] == [message.event_id for message in kept]
+    assert all(f"message {m.text.split()[1]} " in said["text"] for m, said in zip(kept, asked["messages"], strict=True))
+    assert [turn["turn"] for turn in asked["turns"]] == [turn.turn_id for turn in play.conversation.turns]
+    outcomes = {done["outcome"] for turn in asked["turns"] for done in turn["completions"]}
+    assert outcomes == {"finished"}
+
+
+@pytest.mark.parametrize("budget", [20_000, 60_000])
+def test_the_oldest_completions_are_cut_first_and_the_newest_last(budget: int) -> None:
+    play = long_cycle(said=10)
+    sizes = [len(turn["completions"][0]["text"]) for turn in question(play, budget=budget)["turns"]]
+    assert sizes == sorted(sizes)
+    assert sizes[0] < sizes[-1]
+
+
+def test_what_was_done_last_is_told_whole_though_much_was_said_before() -> None:
+    play = long_cycle()
+    last = question(play, budget=18_000)["turns"][-1]
+    assert all(len(done["text"]) >= COMPLETIONS[0] for done in last["completions"])
+
+
+def test_a_question_that_fits_is_not_cut() -> None:
+    play = long_cycle(turns=2, said=10, done=3_000)
+    asked = question(play)
+    assert asked == question(play, budget=10**7)
+    assert asked["turns"][0]["completions"][0]["text"] == play.conversation.turns[0].completions[0].text
+
+
+def test_the_same_conversation_gives_the_same_question_byte_for_byte() -> None:
+    one, other = long_cycle(turns=4), long_cycle(turns=4)
+    assert question_for(one.conversation, one.rules, 9_000) == question_for(other.conversation, other.rules, 9_000)
+    assert one.refold() == one.conversation
+    assert question_for(one.refold(), one.rules, 9_000) == question_for(one.conversation, one.rules, 9_000)
+
+
+def test_cycles_that_are_over_are_told_in_short() -> None:
+    play = standing(Phase.CHAT, Script(ENDS))
+    assert question(play)["earlier"] == []
+    play.settle()
+    play.router = Script(WAITS)
+    play.person("and now a poem")
+    done = ["chat: executor: executor has done its part of chat"]
+    assert question(play)["earlier"] == [{"cycle": 1, "request": "build it", "done": done}]
