@@ -5,7 +5,7 @@
 Never: change anything that is in force; who builds one decides when it is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import structlog
@@ -13,7 +13,7 @@ import structlog
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.ports import Model
-from tenex.core.roster import Circle, Kind, Rules
+from tenex.core.roster import Agent, Circle, Kind, Rules
 from tenex.llm.offline import Pace
 from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
 from tenex.nostr.profiles import Identity
@@ -22,9 +22,13 @@ from tenex.prompting.prompter import ConversationPrompter
 from tenex.settings import Places, Settings, check_paths, circle, gate_rules, limits, load_again
 from tenex.store.daemon import DaemonBook
 from tenex.tools.check import CheckPolicy
+from tenex.tools.checkpoints import Checkpoints
+from tenex.tools.git import has_git
 from tenex.tools.notes import read_notes
 from tenex.tools.registry import ToolRegistry
+from tenex.tools.shell import ShellPolicy, ShellRules
 from tenex.tools.standard import TOOL_NAMES, standard_tools
+from tenex.tools.transactions import Transactions
 from tenex.tools.workspace import Workspace
 
 from .minds import build_mind, is_offline
@@ -106,7 +110,7 @@ def configure(settings: Settings, ground: Ground) -> Configuration:
     roster = {definition.slug: definition.agent(keys[definition.slug].public) for definition in library.roster}
     only_rules = ground.mind is None and is_offline(settings, library)
     check = _check_policy(settings, has_sandbox=ground.has_sandbox, is_offline=only_rules)
-    tools = ToolRegistry(standard_tools(ground.workspace, ground.book, check=check), roster.get)
+    tools = _tools(settings, ground, check, roster.get)
     project = replace(library.orchestrator.agent(keys[PROJECT].public), name=settings.project.name)
     rules = Rules(
         roster={slug: agent for slug, agent in roster.items() if agent.kind is not Kind.ORCHESTRATOR},
@@ -114,6 +118,7 @@ def configure(settings: Settings, ground: Ground) -> Configuration:
     )  # fmt: skip
     prompter = ConversationPrompter(
         library, rules=lambda: rules, tools=tools.specs, project_name=settings.project.name,
+        budget=settings.models.context_tokens,
         lessons=lambda slug: [f"{known.title}: {known.lesson}" for known in ground.book.lessons(slug)],
         workspace_notes=lambda: read_notes(ground.places.workspace),
     )  # fmt: skip
@@ -151,6 +156,29 @@ def _keys(ring: KeyRing, library: PromptLibrary) -> dict[str, SecretKey]:
     if faults:
         raise ConfigurationError(faults)
     return keys
+
+
+def _tools(
+    settings: Settings, ground: Ground, check: CheckPolicy, find_agent: Callable[[Slug], Agent | None]
+) -> ToolRegistry:
+    given = settings.tools
+    shadow = Checkpoints(ground.places.checkpoints, ground.workspace.root) if given.checkpoints and has_git() else None
+    turns = Transactions(ground.workspace, shadow)
+    shell = ShellRules(policy=shell_policy(settings, ground), network=given.shell.network, timeout=given.shell.timeout)
+    tools = standard_tools(
+        ground.workspace, ground.book, check=check, shell=shell, has_sandbox=ground.has_sandbox, transactions=turns
+    )
+    return ToolRegistry(tools, find_agent, turns)
+
+
+def shell_policy(settings: Settings, ground: Ground) -> ShellPolicy:
+    """How commands of agents run; without a sandbox only where the operator said so (DESIGN section 9)."""
+    match settings.tools.shell.sandbox:
+        case "none":
+            return ShellPolicy.UNSANDBOXED
+        case "auto" if ground.has_sandbox:
+            return ShellPolicy.SANDBOXED
+    return ShellPolicy.OFF
 
 
 def _check_policy(settings: Settings, *, has_sandbox: bool, is_offline: bool) -> CheckPolicy:

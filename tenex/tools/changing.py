@@ -10,33 +10,25 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tenex.core.phases import Access, Phase
+from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.core.roster import Replay
 
+from .permits import check_chores
 from .reading import LARGEST_FILE, as_text
 from .tool import Refusal, Tool, flag, takes, text
-from .workspace import Workspace, digest, is_documentation
+from .workspace import Workspace, digest
 
 LARGEST_WRITE: Final = 1024 * 1024
 """Bytes of one file written: more than any model says in one answer, so it only stops what is a mistake."""
 
 
-def check_chores(path: str, context: ExecutionContext) -> None:
-    """Refuse, in chores, what is neither a file this cycle has changed nor documentation.
+def check_seen(path: str, current: bytes, context: ExecutionContext) -> None:
+    """Refuse what would overwrite something the agent has not seen in this run.
 
     Raises:
-        Refusal: it is neither.
+        Refusal: it has not read the file, or somebody has changed it since.
     """
-    if context.phase is Phase.CHORES and path not in context.touched and not is_documentation(path):
-        mine = ", ".join(sorted(context.touched)[:20]) or "none"
-        raise Refusal(
-            f"{path} may not be changed in the chores phase: it is neither documentation nor a file this cycle has "
-            f"changed ({mine}). Leave it, and name it in your summary if it needs work."
-        )
-
-
-def _check_seen(path: str, current: bytes, context: ExecutionContext) -> None:
     seen = context.read.get(path)
     if seen is None:
         raise Refusal(f"{path} exists and you have not read it in this run; read it first, then change it.")
@@ -78,8 +70,8 @@ def write_file_tool(workspace: Workspace) -> Tool:
             nonlocal was_there
             was_there = current is not None
             # the same content is the same file: so a call repeated after a crash finds its own work and is content
-            if current is not None and current != wanted and (shown in context.read or shown not in context.touched):
-                _check_seen(shown, current, context)
+            if current is not None and current != wanted:
+                check_seen(shown, current, context)
             return wanted
 
         workspace.update(real, make, LARGEST_FILE)
@@ -119,7 +111,7 @@ def edit_file_tool(workspace: Workspace) -> Tool:
             nonlocal times
             if current is None:
                 raise Refusal(f"There is no file {shown}; `write_file` makes one.")
-            _check_seen(shown, current, context)
+            check_seen(shown, current, context)
             whole = as_text(current, shown)
             times = whole.count(old)
             if times == 0:

@@ -21,6 +21,7 @@ from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.core.roster import Replay
 
 from . import programs, sandbox
+from .printed import as_printed
 from .reading import LARGEST_FILE
 from .tool import Refusal, Tool, takes, text
 from .workspace import Workspace
@@ -104,6 +105,7 @@ def check_tool(
         replay=Replay.IDEMPOTENT,
         body=body,
         time_cap=deadline + programs.GRACE + 5,  # its own deadline comes first, and says more
+        leaves_changes=policy is CheckPolicy.UNSANDBOXED,
     )
 
 
@@ -114,7 +116,7 @@ def _told(shown: str, outcome: programs.Outcome, deadline: float) -> ToolResult:
         ended = f"{shown} was ended by signal {-outcome.status}."
     else:
         ended = f"{shown} ended with exit status {outcome.status}."
-    printed = outcome.output.rstrip("\n")
+    printed = as_printed(outcome.output)
     return ToolResult(
         ok=outcome.status == 0, content=f"{ended} Output:\n{printed}" if printed.strip() else f"{ended} No output."
     )

@@ -1,8 +1,9 @@
 """The keeper: a small process between the daemon and a program, which sees that nothing of the program outlives it.
 
-It is run as a file, `python -I -S -B keeper.py <pid of the daemon> <command> ...`, and ends as the program ends. When
-the program has ended, when the daemon asks (SIGTERM) and when the daemon is gone (the kernel then sends SIGTERM), it
-kills every process the program has started, also those that left its group: as a subreaper it inherits them.
+It is run as a file, `python -I -S -B keeper.py <pid of the daemon> <limits> <command> ...`, and ends as the program
+ends. The limits are `file,address space,data`: bytes that one file and one process may have, 0 for no limit. When the
+program has ended, when the daemon asks (SIGTERM) and when the daemon is gone (the kernel then sends SIGTERM), it kills
+every process the program has started, also those that left its group: as a subreaper it inherits them.
 It stands apart from the daemon because a `preexec_fn` is not safe in a process with threads.
 
 Never: import anything of ours, or anything outside the standard library.
@@ -19,16 +20,10 @@ from pathlib import Path
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
-LARGEST_FILE = 64 * 1024 * 1024
-"""Bytes of one file a program may write: a check needs none, and an endless loop must not fill the disk."""
-
-MEMORY = 2 * 1024**3
-"""Bytes of address space of one process: an endless list must not make the kernel kill the daemon instead."""
-
 
 def main(arguments: list[str]) -> int:
     """Run the command and everything it starts; return how it ended, or end by the signal it ended by."""
-    daemon, command = int(arguments[0]), arguments[1:]
+    daemon, limits, command = int(arguments[0]), [int(most) for most in arguments[1].split(",")], arguments[2:]
     _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != daemon:
         return 1  # it was gone before the kernel could be asked to tell us
@@ -38,7 +33,7 @@ def main(arguments: list[str]) -> int:
     keeper = os.getpid()
     program = os.fork()
     if program == 0:
-        _become(command, keeper)
+        _become(command, limits, keeper)
     with suppress(OSError):  # the child does the same; whoever comes first
         os.setpgid(program, program)
     ended = None
@@ -62,21 +57,19 @@ def _prctl(option: int, value: int) -> None:
         raise OSError(ctypes.get_errno(), "prctl")
 
 
-def _become(command: list[str], keeper: int) -> None:
+def _become(command: list[str], limits: list[int], keeper: int) -> None:
     """Turn the forked child into the program; does not return."""
     try:
         os.setpgid(0, 0)
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # should somebody kill the keeper itself
         if os.getppid() != keeper:
             os._exit(1)
-        for kind, most in (
-            (resource.RLIMIT_FSIZE, LARGEST_FILE),
-            (resource.RLIMIT_AS, MEMORY),
-            (resource.RLIMIT_CORE, 0),
-        ):
-            hard = resource.getrlimit(kind)[1]
-            limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
-            resource.setrlimit(kind, (limit, limit))
+        for kind, most in zip((resource.RLIMIT_FSIZE, resource.RLIMIT_AS, resource.RLIMIT_DATA), limits, strict=True):
+            if most:
+                _limit(kind, most)
+        _limit(resource.RLIMIT_CORE, 0)
+        with suppress(OSError):  # where memory runs out, the kernel takes the program and not the daemon
+            Path("/proc/self/oom_score_adj").write_text("1000")
         for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and exec would hand that on
             signal.signal(ignored, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -84,6 +77,12 @@ def _become(command: list[str], keeper: int) -> None:
     except BaseException as error:  # noqa: BLE001 - a forked child must not go on as a second keeper
         os.write(2, f"{command[0]} cannot be started: {error}\n".encode("utf-8", "replace"))
     os._exit(127)
+
+
+def _limit(kind: int, most: int) -> None:
+    hard = resource.getrlimit(kind)[1]
+    limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(kind, (limit, limit))
 
 
 def _sweep(program: int) -> None:

@@ -22,6 +22,18 @@ _CHUNK: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What each process of a program may have at most, in bytes; 0 is no limit."""
+
+    file: int = 64 * 1024 * 1024
+    """Of one file it writes: a check needs none, and an endless loop must not fill the disk."""
+    address_space: int = 2 * 1024**3
+    """An endless list must not make the kernel kill the daemon instead."""
+    data: int = 0
+    """As the address space, but without what is only reserved: some runtimes reserve much more than they use."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """How a program ended, and what it printed on both streams together."""
 
@@ -67,6 +79,7 @@ async def run(
     deadline: float,
     most_output: int,
     stdin: BinaryIO | None = None,
+    limits: Limits = Limits(),
 ) -> Outcome:
     """Run a program to its end, or to the deadline.
 
@@ -80,6 +93,7 @@ async def run(
         deadline: seconds.
         most_output: bytes kept of what it prints; the rest is read and dropped, so that it never blocks.
         stdin: a file to read from; nothing unless given.
+        limits: what each of its processes may have.
     """
     reading, writing = os.pipe()
     output = _Output(most_output)
@@ -87,7 +101,8 @@ async def run(
     try:
         try:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-I", "-S", "-B", str(KEEPER), str(os.getpid()), *command,
+                sys.executable, "-I", "-S", "-B", str(KEEPER), str(os.getpid()),
+                f"{limits.file},{limits.address_space},{limits.data}", *command,
                 stdin=stdin or asyncio.subprocess.DEVNULL, stdout=writing, stderr=writing,
                 cwd=cwd, env=dict(environment), start_new_session=True,
             )  # fmt: skip

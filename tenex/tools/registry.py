@@ -9,6 +9,8 @@ Never: raise for what a model can do wrong, or log what a call was given or gave
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -24,6 +26,7 @@ from tenex.core.steps import ToolSpec
 from .arguments import Arguments
 from .speaking import ASK, COMPLETE, ask_spec, complete_spec
 from .tool import Refusal, Tool
+from .transactions import Transactions
 
 TIME_CAP: Final = 30.0
 """Seconds a call may take unless its tool says otherwise: file work takes milliseconds, a dead mount takes for ever."""
@@ -41,11 +44,14 @@ class ToolRegistry:
         self,
         tools: Iterable[Tool],
         find_agent: Callable[[Slug], Agent | None],
+        transactions: Transactions | None = None,
         *,
         time_cap: float = TIME_CAP,
         output_cap: int = OUTPUT_CAP,
     ) -> None:
-        """Take the tools, and a way to look an agent up as it is configured now.
+        """Take the tools, a way to look an agent up as it is configured now, and the turns of their workspace.
+
+        Without turns, calls run as they come and nothing tells what a program has changed: for tests of one tool.
 
         Raises:
             Bug: two tools have one name, one has the name of a word (`complete`, `ask`), or its schema is none.
@@ -61,6 +67,7 @@ class ToolRegistry:
         }
         self._arguments = {name: Arguments(name, tool.parameters) for name, tool in self._tools.items()}
         self._find_agent = find_agent
+        self._transactions = transactions
         self._time_cap = time_cap
         self._output_cap = output_cap
 
@@ -115,26 +122,33 @@ class ToolRegistry:
         if fault is not None:
             return ToolResult(ok=False, content=fault)
         given: Any = arguments  # what a model sent, whatever the signature says
-        cap = self._tools[name].time_cap or self._time_cap
-        deadline = asyncio.timeout(cap)
         try:
             given = dict(given) if isinstance(given, Mapping) else given
             fault = self._arguments[name].fault(given)
             if fault is not None:
                 return ToolResult(ok=False, content=fault)
-            async with deadline:
-                return await self._tools[name].body(given, context)
-        except Refusal as refusal:
-            return ToolResult(ok=False, content=str(refusal))
+            tool, call = self._tools[name], partial(self._bounded, name, given, context)
+            return await (call() if self._transactions is None else self._transactions.run(tool, context, call))
         except Exception as error:  # noqa: BLE001 - one of the three broad ones: a broken tool must not end a run
-            if isinstance(error, TimeoutError) and deadline.expired():
-                return ToolResult(
-                    ok=False, content=f"{name} did not end within {cap:g} s and was given up; check before repeating."
-                )
             self._log_failure(name, error, context)
             return ToolResult(
                 ok=False,
                 content=f"{name} failed for a reason of its own ({type(error).__name__}); check before repeating.",
+            )
+
+    async def _bounded(self, name: str, given: Any, context: ExecutionContext) -> ToolResult:
+        cap = self._tools[name].time_cap or self._time_cap
+        deadline = asyncio.timeout(cap)
+        try:
+            async with deadline:
+                return await self._tools[name].body(given, context)
+        except Refusal as refusal:
+            return ToolResult(ok=False, content=str(refusal))
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            return ToolResult(
+                ok=False, content=f"{name} did not end within {cap:g} s and was given up; check before repeating."
             )
 
     def _log_failure(self, name: str, error: Exception, context: ExecutionContext) -> None:
@@ -154,4 +168,4 @@ class ToolRegistry:
             content = f"{content[: self._output_cap]}\n[Cut: {len(content) - self._output_cap} more characters.]"
         if content == result.content:
             return result
-        return ToolResult(ok=result.ok, content=content, read=result.read, touched=result.touched, lesson=result.lesson)
+        return replace(result, content=content)

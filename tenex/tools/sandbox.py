@@ -1,7 +1,8 @@
 """The sandbox: bubblewrap's command line, and the question whether it works on this machine.
 
-Inside, a program sees the system's programs, Python and the workspace, all read-only, an empty /tmp that vanishes
-with it, no network and no other process.
+Inside, a program sees the system's programs, Python and the workspace, all read-only unless told otherwise, an empty
+/tmp that vanishes with it, no network and no other process. Where the workspace may be written to, its `.git` may not:
+a hook or a setting planted there would run when a person next uses git, outside.
 
 Never: fall back to running without it; the operator decides that.
 """
@@ -22,6 +23,7 @@ PROBE_DEADLINE: Final = 10.0
 
 _SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 _FILES: Final = ("/etc/ld.so.cache", "/etc/localtime", "/etc/alternatives")
+_NETWORK_FILES: Final = ("/etc/resolv.conf", "/etc/ssl", "/etc/ca-certificates", "/etc/pki")
 _log = structlog.get_logger(__name__)
 
 
@@ -30,12 +32,33 @@ def clean_environment(scratch: str) -> dict[str, str]:
     return {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": scratch, "TMPDIR": scratch}
 
 
-def wrapped(root: Path, command: Sequence[str], environment: Mapping[str, str]) -> list[str] | None:
-    """The command that runs `command` in the sandbox with `root` read-only; None where there is no bubblewrap."""
+def wrapped(
+    root: Path,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    cwd: Path | None = None,
+    can_write: bool = False,
+    network: bool = False,
+    files: Mapping[str, Path] | None = None,
+) -> list[str] | None:
+    """The command that runs `command` in the sandbox; None where there is no bubblewrap.
+
+    Args:
+        root: the workspace, its real path.
+        command: what runs, and its arguments.
+        environment: all it gets.
+        cwd: where it starts; the workspace unless given.
+        can_write: whether the workspace may be written to, but for `.git`.
+        network: whether it shares the machine's network, services on this machine included.
+        files: further files it sees, read-only, by where it sees them.
+    """
     bubblewrap = shutil.which("bwrap")
     if bubblewrap is None:
         return None
     line = [bubblewrap, "--die-with-parent", "--unshare-all", "--new-session", "--cap-drop", "ALL", "--clearenv"]
+    if network:
+        line.append("--share-net")
     for name, value in environment.items():
         line += ["--setenv", name, value]
     for folder in _SYSTEM:
@@ -43,13 +66,18 @@ def wrapped(root: Path, command: Sequence[str], environment: Mapping[str, str]) 
             line += ["--symlink", str(Path(folder).readlink()), folder]
         else:
             line += ["--ro-bind-try", folder, folder]
-    for file in _FILES:
+    for file in (*_FILES, *(_NETWORK_FILES if network else ())):
         line += ["--ro-bind-try", file, file]
+    for place, file in (files or {}).items():
+        line += ["--ro-bind", str(file), place]
     line += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--dir", HOME]  # noqa: S108 - as above
-    for prefix in dict.fromkeys((sys.base_prefix, sys.prefix, str(root))):
-        if prefix not in _SYSTEM:
-            line += ["--ro-bind", prefix, prefix]
-    return [*line, "--chdir", str(root), "--", *command]
+    # a folder within another comes after it, or it would not be seen
+    for folder in sorted({sys.base_prefix, sys.prefix, str(root)} - set(_SYSTEM)):
+        line += ["--bind" if can_write and folder == str(root) else "--ro-bind", folder, folder]
+    own = root / ".git"
+    if can_write and own.exists() and not own.is_symlink():
+        line += ["--ro-bind", str(own), str(own)]
+    return [*line, "--remount-ro", "/", "--chdir", str(cwd or root), "--", *command]
 
 
 def probe_bubblewrap() -> bool:

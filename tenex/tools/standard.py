@@ -9,29 +9,62 @@ from typing import Final
 from .changing import edit_file_tool, write_file_tool
 from .check import CheckPolicy, check_tool
 from .memory import Lessons, learn_tool
+from .moving import delete_file_tool, move_file_tool
 from .reading import list_files_tool, read_file_tool
+from .repository import git_diff_tool, git_status_tool
 from .searching import search_files_tool
+from .shell import ShellPolicy, ShellRules, shell_tool
 from .speaking import ASK, COMPLETE
 from .tool import Tool
+from .transactions import Transactions
 from .workspace import Workspace
 
-TOOL_NAMES: Final = frozenset(
-    ("read_file", "list_files", "search_files", "write_file", "edit_file", "check", "learn", ASK.name, COMPLETE.name)
-)
+TOOL_NAMES: Final = frozenset((
+    "read_file", "list_files", "search_files", "git_status", "git_diff", "write_file", "edit_file", "move_file",
+    "delete_file", "check", "shell", "learn", ASK.name, COMPLETE.name,
+))  # fmt: skip
 """Every tool an agent's definition may name, those that are switched off too."""
 
 
 def standard_tools(
-    workspace: Workspace, lessons: Lessons, *, check: CheckPolicy = CheckPolicy.OFF, scratch: Path | None = None
+    workspace: Workspace,
+    lessons: Lessons,
+    *,
+    check: CheckPolicy = CheckPolicy.OFF,
+    shell: ShellRules | None = None,
+    has_sandbox: bool = False,
+    transactions: Transactions | None = None,
+    scratch: Path | None = None,
 ) -> tuple[Tool, ...]:
-    """Every tool of ours over one workspace; `check` only where the policy lets programs run."""
-    running = () if check is CheckPolicy.OFF else (check_tool(workspace, check, scratch=scratch),)
+    """Every tool of ours over one workspace; those that run programs only where that is permitted.
+
+    Args:
+        workspace: the folder they work in.
+        lessons: where `learn` keeps them.
+        check: how `check` may run programs.
+        shell: how `shell` may; not at all unless given.
+        has_sandbox: bubblewrap works here, so git may be run on the workspace's own repository.
+        transactions: those of the registry the tools are for; without, `shell` may not write in every phase.
+        scratch: where programs get empty folders; the system's place unless given.
+    """
+    turns = transactions or Transactions(workspace)
+    git = (git_status_tool(workspace), git_diff_tool(workspace)) if has_sandbox else ()
+    checks = () if check is CheckPolicy.OFF else (check_tool(workspace, check, scratch=scratch),)
+    shells = (
+        ()
+        if shell is None or shell.policy is ShellPolicy.OFF
+        else (shell_tool(workspace, shell, may_write=turns.may_write, scratch=scratch),)
+    )
     return (
         read_file_tool(workspace),
         list_files_tool(workspace),
         search_files_tool(workspace),
+        *git,
         write_file_tool(workspace),
         edit_file_tool(workspace),
-        *running,
+        move_file_tool(workspace),
+        delete_file_tool(workspace),
+        *checks,
+        *shells,
         learn_tool(lessons),
     )

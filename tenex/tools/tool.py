@@ -34,6 +34,8 @@ class Tool:
     body: Body
     time_cap: float | None = None
     """Seconds one call may take; None means the registry's own cap."""
+    leaves_changes: bool = True
+    """Whether a call that changes or runs may leave anything behind in the workspace."""
 
     @property
     def rule(self) -> ToolRule:

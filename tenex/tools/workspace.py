@@ -6,6 +6,7 @@ folder from the root without following any link, so one that is slipped in betwe
 Never: hand a path to code that opens it by name again, or run anything.
 """
 
+import asyncio
 import errno
 import hashlib
 import os
@@ -26,7 +27,9 @@ LONGEST_PATH: Final = 1_000
 HIDDEN: Final = frozenset({".git", "node_modules", "__pycache__", ".venv"})
 """Folders that are never listed or searched: other programs wrote them, and they drown what people wrote."""
 
-_HALF_WRITTEN: Final = ".tenex-"
+HALF_WRITTEN: Final = ".tenex-"
+"""How the names of files begin that are being written; they are never listed, and nothing of them is kept."""
+
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # a pipe that took a file's place must fail the check below, not wait for a writer
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -54,6 +57,8 @@ class Workspace:
         """Take a folder that the settings' check has passed."""
         self._given = root.absolute()
         self.root: Final = root.resolve()
+        self.turn: Final = asyncio.Lock()
+        """Held by a call that changes or runs, for as long as it does; the methods here do not ask for it."""
         self._changing = threading.Lock()  # two agents of one turn may change the same file
 
     def resolve(self, path: str) -> Path:
@@ -75,6 +80,19 @@ class Workspace:
                 if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                     raise Refusal(f"{path} is neither a file nor a folder (a device, pipe or socket); leave it alone.")
         return real
+
+    def entry(self, path: str) -> Path:
+        """Turn what a model calls a path into the real place of that name; a link there is not followed.
+
+        Raises:
+            Refusal: as `resolve`, or it is the workspace itself.
+        """
+        names = self._names(path)
+        if not names:
+            raise Refusal("That is the workspace's own folder; name a file in it.")
+        if names[-1].lower() == ".git":
+            raise Refusal(f"{path} belongs to git; leave it alone.")
+        return self.resolve(PurePosixPath(*names[:-1]).as_posix()) / names[-1]
 
     def _refuse_dangling(self, path: str, names: Iterable[str]) -> None:
         place = self.root
@@ -143,6 +161,63 @@ class Workspace:
                     _replace(folder, real.name, content)
             return content
 
+    def move(self, real: Path, target: Path) -> None:
+        """Give a file or link another name, with the folders that needs; both are what `entry` gave.
+
+        It is durable on return. Should the machine stop in between, the file has both names.
+
+        Raises:
+            Refusal: there is no such file, the place is taken, or the disk does not take it; nothing has changed.
+        """
+        shown, wanted = self._file(real), self._file(target)
+        with self._changing, _told(f"{shown} or {wanted}"), self._folder(real) as folder:
+            about = _about(folder, real.name)
+            if folder is None or about is None:
+                raise Refusal(f"There is no file {shown}; `list_files` shows what there is.")
+            if stat.S_ISDIR(about.st_mode):
+                raise Refusal(f"{shown} is a folder; move the files in it one by one.")
+            if not (stat.S_ISREG(about.st_mode) or stat.S_ISLNK(about.st_mode)):
+                raise Refusal(f"{shown} is neither a file nor a folder (a device, pipe or socket); leave it alone.")
+            with self._folder(target, create=True) as other:
+                assert other is not None
+                if _about(other, target.name) is not None:
+                    raise Refusal(f"{wanted} exists already; choose another name, or delete it first.")
+                _rename(real.name, target.name, folder, other)
+                os.fsync(other)
+            os.fsync(folder)
+
+    def remove(self, real: Path, check: Callable[[bytes | None], None], most: int) -> None:
+        """Remove a file or link; `check` may refuse by raising, and then nothing has changed.
+
+        Args:
+            real: what `entry` gave.
+            check: gets the file's content, or None for a link and for what is longer than `most`.
+            most: bytes.
+
+        Raises:
+            Refusal: there is no such file, it is a folder, or the disk does not take it.
+        """
+        shown = self._file(real)
+        with self._changing, _told(shown), self._folder(real) as folder:
+            about = _about(folder, real.name)
+            if folder is None or about is None:
+                raise Refusal(f"There is no file {shown}; `list_files` shows what there is.")
+            is_read = stat.S_ISREG(about.st_mode) and about.st_size <= most
+            check(_content(folder, real.name, shown, most) if is_read else None)
+            os.unlink(real.name, dir_fd=folder)
+            os.fsync(folder)
+
+    def remove_folder(self, real: Path) -> None:
+        """Remove an empty folder; `real` is what `entry` gave.
+
+        Raises:
+            Refusal: it is not empty, or the disk does not take it.
+        """
+        shown = self._file(real)
+        with self._changing, _told(shown), self._folder(real) as folder:
+            if folder is not None:
+                os.rmdir(real.name, dir_fd=folder)
+
     def walk(self, start: Path) -> Iterator[str]:
         """The paths of all files below a folder, relative to the workspace, in no order; links are not followed."""
         base = self.relative(start)
@@ -152,7 +227,7 @@ class Workspace:
             for folder, folders, files, _ in os.fwalk(".", dir_fd=opened, follow_symlinks=False):
                 folders[:] = sorted(name for name in folders if name.lower() not in HIDDEN)
                 for name in sorted(files):
-                    if not name.startswith(_HALF_WRITTEN):
+                    if not name.startswith(HALF_WRITTEN):
                         yield (PurePosixPath(base) / folder / name).as_posix()
 
     def _file(self, real: Path) -> str:
@@ -209,8 +284,26 @@ def _content(folder: int, name: str, shown: str, most: int) -> bytes | None:
     return content
 
 
+def _about(folder: int | None, name: str) -> os.stat_result | None:
+    """What the system knows of a file or link; None where there is none."""
+    with suppress(FileNotFoundError):
+        return os.stat(name, dir_fd=folder, follow_symlinks=False) if folder is not None else None
+    return None
+
+
+def _rename(name: str, target: str, folder: int, other: int) -> None:
+    try:  # a second name, because that takes no place that is taken
+        os.link(name, target, src_dir_fd=folder, dst_dir_fd=other, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK):
+            raise
+        os.rename(name, target, src_dir_fd=folder, dst_dir_fd=other)  # a disk without second names
+    else:
+        os.unlink(name, dir_fd=folder)
+
+
 def _replace(folder: int, name: str, content: bytes) -> None:
-    beside = f"{_HALF_WRITTEN}{secrets.token_hex(8)}"
+    beside = f"{HALF_WRITTEN}{secrets.token_hex(8)}"
     opened = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=folder)
     try:
         with os.fdopen(opened, "wb") as file:
@@ -237,6 +330,8 @@ _SENTENCES: Final = {
     errno.ELOOP: "it has become a link while it was being opened; look again",
     errno.ENOTDIR: "a part of its path is a file or a link, not a folder",
     errno.EISDIR: "it is a folder",
+    errno.EEXIST: "it exists already; choose another name, or delete it first",
+    errno.ENOTEMPTY: "the folder is not empty; delete the files in it first",
     errno.ENAMETOOLONG: "a name in it is too long; choose a shorter one",
     errno.ENOENT: "it vanished while it was being used, or the workspace's folder is missing",
 }

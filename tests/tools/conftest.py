@@ -1,5 +1,8 @@
 """A workspace on the real disk, a roster of three, and a registry over both."""
 
+import os
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,10 +15,16 @@ from tenex.core.ports import ExecutionContext
 from tenex.core.roster import Agent, Kind
 from tenex.tools.check import CheckPolicy
 from tenex.tools.registry import ToolRegistry
-from tenex.tools.standard import standard_tools
+from tenex.tools.sandbox import probe_bubblewrap
+from tenex.tools.shell import ShellPolicy, ShellRules
+from tenex.tools.standard import TOOL_NAMES, standard_tools
 from tenex.tools.workspace import Workspace
 
-NAMED = frozenset({"read_file", "list_files", "search_files", "write_file", "edit_file", "check"})
+NAMED = TOOL_NAMES - {"learn", "ask", "complete"}
+
+BUBBLEWRAP_WORKS = probe_bubblewrap()
+needs_bubblewrap = pytest.mark.skipif(not BUBBLEWRAP_WORKS, reason="bubblewrap does not work on this machine")
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed on this machine")
 
 
 class KeptLessons:
@@ -36,6 +45,11 @@ def names_in(folder: Path) -> list[str]:
     return sorted(entry.name for entry in folder.iterdir())
 
 
+def anywhere(folder: Path, name: str) -> list[Path]:
+    """Every file of that name below a folder."""
+    return sorted(folder.rglob(name))
+
+
 ROSTER = {
     agent.slug: agent
     for agent in (
@@ -45,6 +59,17 @@ ROSTER = {
         member("orchestrator", Kind.ORCHESTRATOR),
     )
 }
+
+
+def git(root: Path, *arguments: str) -> str:
+    """Run the real git as a person would, without that person's settings."""
+    alone = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "PATH": os.environ["PATH"], "HOME": "/"}
+    who = ["-c", "user.name=someone", "-c", "user.email=someone@example.com"]
+    done = subprocess.run(
+        ["git", *who, *arguments], cwd=root, env=alone, check=True, capture_output=True, text=True, errors="replace"
+    )
+    return done.stdout
+
 
 MakeContext = Callable[..., ExecutionContext]
 
@@ -76,4 +101,8 @@ def lessons() -> KeptLessons:
 @pytest.fixture
 def registry(workspace: Workspace, lessons: KeptLessons) -> ToolRegistry:
     """Every tool there is."""
-    return ToolRegistry(standard_tools(workspace, lessons, check=CheckPolicy.UNSANDBOXED), ROSTER.get)
+    tools = standard_tools(
+        workspace, lessons, check=CheckPolicy.UNSANDBOXED, shell=ShellRules(policy=ShellPolicy.UNSANDBOXED),
+        has_sandbox=True,
+    )  # fmt: skip
+    return ToolRegistry(tools, ROSTER.get)

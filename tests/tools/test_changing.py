@@ -52,9 +52,14 @@ async def test_a_file_that_was_read_is_overwritten(registry: ToolRegistry, works
     assert (workspace.root / "a").read_text() == "yours"
 
 
-async def test_a_file_of_this_cycle_may_be_overwritten_unread(registry: ToolRegistry, workspace: Workspace) -> None:
-    (workspace.root / "a").write_text("mine")
-    assert (await write(registry, "a", "yours", make_context(touched=frozenset({"a"})))).ok
+async def test_a_file_that_another_agent_of_this_cycle_wrote_is_not_overwritten_unread(
+    registry: ToolRegistry, workspace: Workspace
+) -> None:
+    first = await write(registry, "a", "mine")
+    result = await write(registry, "a", "yours", make_context(touched=frozenset(first.touched)))
+    assert not result.ok
+    assert "read it first" in result.content
+    assert (workspace.root / "a").read_text() == "mine"
 
 
 @pytest.mark.parametrize("touched", [frozenset(), frozenset({"a"})])

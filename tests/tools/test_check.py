@@ -16,19 +16,14 @@ from tenex.tools.check import CheckPolicy, check_tool
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.workspace import Workspace
 
-from .conftest import ROSTER, make_context, names_in
+from .conftest import ROSTER, make_context, names_in, needs_bubblewrap
 from .test_programs import is_alive, until
-
-BUBBLEWRAP_WORKS = sandbox.probe_bubblewrap()
 
 
 @pytest.fixture(
     params=[
         CheckPolicy.UNSANDBOXED,
-        pytest.param(
-            CheckPolicy.SANDBOXED,
-            marks=pytest.mark.skipif(not BUBBLEWRAP_WORKS, reason="bubblewrap does not work on this machine"),
-        ),
+        pytest.param(CheckPolicy.SANDBOXED, marks=needs_bubblewrap),
     ]
 )
 def policy(request: pytest.FixtureRequest) -> Iterator[CheckPolicy]:
@@ -128,7 +123,7 @@ def processes(mark: str) -> list[int]:
     return found
 
 
-@pytest.mark.skipif(not BUBBLEWRAP_WORKS, reason="bubblewrap does not work on this machine")
+@needs_bubblewrap
 async def test_in_the_sandbox_the_workspace_cannot_be_changed_nor_the_world_be_seen(
     workspace: Workspace, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from tenex.core.ports import ExecutionContext, ToolResult, Tools
 from tenex.core.roster import Replay
 from tenex.tools.check import CheckPolicy
 from tenex.tools.registry import ToolRegistry
+from tenex.tools.shell import ShellPolicy, ShellRules
 from tenex.tools.speaking import complete_spec
 from tenex.tools.standard import TOOL_NAMES, standard_tools
 from tenex.tools.tool import Refusal, Tool, takes
@@ -22,7 +23,8 @@ from tenex.tools.workspace import Workspace
 
 from .conftest import ROSTER, KeptLessons, make_context
 
-READ, CHANGE, RUN = {"read_file", "list_files", "search_files"}, {"write_file", "edit_file"}, {"check"}
+READ = {"read_file", "list_files", "search_files", "git_status", "git_diff"}
+CHANGE, RUN = {"write_file", "edit_file", "move_file", "delete_file"}, {"check", "shell"}
 SPEAK = {"ask", "complete"}
 
 WORKER = {
@@ -111,16 +113,32 @@ def test_rules_name_access_and_replay_of_every_tool(registry: ToolRegistry) -> N
     assert set(rules) == ALL
     once = {name for name, rule in rules.items() if rule.replay is Replay.ONCE}
     idempotent = {name for name, rule in rules.items() if rule.replay is Replay.IDEMPOTENT}
-    assert once == {"edit_file"}
+    assert once == {"edit_file", "move_file", "delete_file", "shell"}
     assert idempotent == {"write_file", "check", "learn"}
     assert {name for name, rule in rules.items() if rule.access is Access.CHANGE} == CHANGE
 
 
 def test_without_permission_to_run_there_is_no_check(workspace: Workspace, lessons: KeptLessons) -> None:
     registry = ToolRegistry(standard_tools(workspace, lessons), ROSTER.get)
-    assert set(registry.rules()) == ALL - RUN
+    assert set(registry.rules()) == ALL - RUN - {"git_status", "git_diff"}
     off = ToolRegistry(standard_tools(workspace, lessons, check=CheckPolicy.OFF), ROSTER.get)
     assert "check" not in {spec.name for spec in off.specs(Phase.EXECUTE, ROSTER[make_context().agent])}
+
+
+def test_an_expert_is_offered_nothing_that_changes_or_runs(registry: ToolRegistry) -> None:
+    """Its definition names every tool; its kind is what counts, in every phase."""
+    rules = registry.rules()
+    offered = {spec.name for phase in Phase for spec in registry.specs(phase, ROSTER[Slug("security")])}
+    assert offered == READ | SPEAK | {"learn"}
+    assert not {name for name in offered if rules[name].access in (Access.CHANGE, Access.RUN)}
+
+
+def test_git_is_offered_only_where_it_can_be_confined(workspace: Workspace, lessons: KeptLessons) -> None:
+    shell = ShellRules(policy=ShellPolicy.UNSANDBOXED)
+    without = {tool.name for tool in standard_tools(workspace, lessons, shell=shell)}
+    assert "shell" in without
+    assert not without & {"git_status", "git_diff"}
+    assert {"git_status", "git_diff"} <= {tool.name for tool in standard_tools(workspace, lessons, has_sandbox=True)}
 
 
 def test_complete_asks_for_what_the_phase_leaves_behind(registry: ToolRegistry) -> None:

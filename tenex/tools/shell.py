@@ -1,0 +1,207 @@
+"""`shell`: runs a command line in the workspace, in a sandbox, bounded in time and output.
+
+Inside there is the workspace, the programs of the system, Python, an empty home and /tmp that vanish with the command,
+and no network unless the operator permits it. Nothing of ours is in its environment. In phases that change no files it
+may write only where what it wrote can be put back (`transactions`).
+
+Never: build a command line; what the model wrote is one argument of the shell that runs it.
+"""
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from tenex.core.errors import Bug
+from tenex.core.phases import Access
+from tenex.core.ports import ExecutionContext, ToolResult
+from tenex.core.roster import Replay
+
+from . import programs, sandbox
+from .permits import is_confined
+from .printed import as_printed
+from .tool import Refusal, Tool, count, takes, text
+from .workspace import Workspace
+
+MOST_OUTPUT: Final = 32 * 1024
+"""Bytes shown, as many as `check` shows: the beginning and the end of a long log say what happened."""
+
+LONGEST_COMMAND: Final = 100_000
+"""Bytes: the kernel takes 128 KiB in one argument; what is longer is a file."""
+
+LIMITS: Final = programs.Limits(file=512 * 1024**2, address_space=0, data=4 * 1024**3)
+"""For builds: a linked program has 200 MB, and Node and Java reserve far more addresses than they use."""
+
+_NAMES: Final = {
+    "passwd": "agent:x:{user}:{group}:agent:/tmp/home:/bin/sh\n",
+    "group": "agent:x:{group}:\n",
+    "hosts": "127.0.0.1 localhost\n::1 localhost\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+}
+"""What programs ask of /etc: a name for their user, and where `localhost` is."""
+
+
+class ShellPolicy(StrEnum):
+    """How commands may run here."""
+
+    SANDBOXED = "sandboxed"
+    UNSANDBOXED = "unsandboxed"
+    """The operator has said so: with all rights of the daemon's user."""
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellRules:
+    """What the operator permits; `timeout` is in seconds, the most a command may take."""
+
+    policy: ShellPolicy = ShellPolicy.OFF
+    network: bool = False
+    timeout: float = 120
+
+
+def _only_where_all_may_change(context: ExecutionContext) -> bool:
+    return not is_confined(context.phase)
+
+
+def shell_tool(
+    workspace: Workspace,
+    rules: ShellRules,
+    *,
+    may_write: Callable[[ExecutionContext], bool] = _only_where_all_may_change,
+    scratch: Path | None = None,
+) -> Tool:
+    """The tool `shell`.
+
+    Args:
+        workspace: where commands run.
+        rules: how; with the policy `OFF` there is no tool, do not ask for one.
+        may_write: whether the workspace may be written to in a call.
+        scratch: the folder in which each call gets an empty one of its own; the system's unless given.
+
+    Raises:
+        Bug: the policy is `OFF`.
+    """
+    if rules.policy is ShellPolicy.OFF:
+        raise Bug("there is no shell tool where shells are off")
+    most = max(1, int(rules.timeout))
+
+    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        command = _checked(arguments["command"])
+        folder = await asyncio.to_thread(_folder, workspace, arguments.get("cwd") or ".")
+        deadline = min(int(arguments.get("timeout", most)), most)
+        can_write = may_write(context)
+        own = tempfile.mkdtemp(prefix="tenex-shell-", dir=scratch)
+        try:
+            line, environment = _line(workspace, rules, command, folder, Path(own), can_write=can_write)
+            outcome = await programs.run(
+                line, cwd=folder, environment=environment, deadline=deadline, most_output=MOST_OUTPUT, limits=LIMITS
+            )
+        finally:
+            await asyncio.to_thread(shutil.rmtree, own, ignore_errors=True)
+        return _told(outcome, deadline, can_write=can_write)
+
+    return Tool(
+        name="shell",
+        description=_description(rules, most),
+        parameters=takes(
+            {"command": text("The command line, as for `bash -c`.", shortest=1)},
+            {
+                "timeout": count(f"Seconds it may take, at most {most}, which is also what it gets unless given."),
+                "cwd": text("The folder to start in, relative to the workspace; the workspace itself unless given."),
+            },
+        ),
+        access=Access.RUN,
+        replay=Replay.ONCE,
+        body=body,
+        time_cap=most + programs.GRACE + 5,  # its own deadline comes first, and says more
+    )
+
+
+def _description(rules: ShellRules, most: int) -> str:
+    network = "the network can be used" if rules.network else "there is no network"
+    confined = (
+        f"It runs in a sandbox: {network}; of the disk only the workspace and the system's programs are there; `.git` "
+        "cannot be written to. "
+    )
+    return (
+        f"Runs a command line with bash in the workspace, for at most {most} s, without input. Tells the exit status "
+        "and what it printed. Each call begins anew: folder, variables and background programs do not last. "
+        f"{confined if rules.policy is ShellPolicy.SANDBOXED else ''}In verification all changes to files are undone "
+        "afterwards, and in chores those to anything but documentation and files this cycle has changed; ignored files "
+        "stay."
+    )
+
+
+def _checked(command: str) -> str:
+    if "\0" in command:
+        raise Refusal("`command` holds a NUL character, which no command line can; remove it.")
+    try:
+        size = len(command.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        raise Refusal(f"`command` was not run: character {error.start + 1} is half of a pair.") from error
+    if size > LONGEST_COMMAND:
+        raise Refusal(f"`command` has {size} bytes and {LONGEST_COMMAND} is the most; write a script and run that.")
+    return command
+
+
+def _folder(workspace: Workspace, path: str) -> Path:
+    real = workspace.resolve(path)
+    if not real.is_dir():
+        raise Refusal(f"There is no folder {workspace.relative(real)} to start in; `list_files` shows what there is.")
+    return real
+
+
+def _line(
+    workspace: Workspace, rules: ShellRules, command: str, folder: Path, own: Path, *, can_write: bool
+) -> tuple[list[str], dict[str, str]]:
+    """The command to run, and the environment to run it in."""
+    line = [shutil.which("bash", path=os.defpath) or "/bin/sh", "-c", command]
+    if rules.policy is ShellPolicy.UNSANDBOXED:
+        if not can_write:
+            raise Refusal(
+                "Commands cannot be run in this phase: nothing here could undo what they change. Use `check`, or the "
+                "tools that read."
+            )
+        return line, _environment(str(own))
+    wrapped = sandbox.wrapped(
+        workspace.root, line, _environment(sandbox.HOME), cwd=folder, can_write=can_write, network=rules.network,
+        files=_names(own),
+    )  # fmt: skip
+    if wrapped is None:
+        raise Refusal("Commands cannot be run: the sandbox (bubblewrap) is gone. The operator has to mend that.")
+    return wrapped, {}
+
+
+def _environment(home: str) -> dict[str, str]:
+    clean = sandbox.clean_environment(home)
+    ours = f"{sys.prefix}/bin"  # the Python that `check` runs, by the names `python` and `python3`
+    path = clean["PATH"] if ours in clean["PATH"].split(":") else f"{ours}:{clean['PATH']}"
+    quiet = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1"}
+    return {**clean, "PATH": path, "USER": "agent", "LOGNAME": "agent", "SHELL": "/bin/sh", **quiet}
+
+
+def _names(own: Path) -> dict[str, Path]:
+    for name, content in _NAMES.items():
+        (own / name).write_text(content.format(user=os.getuid(), group=os.getgid()))
+    return {f"/etc/{name}": own / name for name in _NAMES}
+
+
+def _told(outcome: programs.Outcome, deadline: int, *, can_write: bool) -> ToolResult:
+    if outcome.status is None:
+        ended = f"The command was still running after {deadline} s and was stopped, with everything it had started."
+    elif outcome.status < 0:
+        ended = f"The command was ended by signal {-outcome.status}."
+    else:
+        ended = f"The command ended with exit status {outcome.status}."
+    if not can_write:
+        ended += " The workspace was read-only to it in this phase."
+    printed = as_printed(outcome.output)
+    return ToolResult(
+        ok=outcome.status == 0, content=f"{ended} Output:\n{printed}" if printed else f"{ended} No output."
+    )

@@ -1,0 +1,186 @@
+"""What has changed in the workspace's repository is told by the real git, which runs nothing the repository names."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenex.core.phases import Phase
+from tenex.core.ports import ToolResult
+from tenex.tools.registry import ToolRegistry
+from tenex.tools.repository import git_diff_tool, git_status_tool
+from tenex.tools.workspace import Workspace
+
+from .conftest import ROSTER, anywhere, git, make_context, needs_bubblewrap, needs_git
+
+pytestmark = [needs_bubblewrap, needs_git]
+
+
+@pytest.fixture
+def tools(workspace: Workspace) -> ToolRegistry:
+    return ToolRegistry([git_status_tool(workspace), git_diff_tool(workspace)], ROSTER.get)
+
+
+@pytest.fixture
+def root(workspace: Workspace) -> Path:
+    """A repository with one commit."""
+    git(workspace.root, "init", "-q", "-b", "main")
+    (workspace.root / "a.py").write_text("one\ntwo\n")
+    (workspace.root / "src").mkdir()
+    (workspace.root / "src/grün b.py").write_text("three\n")
+    git(workspace.root, "add", "-A")
+    git(workspace.root, "commit", "-q", "-m", "first")
+    return workspace.root
+
+
+async def status(tools: ToolRegistry) -> ToolResult:
+    return await tools.call("git_status", {}, make_context(Phase.PLAN))
+
+
+async def diff(tools: ToolRegistry, **arguments: Any) -> ToolResult:
+    return await tools.call("git_diff", arguments, make_context(Phase.PLAN))
+
+
+async def test_a_clean_repository_is_said_to_be_clean(tools: ToolRegistry, root: Path) -> None:
+    assert (await status(tools)).content == "## main\nNothing has changed."
+    assert (await diff(tools)).content.startswith("Nothing differs.")
+
+
+async def test_changes_are_shown_staged_or_not(tools: ToolRegistry, root: Path) -> None:
+    (root / "a.py").write_text("one\n2\n")
+    git(root, "add", "a.py")
+    (root / "src/grün b.py").unlink()
+    (root / "new.py").write_text("")
+    assert (await status(tools)).content.split("\n") == ["## main", "M  a.py", ' D "src/grün b.py"', "?? new.py"]
+    shown = (await diff(tools)).content
+    assert "-two\n+2" in shown
+    assert "-three" in shown
+    assert "new.py" not in shown
+    only = (await diff(tools, path="src")).content
+    assert "-three" in only
+    assert "a.py |" not in only
+
+
+async def test_another_commit_may_be_compared_with(tools: ToolRegistry, root: Path) -> None:
+    git(root, "tag", "v1")
+    (root / "a.py").write_text("changed\n")
+    git(root, "commit", "-q", "-am", "second")
+    for against in ("HEAD~1", "v1", "main^", "main@{1}", git(root, "rev-parse", "v1").strip()):
+        assert "+changed" in (await diff(tools, against=against)).content, against
+    assert (await diff(tools, against="main")).content.startswith("Nothing differs.")
+
+
+@pytest.mark.parametrize(
+    "against",
+    ["--output=/tmp/x", "-O/etc/passwd", "--no-index", "a..b", "HEAD:a.py", "main other", "$(touch x)", "a;b", "x\ny",
+     "^x"],
+)  # fmt: skip
+async def test_what_names_no_single_commit_is_refused_before_git_sees_it(
+    tools: ToolRegistry, root: Path, against: str
+) -> None:
+    result = await diff(tools, against=against)
+    assert not result.ok
+    assert "must name one commit" in result.content
+
+
+async def test_what_git_does_not_know_is_told_in_its_words(tools: ToolRegistry, root: Path) -> None:
+    result = await diff(tools, against="unheard-of")
+    assert not result.ok
+    assert result.content.startswith("git said no: fatal: ")
+    assert "unheard-of" in result.content
+
+
+@pytest.mark.parametrize("path", ["../outside", "/etc", "src/../../outside", ".git/config"])
+async def test_paths_lie_in_the_workspace(tools: ToolRegistry, root: Path, path: str) -> None:
+    assert not (await diff(tools, path=path)).ok
+
+
+async def test_names_are_names_and_not_patterns(tools: ToolRegistry, root: Path) -> None:
+    (root / "a.py").write_text("changed\n")
+    assert (await diff(tools, path="*.py")).content.startswith("Nothing differs.")
+    assert (await diff(tools, path=":!x")).content.startswith("Nothing differs.")
+
+
+async def test_where_there_is_no_repository_that_is_said(tools: ToolRegistry, workspace: Workspace) -> None:
+    git(workspace.root.parent, "init", "-q")  # one around it is none of ours
+    for result in (await status(tools), await diff(tools)):
+        assert not result.ok
+        assert result.content == "The workspace is no git repository; `list_files` shows what there is."
+
+
+async def test_a_repository_without_a_commit_is_no_fault(tools: ToolRegistry, workspace: Workspace) -> None:
+    git(workspace.root, "init", "-q", "-b", "main")
+    (workspace.root / "a").write_text("")
+    assert (await status(tools)).content == "## No commits yet on main\n?? a"
+    assert "no commit yet" in (await diff(tools)).content
+
+
+async def test_a_repository_elsewhere_is_not_followed(tools: ToolRegistry, root: Path, tmp_path: Path) -> None:
+    (root / ".git").rename(tmp_path / "outside/repository")
+    (root / ".git").write_text(f"gitdir: {tmp_path}/outside/repository\n")
+    assert "lies elsewhere" in (await status(tools)).content
+    (root / ".git").unlink()
+    (root / ".git").symlink_to(tmp_path / "outside/repository")
+    result = await status(tools)
+    assert not result.ok
+    assert "main" not in result.content
+
+
+async def test_without_git_that_is_said(tools: ToolRegistry, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bubblewrap = shutil.which("bwrap")
+    monkeypatch.setattr(shutil, "which", lambda name: bubblewrap if name == "bwrap" else None)
+    assert "git is not installed" in (await status(tools)).content
+
+
+async def test_a_sandbox_that_is_gone_is_told(tools: ToolRegistry, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = shutil.which("git")
+    monkeypatch.setattr(shutil, "which", lambda name: program if name == "git" else None)
+    assert "sandbox (bubblewrap) is gone" in (await status(tools)).content
+
+
+async def test_a_long_difference_is_capped(tools: ToolRegistry, root: Path) -> None:
+    (root / "a.py").write_text("".join(f"{number}\n" for number in range(50_000)))
+    shown = (await diff(tools)).content
+    assert len(shown) < 66 * 1024
+    assert "bytes left out" in shown
+    assert "+0\n+1\n" in shown
+
+
+async def test_nothing_planted_in_the_repository_runs(tools: ToolRegistry, root: Path, tmp_path: Path) -> None:
+    """Hooks, monitors, external differences, conversions and pagers; in settings, attributes and files of `.git`."""
+    planted = root / "planted"
+    planted.write_text("#!/bin/sh\necho PLANTED\necho PLANTED >&2\ntouch ran ../ran /tmp/ran\n")
+    planted.chmod(0o755)
+    for name in (
+        "core.fsmonitor", "core.pager", "core.editor", "core.sshCommand", "diff.external", "diff.evil.command",
+        "diff.evil.textconv", "pager.diff", "pager.status", "interactive.diffFilter", "alias.status", "alias.diff",
+    ):  # fmt: skip
+        git(root, "config", name, str(planted))
+    git(root, "config", "core.hooksPath", str(root))
+    for hook in ("post-index-change", "pre-auto-gc", "fsmonitor-watchman", "reference-transaction"):
+        shutil.copy(planted, root / ".git/hooks" / hook)
+        shutil.copy(planted, root / hook)
+    (root / ".gitattributes").write_text("* diff=evil\n")
+    (root / "a.py").write_text("changed\n")
+    for result in (await status(tools), await diff(tools)):
+        assert result.ok
+        assert "PLANTED" not in result.content
+    assert not anywhere(tmp_path, "ran")
+
+
+async def test_a_filter_that_git_cannot_be_kept_from_running_is_confined(
+    tools: ToolRegistry, root: Path, tmp_path: Path
+) -> None:
+    """It sees the workspace read-only, and writes nowhere."""
+    planted = root / "planted"
+    planted.write_text(f"#!/bin/sh\ntouch ran {tmp_path}/ran {tmp_path}/outside/ran\ncat\n")
+    planted.chmod(0o755)
+    git(root, "config", "filter.evil.clean", str(planted))
+    (root / ".gitattributes").write_text("* filter=evil\n")
+    (root / "a.py").write_text("changed\n")
+    before = (root / ".git/index").read_bytes()
+    assert "+changed" in (await diff(tools)).content
+    assert (await status(tools)).ok
+    assert not anywhere(tmp_path, "ran")
+    assert (root / ".git/index").read_bytes() == before
