@@ -7,6 +7,7 @@ Never: call a model, or let a key out of the values built here.
 """
 
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, Literal
@@ -21,6 +22,8 @@ from tenex.prompting import PromptLibrary
 from tenex.settings import Places, Settings, model_for, named_models, router_model
 
 KEY_SUFFIX: Final = ".api-key"
+LONGEST_KEY: Final = 16 * 1024
+"""Characters read of a file: keys have some hundred, tokens of a cloud some thousand."""
 
 
 def build_mind(settings: Settings, places: Places, library: PromptLibrary, pace: Pace | None = None) -> ModelDesk:
@@ -106,17 +109,26 @@ def _keys(
     folders = [places.keys, *(Path(folder) for folder in (os.environ.get("CREDENTIALS_DIRECTORY"),) if folder)]
     for folder in folders:
         path = folder / f"{name}{KEY_SUFFIX}"
-        yield str(path), _read(path, f"models.providers.{name}", faults)
+        key = _read(path, f"models.providers.{name}", faults, is_private=folder == places.keys)
+        yield str(path), key
     # a vendor's key is not for whoever listens at an address of the operator's own
-    usual = KEY_VARIABLES.get(kind) if given is None or given.base_url is None else None
+    usual = KEY_VARIABLES.get(kind, ()) if given is None or given.base_url is None else ()
     own = given.api_key_env if given is not None else None
-    for variable in dict.fromkeys(variable for variable in (own, usual) if variable):
+    for variable in dict.fromkeys(variable for variable in (own, *usual) if variable):
         yield f"${variable}", os.environ.get(variable) or None
 
 
-def _read(path: Path, setting: str, faults: list[str]) -> str | None:
+def _read(path: Path, setting: str, faults: list[str], *, is_private: bool = False) -> str | None:
+    """A key out of a file; in our own folder of keys nobody else may be able to read it."""
     try:
-        return path.read_text("utf-8").strip() or None
+        # a pipe that took the file's place must not be waited for
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), encoding="utf-8") as file:
+            kind = os.fstat(file.fileno()).st_mode
+            if is_private and kind & 0o077:
+                faults.append(
+                    f"{setting}: others may read {path} (mode {stat.S_IMODE(kind):04o}); run `chmod 600` on it"
+                )
+            return file.read(LONGEST_KEY).strip() or None
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

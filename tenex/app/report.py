@@ -9,10 +9,11 @@ Never: change anything, or take so long that whoever asks gives up.
 """
 
 import asyncio
+import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +21,7 @@ from typing import Any, Final
 from tenex import __version__
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
-from tenex.core.errors import StoreError, TenexError
+from tenex.core.errors import TenexError
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.ports import Clock
 from tenex.flow.runtime import Runtime
@@ -29,6 +30,7 @@ from tenex.nostr.relay import RelayStatus
 from tenex.settings import Places
 from tenex.store.folder import ConversationFolder
 from tenex.store.index import Index
+from tenex.store.loading import VIEW
 
 from .conversing import conversation_status, is_settled, iso, undelivered
 
@@ -164,9 +166,9 @@ class Reporter:
             rows.pop(conversation.id, None)
         for row in rows.values():
             if row.id not in marks:
-                found.counts[row.status] += 1
-                if row.status == "waiting":
-                    found.waiting.append({"id": row.id, "title": row.title, "updatedAt": iso(row.updated)})
+                found.rests(
+                    {"id": row.id, "status": row.status, "title": row.title, "updatedAt": iso(row.updated)}
+                )  # fmt: skip
         return found.shown(), found.owed
 
 
@@ -174,7 +176,7 @@ class _Found:
     """Conversations by kind, while they are being gathered."""
 
     def __init__(self, quarantined: Mapping[ConversationId, str]) -> None:
-        self._marks = quarantined
+        self.quarantined = dict(quarantined)
         self.counts: Counter[str] = Counter()
         self.open: list[dict[str, Any]] = []
         self.waiting: list[dict[str, Any]] = []
@@ -193,15 +195,21 @@ class _Found:
         elif conversation.status == "waiting":
             self.waiting.append(shown)
 
+    def rests(self, shown: dict[str, Any]) -> None:
+        """Take in one in which nothing is open."""
+        self.counts[shown["status"]] += 1
+        if shown["status"] == "waiting":
+            self.waiting.append(shown)
+
     def shown(self) -> dict[str, Any]:
         """As it is told, the newest first."""
-        counts = self.counts + Counter(quarantined=len(self._marks))
+        counts = self.counts + Counter(quarantined=len(self.quarantined))
         return {
             "counts": dict(sorted(counts.items())),
             "open": sorted(self.open, key=_updated, reverse=True)[:LISTED],
             "waiting": sorted(self.waiting, key=_updated, reverse=True)[:WAITING],
             "frozen": self.frozen,
-            "quarantined": [{"id": name, "why": why} for name, why in self._marks.items()],
+            "quarantined": [{"id": name, "why": why} for name, why in self.quarantined.items()],
         }
 
 
@@ -227,28 +235,45 @@ class _Asleep:
 async def report_from_files(places: Places, folder: ConversationFolder, now: Millis) -> dict[str, Any]:
     """What the files tell where no daemon runs: which conversations are unfinished, and what it will go on with.
 
-    Reads every journal once, so it takes its time: about a second for a thousand of them.
+    Where the readable view is newer than the journal and says that nothing is open, it is believed: a journal takes ten
+    times as long to read.
     """
     found = _Found(await folder.quarantined())
-    unreadable: list[dict[str, Any]] = []
-    marked = await folder.quarantined()
+    behind = set(await folder.behind())
+    resting = await asyncio.to_thread(_resting, [folder.path(name) for name in await folder.lengths()])
     for name in await folder.lengths():
-        if name in marked:
+        shown = resting.get(name) if name not in behind else None
+        if name in found.quarantined:
+            continue
+        if shown is not None:
+            found.rests(shown)
             continue
         try:
             found.add(fold(name, await folder.read(name)), now)
-        except (StoreError, TenexError, ValueError, LookupError) as fault:
-            unreadable.append({"id": name, "why": str(fault)})
-    shown = found.shown()
-    shown["quarantined"] += unreadable
+        except (TenexError, ValueError, LookupError) as fault:
+            found.quarantined[name] = str(fault)
     return {
         "state": "stopped",
         "at": iso(now),
         "configuration": folders(places),
         "disk": await asyncio.to_thread(disk, places.conversations),
         "undelivered": dict(found.owed),
-        "conversations": shown,
+        "conversations": found.shown(),
     }
+
+
+def _resting(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
+    """The conversations in which nothing is open, as their views say; blocks."""
+    resting: dict[str, dict[str, Any]] = {}
+    for path in paths:
+        try:
+            view = json.loads((path / VIEW).read_bytes())
+            if view["status"] in ("waiting", "ended") and not view["undelivered"] and view["id"] == path.name:
+                keys = ("id", "status", "title", "updatedAt", "waitingFor")
+                resting[path.name] = {key: str(view.get(key) or "") for key in keys}
+        except (OSError, ValueError, LookupError, TypeError):
+            continue
+    return resting
 
 
 def folders(places: Places) -> dict[str, Any]:

@@ -33,9 +33,7 @@ def make_meter(
     def queues() -> dict[str, int]:
         return {"signals": sum(actor.waiting for actor in actors()), "relay_events": pool().waiting}
 
-    return Meter(
-        Readings(relays=lambda: pool().status(), actors=actors, queues=queues, lines_dropped=lines_dropped)
-    )
+    return Meter(Readings(relays=lambda: pool().status(), actors=actors, queues=queues, lines_dropped=lines_dropped))
 
 
 async def open_port(

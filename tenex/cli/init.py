@@ -1,16 +1,15 @@
 """`tenex init`: a data folder that the daemon can start in, made once and never overwritten.
 
-The configuration is written last, so that a run that was cut short is simply run again.
+Everything is asked before anything is made, and the configuration is written last: a run that was cut short is simply
+run again.
 
 Never: replace a file that is there, or print a secret key.
 """
 
-import json
 import os
 import shlex
-import tempfile
+import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,13 +17,16 @@ from urllib.parse import urlsplit
 
 import typer
 
-from tenex.core.errors import ConfigurationError, UsageError
+from tenex.core.errors import ConfigurationError, TenexError, UsageError
 
 from . import output
+from .newfiles import config_text, store_key, write_new
 from .options import DataOption, JsonOption, data_folder, said
 
 if TYPE_CHECKING:
     from tenex.settings import Settings
+
+    from .provider import Chosen, Options
 
 PROJECT = "project"
 """The name of the project's key, which the orchestrator speaks with."""
@@ -41,6 +43,8 @@ class Made:
     npub: str
     owners: list[str]
     relays: list[str]
+    models: list[str]
+    """The default model, and those asked where it cannot answer."""
     owner_key: Path | None
     agents: dict[str, str]
     created: list[str] = field(default_factory=list)
@@ -59,12 +63,30 @@ def init(
     relay: Annotated[
         list[str] | None, typer.Option(metavar="URL", help="A relay to use; may be given several times.")
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help='The model, as "openai:gpt-5-mini" or "offline"; else a terminal is asked.'),
+    ] = None,
+    provider: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="openai, anthropic, google, ollama, or a name for a server of your own."),
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="Where a server of your own is, up to and with /v1.")
+    ] = None,
+    api_key_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Holds the provider's key; - reads it from stdin.")
+    ] = None,
+    check_key: Annotated[
+        bool, typer.Option("--check/--no-check", help="Whether to ask the model one small question first.")
+    ] = True,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make the configuration, the keys and the folders.
 
-    Prints the project's npub, the address people write to. What is there already stays as it is.
+    Asks in a terminal which model to use. Prints the project's npub, the address people write to. What is there
+    already stays as it is.
     """
     if said(ctx).config is not None:
         raise UsageError(
@@ -75,7 +97,14 @@ def init(
         raise UsageError("--dir and --data name different folders; give one of them")
     from tenex.settings import find_data
 
-    made = prepare(data_folder(ctx, folder or data), owner, relay or [])
+    from .provider import Options
+
+    here = data_folder(ctx, folder or data)
+    options = Options(model=model, provider=provider, base_url=base_url, key_file=api_key_file)
+    chosen = _choose(here, options, owner, relay or [], is_asked=not as_json, is_checked=check_key)
+    made = prepare(here, owner, relay or [], chosen)
+    if options.is_given and chosen is None and made.models != ["offline"]:
+        raise UsageError(f'{made.config} is there and stays as it is; set models.default = "offline" in it yourself')
     if as_json:
         output.result_json(_as_json(made))
     else:
@@ -83,8 +112,54 @@ def init(
         _tell(made, "" if found == made.data else f" --data {shlex.quote(str(made.data))}")
 
 
-def prepare(data: Path, owner: str | None, relays: Sequence[str]) -> Made:
+def _choose(
+    data: Path, options: "Options", owner: str | None, relays: Sequence[str], *, is_asked: bool, is_checked: bool
+) -> "Chosen | None":
+    """The model to set up; None for the offline one, and where there is a configuration and none was named."""
+    from tenex.settings import find_config
+
+    from .choosing import ask
+    from .provider import build, check, from_options
+
+    keys = data / "keys"
+    is_there = find_config(None, data) is not None
+    if options.is_given:
+        chosen = from_options(options, keys, is_new=not is_there)
+        if chosen is not None and not is_there:
+            _inspect(data, owner, relays, chosen)
+            build(chosen)
+            if is_checked:
+                try:
+                    check(chosen)
+                except TenexError:
+                    output.say("Nothing was made. --no-check makes it all the same; or mend this first:")
+                    raise
+        return chosen
+    if is_asked and not is_there and sys.stdin.isatty() and sys.stderr.isatty():
+        _inspect(data, owner, relays)
+        return ask(keys)
+    return None
+
+
+def _inspect(data: Path, owner: str | None, relays: Sequence[str], chosen: "Chosen | None" = None) -> dict[str, Any]:
+    """Refuse what cannot come to anything, before a person is asked for a key; gives what was asked for as settings.
+
+    Raises:
+        UsageError: the folder is none, or what was asked for is wrong.
+    """
+    if data.exists() and not data.is_dir():
+        raise UsageError(f"{data} is not a folder; name another one with --dir")
+    return _checked(owner, relays, chosen)
+
+
+def prepare(data: Path, owner: str | None, relays: Sequence[str], chosen: "Chosen | None" = None) -> Made:
     """Make what is missing in a data folder.
+
+    Args:
+        data: the folder.
+        owner: the owner's public key; None makes one.
+        relays: their addresses; none leaves the default.
+        chosen: the model to set up; None leaves the offline one.
 
     Raises:
         UsageError: the folder is none, or what was asked for is wrong or contradicts the file that is there.
@@ -94,14 +169,13 @@ def prepare(data: Path, owner: str | None, relays: Sequence[str]) -> Made:
     from tenex.settings import check_paths, find_config, load, places
 
     from .agents import keyed_agents, load_agents
+    from .provider import KEY_SUFFIX
 
-    if data.exists() and not data.is_dir():
-        raise UsageError(f"{data} is not a folder; name another one with --dir")
-    wanted = _checked(owner, relays)
+    wanted = _inspect(data, owner, relays, chosen)
     file = find_config(None, data)
     settings = load(None, data, overrides=None if file else wanted, parse_key=parse_public_key)
     if file is not None:
-        _refuse_changes(file, settings, wanted)
+        _refuse_changes(file, settings, wanted, chosen)
     check_paths(settings)
     slugs = keyed_agents(load_agents(settings))
 
@@ -117,7 +191,9 @@ def prepare(data: Path, owner: str | None, relays: Sequence[str]) -> Made:
     if file is None:
         owners = [npub(parse_public_key(owner)) if owner else keys[OWNER].npub]
         file = data / "tenex.toml"
-        _write_new(file, _toml(owners, list(dict.fromkeys(relays))))
+        if chosen is not None and chosen.key is not None:
+            created += store_key(here.keys / f"{chosen.provider}{KEY_SUFFIX}", chosen.key)
+        write_new(file, config_text(owners, list(dict.fromkeys(relays)), chosen))
         created.append(str(file))
     else:
         owners = [npub(parse_public_key(key)) for key in settings.people.owners]
@@ -128,13 +204,14 @@ def prepare(data: Path, owner: str | None, relays: Sequence[str]) -> Made:
         npub=keys[PROJECT].npub,
         owners=owners,
         relays=list(settings.relays.urls),
+        models=list(_chain(settings.models.default)),
         owner_key=here.keys / f"{OWNER}.nsec" if has_own else None,
         agents={slug: keys[slug].npub for slug in slugs},
         created=created,
     )
 
 
-def _checked(owner: str | None, relays: Sequence[str]) -> dict[str, Any]:
+def _checked(owner: str | None, relays: Sequence[str], chosen: "Chosen | None") -> dict[str, Any]:
     """What was asked for, as settings; checked by themselves, whatever the folder holds."""
     from tenex.nostr.keys import parse_public_key
     from tenex.settings import load
@@ -144,6 +221,8 @@ def _checked(owner: str | None, relays: Sequence[str]) -> dict[str, Any]:
         wanted["people"] = {"owners": [owner]}
     if relays:
         wanted["relays"] = {"urls": list(dict.fromkeys(relays))}
+    if chosen is not None:
+        wanted["models"] = chosen.settings()
     try:
         load(None, Path(os.devnull), env={}, overrides=wanted, parse_key=parse_public_key)
     except ConfigurationError as fault:
@@ -151,8 +230,18 @@ def _checked(owner: str | None, relays: Sequence[str]) -> dict[str, Any]:
     return wanted
 
 
-def _refuse_changes(file: Path, settings: "Settings", wanted: dict[str, Any]) -> None:
+def _chain(default: str | list[str]) -> list[str]:
+    return [default] if isinstance(default, str) else default
+
+
+def _refuse_changes(file: Path, settings: "Settings", wanted: dict[str, Any], chosen: "Chosen | None") -> None:
     from tenex.nostr.keys import parse_public_key
+    from tenex.settings import places
+
+    from .provider import how_to
+
+    if chosen is not None and _chain(settings.models.default) != [chosen.name]:
+        raise UsageError(how_to(chosen, file, places(settings).keys))
 
     known = {parse_public_key(key) for key in settings.people.owners}
     if any(parse_public_key(key) not in known for key in wanted.get("people", {}).get("owners", ())):
@@ -176,46 +265,6 @@ def make_folder(folder: Path, created: list[str]) -> None:
     created.append(str(folder))
 
 
-def _write_new(file: Path, text: str) -> None:
-    """Write beside, then link into place: unlike a rename, a link never replaces what another process has put there."""
-    try:
-        handle, beside = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")  # 0600 from the start
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as out:
-                out.write(text)
-                out.flush()
-                os.fsync(out.fileno())
-            os.link(beside, file)
-        finally:
-            with suppress(FileNotFoundError):
-                Path(beside).unlink()
-    except OSError as fault:
-        raise ConfigurationError([f"{file}: cannot be written ({fault.strerror})"]) from fault
-
-
-def _toml(owners: Sequence[str], relays: Sequence[str]) -> str:
-    from tenex.settings import Settings, example_config
-
-    default = json.dumps(Settings().relays.urls)
-    urls = f"urls = {json.dumps(relays)}" if relays else f"# urls = {default}"
-    return f"""\
-# Only what differs from the defaults has to stand here. Every setting, explained: {example_config()}
-# `tenex config check` finds every fault; `tenex config show` says where each value came from.
-
-[people]
-# Owners may do everything. Anybody else is ignored, until you list members here or set `open = true`.
-owners = {json.dumps(list(owners))}
-
-[relays]
-# The relays where the agents listen. Your client has to use one of them too.
-{urls}
-
-[models]
-# "offline" follows fixed rules: it lets you try everything without a key, and is no intelligence.
-# default = "offline"
-"""
-
-
 def _as_json(made: Made) -> dict[str, Any]:
     return {
         "data": str(made.data),
@@ -224,6 +273,7 @@ def _as_json(made: Made) -> dict[str, Any]:
         "owners": made.owners,
         "owner_key_file": str(made.owner_key) if made.owner_key else None,
         "relays": made.relays,
+        "models": made.models,
         "agents": made.agents,
         "created": made.created,
     }

@@ -1,7 +1,7 @@
 """The entry point: which commands there are, and how every one of them ends.
 
-Exit codes: 0 clean, 1 unexpected, 2 usage, 3 configuration, 4 store locked or damaged, 5 forced stop, 6 waiting for
-a person, 130 interrupted.
+Exit codes: 0 clean, 1 unexpected (`status`: no daemon runs), 2 usage, 3 configuration, 4 store locked or damaged,
+5 forced stop, 6 waiting for a person, 130 interrupted.
 
 Never: import a command before it is run; `tenex --help` has 0.2 s.
 """

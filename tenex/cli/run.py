@@ -10,6 +10,7 @@ Never: anything that a service manager could not watch; results and talk go to s
 """
 
 import asyncio
+import faulthandler
 import os
 import select
 import signal
@@ -61,6 +62,7 @@ def serve(settings: "Settings", *, model: "Model | None" = None) -> bool:
     from tenex.telemetry import configure
 
     os.umask(PRIVATE)
+    faulthandler.enable()  # a watchdog ends a loop that hangs by SIGABRT: then the log shows where it hung
     telemetry = configure(settings.log.level, settings.log.format)
     try:
         return asyncio.run(_serve(settings, model))

@@ -65,7 +65,7 @@ async def _report(where: "Places", patience: float) -> dict[str, Any]:
     try:
         report: dict[str, Any] = await ask(where.socket, "status", patience=patience)
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
-        return await _from_files(where)
+        fault = _held(where)
     except TimeoutError:
         fault = f"whoever listens at {where.socket} does not answer within {patience:g} s"
     except PermissionError:
@@ -75,6 +75,19 @@ async def _report(where: "Places", patience: float) -> dict[str, Any]:
     else:
         return report
     return {**await _from_files(where), "fault": fault}
+
+
+def _held(where: "Places") -> str:
+    """What to say of a daemon that has the folder and no socket; empty where there is none."""
+    from tenex.app.doctor.running import holder
+    from tenex.store.lock import NAME
+
+    try:
+        daemon = holder(where.conversations / NAME)
+    except OSError:
+        return ""
+    who = f"process {daemon.pid}" if daemon.pid else "a process that cannot be seen from here"
+    return f"{who} holds {where.conversations} and does not listen at {where.socket}" if daemon.running else ""
 
 
 async def _from_files(where: "Places") -> dict[str, Any]:
@@ -158,8 +171,8 @@ def _models(models: dict[str, Any], now: datetime) -> Iterator[str]:
     held = f"{models['held']} conversations held" if models["held"] else "nothing held"
     yield f"models         {held}"
     for provider in models["providers"]:
-        told = (f"{name} {value}" for name, value in provider.items() if name != "name" and value not in (None, "", 0))
-        yield f"  {provider.get('name', '?')}  {', '.join(told)}"
+        paused = f", asks us to wait {_span(provider['paused'])} more" if provider["paused"] else ""
+        yield f"  {provider['name']:12}{provider['active']} calls, {provider['waiting']} waiting for their turn{paused}"
     last = models.get("lastFailure")
     if last:
         where = f"{last['who']} in {last['conversation'][:8]}"

@@ -18,13 +18,13 @@ OFFLINE: Final = "offline"
 Choice = Callable[[Literal["route", "work"], Slug, str], tuple[str, ...]]
 """Purpose, agent and phase of a request; gives names of models, the first to be tried first."""
 
-KEY_VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
+KEY_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "openai": "OPENAI_API_KEY",
-        "openai-responses": "OPENAI_API_KEY",
-        "anthropic": "ANTHROPIC_API_KEY",
-        "google": "GOOGLE_API_KEY",
-        "ollama": "OLLAMA_API_KEY",
+        "openai": ("OPENAI_API_KEY",),
+        "openai-responses": ("OPENAI_API_KEY",),
+        "anthropic": ("ANTHROPIC_API_KEY",),
+        "google": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        "ollama": ("OLLAMA_API_KEY",),
     }
 )
 """Where a vendor's own programs look for a key, by kind; `app` looks there where nothing else is set."""

@@ -112,15 +112,20 @@ def _arguments(provider: type[Provider[Any]], config: ProviderConfig) -> dict[st
             [f'models.providers.{config.name}: the kind "{config.protocol}" takes no {name}.' for name in wrong]
         )
     if config.protocol in _KEY_NEEDED and not config.api_key:
-        raise UserError(f"`{KEY_VARIABLES[config.protocol]}`")  # the client would take one we know nothing of
+        if not config.base_url:  # the client would take a key we know nothing of
+            raise UserError(f"`{KEY_VARIABLES[config.protocol][0]}`")
+        given["api_key"] = NO_KEY
     return {name: value for name, value in given.items() if value is not None}
 
+
+NO_KEY: Final = "none"
+"""What a server at an address of one's own is shown where no key is set: most of them ask for none."""
 
 _KEY_NEEDED: Final = ("openai", "openai-responses", "anthropic", "google")
 
 
 def _missing_key(config: ProviderConfig, told: str) -> str:
-    variables = [KEY_VARIABLES[config.protocol]] if config.protocol in KEY_VARIABLES else _VARIABLE.findall(told)
+    variables = KEY_VARIABLES.get(config.protocol) or _VARIABLE.findall(told)
     where = f"models.providers.{config.name}"
     looked = f" Looked at: {config.key_sources}." if config.key_sources else ""
     default = f", or set the variable {' or '.join(variables)}" if variables else ""

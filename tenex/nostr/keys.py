@@ -177,16 +177,18 @@ class KeyRing:
         """
         path = self._path(name)
         try:
-            with path.open("rb") as file:
-                mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-                raw = file.read(1000)
+            # a pipe that took the file's place must not be waited for
+            with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+                kind = os.fstat(file.fileno()).st_mode
+                raw = file.read(1000) if stat.S_ISREG(kind) else b""
         except FileNotFoundError:
             raise ConfigurationError([f"{path}: there is no key for {name}; `tenex init` makes one"]) from None
         except OSError as fault:
             raise ConfigurationError(
                 [f"{path}: cannot be read ({fault.strerror}); give it to the user who runs tenex"]
             ) from fault
-        if mode & 0o077:
+        mode = stat.S_IMODE(kind)
+        if stat.S_ISREG(kind) and mode & 0o077:
             raise ConfigurationError([f"{path}: others may read this key (mode {mode:04o}); run `chmod 600 {path}`"])
         try:
             return SecretKey.from_nsec(raw.decode("ascii"))

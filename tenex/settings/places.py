@@ -3,6 +3,7 @@
 Never: make a folder; `tenex init` and the store do.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
@@ -106,27 +107,32 @@ def check_paths(settings: Settings) -> None:
         for name, path in {**ours, "workspace": here.workspace}.items()
         if path.exists() and not path.is_dir()
     ]
-    workspace = here.workspace.resolve()
+    workspace = _real(here.workspace)
     for name, path in ours.items():
-        if path.resolve() == workspace:
+        if _real(path) == workspace:
             faults.append(f"paths.workspace: {here.workspace} is our {name} folder too; {_ELSEWHERE}")
-        elif path.resolve().is_relative_to(workspace):
+        elif _real(path).is_relative_to(workspace):
             faults.append(f"paths.workspace: {here.workspace} holds our {name} folder {path}; {_ELSEWHERE}")
-        elif workspace.is_relative_to(path.resolve()):
+        elif workspace.is_relative_to(_real(path)):
             faults.append(f"paths.workspace: {here.workspace} lies in our {name} folder {path}; {_ELSEWHERE}")
-    if here.config is not None and here.config.resolve().is_relative_to(workspace):
+    if here.config is not None and _real(here.config).is_relative_to(workspace):
         faults.append(f"paths.workspace: {here.workspace} holds our configuration {here.config}; {_ELSEWHERE}")
-    if here.socket.resolve().is_relative_to(workspace):
+    if _real(here.socket).is_relative_to(workspace):
         faults.append(f"paths.socket: {here.socket} lies in the workspace; {_ELSEWHERE}")
     if workspace == Path(workspace.anchor) or _home().is_relative_to(workspace):
         faults.append(f"paths.workspace: {here.workspace} is or holds the home folder; {_ELSEWHERE}")
     faults += [
         f"paths.{name} and paths.{other} are the same folder {ours[name]}; give each its own"
         for name, other in combinations(ours, 2)
-        if ours[name].resolve() == ours[other].resolve()
+        if _real(ours[name]) == _real(ours[other])
     ]
     if faults:
         raise ConfigurationError(faults)
+
+
+def _real(path: Path) -> Path:
+    """Where a path leads, links followed; one that leads to itself is left as it is, and cannot be made or read."""
+    return Path(os.path.realpath(path))
 
 
 def _home() -> Path:

@@ -142,7 +142,7 @@ class Models(Section):
     router: Chain | None = None
     timeout: Seconds = 300
     stream: bool = True
-    context_tokens: Annotated[int, Field(ge=4_000, le=10_000_000)] = 100_000
+    context_tokens: Annotated[int, Field(ge=8_000, le=10_000_000)] = 100_000
     max_output_tokens: Annotated[int, Field(ge=256, le=1_000_000)] = 16_000
     phases: PhaseModels = PhaseModels()
     agents: dict[str, AgentModels] = {}

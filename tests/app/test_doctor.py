@@ -569,6 +569,7 @@ async def test_models_that_cannot_be_used_are_told_with_their_setting(
 async def test_a_key_that_is_there_makes_a_model_usable_and_is_not_told(data: Path) -> None:
     secret = "sk-very-secret-indeed-0123456789"
     (data / "keys" / "openai.api-key").write_text(f"{secret}\n")
+    (data / "keys" / "openai.api-key").chmod(0o600)
     text = (data / "tenex.toml").read_text().replace("[models]", '[models]\ndefault = "openai:gpt-5"', 1)
     (data / "tenex.toml").write_text(text)
     found = await told(data)

@@ -1,5 +1,6 @@
 """Which models a configuration asks, and where their keys come from."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ def test_a_key_is_looked_for_from_the_most_to_the_least_particular(
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path / "credentials"))
     assert key_of(without_file, "local") == "credential"
     (tmp_path / "keys" / "local.api-key").write_text(" stored \n")
+    (tmp_path / "keys" / "local.api-key").chmod(0o600)
     assert key_of(without_file, "local") == "stored"
     (tmp_path / "mine.key").write_text("filed")
     assert key_of(settings, "local") == "filed"
@@ -78,6 +80,28 @@ def test_a_key_file_that_cannot_be_read_is_a_fault_that_names_it(tmp_path: Path,
     with pytest.raises(ConfigurationError) as raised:
         build_mind(settings, places(settings), library())
     assert any("models.providers.local.api_key_file" in fault and str(file) in fault for fault in raised.value.faults)
+
+
+def test_a_key_in_our_own_folder_that_others_may_read_is_a_fault(tmp_path: Path) -> None:
+    (tmp_path / "keys").mkdir()
+    stored = tmp_path / "keys" / "openai.api-key"
+    stored.write_text("stored")
+    stored.chmod(0o644)
+    settings = given(tmp_path, default="openai:gpt-5")
+    with pytest.raises(ConfigurationError, match="mode 0644"):
+        build_mind(settings, places(settings), library())
+
+
+def test_the_vendors_key_is_not_sent_to_an_address_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(USUAL, "the vendor's")
+    own = {"local": {"kind": "openai", "base_url": "http://127.0.0.1:1/v1"}}
+    assert key_of(given(tmp_path, default="local:m", providers=own), "local") is None
+
+
+def test_a_pipe_in_the_place_of_a_key_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "keys").mkdir()
+    os.mkfifo(tmp_path / "keys" / "openai.api-key", 0o600)
+    assert key_of(given(tmp_path, default="openai:gpt-5"), "openai") is None
 
 
 def test_all_faults_of_models_are_told_at_once(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tenex.settings import load
 from .conftest import Done
 
 Tenex = Callable[..., Done]
-NAMES = {"project", "executor", "planner", "project-manager", "owner"}
+NAMES = {"project", "executor", "planner", "project-manager", "security-expert", "owner"}
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, bytes]]:

@@ -1,0 +1,122 @@
+"""How `tenex status` looks: one glance, nothing that steers a terminal. What it says is tried in tests/service."""
+
+from typing import Any
+
+import pytest
+
+from tenex.cli.status import lines
+
+NOW = "2026-01-02T12:00:00Z"
+ID = "ab12cd34" * 8
+
+
+def report(**more: Any) -> dict[str, Any]:
+    """A daemon that is well, with some things different."""
+    return {
+        "state": "running",
+        "at": NOW,
+        "process": {"pid": 7, "version": "1.2", "startedAt": NOW, "seconds": 93_784, "address": "npub1abc"},
+        "configuration": {"data": "/data", "file": "/data/tenex.toml"},
+        "disk": {"freeBytes": 5_000_000_000, "totalBytes": 20_000_000_000, "isLow": False},
+        "relays": [],
+        "models": {"providers": [], "held": 0},
+        "conversations": {"counts": {}, "open": [], "waiting": [], "frozen": [], "quarantined": []},
+        **more,
+    }
+
+
+def found(**more: Any) -> dict[str, Any]:
+    """What was found of conversations."""
+    return {"counts": {}, "open": [], "waiting": [], "frozen": [], "quarantined": [], **more}
+
+
+def conversation(**more: Any) -> dict[str, Any]:
+    """One that is open."""
+    return {
+        "id": ID, "kind": "active", "title": "Make it so", "status": "active", "phase": "execute", "cycle": 1,
+        "updatedAt": NOW, "undelivered": 0, **more,
+    }  # fmt: skip
+
+
+def text(given: dict[str, Any]) -> str:
+    return "\n".join(lines(given))
+
+
+def test_a_daemon_that_is_well_takes_six_lines() -> None:
+    assert text(report()).splitlines() == [
+        "tenex          1.2, running for 1 d 2 h, pid 7",
+        "address        npub1abc",
+        "data           /data (5.0 of 20 GB free)",
+        "settings       /data/tenex.toml",
+        "relays         0 of 0 connected",
+        "models         nothing held",
+        "conversations  none",
+    ]
+
+
+def test_a_full_disk_and_one_that_is_not_there() -> None:
+    assert "(LOW: 0.1 of 20 GB free)" in text(report(disk={"freeBytes": 1e8, "totalBytes": 2e10, "isLow": True}))
+    assert "(/data: gone)" in text(report(disk={"fault": "/data: gone"}))
+
+
+def test_a_reload_that_was_refused_or_left_something_for_a_restart() -> None:
+    here = {"data": "/data", "file": None, "readAgainAt": NOW}
+    told = text(report(configuration={**here, "refused": ["a fault"], "needsRestart": []}))
+    assert "no tenex.toml: the defaults" in told
+    assert f"read again at {NOW}: REFUSED, those before it hold\n  - a fault" in told
+    told = text(report(configuration={**here, "refused": [], "needsRestart": ["[relays] has changed"]}))
+    assert "REFUSED" not in told
+    assert "  - [relays] has changed" in told
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ({"state": "model"}, "executor waits for its model"),
+        ({"state": "tools", "tools": ["check", "shell"]}, "executor uses check, shell"),
+        (
+            {"state": "parked", "since": "2026-01-02T09:30:00Z", "questions": ["Which?", "Why?"]},
+            "executor has asked 2 h 30 min ago: Which?\n      executor has asked 2 h 30 min ago: Why?",
+        ),
+        (
+            {"state": "held", "nextTry": "2026-01-02T12:04:00Z", "why": "refused"},
+            "executor held, next try in 4 min: refused",
+        ),
+        (
+            {"state": "retrying", "nextTry": "2026-01-02T11:59:00Z", "why": "refused"},
+            "executor retrying, next try in 0 s: refused",
+        ),
+    ],
+)
+def test_who_is_at_work_or_why_nobody_is(part: dict[str, Any], said: str) -> None:
+    one = conversation(turn={"seconds": 61}, runs=[{"agent": "executor", **part}], undelivered=2)
+    told = text(report(conversations=found(counts={"active": 1}, open=[one])))
+    assert "  active      ab12cd34  execute, turn open for 1 min 1 s  Make it so" in told
+    assert said in told
+    assert "2 words undelivered" in told
+
+
+def test_providers_that_ask_us_to_wait() -> None:
+    busy = {"name": "openai", "active": 3, "waiting": 2, "paused": 12.4}
+    failure = {"at": NOW, "conversation": ID, "who": "executor", "why": "429"}
+    told = text(report(models={"providers": [busy], "held": 1, "lastFailure": failure}))
+    assert "models         1 conversations held" in told
+    assert "openai      3 calls, 2 waiting for their turn, asks us to wait 12 s more" in told
+    assert "last failure 0 s ago, executor in ab12cd34: 429" in told
+
+
+def test_without_a_daemon_it_says_so_first() -> None:
+    given = report(state="stopped", undelivered={"wss://a": 3}, fault="process 9 holds it")
+    for name in ("process", "relays", "models"):
+        del given[name]
+    told = text(given).splitlines()
+    assert told[0] == "tenex          NOT RUNNING: process 9 holds it"
+    assert "undelivered    3 for wss://a" in told
+
+
+def test_strangers_cannot_steer_the_terminal() -> None:
+    """Titles, questions and reasons of servers are somebody else's text."""
+    one = conversation(title="\x1b[2Jgone\r\nforged")
+    told = text(report(conversations=found(open=[one], quarantined=[{"id": ID, "why": "\x07bell"}])))
+    assert all(char.isprintable() or char == "\n" for char in told)
+    assert len(told.splitlines()) == 9

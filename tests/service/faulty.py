@@ -1,0 +1,73 @@
+"""A daemon with a fault of a chosen kind: `python -m tests.service.faulty DATA MARKS KIND`.
+
+    stuck   its mind writes the file `held` into MARKS and blocks the whole loop until there is a file `go`
+    away    its mind cannot be reached until there is a file `go`
+
+It waits for relays a second where others wait a quarter of a minute, so that a deaf one is soon found out.
+
+Never: a fault in what is tested; what tells of these faults is the real thing.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from tenex.cli.run import FORCED, serve
+from tenex.core.errors import ModelUnavailable
+from tenex.core.ports import Model, Whisper, unheard
+from tenex.core.steps import ModelRequest, ModelStep
+from tenex.llm.offline import OfflineModel
+from tenex.nostr import pool
+from tenex.nostr.keys import parse_public_key
+from tenex.nostr.timings import Timings
+from tenex.settings import load
+
+
+class _Faulty:
+    """Answers as the offline model does, once it is let."""
+
+    def __init__(self, marks: Path) -> None:
+        self._marks = marks
+        self._inner = OfflineModel()
+
+    @property
+    def may_go(self) -> bool:
+        return (self._marks / "go").exists()
+
+
+class Stuck(_Faulty):
+    """Hangs in a way that nothing else can go on."""
+
+    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+        """Hang, then answer."""
+        (self._marks / "held").touch()
+        while not self.may_go:
+            time.sleep(0.01)  # noqa: ASYNC251  (that is the point)
+        return await self._inner.step(request, whisper)
+
+
+class Away(_Faulty):
+    """Cannot be reached."""
+
+    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+        """Fail, or answer."""
+        if not self.may_go:
+            raise ModelUnavailable("connection refused by the model's server")
+        return await self._inner.step(request, whisper)
+
+
+KINDS: Mapping[str, Callable[[Path], Model]] = {"stuck": Stuck, "away": Away}
+
+
+def main() -> int:
+    """Serve; the exit code is that of `tenex run`."""
+    data, marks, kind = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+    setattr(pool, "Timings", partial(Timings, probe_timeout=1.0, eose_timeout=1.0))  # noqa: B010  (for mypy)
+    settings = load(None, data, env={}, parse_key=parse_public_key)
+    return 0 if serve(settings, model=KINDS[kind](marks)) else FORCED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,213 @@
+"""`Dockerfile`, `.dockerignore` and `config/compose.yaml`: they name what there is, and their steps work.
+
+No engine is needed here. What one would do beyond these steps is to fetch the base image and packages of its system.
+"""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tenex.cli.main import COMMANDS, load_command
+from tenex.cli.run import LETTING_GO
+from tenex.settings import Settings
+from tests.house.tree import files
+
+from .kit import PATIENCE, ROOT
+
+STAGES = re.compile(r"^FROM (\S+)(?: AS (\w+))?$", re.MULTILINE)
+
+
+def instructions() -> Iterator[tuple[str, str]]:
+    """(instruction, rest) of each line of the Dockerfile, continued lines joined."""
+    text = re.sub(r"\\\n\s*", " ", (ROOT / "Dockerfile").read_text())
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            name, _, rest = line.partition(" ")
+            yield name, rest.strip()
+
+
+def copied() -> list[tuple[list[str], str]]:
+    """(sources, target) of each COPY from the checkout."""
+    found = []
+    for name, rest in instructions():
+        words = shlex.split(rest)
+        if name == "COPY" and not words[0].startswith("--from"):
+            found.append((words[:-1], words[-1]))
+    return found
+
+
+def value_of(wanted: str) -> str:
+    (value,) = [rest for name, rest in instructions() if name == wanted]
+    return value
+
+
+def compose() -> dict[str, Any]:
+    service: dict[str, Any] = yaml.safe_load((ROOT / "config" / "compose.yaml").read_text())["services"]["tenex"]
+    return service
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """What the build stage has after its COPY lines, from what git knows: no file of the tester's own."""
+    folder = tmp_path / "src"
+    known = {path.relative_to(ROOT) for path in files()}
+    for sources, target in copied():
+        for name in sources:
+            for path in known:
+                if path == Path(name) or path.is_relative_to(name):
+                    is_folder = (ROOT / name).is_dir()
+                    to = folder / target / (path.relative_to(name) if is_folder else path.name)
+                    to.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(ROOT / path, to)
+    return folder
+
+
+def test_what_it_copies_is_there_and_let_through() -> None:
+    """Every source of a COPY exists, and `.dockerignore` hands it to the engine; keys and conversations stay out."""
+    lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
+
+    def is_sent(path: str) -> bool:
+        sent = True
+        parts = Path(path).parts
+        for line in lines:
+            pattern = line.removeprefix("!")
+            tops = ["/".join(parts[: count + 1]) for count in range(len(parts))]
+            if any(fnmatch(top, pattern) for top in tops):
+                sent = line.startswith("!")
+        return sent
+
+    for sources, _ in copied():
+        for name in sources:
+            assert (ROOT / name).exists(), name
+            assert is_sent(name if (ROOT / name).is_file() else f"{name}/__init__.py"), name
+    for private in ("tenex.toml", "keys/owner.nsec", "conversations/a/journal.jsonl", "config/tenex.toml", ".git/HEAD"):
+        assert not is_sent(private), private
+
+
+def test_two_stages_of_one_base_and_no_compiler_in_the_second() -> None:
+    """A virtual environment is only good for the Python it was made with; nothing is built where it runs."""
+    (base, name), (second, _) = STAGES.findall((ROOT / "Dockerfile").read_text())
+    assert (base, name) == (second, "build")
+    assert "/" not in base
+    runtime = (ROOT / "Dockerfile").read_text().split("# ---- the image")[1]
+    assert "pip" not in runtime
+    assert not re.search(r"gcc|build-essential|-dev\b", runtime)
+
+
+def test_it_runs_as_nobody_in_particular_on_one_volume() -> None:
+    """A number, so that engines which forbid root can see that it is not; the volume is the data folder."""
+    assert value_of("USER") == "10001:10001"
+    assert value_of("VOLUME") == "/data"
+    assert "TENEX_DATA=/data" in value_of("ENV")
+    assert value_of("STOPSIGNAL") == "SIGTERM"
+
+
+def test_its_commands_exist() -> None:
+    """Entry point, command and health check are commands of the program, without a shell between."""
+    assert json.loads(value_of("ENTRYPOINT")) == ["tenex"]
+    (command,) = json.loads(value_of("CMD"))
+    check = json.loads(value_of("HEALTHCHECK").split(" CMD ")[1])
+    assert check[0] == "tenex"
+    assert {command, check[1]} <= COMMANDS.keys()
+    patience = re.search(r"--timeout=(\d+)s", value_of("HEALTHCHECK"))
+    (option,) = [p for p in getattr(load_command("status"), "params", ()) if p.name == "patience"]
+    assert patience is not None
+    assert int(patience[1]) > option.default, "the check must end by itself, with a sentence"
+
+
+def test_its_extras_exist() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = re.search(r"^ARG EXTRAS=(\S+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert extras is not None
+    assert set(extras[1].split(",")) <= project["optional-dependencies"].keys()
+
+
+def test_compose_agrees_with_image_and_settings() -> None:
+    """One volume at /data, longer patience than the daemon's own, a build from the root, nothing it could gain."""
+    service = compose()
+    build = ROOT / "config" / service["build"]["context"]
+    assert (build / "Dockerfile").is_file()
+    assert service["volumes"] == ["data:/data"]
+    assert int(service["stop_grace_period"].removesuffix("s")) > Settings().shutdown.deadline + LETTING_GO
+    assert (service["init"], service["read_only"], service["cap_drop"]) == (True, True, ["ALL"])
+    assert "no-new-privileges:true" in service["security_opt"]
+    for variable in service["environment"]:
+        section, _, name = variable.removeprefix("TENEX_").lower().partition("__")
+        if variable.startswith("TENEX_"):
+            assert hasattr(getattr(Settings(), section), name), variable
+
+
+def test_commands_in_comments_exist() -> None:
+    """What the two files tell a person to type: `tenex X --option`."""
+    told = (ROOT / "Dockerfile").read_text() + (ROOT / "config" / "compose.yaml").read_text()
+    lines = re.findall(r"^#.*\btenex (init|status|run)\b *([^#\n]*)", told, re.MULTILINE)
+    assert lines
+    for command, rest in lines:
+        options = {option for param in getattr(load_command(command), "params", ()) for option in param.opts}
+        assert {word for word in rest.split() if word.startswith("--")} <= options, command
+
+
+def test_what_is_copied_is_all_the_build_and_the_program_need(source: Path) -> None:
+    """Whatever pyproject.toml names for the wheel is there, and the program starts with nothing else beside it."""
+    project = tomllib.loads((source / "pyproject.toml").read_text())
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    named = [project["project"]["readme"], *project["project"]["license-files"], *wheel["packages"]]
+    for name in [*named, *wheel["force-include"]]:
+        assert (source / name).exists(), name
+    for words in (["--version"], ["agents", "list", "--data", source / "data"], ["config", "show"]):
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "tenex.cli.main", *map(str, words)], cwd=source.parent, timeout=60,
+            env={"PYTHONPATH": str(source), "PATH": os.environ["PATH"], "HOME": "/nonexistent"}, capture_output=True,
+            text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.soak
+def test_the_steps_of_the_build_by_hand(source: Path, tmp_path: Path) -> None:
+    """Wheel, environment, `init`, `run`, health check, stop: with the wheel alone. Fetches packages: in soak only."""
+    prefix, wheels, data = tmp_path / "opt", tmp_path / "wheels", tmp_path / "data"
+    env = {**os.environ, "HOME": str(tmp_path), "TENEX_DATA": str(data)}
+    env.pop("PYTHONPATH", None)
+
+    def run(*words: str | Path, within: float = 60) -> int:
+        return subprocess.run(words, cwd=tmp_path, env=env, timeout=within, check=False, capture_output=True).returncode
+
+    assert run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--wheel-dir", wheels, source, within=600) == 0
+    assert run(sys.executable, "-m", "venv", prefix) == 0
+    (wheel,) = wheels.iterdir()
+    extras = re.search(r"^ARG EXTRAS=(\S+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert extras is not None
+    assert run(prefix / "bin" / "pip", "install", "-q", f"{wheel}[{extras[1]}]", within=1200) == 0
+    shutil.rmtree(source)
+
+    program = prefix / "bin" / "tenex"
+    check = json.loads(value_of("HEALTHCHECK").split(" CMD ")[1])[1:]
+    data.mkdir()
+    assert run(program, "init", "--relay", "ws://127.0.0.1:9") == 0
+    assert run(program, *check) == 1, "nobody is there yet"
+    daemon = subprocess.Popen([program, *json.loads(value_of("CMD"))], cwd=data, env=env, stderr=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + PATIENCE
+        while run(program, *check) != 0:
+            assert time.monotonic() < until
+        daemon.send_signal(getattr(signal, value_of("STOPSIGNAL")))
+        assert daemon.wait(PATIENCE) == 0
+    finally:
+        daemon.kill()
+        daemon.wait()
+    assert run(program, *check) == 1

@@ -1,0 +1,285 @@
+"""`tenex doctor` as an operator runs it: real files, real processes, each fault with its place and its mend."""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenex.core import records as r
+from tests.fakes.faultrelay import FaultRelay
+
+from . import person
+from .conftest import Finished
+from .kit import PATIENCE, ROOT, TENEX, Folder, daemon, environment, of_kind, tenex
+
+Break = Callable[[Folder], object]
+Found = dict[str, Any]
+
+KEYS = {"data", "version", "exit_code", "faults", "warnings", "findings", "mended"}
+FINDING = {"check", "level", "what", "where", "mend", "fixable"}
+
+
+async def examined(data: Path, *options: str, **env: str) -> tuple[int, Found]:
+    """The exit code and what `--json` says; whatever the state, that is all there is on stdout."""
+    code, out, said = await tenex("doctor", "--data", data, "--json", *options, **env)
+    assert "Traceback" not in said
+    report: Found = json.loads(out)
+    assert set(report) == KEYS
+    assert all(set(finding) == FINDING for finding in report["findings"])
+    assert report["exit_code"] == code
+    return code, report
+
+
+def wrong(report: Found) -> list[Found]:
+    """What is not well."""
+    return [finding for finding in report["findings"] if finding["level"] != "ok"]
+
+
+def _append(folder: Folder, text: str) -> None:
+    folder.file.write_text(f"{folder.file.read_text()}\n{text}\n")
+
+
+def _replace(path: Path, old: bytes, new: bytes) -> None:
+    raw = path.read_bytes()
+    assert old in raw
+    path.write_bytes(raw.replace(old, new, 1))
+
+
+def _conversation(folder: Folder) -> Path:
+    (path,) = (path for path in (folder.data / "conversations").iterdir() if len(path.name) == 64)
+    return path
+
+
+def _left_socket(folder: Folder) -> None:
+    with socket.socket(socket.AF_UNIX) as left:
+        descriptor = os.open(folder.data, os.O_RDONLY)
+        left.bind(f"/proc/self/fd/{descriptor}/tenex.sock")
+        os.close(descriptor)
+
+
+def _file_for_a_folder(folder: Folder) -> None:
+    shutil.rmtree(folder.data / "workspace")
+    (folder.data / "workspace").write_text("mine")
+
+
+def _folder_for_the_lock(folder: Folder) -> None:
+    path = folder.data / "conversations" / ".lock"
+    path.unlink()
+    path.mkdir()
+
+
+def _doubled(folder: Folder) -> None:
+    shutil.copy(folder.data / "keys" / "executor.nsec", folder.data / "keys" / "planner.nsec")
+
+
+def _model(folder: Folder, table: str) -> None:
+    _replace(folder.file, b"[models]\n", f"[models]\n{table}\n".encode())
+
+
+BROKEN: list[tuple[str, Break, int, str, str, str, str]] = [
+    # name, how it is broken, exit code, check, place, what is said, what mends it
+    ("a setting that is none", lambda f: _append(f, "[limits]\nsame_rout = 3"), 3, "settings", "tenex.toml",
+     "there is no such setting", "example"),
+    ("settings that are no text", lambda f: f.file.write_bytes(b"\xff\xfe"), 3, "settings", "tenex.toml",
+     "no UTF-8", "example"),
+    ("a key others may read", lambda f: (f.data / "keys/project.nsec").chmod(0o644), 3, "permissions",
+     "keys/project.nsec", "others may read this key", "chmod 600"),
+    ("no project key", lambda f: (f.data / "keys/project.nsec").unlink(), 3, "keys", "keys/project.nsec",
+     "project's key is missing", "tenex init"),
+    ("one key twice", _doubled, 3, "keys", "keys/planner.nsec", "same key as executor.nsec", "move away"),
+    ("a workspace over the rest", lambda f: _append(f, '[paths]\nworkspace = "."'), 3, "configuration",
+     "paths.workspace", "holds our", "place of its own"),
+    ("an agent that is none", lambda f: (f.data / "agents/critic.md").write_text("hello"), 3, "agents",
+     "agents/critic.md", "", "mend the file"),
+    ("a file for a folder", _file_for_a_folder, 3, "folders", "workspace", "a file, where a folder must be", "move it"),
+    ("a model without a key", lambda f: _model(f, 'default = "openai:gpt-5"'), 3, "models", "models.providers.openai",
+     "key", "[models]"),
+    ("a model of nobody", lambda f: _model(f, 'default = "nobody:x"'), 3, "models", "models.providers.nobody",
+     "no provider", "[models]"),
+    ("a damaged journal", lambda f: _replace(_conversation(f) / "journal.jsonl", b'"seq":5', b'"seq":6'), 4,
+     "conversations", "journal.jsonl", "line 5 cannot be right", "from a copy"),
+    ("a journal that is gone", lambda f: (_conversation(f) / "journal.jsonl").unlink(), 4, "conversations", "",
+     "the journal is missing", "from a copy"),
+    ("a lock that is a folder", _folder_for_the_lock, 4, "daemon", ".lock", "no file", "move it away"),
+    ("a damaged index", lambda f: (f.data / "conversations/index.sqlite").write_bytes(b"x" * 9_000), 0, "index",
+     "index.sqlite", "the index is damaged", "move it away"),
+    ("a torn tail", lambda f: os.truncate(_conversation(f) / "journal.jsonl",
+     (_conversation(f) / "journal.jsonl").stat().st_size - 9), 0, "conversations", "journal.jsonl", "cut short",
+     "nothing to do"),
+    ("a view that is no JSON", lambda f: (_conversation(f) / "conversation.json").write_text("{"), 0, "conversations",
+     "conversation.json", "cannot be read", "move it away"),
+    ("a socket that was left", _left_socket, 0, "control", "tenex.sock", "left by a daemon", "next start"),
+    ("limits that make no sense", lambda f: _append(f, "[limits]\ncost_per_cycle_usd = 0"), 0, "configuration",
+     "limits.cost_per_cycle_usd", "stops at once", "above 0"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def worked_in(finished: Finished, relay: str, tmp_path: Path) -> Folder:
+    """A copy of the folder whose daemon has held a conversation, with a relay that is there."""
+    copy = object.__new__(Folder)
+    for name, value in vars(finished.folder).items():
+        setattr(copy, name, value)
+    copy.data = tmp_path / "data"
+    shutil.copytree(finished.folder.data, copy.data)
+    copy.file = copy.data / "tenex.toml"
+    copy.file.write_text(copy.file.read_text().replace(finished.folder.url, relay))
+    copy.url = relay
+    return copy
+
+
+async def test_a_folder_that_is_well_gives_no_fault(worked_in: Folder) -> None:
+    code, report = await examined(worked_in.data)
+    assert (code, wrong(report)) == (0, [])
+    checks = {finding["check"] for finding in report["findings"]}
+    looked_at = "settings daemon program agents folders permissions keys disk conversations journal index relays models"
+    assert checks >= set(looked_at.split())
+    code, out, _ = await tenex("doctor", "--data", worked_in.data)
+    assert code == 0
+    assert "no faults, no warnings" in out
+
+
+@pytest.mark.parametrize(
+    ("name", "broken", "code", "check", "where", "what", "mend"), BROKEN, ids=[b[0] for b in BROKEN]
+)
+async def test_each_fault_is_named_with_its_place_and_its_mend(
+    worked_in: Folder, name: str, broken: Break, code: int, check: str, where: str, what: str, mend: str
+) -> None:
+    broken(worked_in)
+    before = {path: path.lstat().st_mtime_ns for path in worked_in.data.rglob("*") if not path.is_dir()}
+    found_code, report = await examined(worked_in.data)
+    found = [
+        f
+        for f in wrong(report)
+        if f["check"] == check and where in f["where"] and what in f["what"] and mend in f["mend"]
+    ]
+    assert found, f"{name}: {json.dumps(wrong(report), indent=1)}"
+    assert found_code == code
+    assert {f["check"] for f in wrong(report) if f["level"] == "fault"} <= {check}, "one fault is told once"
+    assert before == {path: path.lstat().st_mtime_ns for path in worked_in.data.rglob("*") if not path.is_dir()}
+
+
+async def test_a_folder_that_is_not_there_is_said_and_not_made(tmp_path: Path) -> None:
+    code, report = await examined(tmp_path / "none")
+    assert code == 3
+    assert any("tenex init" in finding["mend"] for finding in wrong(report))
+    assert not (tmp_path / "none").exists()
+
+
+async def test_relays_that_are_away_or_deaf_are_told_apart(tmp_path: Path) -> None:
+    async def silent(*_: object) -> None:
+        return
+
+    async with FaultRelay() as deaf:
+        deaf.on_req = silent
+        folder = Folder(tmp_path / "data", deaf.url)
+        _replace(folder.file, b"urls = [", b'urls = ["ws://127.0.0.1:1", ')
+        code, report = await examined(folder.data)
+    assert code == 1
+    said = {finding["where"]: finding["what"] for finding in wrong(report)}
+    assert "nobody listens" in said["ws://127.0.0.1:1"]
+    assert "says nothing" in said[deaf.url]
+
+
+async def test_a_model_is_asked_only_when_told_to(folder: Folder) -> None:
+    table = 'default = "local:test"\n[models.providers.local]\nkind = "openai"\nbase_url = "http://127.0.0.1:1/v1"'
+    _replace(folder.file, b"[models]\n", f"[models]\n{table}\n".encode())
+    (folder.data / "keys" / "local.api-key").write_text("sk-the-secret-of-this-test\n")
+    (folder.data / "keys" / "local.api-key").chmod(0o600)
+    code, report = await examined(folder.data)
+    assert code == 0
+    code, report = await examined(folder.data, "--probe")
+    assert code == 1
+    assert any(finding["check"] == "models" and "local:test" in finding["what"] for finding in wrong(report))
+    assert "sk-the-secret" not in json.dumps(report)
+
+
+async def test_a_running_daemon_is_seen_and_not_disturbed(folder: Folder) -> None:
+    """Its lock stays its own, it works on, and what it owns is not mended under it."""
+    async with daemon(folder) as process:
+        name = await folder.write("Create hello.py that prints hello")
+        reports = [await examined(folder.data, "--fix") for _ in range(3)]
+        await folder.until(name, "ended")
+        (folder.data / "keys" / "executor.nsec").chmod(0o640)
+        code, report = await examined(folder.data, "--fix")
+        assert await process.stop() == 0
+    for seen_code, seen in [*reports, (code, report)]:
+        assert seen_code == 0, wrong(seen)
+        (held,) = (f for f in seen["findings"] if f["check"] == "daemon")
+        assert "a daemon runs: process " in held["what"]
+        assert any(f["check"] == "control" and f["what"] == "the daemon answers" for f in seen["findings"])
+    assert [mended["done"] for mended in report["mended"]] == ["set to 0600"]
+    _, after = await examined(folder.data)
+    assert any("no daemon runs here" in finding["what"] for finding in after["findings"])
+
+
+async def test_what_a_daemon_holds_is_told(folder: Folder) -> None:
+    """A model that is away shows in no file's form: the daemon is asked."""
+    _append(folder, "[limits]\nretry_delays = [0.05]")
+    table = 'default = "local:test"\n[models.providers.local]\nkind = "openai"\nbase_url = "http://127.0.0.1:1/v1"'
+    _replace(folder.file, b"[models]\n", f"[models]\n{table}\n".encode())
+    (folder.data / "keys" / "local.api-key").write_text("sk-x\n")
+    (folder.data / "keys" / "local.api-key").chmod(0o600)
+    async with daemon(folder) as process:
+        name = await folder.write("Create hello.py that prints hello")
+        await person.until(lambda: of_kind(folder.records(name), r.Retrying, lambda record: record.held), PATIENCE)
+        code, report = await examined(folder.data)
+        await process.stop()
+    assert code == 1
+    (held,) = (f for f in wrong(report) if f["level"] == "fault")
+    assert (held["check"], held["where"]) == ("control", f"conversation {name}")
+    assert "held, because a model cannot be reached; the last failure: " in held["what"]
+
+
+async def test_what_a_killed_daemon_left_is_mended(worked_in: Folder) -> None:
+    async with daemon(worked_in) as process:
+        process.signal(signal.SIGKILL)
+        assert await process.ended() == -signal.SIGKILL
+    assert (worked_in.data / "tenex.sock").exists()
+    (worked_in.data / "conversations" / "index.sqlite").write_bytes(b"nonsense")
+    (worked_in.data / "keys" / "owner.nsec").chmod(0o644)
+    (worked_in.data / "agents").rmdir()
+    code, out, _ = await tenex("doctor", "--data", worked_in.data, "--fix")
+    assert code == 0, out
+    assert out.count("mended: ") == 4
+    assert "not mended" not in out
+    assert not (worked_in.data / "tenex.sock").exists()
+    assert (worked_in.data / "conversations" / "index.damaged-1").read_bytes() == b"nonsense"
+    async with daemon(worked_in) as process:
+        assert await process.stop() == 0
+    code, report = await examined(worked_in.data)
+    assert code == 0, wrong(report)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs another user to be")
+async def test_somebody_who_may_not_look_is_told_so(folder: Folder) -> None:
+    """Without permission for the folder: faults, no trace, and nothing hangs."""
+    for part in (folder.data, *folder.data.parents):
+        if part == Path("/tmp"):
+            break
+        part.chmod(0o755)
+    (folder.data / "keys").chmod(0o700)
+    (folder.data / "conversations").chmod(0o700)
+    words = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sys.executable, *TENEX[1:]]
+    process = await asyncio.create_subprocess_exec(
+        *words, "doctor", "--data", str(folder.data), "--json", cwd=ROOT, env=environment(),
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    async with asyncio.timeout(2 * PATIENCE):
+        out, said = await process.communicate()
+    assert b"Traceback" not in said
+    if not out:
+        pytest.skip(f"the program itself cannot be read by others here: {said.decode()[:200]}")
+    report = json.loads(out)
+    assert process.returncode == report["exit_code"] != 0
+    text = json.dumps(wrong(report))
+    assert "Permission denied" in text or "may not read" in text
+    assert "this is a fault of the program" not in text

@@ -1,0 +1,211 @@
+"""`tenex status` tells the truth: about faults in a running daemon, and about a folder without one."""
+
+import json
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+from tests.fakes.faultrelay import FaultRelay, Peer
+
+from . import person
+from .kit import PATIENCE, Folder, Process, daemon, running, tenex
+
+ASKS = "Create a script that prints hello; ask me which name it should have"
+QUICK = "Create hello.py that prints hello"
+
+
+def faulty(folder: Folder, kind: str) -> AbstractAsyncContextManager[Process]:
+    """A daemon with a fault."""
+    return running([sys.executable, "-m", "tests.service.faulty", str(folder.data), str(folder.marks), kind])
+
+
+async def status(folder: Folder, expected: int = 0) -> dict[str, Any]:
+    """What `tenex status --json` says."""
+    code, told, said = await tenex("status", "--data", folder.data, "--json")
+    assert code == expected, said
+    report: dict[str, Any] = json.loads(told)
+    return report
+
+
+async def until(folder: Folder, holds: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+    """Ask again and again until it is so."""
+    for _ in range(int(PATIENCE)):
+        report = await status(folder)
+        if holds(report):
+            return report
+    raise AssertionError(json.dumps(report, indent=2))
+
+
+async def text(folder: Folder) -> str:
+    """What it says to people."""
+    _, told, _ = await tenex("status", "--data", folder.data)
+    return told
+
+
+async def test_a_daemon_that_is_well(folder: Folder) -> None:
+    """Who it is, since when, on which data, with which relays; what has ended is counted."""
+    async with daemon(folder) as process:
+        await process.until("relay.connected")
+        name = await folder.write(QUICK)
+        await folder.until(name, "ended")
+        report = await until(folder, lambda report: report["conversations"]["counts"] == {"ended": 1})
+        told = await text(folder)
+        assert await process.stop() == 0
+    assert report["state"] == "running"
+    assert report["process"]["address"] == folder.project.npub
+    assert report["configuration"] == {"data": str(folder.data), "file": str(folder.file)}
+    assert report["conversations"]["open"] == []
+    assert 0 < report["disk"]["freeBytes"] < report["disk"]["totalBytes"]
+    (relay,) = report["relays"]
+    assert (relay["url"], relay["state"], relay["deafSince"], relay["undelivered"]) == (
+        folder.url,
+        "connected",
+        None,
+        0,
+    )
+    assert f"pid {report['process']['pid']}" in told
+    assert "1 of 1 connected" in told
+    assert "conversations  1 ended" in told
+
+
+async def test_a_deaf_relay_and_one_that_is_away(tmp_path: Path) -> None:
+    """One takes events and answers no question; one is not there: which, since when, and what they are owed."""
+    async with FaultRelay() as relay:
+
+        async def ignore(_peer: Peer, _name: str, _filters: list[dict[str, Any]]) -> None:
+            return
+
+        relay.on_req = ignore
+        folder = Folder(tmp_path / "data", relay.url)
+        away = "ws://127.0.0.1:9"
+        folder.file.write_text(folder.file.read_text().replace(f'"{relay.url}"', f'"{relay.url}", "{away}"'))
+        async with faulty(folder, "away") as process:
+            await process.until("runtime.ready")
+            report = await until(folder, lambda report: report["relays"][0]["state"] == "deaf")
+            told = await text(folder)
+            assert await process.stop() == 0
+    deaf, absent = report["relays"]
+    assert deaf["url"] == relay.url
+    assert deaf["deafSince"] is not None
+    assert (absent["url"], absent["state"], absent["lastHeard"]) == (away, "away", None)
+    assert "refused" in absent["fault"].lower()
+    assert "0 of 2 connected" in told
+    assert "DEAF" in told
+    assert "AWAY" in told
+
+
+async def test_a_held_model(folder: Folder) -> None:
+    """Who waits for it, what was wrong, when it is tried again; after `/continue` it is gone from the list."""
+    folder.file.write_text(f"{folder.file.read_text()}\n[limits]\nretry_delays = [0.05]\nhold_for = 600\n")
+    async with faulty(folder, "away") as process:
+        await process.until("runtime.ready")
+        name = await folder.write(QUICK)
+        report = await until(folder, lambda report: report["models"]["held"])
+        told = await text(folder)
+        (shown,) = report["conversations"]["open"]
+        assert (shown["id"], shown["kind"]) == (name, "held")
+        assert shown["router"]["state"] == "held"
+        assert "connection refused" in shown["router"]["why"]
+        assert shown["router"]["nextTry"] > report["at"]
+        assert report["models"]["lastFailure"]["who"] == "the orchestrator"
+        assert report["conversations"]["counts"] == {"held": 1}
+        assert "HELD" in told
+        assert "orchestrator held, next try in 9 min" in told
+        (folder.marks / "go").touch()
+        await folder.write("/continue", to=name)
+        await folder.until(name, "ended")
+        await until(folder, lambda report: not report["models"]["held"])
+        assert await process.stop() == 0
+
+
+async def test_a_parked_run_awake_asleep_and_after_a_restart(folder: Folder) -> None:
+    """On which question it waits and for how long: while in memory, read from disk by the next daemon, without any."""
+    async with daemon(folder) as first:
+        name = await folder.write(ASKS)
+        await person.until(lambda: folder.state(name).is_parked)
+        awake = await until(folder, lambda report: report["conversations"]["counts"] == {"parked": 1})
+        assert await first.stop() == 0
+    without = await status(folder, expected=1)
+    async with daemon(folder) as second:
+        again = await until(folder, lambda report: report["conversations"]["counts"] == {"parked": 1})
+        told = await text(folder)
+        assert await second.stop() == 0
+    for report in (awake, without, again):
+        (shown,) = report["conversations"]["open"]
+        (run,) = shown["runs"]
+        assert (shown["id"], shown["kind"], run["agent"], run["state"]) == (name, "parked", "executor", "parked")
+        assert "name" in run["questions"][0]
+        assert run["since"] == awake["conversations"]["open"][0]["runs"][0]["since"]
+    assert "executor has asked" in told
+    assert without["state"] == "stopped"
+
+
+async def test_a_frozen_conversation_and_its_thaw(folder: Folder) -> None:
+    """The disk takes nothing more: which conversation, since when and why; when it does again, it goes on."""
+    async with daemon(folder) as process:
+        await process.until("relay.connected")
+        pid = (await status(folder))["process"]["pid"]
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (512, resource.RLIM_INFINITY))
+        name = await folder.write(QUICK)
+        report = await until(folder, lambda report: report["conversations"]["frozen"])
+        told = await text(folder)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        (frozen,) = report["conversations"]["frozen"]
+        assert frozen["id"] == name
+        assert frozen["since"] <= report["at"]
+        assert "journal.jsonl" in frozen["why"]
+        assert "FROZEN" in told
+        await folder.until(name, "ended")
+        thawed = await status(folder)
+        assert thawed["conversations"]["frozen"] == []
+        assert await process.stop() == 0
+
+
+async def test_a_quarantined_conversation_with_its_sentence(folder: Folder) -> None:
+    """It is named with what is wrong, beside those that are well, with a daemon and without."""
+    async with daemon(folder) as first:
+        name = await folder.write(QUICK)
+        well = await folder.write("Create bye.py that prints bye")
+        await folder.until(name, "ended")
+        await folder.until(well, "ended")
+        assert await first.stop() == 0
+    journal = folder.conversation(name) / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([lines[0], b"nonsense\n", *lines[1:]]))
+    async with daemon(folder) as second:
+        report = await until(folder, lambda report: report["conversations"]["quarantined"])
+        assert await second.stop() == 0
+    for told in (report, await status(folder, expected=1)):
+        (shown,) = told["conversations"]["quarantined"]
+        assert shown["id"] == name
+        assert "line 2" in shown["why"]
+        assert told["conversations"]["counts"] == {"ended": 1, "quarantined": 1}
+
+
+async def test_no_daemon_a_hung_one_and_a_left_socket(folder: Folder) -> None:
+    """Exit code 1 in each case, with what is the matter; nothing is waited for longer than was said."""
+    code, told, _ = await tenex("status", "--data", folder.data)
+    assert code == 1
+    assert "NOT RUNNING" in told
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(folder.data / "tenex.sock"))
+    code, told, _ = await tenex("status", "--data", folder.data)
+    assert (code, "NOT RUNNING" in told) == (1, True)
+    async with daemon(folder) as process:
+        assert (await status(folder))["state"] == "running"
+        process.signal(signal.SIGSTOP)
+        code, told, _ = await tenex("status", "--data", folder.data, "--patience", "0.5")
+        assert code == 1
+        assert "does not answer within 0.5 s" in told
+        (folder.data / "tenex.sock").unlink()
+        code, told, _ = await tenex("status", "--data", folder.data)
+        assert code == 1
+        assert f"holds {folder.data / 'conversations'} and does not listen" in told
+        process.signal(signal.SIGCONT)
+        assert await process.stop() == 0
+    assert not (folder.data / "tenex.sock").exists()
