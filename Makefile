@@ -30,7 +30,7 @@ demo: $(BASE)  ## talk to the agents on this machine: embedded relay, daemon, ch
 	@$(BIN)/tenex demo --data . $(ARGS)
 
 test: $(DEV)  ## run the tests
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 lint: $(DEV)  ## check style, types and layers
 	$(BIN)/ruff check .

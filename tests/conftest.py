@@ -6,7 +6,7 @@ Never: a fixture; each folder has those it needs.
 import os
 import re
 from collections.abc import Generator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -14,6 +14,18 @@ Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 NO_SKIPS = bool(os.environ.pop("TENEX_NO_SKIPS", ""))  # taken out, because programs under test read all of TENEX_*
 """Set where everything tests need is there, in CI: a test that did not run must not look like one that passed."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of pytest-xdist: the variable is gone when it starts."""
+    node.workerinput["no_skips"] = NO_SKIPS
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Hear it, as a worker."""
+    global NO_SKIPS
+    NO_SKIPS = bool(NO_SKIPS or getattr(config, "workerinput", {}).get("no_skips"))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

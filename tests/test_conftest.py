@@ -68,3 +68,12 @@ def test_long_sweeps_run_only_where_they_are_named(folder: Path) -> None:
     """What `-m` says of them holds; without it they are left out, as the first test here shows."""
     assert "1 passed, 5 deselected" in outcome(folder, "-m", "soak", "test_some.py")
     assert "2 passed, 2 skipped, 1 deselected, 1 xfailed" in outcome(folder, "-m", "not soak", "test_some.py")
+
+
+def test_workers_of_a_parallel_run_go_by_the_same_rules(folder: Path) -> None:
+    said = outcome(folder, "-n", "2", "test_some.py", no_skips="1")
+    assert "1 failed, 2 passed, 1 xfailed, 1 error" in said
+    for reason in ("no node here", "not today"):
+        assert f"skipped in CI: {reason}" in said
+    assert "no_such_module" not in said
+    assert "is_long" not in said
