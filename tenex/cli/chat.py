@@ -4,6 +4,7 @@ Never: more than any other client can do; it knows the daemon only by its addres
 """
 
 import asyncio
+import re
 import sys
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,9 @@ def chat(
     ctx: typer.Context,
     relay: Annotated[str | None, typer.Option(metavar="URL", help="The relay; else the first of the settings.")] = None,
     to: Annotated[str | None, typer.Option(metavar="NPUB", help="The project; else this folder's.")] = None,
+    conversation: Annotated[
+        str, typer.Option(metavar="ID", help="Go on in this conversation: its id, as the end of a chat tells it.")
+    ] = "",
     wait: Annotated[float, typer.Option(help="Without a terminal: seconds of silence after which to end.")] = 10.0,
     data: DataOption = None,
 ) -> None:  # fmt: skip
@@ -54,9 +58,16 @@ def chat(
         ) from error
     telemetry = configure("error", "auto")  # a relay that comes and goes is told by the answers that come
     try:
-        asyncio.run(_Chat(Screen()).hold(url, person, project, wait))
+        asyncio.run(_Chat(Screen()).hold(url, person, project, wait, _checked(conversation)))
     finally:
         telemetry.close()
+
+
+def _checked(conversation: str) -> str:
+    name = conversation.strip().lower()
+    if name and not re.fullmatch(r"[0-9a-f]{64}", name):
+        raise UsageError("--conversation takes a whole id, 64 hex digits; `tenex conversations list --json` shows them")
+    return name
 
 
 class _Chat:
@@ -65,12 +76,16 @@ class _Chat:
         self._phase = ""
         self._last = 0.0
 
-    async def hold(self, url: str, person: "SecretKey", project: "PublicKey", wait: float) -> None:
+    async def hold(self, url: str, person: "SecretKey", project: "PublicKey", wait: float, conversation: str) -> None:
         is_chat = sys.stdin.isatty() and sys.stdout.isatty()
         async with talking(url, person, project, whispers=is_chat) as talk:
             talk.on_heard(self._heard)
+            if conversation:
+                talk.follow(conversation)
             if is_chat:
                 await self._chat(talk, url)
+                if talk.root:
+                    self._screen.say(f"To go on here later: tenex chat --conversation {talk.root}")
             else:
                 await self._pipe(talk, wait)
 
@@ -104,5 +119,5 @@ class _Chat:
         if heard.phase_from:
             icon = next((icon for phase, icon in ICONS.items() if phase == heard.phase), "")
             self._screen.show(Line("phase", f"{icon} {heard.phase_from} → {heard.phase}"))
-        self._phase = heard.phase
-        self._screen.show(Line("agent", heard.name, heard.text, heard.at))
+        self._phase = heard.phase or self._phase
+        self._screen.show(Line("person" if heard.is_own else "agent", heard.name, heard.text, heard.at))

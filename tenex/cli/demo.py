@@ -133,6 +133,8 @@ class _Demo:
         self._conversation: Conversation | None = None
         self._others: dict[str, Conversation] = {}
         """Of an earlier demo, going on beside ours."""
+        self._resumed: str | None = None
+        """The first of them: what is typed goes there."""
         self._rest = asyncio.Event()
         self._talk: Talk | None = None
         self._said = ""
@@ -161,8 +163,14 @@ class _Demo:
         async with talking(url, person, project.public, whispers=self._is_chat) as talk:
             self._talk = talk
             talk.on_heard(self._heard)
+            self._go_on()
             await talk.introduce(os.environ.get("USER") or "you")
             return await (self._chat(app, talk, url) if self._is_chat else self._once(talk))
+
+    def _go_on(self) -> None:
+        """Talk in the conversation that goes on, unless one has been begun."""
+        if self._talk is not None and self._talk.root is None and self._resumed is not None:
+            self._talk.follow(self._resumed, int(time.time()))
 
     # ---- what is heard ----
 
@@ -183,6 +191,9 @@ class _Demo:
         """Show a conversation that an earlier demo left unfinished, and that goes on by itself."""
         if any(isinstance(record, r.Reopened) for record in records):
             self._screen.say(f"Going on with what was unfinished: {conversation.title}", "bold")
+            if self._is_chat and self._resumed is None:
+                self._resumed = conversation.id
+                self._go_on()
         self._others[conversation.id] = conversation
         if self._conversation is None or self._conversation.id == conversation.id:
             self._conversation = conversation

@@ -41,8 +41,9 @@ class Screen:
     """A console that tells stories."""
 
     def __init__(self, file: IO[str] | None = None, *, terminal: bool | None = None) -> None:
-        self.console = _Console(file=file, highlight=False, force_terminal=terminal, soft_wrap=not terminal)
+        self.console = _Console(file=file, highlight=False, force_terminal=terminal)
         self.is_terminal = self.console.is_terminal
+        self.console.soft_wrap = not self.is_terminal  # on a terminal rich breaks lines, elsewhere nobody does
         self.is_gone = False
         """Nobody reads our output any more; what is told goes nowhere."""
 

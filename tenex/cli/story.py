@@ -77,7 +77,7 @@ class Story:
             case r.CallRefused():
                 yield self._called(record.run, record.call, record.tool, record.sentence, ok=False)
             case r.Said(purpose="announcement"):
-                yield "dim", "announced", record.text, record.events[0].id if record.events else ""
+                pass  # the transition has told the same already
             case r.Said():
                 tone = {"completion": "agent", "question": "agent", "error": "error"}.get(record.purpose, "notice")
                 yield tone, record.name, record.text, record.events[0].id if record.events else ""

@@ -38,6 +38,8 @@ class Heard:
     phase: str
     phase_from: str
     at: int
+    is_own: bool = False
+    """The person's own, from another client or an earlier time."""
 
 
 class Talk:
@@ -55,6 +57,7 @@ class Talk:
         self._names: dict[PublicKey, str] = {}
         self._heard: Callable[[Heard], None] = lambda _: None
         self._stamp = 0
+        self._sent: set[str] = set()
 
     def on_heard(self, heard: Callable[[Heard], None]) -> None:
         """Whom to tell of every message."""
@@ -80,12 +83,17 @@ class Talk:
                 tags.insert(1, ["e", last, self._url, "reply"])
         self._stamp = max(int(time.time()), self._stamp + 1)
         event = sign(unsigned_event(self._key.public, self._stamp, 1, tags, text), self._key)
+        self._sent.add(event.id)
         if self._root is None:
-            self._root = event.id
-            self._pool.subscribe("thread", [{"kinds": [1], "#e": [event.id]}], self._stamp - 60)
-            if self._listens:
-                self._pool.subscribe("whispers", [{"kinds": list(WHISPERS), "#e": [event.id]}], None)
+            self.follow(event.id, self._stamp - 60)
         return await self._pool.publish(event, self._url)
+
+    def follow(self, root: str, since: int = 0) -> None:
+        """Go on in a thread that is there already: hear what was said in it since then (seconds), and answer in it."""
+        self._root = root
+        self._pool.subscribe("thread", [{"kinds": [1], "#e": [root]}, {"kinds": [1], "ids": [root]}], since)
+        if self._listens:
+            self._pool.subscribe("whispers", [{"kinds": list(WHISPERS), "#e": [root]}], None)
 
     async def introduce(self, name: str) -> None:
         """Say who we are (kind 0); only where nobody else speaks for this key."""
@@ -112,18 +120,22 @@ class Talk:
             if name:
                 self._names[event.pubkey] = name
             return
-        if event.pubkey == self._key.public:
+        if event.id in self._sent:
             return
-        name = self._names.get(event.pubkey) or npub(event.pubkey)[:16]
+        is_own = event.pubkey == self._key.public  # written in an earlier life, or on the phone
+        name = "you" if is_own else self._names.get(event.pubkey) or npub(event.pubkey)[:16]
         if event.kind in WHISPERS:
             self._whispered(event, name)
         if event.kind != 1:
             return
         self._lives.ends(event.pubkey)
-        self._last = (event.id, event.pubkey)
+        if not is_own:
+            self._last = (event.id, event.pubkey)
         tags = {tag[0]: tag[1] for tag in reversed(event.tags) if len(tag) > 1}
         phase, came_from = tags.get("phase", ""), tags.get("phase-from", "")
-        self._heard(Heard(event.id, event.pubkey, name, event.content, phase, came_from, event.created_at * 1000))
+        self._heard(
+            Heard(event.id, event.pubkey, name, event.content, phase, came_from, event.created_at * 1000, is_own)
+        )
 
     def _whispered(self, event: Event, name: str) -> None:
         now = time.monotonic()

@@ -41,6 +41,8 @@ class Verdict(StrEnum):
     """Not ours to answer: it begins no conversation and belongs to none we know."""
     MACHINE = "machine"
     """A program's message that does not call us by name: agents must not wake each other by talking in a thread."""
+    EMPTY = "empty"
+    """It says nothing, so there is nothing to do or to answer."""
     TOO_MANY = "too_many"
     TOO_LARGE = "too_large"
     CLOSED = "closed"
@@ -97,6 +99,8 @@ class Inbox:
             return Verdict.CLOSED
         if message.event_id in self._places or self._directory.conversation_of(message.event_id) is not None:
             return Verdict.DUPLICATE
+        if not message.text.strip():
+            return Verdict.EMPTY
         if len(message.text) > LARGEST:
             log.warning("message.too_large", event_id=message.event_id, characters=len(message.text))
             return Verdict.TOO_LARGE

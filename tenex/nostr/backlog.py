@@ -9,8 +9,9 @@ Never: drop an event, or keep one for ever because a reader does not come to its
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from contextlib import suppress
+from itertools import groupby
 from typing import Any, Final
 
 from .session import Take
@@ -22,10 +23,31 @@ MOST_CHARACTERS: Final = 32 * 1024 * 1024
 """Of the frames they came in: only a relay that sends junk comes to this before `MOST_HELD`."""
 
 
+def in_order(batch: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Events by created_at; those of one second by id, but what answers another after it (created_at has no more)."""
+    rest = sorted(batch, key=lambda raw: (raw["created_at"], str(raw.get("id"))))
+    ordered: list[dict[str, Any]] = []
+    for _, group in groupby(rest, key=lambda raw: raw["created_at"]):
+        left = {str(raw.get("id")): raw for raw in group}
+        answers = {name: _answered(raw) & left.keys() - {name} for name, raw in left.items()} if len(left) > 1 else {}
+        while left:
+            free = [name for name in left if not answers.get(name, frozenset()) & left.keys()]
+            # a circle cannot be signed; if it could, ids decide
+            ordered.extend([left.pop(name) for name in free or list(left)])
+    return ordered
+
+
+def _answered(raw: dict[str, Any]) -> frozenset[str]:
+    """The events that one refers to, as far as its tags are any."""
+    tags = raw.get("tags")
+    pairs = (tag for tag in (tags if isinstance(tags, list) else ()) if isinstance(tag, list) and len(tag) > 1)
+    return frozenset(tag[1] for tag in pairs if tag[0] in ("e", "E") and isinstance(tag[1], str))
+
+
 class Backlog:
     """Events of the past on their way from the readers of one relay to `take`.
 
-    They are handed on by created_at, ties by id, when the last reader has come to its end. Where there are more than
+    They are handed on `in_order`, when the last reader has come to its end. Where there are more than
     fit, or where nothing more has come for `patience` seconds though a reader is still at it, those that are there
     are handed on in that order among themselves, and what comes later follows. Doubles are not looked for.
     """
@@ -85,8 +107,7 @@ class Backlog:
             await self._until_due()
             batch, self._held, self._characters = self._held, [], 0
             self._room.set()
-            batch.sort(key=lambda raw: (raw["created_at"], str(raw.get("id"))))
-            for raw in batch:
+            for raw in in_order(batch):
                 waiting = self._take(raw)
                 if waiting is not None:
                     await waiting

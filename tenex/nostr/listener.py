@@ -39,14 +39,26 @@ class Listener:
 
     def __init__(
         self, pool: RelayPool, ours: Collection[PublicKey], slugs: Mapping[str, PublicKey], project: str | None,
-        receive: Callable[[Incoming], object], now: Callable[[], float] = time.time,
+        receive: Callable[[Incoming], object], now: Callable[[], float] = time.time, people: Collection[PublicKey] = (),
     ) -> None:  # fmt: skip
+        """Prepare.
+
+        Args:
+            pool: the relays.
+            ours: our keys.
+            slugs: the agents' keys by the names people may call them.
+            project: the address of the project's event, where there is one.
+            receive: takes every message.
+            now: the wall clock, in seconds.
+            people: whose notes are read even where they name us only in their text, which no filter can ask for.
+        """
         self._pool = pool
         self._ours = frozenset(ours)
         self._slugs = slugs
         self._project = project
         self._receive = receive
         self._now = now
+        self._people = frozenset(people)
         self._batches: dict[int, set[str]] = {}  # the roots of each REQ; the batch filled last comes last
 
     def start(self, last_heard: int | None, roots: Iterable[str] = ()) -> None:
@@ -58,10 +70,12 @@ class Listener:
             self._batches[batch] = set(newest[first : first + PER_REQ])
             self._subscribe(batch, since)
 
-    def change(self, ours: Collection[PublicKey], slugs: Mapping[str, PublicKey]) -> None:
+    def change(
+        self, ours: Collection[PublicKey], slugs: Mapping[str, PublicKey], people: Collection[PublicKey] = ()
+    ) -> None:
         """Listen for other keys from now on; the threads that are followed stay so."""
-        is_new = frozenset(ours) != self._ours
-        self._ours, self._slugs = frozenset(ours), slugs
+        is_new = frozenset(ours) != self._ours or frozenset(people) != self._people
+        self._ours, self._slugs, self._people = frozenset(ours), slugs, frozenset(people)
         if is_new:
             self._hear_ours(int(self._now()) - FIRST)
 
@@ -69,6 +83,8 @@ class Listener:
         filters: list[Filter] = [{"kinds": list(KINDS), "#p": sorted(self._ours)}]
         if self._project:
             filters.append({"kinds": [11], "#a": [self._project]})
+        if self._people:
+            filters.append({"kinds": [1, 11], "authors": sorted(self._people)})
         self._pool.subscribe("addressed", filters, since)
 
     def follow(self, root: str, since: int | None = None) -> None:

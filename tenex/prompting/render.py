@@ -163,7 +163,7 @@ def _in_a_line(words: str) -> str:
 def _lessons(lessons: Sequence[str]) -> str:
     """The newest lessons that fit, oldest of them first, as a numbered list."""
     room, kept = LESSONS_CHARACTERS, list[str]()
-    for lesson in reversed([lesson.strip() for lesson in lessons]):
+    for lesson in dict.fromkeys(reversed([lesson.strip() for lesson in lessons])):  # learned twice is told once
         if lesson:
             text = cut(lesson, LESSONS_CHARACTERS)
             room -= len(text)

@@ -46,3 +46,23 @@ def test_a_long_paste_is_a_mark_in_the_line_and_whole_in_what_is_sent() -> None:
     assert len(mark) < 60
     assert pastes.put_in(f"look: {mark}!") == f"look: {text}!"
     assert pastes.put_in(mark) == mark, "a mark that somebody types is only words"
+
+
+@pytest.mark.parametrize("width", ["24", "60", "100"])
+def test_a_terminal_shows_every_word_however_narrow_it_is(width: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    words = [f"word{number}" for number in range(60)]
+    file = Terminal()
+    screen = Screen(file)
+    assert screen.is_terminal
+    screen.show(Line("agent", "Executor", " ".join(words)))
+    screen.show(Line("notice", "tenex", " ".join(words)))
+    drawn = file.getvalue()
+    assert all(drawn.count(word) >= 2 for word in words)
+
+
+class Terminal(io.StringIO):
+    """Says of itself that it is one."""
+
+    def isatty(self) -> bool:
+        return True

@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tenex.nostr.backlog import Backlog
+import pytest
+
+from tenex.nostr.backlog import Backlog, in_order
 
 READER = object()
 
@@ -146,3 +148,20 @@ async def test_with_no_reader_expected_nothing_is_held() -> None:
     async with holding(taken) as backlog:
         put(backlog, "a", 1)
         await taken.until(lambda: taken.names == ["a"])
+
+
+def test_of_one_second_an_answer_comes_after_what_it_answers() -> None:
+    """Ids decide nothing a person would see; a reply written in the same second must not open the conversation."""
+
+    def event(name: str, at: int, *answers: str) -> dict[str, Any]:
+        return {"id": name, "created_at": at, "tags": [["p", "x"], *(["e", other, "", "root"] for other in answers)]}
+
+    root, reply, again = event("c", 5), event("b", 5, "c"), event("a", 5, "c", "b")
+    before, after = event("z", 4), event("0", 6, "c")
+    assert in_order([after, again, reply, root, before]) == [before, root, reply, again, after]
+
+
+@pytest.mark.parametrize("tags", [None, 5, [[]], [["e"]], [["e", 5]], [5], [["e", "a"]], [["e", "b"]]])
+def test_odd_tags_change_no_order_and_lose_nothing(tags: Any) -> None:
+    batch = [{"id": name, "created_at": 5, "tags": tags} for name in "ba"]
+    assert sorted(raw["id"] for raw in in_order(batch)) == ["a", "b"]

@@ -122,3 +122,15 @@ async def test_an_answer_that_lost_our_name_while_we_were_away_is_heard_once_its
         async with running(pool):
             messages = [await asyncio.wait_for(got.get(), 5) for _ in range(2)]
     assert [message.event_id for message in messages] == [opening.id, answer.id]
+
+
+def test_notes_of_our_people_are_read_for_who_they_name_in_their_text() -> None:
+    asked = Asked()
+    heard = Listener(asked, [BOB.public], {}, None, lambda message: None, now=lambda: NOW, people=[ALICE.public])  # type: ignore[arg-type]
+    heard.start(None)
+    assert {"kinds": [1, 11], "authors": [ALICE.public]} in asked.calls[0][1]
+    heard.change([BOB.public], {}, [])
+    assert all("authors" not in wanted for wanted in asked.calls[-1][1])
+    known = len(asked.calls)
+    heard.change([BOB.public], {}, [])
+    assert len(asked.calls) == known
