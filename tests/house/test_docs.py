@@ -19,7 +19,10 @@ from tenex.nostr.events import is_genuine, parse_event, sign
 from tenex.nostr.forms import read_event
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.sealing import FormSealer
+from tenex.settings import Settings
 from tenex.store.format import CONVERSATION
+from tenex.telemetry.meter import Meter
+from tenex.telemetry.readings import Readings
 
 from .tree import ROOT, files, name_of, named, text_of
 
@@ -43,10 +46,16 @@ def _spoken(text: str) -> str:
 
 
 def _commands(text: str, program: str) -> Iterator[list[str]]:
-    """Every command line of a program that a document shows: in code spans, and at the start of lines in blocks."""
-    lines = [*_SPAN.findall(_spoken(text)), *(line for block in _fences(text) for line in block.splitlines())]
-    for line in lines:
-        words = line.strip().removeprefix("$ ").split("#")[0].split()
+    """Every command line of a program that a document shows: in code spans, and at the start of lines in blocks.
+
+    In a block of `text`, which shows what was printed, only what stands after a prompt was typed.
+    """
+    lines = list(_SPAN.findall(_spoken(text)))
+    for match in _FENCE.finditer(text):
+        shown = match[3].splitlines()
+        lines += [line for line in shown if line.startswith("$ ")] if match[2] == "text" else shown
+    for part in (part for line in lines for part in re.split(r" && | \| |; ", line)):
+        words = part.strip().removeprefix("$ ").split("#")[0].split()
         if words and words[0].endswith(f"bin/{program}"):
             words[0] = program
         if len(words) > 1 and words[0] == program:
@@ -134,6 +143,8 @@ def test_the_checks_above_find_commands_that_are_not_there() -> None:
     assert not _wrong(["tenex", "conversations", "show", "ID", "--json"])
     assert not _wrong(["tenex", "--data", "DIR"])
     assert list(_commands("`tenex demo`\n```\n$ make test  # all\n```\n", "make")) == [["make", "test"]]
+    assert list(_commands("```sh\ncd x && tenex fly\n```\n", "tenex")) == [["tenex", "fly"]]
+    assert list(_commands("```text\n$ tenex fly\ntenex is well\n```\n", "tenex")) == [["tenex", "fly"]]
 
 
 def test_the_picture_of_the_phases_is_the_table() -> None:
@@ -222,16 +233,53 @@ def _defined(name: str) -> Callable[[], Any]:
 
 
 def test_contributing_shows_a_test_of_each_kind() -> None:
-    """The core, the flow, the wire."""
-    assert len(EXAMPLES) == 3
+    """The core, the flow, the wire, a model."""
+    assert len(EXAMPLES) == 4
 
 
 def test_every_module_the_architecture_names_exists() -> None:
     """A path such as `core/decide.py` in docs/architecture.md or a decision record is a file of the package."""
-    modules = r"`((?:core|flow|nostr|llm|store|tools|prompting|settings|app|cli)/[\w/]+\.py)"
+    modules = r"`((?:core|flow|nostr|llm|store|tools|prompting|settings|service|telemetry|app|cli)/[\w/]+\.py)"
     for path in (ROOT / "docs" / "architecture.md", *named(".md", "docs", "adr")):
         for name in re.findall(modules, text_of(path)):
             assert (ROOT / "tenex" / name).is_file(), f"{name_of(path)} names {name}"
+
+
+def test_every_number_the_operator_is_told_to_watch_is_there() -> None:
+    """A metric named in a document is one that `/metrics` gives."""
+    told = {name for path in DOCUMENTS for name in re.findall(r"`(tenex_[a-z_]+)", text_of(path))}
+    families = [family for family in Meter(Readings()).registry.collect() if family.name.startswith("tenex_")]
+    given = {f"{family.name}_total" if family.type == "counter" else family.name for family in families}
+    assert told, "the table is gone"
+    assert told <= given, f"not given: {sorted(told - given)}"
+
+
+_SECTIONS = "|".join(Settings.model_fields)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_every_setting_a_document_names_exists(path: Path) -> None:
+    """`section.name` in a code span is a setting, as deep as its tables are fixed."""
+    named_there = re.findall(rf"`((?:{_SECTIONS})(?:\.[a-z_]+)+)(?:`| = )", _spoken(text_of(path)))
+    assert not [name for name in named_there if not _is_setting(name)]
+
+
+def _is_setting(dotted: str) -> bool:
+    kind: Any = Settings
+    for name in dotted.split("."):
+        if name not in getattr(kind, "model_fields", {name: None}):
+            return False
+        field = getattr(kind, "model_fields", {}).get(name)
+        kind = field.annotation if field is not None else None  # a table whose names people choose
+    return True
+
+
+def test_the_check_of_settings_finds_one_that_is_not_there() -> None:
+    """A name nobody reads is a fault."""
+    assert _is_setting("limits.hold_for")
+    assert _is_setting("tools.shell.sandbox")
+    assert not _is_setting("limits.patience")
+    assert not _is_setting("tools.shell.patience")
 
 
 def test_the_index_of_decisions_lists_each_once() -> None:
