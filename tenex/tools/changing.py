@@ -96,6 +96,13 @@ def write_file_tool(workspace: Workspace) -> Tool:
     )  # fmt: skip
 
 
+def _with_its_line_ends(whole: str, old: str, new: str) -> tuple[str, str]:
+    """A passage and its replacement with the line ends of the file, if it has but one kind; models write only LF."""
+    if "\r" in old + new or not whole.count("\r\n") == whole.count("\r") == whole.count("\n") > 0:
+        return old, new
+    return old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
+
+
 def edit_file_tool(workspace: Workspace) -> Tool:
     """The tool `edit_file`."""
 
@@ -113,12 +120,13 @@ def edit_file_tool(workspace: Workspace) -> Tool:
                 raise Refusal(f"There is no file {shown}; `write_file` makes one.")
             check_seen(shown, current, context)
             whole = as_text(current, shown)
-            times = whole.count(old)
+            passage, instead = _with_its_line_ends(whole, old, new)
+            times = whole.count(passage)
             if times == 0:
                 raise Refusal(f"{shown} does not contain `old`; copy it letter for letter, spaces and line ends too.")
             if times > 1 and not everywhere:
                 raise Refusal(f"{shown} contains `old` {times} times; give more of the lines around it, or set `all`.")
-            return _as_bytes(whole.replace(old, new), shown)
+            return _as_bytes(whole.replace(passage, instead), shown)
 
         content = workspace.update(real, make, LARGEST_FILE)
         return _changed(shown, content, f"Changed {shown} in {times} place{'s' if times > 1 else ''}.")

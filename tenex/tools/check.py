@@ -7,7 +7,6 @@ Never: run what the model names a command, or take arguments for it.
 """
 
 import asyncio
-import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.core.roster import Replay
 
-from . import programs, sandbox
+from . import programs, restoring, sandbox
 from .printed import as_printed
 from .reading import LARGEST_FILE
 from .tool import Refusal, Tool, takes, text
@@ -75,7 +74,7 @@ def check_tool(
         try:
             outcome = await run(real, empty)
         finally:
-            await asyncio.to_thread(shutil.rmtree, empty, ignore_errors=True)
+            await asyncio.to_thread(restoring.clear_away, Path(empty))
         return _told(workspace.relative(real), outcome, deadline)
 
     async def run(real: Path, empty: str) -> programs.Outcome:

@@ -18,9 +18,10 @@ from typing import Final
 
 import structlog
 
-from . import restoring
+from . import restoring, survey
 from .git import PATIENCE, CheckpointFailed, GitTooSlow, ShadowGit
-from .snapshots import GIT_READS, NEVER_KEPT, Snapshot, Snapshots
+from .snapshots import NEVER_KEPT, Snapshot, Snapshots
+from .unsettled import Ledger
 
 TIDY_EVERY: Final = 500
 """Commits between two looks at whether git should pack its objects; a look takes a few milliseconds."""
@@ -76,13 +77,28 @@ class Checkpoints:
                 with self._git.within(PATIENCE):
                     return self._snapshots.take(exact=exact)
             except GitTooSlow:  # a large workspace, or a pipe that git tries to read
-                removed = restoring.remove_pipes(self._root, GIT_READS)
-                _log.warning("checkpoint.slow", pipes_removed=removed)
-                self._git.forget("index.lock")
+                _log.warning("checkpoint.slow", pipes_removed=survey.remove_pipes(self._root))
             except CheckpointFailed as error:
                 _log.warning("checkpoint.index_made_anew", error=str(error))
-                self._git.forget("index", "index.lock")
+                self._git.unlock()
+                self._git.forget_index()
             return self._snapshots.take(exact=exact)
+
+    def renew(self, reason: str) -> None:
+        """Begin a new repository, and set the one aside that git cannot read any more.
+
+        Raises:
+            CheckpointFailed: it cannot be moved.
+        """
+        with self._one:
+            aside = self._git.set_aside()
+            self._trees.clear()
+        _log.error("checkpoint.set_aside", folder=str(aside), reason=reason)
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where calls are noted that are to be put back."""
+        return Ledger(self._git.folder)
 
     def changes(self, before: Snapshot, after: Snapshot) -> list[Change]:
         """What differs between two snapshots, sorted by path.
@@ -110,11 +126,7 @@ class Checkpoints:
         return [found[path] for path in sorted(found)]
 
     def put_back(self, changes: Iterable[Change]) -> list[Change]:
-        """Undo changes in the workspace; returns those that could not be undone.
-
-        Raises:
-            CheckpointFailed: what was kept cannot be read; some changes may be undone already.
-        """
+        """Undo changes in the workspace; returns those that could not be undone."""
         wanted = list(changes)
         kept = [(change, change.was) for change in wanted if change.was is not None]
         failed: list[Change] = []
@@ -125,8 +137,11 @@ class Checkpoints:
         for start in range(0, len(kept), _AT_ONCE):
             part = kept[start : start + _AT_ONCE]
             with self._one:
-                contents = self._contents([was.blob for _, was in part])
+                contents = self._readable([was.blob for _, was in part])
             for (change, was), content in zip(part, contents, strict=True):
+                if content is None:
+                    failed.append(change)
+                    continue
                 mode = was.mode if was.mode == restoring.LINK or change.permissions is None else change.permissions
                 with _noted(failed, change):
                     restoring.write(self._root, change.path, content, mode)
@@ -171,6 +186,16 @@ class Checkpoints:
                 old, new, blob, _, _ = about[1:].split()
                 was = Kept(int(old, 8), blob.decode()) if int(old) else None
                 yield next(fields), was, bool(int(new))
+
+    def _readable(self, blobs: Sequence[str]) -> list[bytes | None]:
+        """The content of each blob, in order; None for one that is damaged."""
+        try:
+            return list(self._contents(blobs))
+        except CheckpointFailed as error:
+            if len(blobs) == 1:
+                _log.error("checkpoint.content_lost", error=str(error))
+                return [None]
+        return [content for blob in blobs for content in self._readable([blob])]
 
     def _contents(self, blobs: Sequence[str]) -> list[bytes]:
         """The content of each blob, in order."""

@@ -7,8 +7,10 @@ Never: the workspace's own repository; that is read in the sandbox only (`reposi
 """
 
 import os
+import re
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,6 +53,13 @@ _CONFIG: Final = """\
 """
 """Names that other systems cannot hold are no danger here, where nothing is ever checked out by git."""
 
+_DAMAGE: Final = re.compile(
+    r"corrupt|is empty|invalid object|bad object|missing object|not a valid object|unable to read|reference broken"
+    r"|unable to resolve reference|unknown revision|inflate|not a git repository"
+    r"|bad (tree|sha1|config)|could not parse|hash mismatch"
+)
+"""What git says of objects, references and indexes that a machine without power has left half written."""
+
 _ATTRIBUTES: Final = "* -text -ident !filter !eol !working-tree-encoding\n"
 """The bytes as they are: this file counts before every `.gitattributes` of the workspace."""
 
@@ -62,6 +71,10 @@ def has_git() -> bool:
 
 class CheckpointFailed(WorldError):
     """The shadow repository did not take or give a snapshot; the workspace is as it was."""
+
+
+class ShadowDamaged(CheckpointFailed):
+    """Git cannot read what the shadow repository holds."""
 
 
 class GitTooSlow(CheckpointFailed):
@@ -105,17 +118,42 @@ class ShadowGit:
         finally:
             self._deadline = DEADLINE
 
-    def forget(self, *names: str) -> None:
-        """Drop files of the repository: `index`, and `index.lock`, which a killed git leaves.
+    def forget_index(self) -> None:
+        """Drop what git knows of the work tree; the next snapshot reads all of it again.
+
+        Raises:
+            CheckpointFailed: it cannot be dropped.
+        """
+        try:
+            (self.folder / "index").unlink(missing_ok=True)
+        except OSError as error:
+            raise CheckpointFailed(f"{self.folder}: the checkpoints cannot be mended ({error.strerror})") from error
+
+    def unlock(self) -> None:
+        """Drop the locks a killed git leaves; the folder is ours alone, so their holders are dead.
 
         Raises:
             CheckpointFailed: they cannot be dropped.
         """
         try:
-            for name in names:
-                (self.folder / name).unlink(missing_ok=True)
+            for lock in (*self.folder.glob("*.lock"), *(self.folder / "refs").rglob("*.lock")):
+                lock.unlink(missing_ok=True)
         except OSError as error:
             raise CheckpointFailed(f"{self.folder}: the checkpoints cannot be mended ({error.strerror})") from error
+
+    def set_aside(self) -> Path:
+        """Begin anew beside what git cannot read any more; returns where that is now.
+
+        Raises:
+            CheckpointFailed: it cannot be moved.
+        """
+        aside = self.folder.with_name(f"{self.folder.name}.broken-{time.time_ns()}")
+        try:
+            self.folder.rename(aside)
+        except OSError as error:
+            raise CheckpointFailed(f"{self.folder}: the checkpoints cannot be mended ({error.strerror})") from error
+        self._is_ready = False
+        return aside
 
     def _prepare(self) -> None:
         try:
@@ -126,7 +164,7 @@ class ShadowGit:
             (self.folder / "config").write_text(_CONFIG)
             (self.folder / "info" / "attributes").write_text(_ATTRIBUTES)
             self.exclude.write_text(self._excludes)
-            (self.folder / "index.lock").unlink(missing_ok=True)  # the folder is ours alone, so its holder is dead
+            self.unlock()
         except OSError as error:
             raise CheckpointFailed(f"{self.folder}: the checkpoints cannot be kept there ({error.strerror})") from error
         self._is_ready = True
@@ -141,12 +179,14 @@ class ShadowGit:
                 timeout=self._deadline, check=False, cwd=self.root, env=_environment(literal), start_new_session=True,
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
+            self.unlock()
             raise GitTooSlow(f"git took longer than {self._deadline:g} s for a checkpoint") from error
         except OSError as error:
             raise CheckpointFailed(f"git cannot be run in {self.root}: {error.strerror}") from error
         if done.returncode != 0:
-            said = done.stderr.decode("utf-8", "replace").strip()[:MOST_SAID]
-            raise CheckpointFailed(f"git ended with status {done.returncode} at a checkpoint: {said}")
+            said = done.stderr.decode("utf-8", "replace").strip()
+            kind = ShadowDamaged if _DAMAGE.search(said) else CheckpointFailed
+            raise kind(f"git ended with status {done.returncode} at a checkpoint: {said[:MOST_SAID]}")
         return done.stdout
 
 
@@ -159,5 +199,7 @@ def _environment(literal: bool) -> dict[str, str]:
         "GIT_CONFIG_GLOBAL": "/dev/null",
         "GIT_ATTR_NOSYSTEM": "1",
         "GIT_TERMINAL_PROMPT": "0",
+        "GIT_DEFAULT_HASH": "sha1",  # what a later git makes unless told otherwise is another format
+        "GIT_DEFAULT_REF_FORMAT": "files",
         "GIT_LITERAL_PATHSPECS": "1" if literal else "0",
     }

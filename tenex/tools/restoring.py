@@ -8,7 +8,6 @@ Never: decide what is put back, or leave the workspace.
 
 import os
 import secrets
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -68,12 +67,38 @@ def write(root: Path, path: bytes, content: bytes, mode: int) -> None:
                     file.write(content)
                     os.fchmod(file.fileno(), mode & 0o777)
             if _is_folder(name, folder):
-                shutil.rmtree(name, dir_fd=folder)
+                _remove_whole(name, folder)
             os.replace(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             with suppress(OSError):
                 os.unlink(beside, dir_fd=folder)
             raise
+
+
+def rename(root: Path, path: bytes, target: bytes) -> None:
+    """Give what stands at a path another one, whatever has taken that place.
+
+    Raises:
+        OSError: the system does not permit it, or a folder that is not empty stands there.
+    """
+    with _parent(root, path, create=False) as folder, _parent(root, target, create=True) as other:
+        os.rename(_name(path), _name(target), src_dir_fd=folder, dst_dir_fd=other)
+
+
+def remove_tree(root: Path, path: bytes) -> None:
+    """Remove a file, a link, or a folder with all it holds; what is gone already is fine.
+
+    Raises:
+        OSError: the system does not permit it.
+    """
+    with suppress(FileNotFoundError, NotADirectoryError), _parent(root, path, create=False) as folder:
+        _remove_whole(_name(path), folder)
+
+
+def clear_away(folder: Path) -> None:
+    """Remove a folder of ours that a program could write to; what the system does not permit stays."""
+    with suppress(OSError):
+        remove_tree(folder.parent, os.fsencode(folder.name))
 
 
 def permit(root: Path, path: bytes, mode: int) -> None:
@@ -90,19 +115,6 @@ def permit(root: Path, path: bytes, mode: int) -> None:
                 Path(f"/proc/self/fd/{opened}").chmod(mode & 0o777)
         finally:
             os.close(opened)
-
-
-def remove_pipes(root: Path, names: frozenset[bytes]) -> int:
-    """Remove every pipe, socket or device with one of these names; returns how many there were."""
-    removed = 0
-    for _, _, files, folder in os.fwalk(os.fsencode(root), follow_symlinks=False):
-        for name in names.intersection(files):
-            with suppress(OSError):
-                kind = stat.S_IFMT(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
-                if kind not in (stat.S_IFREG, stat.S_IFLNK):
-                    os.unlink(name, dir_fd=folder)
-                    removed += 1
-    return removed
 
 
 @contextmanager
@@ -125,6 +137,35 @@ def _parent(root: Path, path: bytes, *, create: bool) -> Iterator[int]:
         os.close(opened)
 
 
+def _remove_whole(name: bytes, inside: int) -> None:
+    """Remove whatever has a name, however deep it goes: neither our stack nor our handles are as deep as a disk's."""
+    if not _is_folder(name, inside):
+        os.unlink(name, dir_fd=inside)
+        return
+    top = _open_folder(name, inside)
+    try:
+        while names := _listed(top):
+            for inner in names:
+                if not _is_folder(inner, top):
+                    os.unlink(inner, dir_fd=top)
+                    continue
+                opened = _open_folder(inner, top)
+                try:
+                    for deeper in _listed(opened):
+                        if not _is_folder(deeper, opened):
+                            os.unlink(deeper, dir_fd=opened)
+                            continue
+                        os.close(_open_folder(deeper, opened))  # what is shut cannot be moved
+                        # up to the top, where the next round finds it
+                        os.rename(deeper, secrets.token_hex(16).encode(), src_dir_fd=opened, dst_dir_fd=top)
+                finally:
+                    os.close(opened)
+                os.rmdir(inner, dir_fd=top)
+    finally:
+        os.close(top)
+    os.rmdir(name, dir_fd=inside)
+
+
 def _open_folder(name: bytes, inside: int) -> int:
     try:
         opened = os.open(name, _FOLDER, dir_fd=inside)
@@ -138,6 +179,11 @@ def _open_folder(name: bytes, inside: int) -> int:
         with suppress(PermissionError):
             os.fchmod(opened, mode | 0o700)
     return opened
+
+
+def _listed(folder: int) -> list[bytes]:
+    with os.scandir(folder) as entries:
+        return [os.fsencode(entry.name) for entry in entries]
 
 
 def _is_folder(name: bytes, inside: int) -> bool:

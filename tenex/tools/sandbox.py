@@ -1,17 +1,19 @@
 """The sandbox: bubblewrap's command line, and the question whether it works on this machine.
 
 Inside, a program sees the system's programs, Python and the workspace, all read-only unless told otherwise, an empty
-/tmp that vanishes with it, no network and no other process. Where the workspace may be written to, its `.git` may not:
-a hook or a setting planted there would run when a person next uses git, outside.
+/tmp that vanishes with it, no network and no other process. Where the workspace may be written to, repositories in it
+may not: a hook or a setting planted there would run when a person next uses git, outside.
 
 Never: fall back to running without it; the operator decides that.
 """
 
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +26,15 @@ PROBE_DEADLINE: Final = 10.0
 _SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 _FILES: Final = ("/etc/ld.so.cache", "/etc/localtime", "/etc/alternatives")
 _NETWORK_FILES: Final = ("/etc/resolv.conf", "/etc/ssl", "/etc/ca-certificates", "/etc/pki")
+_PYTHON: Final = ("bin", "lib", "lib64", "include", "share", "ssl", "pyvenv.cfg")
+"""Of a Python's folder only this: it may hold our data too, where somebody has put an environment around it."""
+
+LARGEST_SCRATCH: Final = 2 * 1024**3
+"""Bytes of /tmp, and of shared memory: both are the machine's memory, half of which they could take otherwise."""
+
+MOST_PROCESSES: Final = 4_096
+"""Threads count too; builds start some hundreds, and what forks without end must leave room for everybody else."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -41,6 +52,7 @@ def wrapped(
     can_write: bool = False,
     network: bool = False,
     files: Mapping[str, Path] | None = None,
+    protected: Iterable[Path] = (),
 ) -> list[str] | None:
     """The command that runs `command` in the sandbox; None where there is no bubblewrap.
 
@@ -49,9 +61,10 @@ def wrapped(
         command: what runs, and its arguments.
         environment: all it gets.
         cwd: where it starts; the workspace unless given.
-        can_write: whether the workspace may be written to, but for `.git`.
+        can_write: whether the workspace may be written to.
         network: whether it shares the machine's network, services on this machine included.
         files: further files it sees, read-only, by where it sees them.
+        protected: what is in the workspace and may not be written to all the same; no links.
     """
     bubblewrap = shutil.which("bwrap")
     if bubblewrap is None:
@@ -70,14 +83,51 @@ def wrapped(
         line += ["--ro-bind-try", file, file]
     for place, file in (files or {}).items():
         line += ["--ro-bind", str(file), place]
-    line += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--dir", HOME]  # noqa: S108 - as above
+    line += [*_machinery(bubblewrap), "--dir", HOME]
+    mounts: dict[str, str] = {str(root): "--bind" if can_write else "--ro-bind"}
+    for prefix in {Path(sys.base_prefix), Path(sys.prefix)} - {Path(folder) for folder in _SYSTEM}:
+        mounts |= _python(prefix, root, can_write=can_write)
     # a folder within another comes after it, or it would not be seen
-    for folder in sorted({sys.base_prefix, sys.prefix, str(root)} - set(_SYSTEM)):
-        line += ["--bind" if can_write and folder == str(root) else "--ro-bind", folder, folder]
-    own = root / ".git"
-    if can_write and own.exists() and not own.is_symlink():
-        line += ["--ro-bind", str(own), str(own)]
-    return [*line, "--remount-ro", "/", "--chdir", str(cwd or root), "--", *command]
+    for place, kind in sorted(mounts.items()):
+        line += [kind, place, place]
+    if can_write:
+        for path in protected:
+            line += ["--ro-bind-try", str(path), str(path)]
+    return [*line, "--remount-ro", "/", "--chdir", str(cwd or root), "--", *_few(command)]
+
+
+def _few(command: Sequence[str]) -> list[str]:
+    """The command, with a bound on its processes; set inside, where the kernel counts those of the sandbox alone."""
+    most = MOST_PROCESSES  # shells call the option by two names
+    return ["/bin/sh", "-c", f'ulimit -u {most} 2>/dev/null || ulimit -p {most} 2>/dev/null; exec "$@"', "sh", *command]
+
+
+def _machinery(bubblewrap: str) -> list[str]:
+    """/proc, /dev and /tmp."""
+    size = ["--size", str(LARGEST_SCRATCH)] if _can_size(bubblewrap) else []
+    line = ["--proc", "/proc", "--dev", "/dev", *size, "--tmpfs", "/dev/shm", *size, "--tmpfs", "/tmp"]  # noqa: S108
+    if os.geteuid() == 0:  # root owns the machine's settings inside too, and an owner needs no privilege to write
+        line += ["--ro-bind", "/proc/sys", "/proc/sys"]
+    return [*line, "--remount-ro", "/dev"]
+
+
+def _python(prefix: Path, root: Path, *, can_write: bool) -> dict[str, str]:
+    """How a Python's folder is mounted, by place."""
+    if not prefix.is_relative_to(root):
+        return {str(prefix / name): "--ro-bind" for name in _PYTHON if (prefix / name).exists()}
+    # in the workspace it has no data of ours; what is mounted on cannot be renamed, so nobody slips another one in
+    above = [folder for folder in prefix.parents if folder != root and folder.is_relative_to(root)]
+    return {str(folder): "--bind" if can_write else "--ro-bind" for folder in above} | {str(prefix): "--ro-bind"}
+
+
+@cache
+def _can_size(bubblewrap: str) -> bool:
+    """Whether this bubblewrap bounds what it keeps in memory (since 0.7)."""
+    try:
+        done = subprocess.run([bubblewrap, "--help"], capture_output=True, timeout=PROBE_DEADLINE, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return b"--size" in done.stdout + done.stderr
 
 
 def probe_bubblewrap() -> bool:

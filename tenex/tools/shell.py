@@ -23,9 +23,10 @@ from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.core.roster import Replay
 
-from . import programs, sandbox
+from . import programs, restoring, sandbox, survey
 from .permits import is_confined
 from .printed import as_printed
+from .threads import to_the_end
 from .tool import Refusal, Tool, count, takes, text
 from .workspace import Workspace
 
@@ -34,6 +35,9 @@ MOST_OUTPUT: Final = 32 * 1024
 
 LONGEST_COMMAND: Final = 100_000
 """Bytes: the kernel takes 128 KiB in one argument; what is longer is a file."""
+
+MOST_NAMED: Final = 20
+"""Paths named in a sentence to a model."""
 
 LIMITS: Final = programs.Limits(file=512 * 1024**2, address_space=0, data=4 * 1024**3)
 """For builds: a linked program has 200 MB, and Node and Java reserve far more addresses than they use."""
@@ -96,15 +100,22 @@ def shell_tool(
         folder = await asyncio.to_thread(_folder, workspace, arguments.get("cwd") or ".")
         deadline = min(int(arguments.get("timeout", most)), most)
         can_write = may_write(context)
-        own = tempfile.mkdtemp(prefix="tenex-shell-", dir=scratch)
+        own = Path(tempfile.mkdtemp(prefix="tenex-shell-", dir=scratch))
+        settled = survey.Settled()
         try:
-            line, environment = _line(workspace, rules, command, folder, Path(own), can_write=can_write)
-            outcome = await programs.run(
-                line, cwd=folder, environment=environment, deadline=deadline, most_output=MOST_OUTPUT, limits=LIMITS
-            )
+            before = await asyncio.to_thread(survey.take, workspace.root)
+            line, environment = _line(workspace, rules, command, folder, own, before, can_write=can_write)
+            try:
+                outcome = await programs.run(
+                    line, cwd=folder, environment=environment, deadline=deadline, most_output=MOST_OUTPUT, limits=LIMITS
+                )
+            finally:
+                confined = is_confined(context.phase)
+                if can_write and (confined or rules.policy is ShellPolicy.SANDBOXED):
+                    settled = await to_the_end(lambda: survey.settle(workspace.root, before, confined=confined))
         finally:
-            await asyncio.to_thread(shutil.rmtree, own, ignore_errors=True)
-        return _told(outcome, deadline, can_write=can_write)
+            await asyncio.to_thread(restoring.clear_away, own)
+        return _told(outcome, deadline, settled, can_write=can_write)
 
     return Tool(
         name="shell",
@@ -127,7 +138,7 @@ def _description(rules: ShellRules, most: int) -> str:
     network = "the network can be used" if rules.network else "there is no network"
     confined = (
         f"It runs in a sandbox: {network}; of the disk only the workspace and the system's programs are there; `.git` "
-        "cannot be written to. "
+        "can be neither written to nor made. "
     )
     return (
         f"Runs a command line with bash in the workspace, for at most {most} s, without input. Tells the exit status "
@@ -158,8 +169,9 @@ def _folder(workspace: Workspace, path: str) -> Path:
 
 
 def _line(
-    workspace: Workspace, rules: ShellRules, command: str, folder: Path, own: Path, *, can_write: bool
-) -> tuple[list[str], dict[str, str]]:
+    workspace: Workspace, rules: ShellRules, command: str, folder: Path, own: Path, before: survey.Survey, *,
+    can_write: bool,
+) -> tuple[list[str], dict[str, str]]:  # fmt: skip
     """The command to run, and the environment to run it in."""
     line = [shutil.which("bash", path=os.defpath) or "/bin/sh", "-c", command]
     if rules.policy is ShellPolicy.UNSANDBOXED:
@@ -171,7 +183,7 @@ def _line(
         return line, _environment(str(own))
     wrapped = sandbox.wrapped(
         workspace.root, line, _environment(sandbox.HOME), cwd=folder, can_write=can_write, network=rules.network,
-        files=_names(own),
+        files=_names(own), protected=[workspace.root / os.fsdecode(path) for path in before.protected()],
     )  # fmt: skip
     if wrapped is None:
         raise Refusal("Commands cannot be run: the sandbox (bubblewrap) is gone. The operator has to mend that.")
@@ -192,7 +204,12 @@ def _names(own: Path) -> dict[str, Path]:
     return {f"/etc/{name}": own / name for name in _NAMES}
 
 
-def _told(outcome: programs.Outcome, deadline: int, *, can_write: bool) -> ToolResult:
+def _named(paths: list[bytes]) -> str:
+    shown = ", ".join(as_printed(path.decode("utf-8", "replace")) for path in sorted(paths)[:MOST_NAMED])
+    return shown if len(paths) <= MOST_NAMED else f"{shown} and {len(paths) - MOST_NAMED} more"
+
+
+def _told(outcome: programs.Outcome, deadline: int, settled: survey.Settled, *, can_write: bool) -> ToolResult:
     if outcome.status is None:
         ended = f"The command was still running after {deadline} s and was stopped, with everything it had started."
     elif outcome.status < 0:
@@ -201,6 +218,10 @@ def _told(outcome: programs.Outcome, deadline: int, *, can_write: bool) -> ToolR
         ended = f"The command ended with exit status {outcome.status}."
     if not can_write:
         ended += " The workspace was read-only to it in this phase."
+    if settled.removed:
+        ended += f" Taken away: {_named(settled.removed)}. Commands make no repositories here; a person can."
+    if settled.lost:
+        ended += f" Gone, and nobody can bring it back: {_named(settled.lost)}; name this in your summary."
     printed = as_printed(outcome.output)
     return ToolResult(
         ok=outcome.status == 0, content=f"{ended} Output:\n{printed}" if printed else f"{ended} No output."

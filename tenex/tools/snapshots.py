@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from .git import ShadowGit
-from .workspace import HALF_WRITTEN, HIDDEN
+from .workspace import HIDDEN
 
 LARGEST_KEPT: Final = 10 * 1024 * 1024
 """Bytes of one file: sources are smaller, and a copy of every build's output would fill the disk."""
@@ -24,14 +24,17 @@ IGNORE_FILE: Final = b".gitignore"
 GIT_READS: Final = frozenset({IGNORE_FILE, b".gitattributes", b".gitmodules"})
 """Names git opens wherever they stand; it waits for ever where one is a pipe."""
 
-NEVER_KEPT: Final = (*sorted(HIDDEN - {".git"}), HALF_WRITTEN + "?" * 16)
+NEVER_KEPT: Final = tuple(sorted(HIDDEN - {".git"}))
 """As patterns of git's; `.git` itself is left out by git."""
+
+GIT_READS_IN_REPOSITORIES: Final = frozenset({b"HEAD", b"packed-refs", b"commondir", b"config", b"index"})
+"""Names git may open in folders that look like repositories; the same holds for them."""
 
 Stamp = tuple[int, int, int]
 """What would show that a file has changed: mode, size, time in nanoseconds."""
 
 _EMPTY_BLOB: Final = b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
-_NESTED_DEPTH: Final = 8  # repositories inside repositories; each level costs one more look
+_NESTED_DEPTH: Final = 8  # repositories inside repositories; each level costs one more look, deeper ones are left out
 _FILES: Final = (stat.S_IFREG, stat.S_IFLNK)
 
 
@@ -65,7 +68,7 @@ class Snapshots:
         Raises:
             CheckpointFailed: there is none.
         """
-        listed = self._listed()
+        listed, known = self._listed(exact=exact)
         hidden = self._hidden_ignore_files(listed) if exact else frozenset()
         fresh, gone, folders = [], [], dict[bytes, bool]()
         unkept: dict[bytes, Stamp] = {}
@@ -82,28 +85,33 @@ class Snapshots:
             self._index(b"0 " + b"0" * 40 + b"\t" + path for path in gone)
         if fresh:
             self._git.run("update-index", "--add", "--remove", "--replace", "-z", "--stdin", feed=_joined(fresh))
-        permissions = self._permissions() if exact else {}
+        permissions = self._permissions({*known, *fresh} - {*gone}) if exact else {}
         return Snapshot(tree=self._tree(), unkept=unkept, permissions=permissions, hidden=hidden)
 
-    def _listed(self) -> dict[bytes, bool]:
-        """The paths that differ from the index, and whether they are in it."""
-        for _ in range(_NESTED_DEPTH):
-            raw = self._git.run("ls-files", "-z", "-t", "-o", "-m", "-d", "--exclude-standard")
-            listed = {line[2:]: line[:1] != b"?" for line in raw.split(b"\0") if line}
+    def _listed(self, *, exact: bool) -> tuple[dict[bytes, bool], set[bytes]]:
+        """The paths that differ from the index, and whether they are in it; and, if exact, all that are in it."""
+        known: set[bytes] = set()
+        also = ["-c"] if exact else []
+        never = [f"--exclude={pattern}" for pattern in NEVER_KEPT]  # said here, no ignore file can undo it
+        for depth in range(_NESTED_DEPTH + 1):
+            raw = self._git.run("ls-files", "-z", "-t", "-o", "-m", "-d", "--exclude-standard", *also, *never)
+            lines = [line for line in raw.split(b"\0") if line]
+            known = {line[2:] for line in lines if line[:1] == b"H"}
+            listed = {line[2:]: line[:1] != b"?" for line in lines if line[:1] != b"H"}
             nested = [path for path in listed if path.endswith(b"/") and _is_nameable(path)]
-            if not nested:
+            if not nested or depth == _NESTED_DEPTH:
                 break
             # git goes into a folder with a repository of its own only where its index has a file in it already
             self._index(b"100644 " + _EMPTY_BLOB + b"\t" + path + b".tenex-nested" for path in nested)
-        return {path: is_known for path, is_known in listed.items() if not path.endswith(b"/")}
+        return {path: is_known for path, is_known in listed.items() if not path.endswith(b"/")}, known
 
     def _hidden_ignore_files(self, listed: Mapping[bytes, bool]) -> frozenset[bytes]:
         pattern = f":(glob)**/{IGNORE_FILE.decode()}"
         raw = self._git.run("ls-files", "-z", "-o", "-X", str(self._git.exclude), "--", pattern, literal=False)
         return frozenset(path for path in raw.split(b"\0") if path and path not in listed and not path.endswith(b"/"))
 
-    def _permissions(self) -> dict[bytes, int]:
-        paths = dict.fromkeys(path for path in self._git.run("ls-files", "-z").split(b"\0") if path)
+    def _permissions(self, kept: Iterable[bytes]) -> dict[bytes, int]:
+        paths = dict.fromkeys(sorted(kept))
         folders = dict.fromkeys(_above(path) for path in paths)
         while folders:
             paths |= folders

@@ -9,11 +9,10 @@ like any other. Reading waits for nobody.
 Never: raise for a checkpoint that could not be made; the call and its result count for more.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Final
 
 import structlog
 
@@ -21,11 +20,14 @@ from tenex.core.phases import Access, Phase
 from tenex.core.ports import ExecutionContext, ToolResult
 
 from .checkpoints import Change, Checkpoints
-from .git import CheckpointFailed
+from .git import CheckpointFailed, ShadowDamaged
 from .permits import is_confined, may_change
+from .printed import as_printed
 from .snapshots import IGNORE_FILE, Snapshot
+from .threads import to_the_end
 from .tool import Tool
-from .workspace import Workspace
+from .unsettled import Unsettled
+from .workspace import LONGEST_PATH, Workspace
 
 MOST_TOUCHED: Final = 1_000
 """Paths one call is said to have changed: they are recorded, and a command may unpack a whole archive."""
@@ -33,9 +35,13 @@ MOST_TOUCHED: Final = 1_000
 MOST_NAMED: Final = 20
 """Paths named in a sentence to a model."""
 
+LONGEST_NAMED: Final = 200
+"""Characters of one of them."""
+
+_LONGEST: Final = 60.0  # seconds; tools that run say themselves how long they may
+
 _UNKNOWN: Final = "[What this changed in the workspace could not be determined; look before you go on.]"
 
-_T = TypeVar("_T")
 _log = structlog.get_logger(__name__)
 
 
@@ -48,11 +54,22 @@ class _Outcome:
     stuck: tuple[Change, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Begun:
+    """How a call began."""
+
+    before: Snapshot | None = None
+    """What there was; None if nobody knows, and so nothing can be put back."""
+    unsettled: Unsettled | None = None
+    late: tuple[Change, ...] = ()
+    """What an earlier call had changed, and was put back only now."""
+
+
 class Transactions:
     """The turns of one workspace; `checkpoints` is None where they are switched off or git is missing."""
 
     def __init__(self, workspace: Workspace, checkpoints: Checkpoints | None = None) -> None:
-        self._turn = workspace.turn
+        self._turn, self._root = workspace.turn, workspace.root
         self._checkpoints = checkpoints
         self._can_put_back = False
 
@@ -68,21 +85,23 @@ class Transactions:
         if tool.access not in (Access.CHANGE, Access.RUN):
             return await call()
         async with self._taken(tool, context):
-            before = None
-            if tool.leaves_changes and self._checkpoints is not None:
-                before = await _to_the_end(lambda: self._begin(tool, context))
-            if before is None:
+            if not tool.leaves_changes or self._checkpoints is None:
                 return await call()
+            begun = await to_the_end(lambda: self._begin(tool, context))
+            if begun.before is None:
+                return _reminded(await call(), begun)
             self._can_put_back = True
             try:
                 result = await call()
             except BaseException:
-                await _to_the_end(lambda: self._end(tool, context, before))
+                await to_the_end(lambda: self._end(tool, context, begun))
                 raise
             finally:
                 self._can_put_back = False
-            outcome = await _to_the_end(lambda: self._end(tool, context, before))
-            return _told(result, outcome, context) if tool.access is Access.RUN else result
+            if tool.access is Access.CHANGE and not result.ok:
+                return _reminded(result, begun)  # a refusal has changed nothing
+            outcome = await to_the_end(lambda: self._end(tool, context, begun))
+            return _reminded(_told(result, outcome, context) if tool.access is Access.RUN else result, begun)
 
     @asynccontextmanager
     async def _taken(self, tool: Tool, context: ExecutionContext) -> AsyncIterator[None]:
@@ -91,41 +110,84 @@ class Transactions:
         async with self._turn:
             yield
 
-    def _begin(self, tool: Tool, context: ExecutionContext) -> Snapshot | None:
+    def _begin(self, tool: Tool, context: ExecutionContext) -> _Begun:
         assert self._checkpoints is not None
+        late: tuple[Change, ...] = ()
         try:
-            before = self._checkpoints.take(exact=tool.access is Access.RUN and is_confined(context.phase))
-            self._checkpoints.keep(before, context.conversation_id, _message("before", tool, context))
+            late = self._settle(self._checkpoints)
+            try:
+                before = self._before(self._checkpoints, tool, context)
+            except ShadowDamaged as error:
+                self._checkpoints.renew(str(error))
+                before = self._before(self._checkpoints, tool, context)
+            unsettled = None
+            if _is_confined(tool, context):
+                longest = tool.time_cap or _LONGEST
+                unsettled = self._checkpoints.ledger.open(tool.name, context, before, longest)
         except (CheckpointFailed, OSError) as error:
             _log.error("checkpoint.failed", moment="before", error=str(error), **_named(context))
-            return None
+            return _Begun(late=late)
+        return _Begun(before=before, unsettled=unsettled, late=late)
+
+    def _before(self, checkpoints: Checkpoints, tool: Tool, context: ExecutionContext) -> Snapshot:
+        before = checkpoints.take(exact=_is_confined(tool, context))
+        checkpoints.keep(before, context.conversation_id, _message("before", tool.name, context))
         return before
 
-    def _end(self, tool: Tool, context: ExecutionContext, before: Snapshot) -> _Outcome | None:
-        assert self._checkpoints is not None
+    def _settle(self, checkpoints: Checkpoints) -> tuple[Change, ...]:
+        """Put back what a call changed whose end was never seen."""
+        left = checkpoints.ledger.left()
+        if left is None:
+            return ()
+        _log.warning("checkpoint.unsettled", tool=left.tool, **_named(left.context))
         try:
-            if tool.access is Access.RUN and is_confined(context.phase):
-                return self._confine(self._checkpoints, tool, context, before)
+            outcome = self._confine(
+                checkpoints, left.tool, left.context, left.before,
+                lambda change: left.may_have_changed(self._root, change.path),
+            )  # fmt: skip
+        except ShadowDamaged as error:  # then nobody can, and it must not stand in the way of all that follows
+            _log.error("checkpoint.never_settled", error=str(error), **_named(left.context))
+            outcome = _Outcome()
+        checkpoints.ledger.close()
+        return outcome.reverted
+
+    def _end(self, tool: Tool, context: ExecutionContext, begun: _Begun) -> _Outcome | None:
+        assert self._checkpoints is not None
+        assert begun.before is not None
+        try:
+            if begun.unsettled is not None:
+                self._checkpoints.ledger.ended(begun.unsettled)
+                outcome = self._confine(self._checkpoints, tool.name, context, begun.before)
+                self._checkpoints.ledger.close()
+                return outcome
             after = self._checkpoints.take()
-            changed = self._checkpoints.changes(before, after) if tool.access is Access.RUN else ()
-            self._checkpoints.keep(after, context.conversation_id, _message("after", tool, context))
+            changed = self._checkpoints.changes(begun.before, after) if tool.access is Access.RUN else ()
+            self._checkpoints.keep(after, context.conversation_id, _message("after", tool.name, context))
         except (CheckpointFailed, OSError) as error:
             _log.error("checkpoint.failed", moment="after", error=str(error), **_named(context))
             return None
         return _Outcome(touched=tuple(changed))
 
     def _confine(
-        self, checkpoints: Checkpoints, tool: Tool, context: ExecutionContext, before: Snapshot
+        self, checkpoints: Checkpoints, tool: str, context: ExecutionContext, before: Snapshot,
+        is_its_own: Callable[[Change], bool] = lambda _: True,
     ) -> _Outcome:  # fmt: skip
+        """Put back what the phase does not permit, of those changes that are the call's own."""
         after = checkpoints.take(exact=True)
-        changed = _visible(checkpoints.changes(before, after), before, after)
+        # asked now: putting back changes the times that tell
+        own = [change for change in checkpoints.changes(before, after) if is_its_own(change)]
+        changed = _visible(own, before, after)
         checkpoints.keep(after, context.conversation_id, _message("after", tool, context))
         hiding = [change for change in changed if _name(change) == IGNORE_FILE and not _may(change, context)]
         reverted = {change.path: change for change in hiding}
         stuck = checkpoints.put_back(hiding)
         if hiding:  # only now is all that they hid to be seen
+            known = {change.path for change in own}
             after = checkpoints.take(exact=True)
-            changed = _visible(checkpoints.changes(before, after), before, after)
+            own = [
+                change for change in checkpoints.changes(before, after) if change.path in known or is_its_own(change)
+            ]
+            changed = _visible(own, before, after)
         wrong = [change for change in changed if not _may(change, context) and change.path not in reverted]
         if any(change.is_new for change in [*wrong, *hiding]):
             # a file that was renamed: taking its new name away and leaving its old one would lose it
@@ -139,6 +201,11 @@ class Transactions:
             touched=tuple(change for change in changed if change.path not in reverted),
             reverted=tuple(change for change in reverted.values() if change not in stuck), stuck=tuple(stuck),
         )  # fmt: skip
+
+
+def _is_confined(tool: Tool, context: ExecutionContext) -> bool:
+    """Whether what a call changes may have to be put back."""
+    return tool.access is Access.RUN and is_confined(context.phase)
 
 
 def _may(change: Change, context: ExecutionContext) -> bool:
@@ -159,7 +226,7 @@ def _visible(changed: Iterable[Change], before: Snapshot, after: Snapshot) -> li
     ]
 
 
-def _message(moment: str, tool: Tool, context: ExecutionContext) -> str:
+def _message(moment: str, tool: str, context: ExecutionContext) -> str:
     fields = {
         "conversation": context.conversation_id,
         "cycle": context.cycle,
@@ -169,7 +236,7 @@ def _message(moment: str, tool: Tool, context: ExecutionContext) -> str:
         "agent": context.agent,
         "phase": context.phase,
     }
-    return f"{moment} {tool.name}\n\n" + "".join(f"{name}: {value}\n" for name, value in fields.items())
+    return f"{moment} {tool}\n\n" + "".join(f"{name}: {value}\n" for name, value in fields.items())
 
 
 def _named(context: ExecutionContext) -> dict[str, str]:
@@ -202,24 +269,19 @@ def _told(result: ToolResult, outcome: _Outcome | None, context: ExecutionContex
     )
 
 
+def _reminded(result: ToolResult, begun: _Begun) -> ToolResult:
+    if not begun.late:
+        return result
+    late = _several(_paths(begun.late))
+    remark = f"[An earlier command had been cut off. What it had changed was put back now: {late}.]"
+    return replace(result, content=f"{result.content}\n{remark}")
+
+
 def _paths(changes: Iterable[Change]) -> list[str]:
-    return sorted(change.path.decode("utf-8", "replace") for change in changes)
+    return sorted(change.path[:LONGEST_PATH].decode("utf-8", "replace") for change in changes)
 
 
 def _several(paths: list[str]) -> str:
-    named = ", ".join(path.replace("\n", "?") for path in paths[:MOST_NAMED])
+    shown = [as_printed(path.replace("\n", "?")) for path in paths[:MOST_NAMED]]
+    named = ", ".join(path if len(path) <= LONGEST_NAMED else f"{path[:LONGEST_NAMED]}[cut]" for path in shown)
     return f"{named} and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else named
-
-
-async def _to_the_end(work: Callable[[], _T]) -> _T:
-    """Do blocking work in a thread and wait for its end, cancelled or not: it must not go on without its turn."""
-    future = asyncio.get_running_loop().run_in_executor(None, work)
-    cancelled: asyncio.CancelledError | None = None
-    while not future.done():
-        try:
-            await asyncio.wait({future})
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
-    return future.result()

@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import stat
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -50,6 +51,13 @@ def is_documentation(path: str) -> bool:
     return pure.suffix in ("", ".txt") and _DOCUMENT_NAME.fullmatch(pure.name) is not None
 
 
+def is_bare_repository(folder: Path) -> bool:
+    """Whether git takes a folder for a repository by what it holds, whatever its name."""
+    with suppress(OSError):  # too long a name, or not to be looked into
+        return (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir()
+    return False
+
+
 class Workspace:
     """A folder that paths of a model cannot leave. All methods block; call them off the loop."""
 
@@ -59,6 +67,8 @@ class Workspace:
         self.root: Final = root.resolve()
         self.turn: Final = asyncio.Lock()
         """Held by a call that changes or runs, for as long as it does; the methods here do not ask for it."""
+        prefixes = {Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix)}
+        self._ours = [prefix for prefix in prefixes if prefix.is_relative_to(self.root)]
         self._changing = threading.Lock()  # two agents of one turn may change the same file
 
     def resolve(self, path: str) -> Path:
@@ -74,6 +84,9 @@ class Workspace:
                 raise Refusal(f"{path} leads outside the workspace; only files inside it can be used.")
             if any(name.lower() == ".git" for name in real.relative_to(self.root).parts):
                 raise Refusal(f"{path} lies in `.git`, which belongs to git; leave it alone.")
+            for folder in (real, *real.parents[: len(real.relative_to(self.root).parts)]):
+                if folder != self.root and is_bare_repository(folder):
+                    raise Refusal(f"{path} lies in a repository of git's without a work tree; leave it alone.")
             self._refuse_dangling(path, names)
             with suppress(FileNotFoundError, NotADirectoryError):
                 mode = real.lstat().st_mode
@@ -150,7 +163,7 @@ class Workspace:
         Raises:
             Refusal: as `read`, or the disk does not take it; the file is as it was.
         """
-        shown = self._file(real)
+        shown = self._file(real, to_change=True)
         with self._changing, _told(shown):
             with self._folder(real) as folder:
                 current = _content(folder, real.name, shown, most) if folder is not None else None
@@ -169,7 +182,7 @@ class Workspace:
         Raises:
             Refusal: there is no such file, the place is taken, or the disk does not take it; nothing has changed.
         """
-        shown, wanted = self._file(real), self._file(target)
+        shown, wanted = self._file(real, to_change=True), self._file(target, to_change=True)
         with self._changing, _told(f"{shown} or {wanted}"), self._folder(real) as folder:
             about = _about(folder, real.name)
             if folder is None or about is None:
@@ -197,7 +210,7 @@ class Workspace:
         Raises:
             Refusal: there is no such file, it is a folder, or the disk does not take it.
         """
-        shown = self._file(real)
+        shown = self._file(real, to_change=True)
         with self._changing, _told(shown), self._folder(real) as folder:
             about = _about(folder, real.name)
             if folder is None or about is None:
@@ -213,27 +226,50 @@ class Workspace:
         Raises:
             Refusal: it is not empty, or the disk does not take it.
         """
-        shown = self._file(real)
+        shown = self._file(real, to_change=True)
         with self._changing, _told(shown), self._folder(real) as folder:
             if folder is not None:
                 os.rmdir(real.name, dir_fd=folder)
 
     def walk(self, start: Path) -> Iterator[str]:
-        """The paths of all files below a folder, relative to the workspace, in no order; links are not followed."""
+        """The paths of all files below a folder, relative to the workspace; links are not followed.
+
+        Folders whose path is longer than any path may be are left out.
+        """
         base = self.relative(start)
         with _told(base), self._folder(start / "_") as opened:
             if opened is None:
                 raise Refusal(f"There is no folder {base}; `list_files` without `path` shows what there is.")
-            for folder, folders, files, _ in os.fwalk(".", dir_fd=opened, follow_symlinks=False):
-                folders[:] = sorted(name for name in folders if name.lower() not in HIDDEN)
-                for name in sorted(files):
-                    if not name.startswith(HALF_WRITTEN):
-                        yield (PurePosixPath(base) / folder / name).as_posix()
+        waiting = [start]
+        while waiting:
+            folder = waiting.pop()
+            files, folders = self._inside(folder)
+            shown = PurePosixPath(self.relative(folder))
+            yield from ((shown / name).as_posix() for name in files if not name.startswith(HALF_WRITTEN))
+            if len(str(shown)) < LONGEST_PATH:
+                waiting += [folder / name for name in reversed(folders) if name.lower() not in HIDDEN]
 
-    def _file(self, real: Path) -> str:
+    def _inside(self, folder: Path) -> tuple[list[str], list[str]]:
+        """The names of files and of folders in a folder, sorted; none in one that is gone or shut."""
+        files: list[str] = []
+        folders: list[str] = []
+        with suppress(OSError), self._folder(folder / "_") as opened:
+            if opened is not None:
+                with os.scandir(opened) as entries:
+                    for entry in entries:
+                        if entry.is_dir():
+                            folders += [] if entry.is_symlink() else [entry.name]
+                        else:
+                            files.append(entry.name)
+        return sorted(files), sorted(folders)
+
+    def _file(self, real: Path, *, to_change: bool = False) -> str:
         if real == self.root:
             raise Refusal("That is the workspace's own folder; name a file in it.")
-        return self.relative(real)
+        shown = self.relative(real)
+        if to_change and any(real.is_relative_to(folder) for folder in self._ours):
+            raise Refusal(f"{shown} belongs to the Python that runs this daemon; leave it alone.")
+        return shown
 
     @contextmanager
     def _folder(self, real: Path, *, create: bool = False) -> Iterator[int | None]:

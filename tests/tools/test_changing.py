@@ -122,6 +122,25 @@ async def test_an_edit_keeps_line_ends_and_permissions(registry: ToolRegistry, w
 
 
 @pytest.mark.parametrize(
+    ("was", "old", "new", "after"),
+    [
+        (b"a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz", b"x\r\ny\r\nz\r\nc\r\n"),
+        (b"a\r\nb\r\n", "b", "x\ny", b"a\r\nx\r\ny\r\n"),
+        (b"a\r\nb\r\n", "a\r\nb", "x\ny", b"x\ny\r\n"),  # what is written out is taken at its word
+        (b"a\r\nb\nc\n", "b\nc", "x\ny", b"a\r\nx\ny\n"),
+        (b"a\nb\n", "a\nb", "x", b"x\n"),
+    ],
+)
+async def test_an_edit_of_several_lines_has_the_line_ends_of_the_file(
+    registry: ToolRegistry, workspace: Workspace, was: bytes, old: str, new: str, after: bytes
+) -> None:
+    """A model is shown both kinds alike, and would look for its passage in vain."""
+    (workspace.root / "a").write_bytes(was)
+    assert (await edit(registry, having_read(workspace, "a"), old=old, new=new)).ok
+    assert (workspace.root / "a").read_bytes() == after
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ({"old": "x", "new": "y"}, "does not contain `old`"),

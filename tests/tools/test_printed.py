@@ -16,6 +16,7 @@ from tenex.tools.printed import as_printed
         ("a\r\nb\r\n", "a\nb"),
         ("nul\0bell\x07tab\t", "nul\ufffdbell\ufffdtab\t"),
         ("\n\n  indented\n\n", "  indented"),
+        ("\x9b31mc1\x9d0;title\x9c", "\ufffd31mc1\ufffd0;title\ufffd"),
         ("", ""),
         ("grüße 漢字 \ufffd", "grüße 漢字 \ufffd"),
     ],

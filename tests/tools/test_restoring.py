@@ -99,3 +99,32 @@ def test_a_failed_write_leaves_nothing_half_done(root: Path, monkeypatch: pytest
         restoring.write(root, b"a", b"was", 0o644)
     assert names_in(root) == ["a"]
     assert (root / "a").read_text() == "now"
+
+
+def test_a_folder_deeper_than_our_stack_gives_way(root: Path) -> None:
+    """In the place of a file: a program can make it in a second, and the file must come back all the same."""
+    (root / "a").mkdir()
+    here = os.open(root / "a", os.O_RDONLY)
+    for number in range(3_000):
+        os.mkdir("d", dir_fd=here)
+        inner = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+        if number % 500 == 0:
+            os.symlink("/etc", "out", dir_fd=here)
+            os.mkdir("shut", 0, dir_fd=here)
+    os.close(here)
+    restoring.write(root, b"a", b"was", 0o644)
+    assert (root / "a").read_text() == "was"
+    assert names_in(root) == ["a"]
+    assert Path("/etc/passwd").exists()
+
+
+def test_a_whole_folder_is_removed_and_nothing_a_link_leads_to(root: Path) -> None:
+    (root / "x/y").mkdir(parents=True)
+    (root / "x/l").symlink_to(root.parent / "outside")
+    (root / "x/y/f").write_text("1")
+    restoring.remove_tree(root, b"x")
+    restoring.remove_tree(root, b"gone/x")
+    assert names_in(root) == []
+    assert (root.parent / "outside/a").read_text() == "not ours"

@@ -339,3 +339,14 @@ async def test_where_the_second_snapshot_fails_the_model_is_told_that_nobody_kno
     assert result.ok
     assert "could not be determined" in result.content
     assert seen == [True, True]
+
+
+async def test_names_made_to_fill_or_to_command_are_cut_and_made_plain(
+    tools: ToolRegistry, workspace: Workspace
+) -> None:
+    """They are recorded, read by a model, and shown on a terminal."""
+    result = await shell(tools, "d=$(printf 'x%.0s' $(seq 250)); d=$d/$d/$d/$d/$d; mkdir -p $d; touch $d/f")
+    assert len(result.touched[0]) == 1_000
+    assert len(result.content) < 500
+    result = await shell(tools, r"touch $'\x1b[31mred' $'\xc2\x9b31mred'")
+    assert result.content.endswith("[Changed: red, \ufffd31mred.]")

@@ -2,7 +2,9 @@
 
 import errno
 import os
+import resource
 import socket
+import sys
 import threading
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tenex.tools import restoring
 from tenex.tools.tool import Refusal
 from tenex.tools.workspace import LONGEST_PATH, Workspace, is_documentation
 
@@ -291,3 +294,53 @@ def test_documentation_is_known_by_name_or_folder(path: str) -> None:
 )
 def test_other_files_are_no_documentation(path: str) -> None:
     assert not is_documentation(path)
+
+
+def test_walking_goes_as_deep_as_a_path_may_be_and_needs_few_handles(workspace: Workspace) -> None:
+    """A program can make a folder that is deeper than our stack, and than the files we may have open."""
+    here = os.open(workspace.root, os.O_RDONLY)
+    for number in range(3_000):
+        os.mkdir("d", dir_fd=here)
+        inner = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+        if number in (2, 2_990):
+            os.close(os.open("f", os.O_CREAT, dir_fd=here))
+    os.close(here)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard))
+    try:
+        assert list(workspace.walk(workspace.root)) == ["d/d/d/f"]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        restoring.remove_tree(workspace.root, b"d")  # whoever clears up after tests cannot
+
+
+def test_a_folder_that_is_shut_is_left_out(workspace: Workspace) -> None:
+    (workspace.root / "shut").mkdir()
+    (workspace.root / "a").write_text("")
+    (workspace.root / "shut").chmod(0)
+    assert list(workspace.walk(workspace.root)) == ["a"]
+
+
+def test_the_python_that_runs_us_can_be_read_and_not_changed(
+    tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is written there runs as the daemon at its next start, outside every sandbox."""
+    place = workspace.root / ".venv/lib/site.py"
+    place.parent.mkdir(parents=True)
+    place.write_text("ours")
+    monkeypatch.setattr(sys, "prefix", str(workspace.root / ".venv"))
+    ours = Workspace(workspace.root)
+    real = ours.resolve(".venv/lib/site.py")
+    assert ours.read(real, 100) == b"ours"
+    for change in (
+        lambda: ours.update(real, lambda _: b"theirs", 100),
+        lambda: ours.update(ours.resolve(".venv/lib/x.pth"), lambda _: b"theirs", 100),
+        lambda: ours.remove(real, lambda _: None, 100),
+        lambda: ours.move(real, ours.entry("x")),
+        lambda: ours.remove_folder(ours.entry(".venv/lib")),
+    ):
+        with pytest.raises(Refusal, match="belongs to the Python"):
+            change()
+    assert place.read_text() == "ours"
