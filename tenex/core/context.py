@@ -29,6 +29,8 @@ OLD_ARGUMENT = 400
 """Characters of a text an old call was given, such as the file it wrote, once results alone give too little room."""
 OLD_TEXT = 4_000
 """Characters of what an old step said, likewise."""
+MESSAGE_CHARACTERS = 24_000
+"""Of one message, as a model is shown it: a pasted log must not push the request out of a model's window."""
 LEAST = 1_000
 """Bytes that stay of each newest result, however little room there is: less could not be worked with."""
 
@@ -58,11 +60,12 @@ def weight(value: Any) -> int:
 
 
 def entry_weight(entry: Entry) -> int:
-    """The bytes an entry is sent with; of a step either its vendor's blob is sent or its text and calls."""
+    """The bytes an entry is sent with; thinking goes with its vendor's blob, which holds nothing the step says."""
     match entry:
         case ModelStep():
             calls = sum(weight(call.id) + weight(call.tool) + weight(call.arguments) + FRAME for call in entry.calls)
-            return FRAME + max(weight(entry.text) + calls, weight(entry.vendor) if entry.vendor is not None else 0)
+            own = weight(entry.vendor) + weight(entry.thinking) if entry.vendor is not None else 0
+            return FRAME + weight(entry.text) + calls + own
         case CallResult():
             return FRAME + weight(entry.id) + weight(entry.tool) + weight(entry.content)
         case Note():
@@ -89,8 +92,9 @@ def fitted(system: str, entries: Sequence[Entry], tools: Sequence[ToolSpec], bud
 
     What goes first is the results of old calls, the oldest before the others, each for a line that names it; then, of
     old steps, the long arguments, what a vendor added and the end of long texts. The results of the newest calls stay,
-    cut in the middle where they alone are too much. What stands before the first step stays as it is, and so do words
-    of people and of the daemon: if those alone are more than the budget, so is the result.
+    cut in the middle where they alone are too much, and then their arguments likewise. What stands before the first
+    step stays as it is, and so do words of people and of the daemon: if those alone are more than the budget, so is
+    the result.
 
     The entries keep their number, their order and their ids. What was left out of a request is left out of all later
     ones of the run, and nothing more until the budget is full again.
@@ -183,6 +187,10 @@ class _Fitting:
                 around = sizes[place] - weight(entry.content)
                 self._put(place, replace(entry, content=cut_bytes(entry.content, share - around)))
             left -= self.weights[place]
+        newest = self.shown[self.newest]
+        if self.total > self.room and isinstance(newest, ModelStep):  # a file of many pages, written in one call
+            calls = tuple(replace(call, arguments=_cut_texts(call.arguments)) for call in newest.calls)
+            self._put(self.newest, replace(newest, calls=calls))
 
 
 def _short(step: ModelStep) -> ModelStep:

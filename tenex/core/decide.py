@@ -107,7 +107,7 @@ def _model_failed(draft: Draft, signal: ModelFailed) -> None:
         if signal.retryable:
             working.model_failed(draft, None, signal)
         else:
-            nothing = ModelStep(text="", usage=signal.usage)
+            nothing = ModelStep(text="", usage=signal.usage, model=signal.model)
             router.reject(draft, nothing, Rejected(sentence=f"The answer was of no use: {signal.message[:300]}"))
         return
     run = _waiting_for_model(draft, signal.key)

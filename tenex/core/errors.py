@@ -81,11 +81,11 @@ class InvalidEvent(PeerError):
 class ModelRefused(PeerError):
     """A model answered, and the answer is of no use; asking the same again is no help.
 
-    `usage` is what the answer cost all the same.
+    `usage` is what the answer cost all the same, `model` gave it, `queued` are the seconds waited for its turn.
     """
 
-    def __init__(self, message: str, usage: Usage = NO_USAGE) -> None:
-        self.usage = usage
+    def __init__(self, message: str, usage: Usage = NO_USAGE, *, model: str = "", queued: float = 0.0) -> None:
+        self.usage, self.model, self.queued = usage, model, queued
         super().__init__(message)
 
 
@@ -106,10 +106,14 @@ class RelayUnavailable(WorldError):
 class ModelUnavailable(WorldError):
     """A model's server did not answer, or asked us to wait.
 
-    `retry_after` is in seconds, where the server said so; `usage` is what was billed nevertheless.
+    `retry_after` is in seconds, where the server said so; `usage` is what was billed nevertheless, by `model`; `queued`
+    are the seconds waited for its turn.
     """
 
-    def __init__(self, message: str, retry_after: float | None = None, usage: Usage = NO_USAGE) -> None:
+    def __init__(
+        self, message: str, retry_after: float | None = None, usage: Usage = NO_USAGE, *, model: str = "",
+        queued: float = 0.0,
+    ) -> None:  # fmt: skip
         self.retry_after = retry_after
-        self.usage = usage
+        self.usage, self.model, self.queued = usage, model, queued
         super().__init__(message)

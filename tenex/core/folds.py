@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from . import records as r
-from .context import remembered
+from .context import MESSAGE_CHARACTERS, remembered
 from .ids import Millis, PublicKey, RunId
 from .phases import Phase
 from .runs import Completion, Message, OrchestratorTurn, Question, Retry, Run
-from .state import CYCLE_MESSAGES, RECENT, ROUTER_LESSONS, SEEN, OutboxRow, PhaseMetrics, State
+from .state import CYCLE_MESSAGES, RECENT, ROUTER_LESSONS, SEEN, SYSTEMS, OutboxRow, PhaseMetrics, State, title_of
 from .steps import NO_USAGE, AgentText, CallResult, Entry, PersonText, Shown, Usage, cut
 
 ANSWER_WORDS = 3
@@ -27,7 +27,9 @@ def _started(c: State, record: r.ConversationStarted) -> None:
 
 
 def _reopened(c: State, record: r.Reopened) -> None:
-    c.runs = {key: run.moved(record.away) if run.parked_at is None else run for key, run in c.runs.items()}
+    # a run that is parked, or waits for another try, is given its time back when that is over
+    idle = {key for key, run in c.runs.items() if run.parked_at is not None or run.retry is not None}
+    c.runs = {key: run if key in idle else run.moved(record.away) for key, run in c.runs.items()}
 
 
 def _cycle(c: State, record: r.CycleStarted) -> None:
@@ -63,13 +65,14 @@ def _see(c: State, event_id: str) -> None:
 
 def _wrote(c: State, record: r.PersonWrote) -> None:
     _see(c, record.event_id)
+    c.title = c.title or title_of(record.text)
     _remember(c, record, record.event_id, record.author, record.name, record.text, record.role)
     c.origin, c.origin_at = record.origin, record.created_at
     c.turns_since_person, c.route_streak, c.streak_of = 0, 0, ()
     c.wrote_since_entry = True
     c.status, c.waiting_for = "active", ""
     c.addressed = (*c.addressed, *((slug, record.name) for slug in record.addressed))
-    text = PersonText(author=record.name, text=record.text)
+    text = PersonText(author=record.name, text=cut(record.text, MESSAGE_CHARACTERS))
     c.runs = {key: run.hears(text, record.seq) for key, run in c.runs.items()}
 
 
@@ -185,12 +188,14 @@ def _turn_opened(c: State, record: r.TurnOpened) -> None:
 
 
 def _run_started(c: State, record: r.RunStarted) -> None:
-    if record.system is not None:
-        c.systems = {**c.systems, record.digest: record.system}
+    system = c.systems.get(record.digest, "") if record.system is None else record.system
+    if system:
+        others = [(digest, known) for digest, known in c.systems.items() if digest != record.digest]
+        c.systems = dict([*others, (record.digest, system)][-SYSTEMS:])
     newest = max((m.seq for m in c.messages), default=0)
     run = Run(
         id=record.run, agent=record.agent, name=record.agent_name, pubkey=record.pubkey, phase=c.phase,
-        system=c.systems.get(record.digest, ""), entries=tuple(_words(c, record.entries)), wants=record.seq,
+        system=system, entries=tuple(_words(c, record.entries)), wants=record.seq,
         warn_at=record.warn_at, close_at=record.close_at, armed=record.seq, heard=newest, shown=newest,
     )  # fmt: skip
     c.runs = {**c.runs, record.run: run}
@@ -218,7 +223,7 @@ def _change_run(change: Callable[[Run, Any], Run]) -> Callable[[State, Any], Non
 
 def _model_stepped(c: State, record: r.ModelStepped) -> None:
     _spend(c, record.step.usage)
-    _change_run(lambda run, rec: run.stepped(rec.step))(c, record)
+    _change_run(lambda run, rec: run.stepped(rec.step, rec.seq))(c, record)
 
 
 def _call_returned(c: State, record: r.CallReturned) -> None:
@@ -243,7 +248,8 @@ def _ask_answered(run: Run, record: r.AskAnswered) -> Run:
     # the answer is the call's result; it is not shown a second time as a message
     unseen = run.unseen[:-1] if run.heard == record.message else run.unseen
     run = replace(run.answered(record.seq, record.warn_at, record.close_at), unseen=unseen)
-    run = run.returned(CallResult(id=record.call, tool="ask", ok=True, content=record.text), record.seq)
+    answer = cut(record.text, MESSAGE_CHARACTERS)
+    run = run.returned(CallResult(id=record.call, tool="ask", ok=True, content=answer), record.seq)
     return replace(run, parked_at=record.at) if run.has_parked else run  # another question of its is still open
 
 
@@ -264,11 +270,12 @@ def _retrying(c: State, record: r.Retrying) -> None:
     if record.run is not None:
         _change_run(Run.retrying)(c, record)
     elif c.question is not None:
-        c.question = replace(c.question, retry=Retry.of(record), tries=record.attempt)
+        told = c.question.told or record.held
+        c.question = replace(c.question, retry=Retry.of(record), tries=record.attempt, told=told)
 
 
 def _due(run: Run, record: r.RetryDue) -> Run:
-    away = record.at - run.retry.since if run.retry is not None and run.retry.held else 0
+    away = record.at - run.retry.since if run.retry is not None else 0
     return run.moved(max(0, away)).wanting(record.seq)
 
 
@@ -281,7 +288,7 @@ def _retry_due(c: State, record: r.RetryDue) -> None:
 
 def _nudged(c: State, record: r.Nudged) -> None:
     _spend(c, record.usage)
-    _change_run(lambda run, rec: run.nudged(rec.text, rec.seq))(c, record)
+    _change_run(Run.nudged)(c, record)
 
 
 def _run_ended(c: State, record: r.RunEnded) -> None:

@@ -44,10 +44,12 @@ def _of_run(conversation: Conversation, run: Run) -> list[Effect]:
             context = _context(conversation, run, call)
             key = Key(Work.TOOL, call.seq)
             effects.append(ToolCall(key=key, run=run.id, request=call.request, context=context))
-    if not run.is_parked and not run.is_held:
+    if not run.is_parked and run.retry is None:
         if not run.warned:
             effects.append(Timer(key=Key(Work.TIMER, run.armed, "warn"), due=run.warn_at))
-        effects.append(Timer(key=Key(Work.TIMER, run.armed, "close"), due=run.close_at))
+        # a model call has a bound of its own, its wait for a turn counts against nothing, and its answer is paid for
+        if run.wants is None:
+            effects.append(Timer(key=Key(Work.TIMER, run.armed, "close"), due=run.close_at))
     return effects
 
 

@@ -14,10 +14,9 @@ from .router import begin_cycle, waive
 from .runs import CallState, Run
 from .signals import PersonSpoke
 from .speaking import say
+from .state import title_of
 from .turns import go_on
 from .working import settle
-
-TITLE_CHARACTERS = 80
 
 _YES = (
     "y yes yeah yep ok okay sure ja jawohl jo si sí sì oui sim claro tak evet hai はい ええ 是 是的 好 好的 可以 네 예 "
@@ -58,11 +57,11 @@ def spoke(draft: Draft, signal: PersonSpoke) -> None:
 
 def _start(draft: Draft, signal: PersonSpoke) -> None:
     message = signal.message
-    first_line = next((line.strip() for line in message.text.splitlines() if line.strip()), "")
-    title = message.title.strip() or first_line or "Untitled"
-    short = title if len(title) <= TITLE_CHARACTERS else title[: TITLE_CHARACTERS - 1].rstrip() + "…"
+    title = title_of(message.title.strip() or message.text) or "Untitled"
+    if parse(message.text) and not message.title.strip():
+        title = ""  # a command names nothing: the first real message will
     draft.add(
-        r.ConversationStarted, id=draft.state.id, title=short, starter=message.author, address=dict(message.address)
+        r.ConversationStarted, id=draft.state.id, title=title, starter=message.author, address=dict(message.address)
     )
     draft.add(r.CycleStarted, cycle=1, reason=f"{signal.name} wrote")
 

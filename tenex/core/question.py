@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from . import gates
-from .context import BYTES_PER_TOKEN, CONTEXT_TOKENS, FRAME, weight
+from .context import BYTES_PER_TOKEN, CONTEXT_TOKENS, FRAME, MESSAGE_CHARACTERS, weight
 from .conversation import Conversation
 from .graph import END
 from .phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
@@ -19,7 +19,7 @@ from .routing import REASON_CHARACTERS
 from .runs import Completion, Message, OrchestratorTurn
 from .steps import Note, cut
 
-MESSAGES = (24_000, 8_000, 2_400, 800, 240)
+MESSAGES = (MESSAGE_CHARACTERS, 8_000, 2_400, 800, 240)
 """Characters of each message, tried in this order: a pasted log must not push the request out of a model's window."""
 COMPLETIONS = (4_000, 400, 0)
 """Characters of each completion, likewise; an old one that is left out keeps its outcome and its verdict."""

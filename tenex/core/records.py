@@ -2,32 +2,39 @@
 
 Every record carries its `seq` (position in its journal, from 1) and `at` (ms). The field names are the journal's
 format: camelCase in JSON, snake_case here. A record whose meaning changes gets a higher `version` and a migration;
-fields may be added with a default. (DESIGN sections 2, 4, 5.)
+fields may be added with a default. Those of one agent's part in a turn are written down in `run_records`.
+(DESIGN sections 2, 4, 5.)
 
 Never: a default that reads a setting: a record carries every deadline and class it needs.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from .ids import CallId, ConversationId, EventId, Millis, PublicKey, RunId, Slug, TurnId
 from .phases import Phase
 from .ports import Handoff, UnsignedEvent
-from .roster import Replay, Role
-from .steps import NO_USAGE, Entry, ModelStep, Shown, Usage
+from .record import Record
+from .roster import Role
+from .run_records import (
+    AskAnswered,
+    AskOpened,
+    CallPermitted,
+    CallRefused,
+    CallReturned,
+    ModelStepped,
+    Nudged,
+    Outcome,
+    RetryDue,
+    Retrying,
+    RunEnded,
+    RunStarted,
+    RunWarned,
+)  # fmt: skip
+from .steps import NO_USAGE, Usage
 
-Outcome = Literal["finished", "failed", "timed_out", "stopped"]
 Purpose = Literal["completion", "question", "notice", "error", "announcement"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """A fact; the base of all others."""
-
-    version: ClassVar[int] = 1
-    seq: int
-    at: Millis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,136 +228,6 @@ class TurnOpened(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunStarted(Record):
-    """One agent of the turn began. `system` stands in the first record of this conversation with this digest."""
-
-    run: RunId
-    agent: Slug
-    agent_name: str
-    pubkey: PublicKey
-    warn_at: Millis
-    close_at: Millis
-    digest: str = ""
-    system: str | None = None
-    entries: tuple[Entry | Shown, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunWarned(Record):
-    """A run takes longer than expected; the person was told."""
-
-    run: RunId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelStepped(Record):
-    """A run's model answered."""
-
-    run: RunId
-    step: ModelStep
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nudged(Record):
-    """A run's model was told what its last answer lacked, and is asked again; `usage` is of one that is no step."""
-
-    run: RunId
-    text: str
-    usage: Usage = NO_USAGE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallPermitted(Record):
-    """The gate let a call through, and it is about to run: the intent."""
-
-    run: RunId
-    call: CallId
-    tool: str
-    replay: Replay
-    phase: Phase
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallRefused(Record):
-    """The gate refused a call; the sentence is its result."""
-
-    run: RunId
-    call: CallId
-    tool: str
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallReturned(Record):
-    """A call ended. `read` are paths with the sha256 of what was seen; `reverted` were changed against the phase."""
-
-    run: RunId
-    call: CallId
-    tool: str
-    ok: bool
-    content: str
-    read: Mapping[str, str] = field(default_factory=dict)
-    touched: tuple[str, ...] = ()
-    lesson: str = ""
-    reverted: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskOpened(Record):
-    """A run put a question to the person and is parked until it is answered."""
-
-    run: RunId
-    call: CallId
-    question: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskAnswered(Record):
-    """The question was answered by the message `message`; the run's deadlines are moved by the time it was parked."""
-
-    run: RunId
-    call: CallId
-    text: str
-    name: str
-    message: int
-    """The seq of the `PersonWrote`."""
-    warn_at: Millis
-    close_at: Millis
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retrying(Record):
-    """A model call failed in transport and is tried again when due (None: the router's); `held`: after the last try."""
-
-    run: RunId | None
-    attempt: int
-    due: Millis
-    message: str
-    held: bool = False
-    usage: Usage = NO_USAGE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryDue(Record):
-    """The wait is over."""
-
-    run: RunId | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunEnded(Record):
-    """An agent's part in the turn is over, counted once; `usage` is of a last call that gave no answer."""
-
-    run: RunId
-    outcome: Outcome
-    text: str = ""
-    summary: str = ""
-    verdict: Literal["", "verified", "issues"] = ""
-    error: str = ""
-    usage: Usage = NO_USAGE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnClosed(Record):
     """Every agent of the turn is done; `summary` joins their completions, `gate` is the quality gate this met."""
 
@@ -397,3 +274,46 @@ class OutboxExpired(Record):
 
 RECORDS: dict[str, type[Record]] = {kind.__name__: kind for kind in Record.__subclasses__()}
 """Every kind of record by its name in the journal."""
+
+__all__ = [
+    "RECORDS",
+    "AskAnswered",
+    "AskOpened",
+    "CallPermitted",
+    "CallRefused",
+    "CallReturned",
+    "CommandGiven",
+    "Continued",
+    "ConversationStarted",
+    "CycleStarted",
+    "Delivered",
+    "Ended",
+    "HandedOff",
+    "LimitHit",
+    "ModelStepped",
+    "Nudged",
+    "OutboxExpired",
+    "Outcome",
+    "PersonWrote",
+    "PhaseTransition",
+    "Purpose",
+    "Record",
+    "Reopened",
+    "RetryDue",
+    "Retrying",
+    "RouteAsked",
+    "RouteRejected",
+    "Routed",
+    "RouterCorrected",
+    "RunEnded",
+    "RunStarted",
+    "RunWarned",
+    "Said",
+    "Stopped",
+    "TurnClosed",
+    "TurnOpened",
+    "Waiting",
+    "Waived",
+    "WaiverAsked",
+    "WaiverDeclined",
+]  # fmt: skip

@@ -124,8 +124,8 @@ def parse(text: str) -> RoutingDecision | str:
 
 
 def _waiver(value: Any) -> Waiver | str | None:
-    if value is None or value == {}:
-        return None
+    if value is None or (isinstance(value, dict) and not any(value.values())):
+        return None  # some servers fill in every field of a schema, with nothing
     if not isinstance(value, dict):
         return "`waive` must be an object {phase, quote, message_id}."
     parts = {name: value.get(name) for name in ("phase", "quote", "message_id")}

@@ -8,6 +8,8 @@ A run is in exactly one of these states, all derived from its fields:
          └──────────────────────────────────
     RunEnded closes it from anywhere.
 
+Its deadline counts its work: not the time it is parked, waits for another try, or waits for a turn at a busy provider.
+
 Never: decide anything; that is `working`'s.
 """
 
@@ -19,8 +21,8 @@ from typing import Literal
 from .ids import CallId, Millis, PublicKey, RunId, Slug, TurnId
 from .phases import Phase
 from .ports import Handoff
-from .records import Outcome, Retrying
 from .roster import Replay, Role
+from .run_records import Nudged, Outcome, Retrying
 from .steps import NO_USAGE, CallRequest, CallResult, Entry, ModelStep, Note, PersonText, Usage
 
 
@@ -82,6 +84,8 @@ class Run:
     """The seq of the record that made a model step wanted."""
     attempt: int = 0
     """Tries of the model call at hand that failed in transport."""
+    told: bool = False
+    """Whether the person was told that its model cannot be reached."""
     retry: Retry | None = None
     warn_at: Millis
     close_at: Millis
@@ -112,7 +116,7 @@ class Run:
 
     @property
     def is_held(self) -> bool:
-        """Whether it waits for a model that cannot be reached: that time counts against no deadline."""
+        """Whether it waits for a model that cannot be reached, and the person knows."""
         return self.retry is not None and self.retry.held
 
     @property
@@ -128,15 +132,16 @@ class Run:
         """A person wrote while it works: it will see that before its next step."""
         return replace(self, unseen=(*self.unseen, text), heard=seq)
 
-    def stepped(self, step: ModelStep) -> "Run":
+    def stepped(self, step: ModelStep, seq: int) -> "Run":
         """Its model answered; the calls, if any, wait for the gate."""
         return replace(
-            self,
+            self.delayed(step.queued, seq),
             entries=(*self.entries, step),
             calls=tuple(Call(request=request) for request in step.calls),
             wants=None,
             retry=None,
             attempt=0,
+            told=False,
             steps=self.steps + 1,
             usage=self.usage + step.usage,
             model=step.model or self.model,
@@ -169,19 +174,29 @@ class Run:
             retry=None,
         )
 
-    def nudged(self, text: str, seq: int) -> "Run":
+    def nudged(self, record: Nudged) -> "Run":
         """Its model is told what was lacking; results of the calls it made stand before that."""
-        run = self.wanting(seq)
-        note = Note(title="Reminder", text=text)
-        return replace(run, entries=(*run.entries, note), nudges=run.nudges + 1)
+        run = self.delayed(record.queued, record.seq).wanting(record.seq).spent(record.usage, record.model)
+        note = Note(title="Reminder", text=record.text)
+        return replace(run, entries=(*run.entries, note), nudges=run.nudges + 1, attempt=0, told=False)
 
     def retrying(self, record: Retrying) -> "Run":
         """Its model call waits."""
-        return replace(self, wants=None, retry=Retry.of(record), attempt=record.attempt)
+        run = self.moved(record.queued).spent(record.usage, record.model)
+        told = self.told or record.held
+        return replace(run, wants=None, retry=Retry.of(record), attempt=record.attempt, told=told)
+
+    def spent(self, usage: Usage, model: str) -> "Run":
+        """A call that gave no step cost something all the same."""
+        return replace(self, usage=self.usage + usage, model=model or self.model) if usage.calls else self
 
     def moved(self, by: int) -> "Run":
         """Its deadlines are this many ms later."""
         return replace(self, warn_at=Millis(self.warn_at + by), close_at=Millis(self.close_at + by))
+
+    def delayed(self, by: int, seq: int) -> "Run":
+        """Its deadlines are later by a wait that is over; the timers that run are replaced."""
+        return replace(self.moved(by), armed=seq) if by > 0 else self
 
     def answered(self, seq: int, warn_at: Millis, close_at: Millis) -> "Run":
         """The person answered: the clock runs again."""
@@ -240,6 +255,8 @@ class Question:
     rejections: tuple[str, ...] = ()
     tries: int = 0
     """Tries that failed in transport."""
+    told: bool = False
+    """Whether the person was told that the router's model cannot be reached."""
     retry: Retry | None = None
 
 

@@ -88,6 +88,10 @@ class ModelFailed:
     """ms, where the server asked for it."""
     usage: Usage = NO_USAGE
     """What it cost all the same."""
+    model: str = ""
+    """Which one it was, where that is known."""
+    queued: int = 0
+    """ms it waited for its turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

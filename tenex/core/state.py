@@ -25,8 +25,18 @@ RECENT = 40
 SEEN = 512
 """Event ids kept against a message that arrives twice; the index remembers the older ones."""
 ROUTER_LESSONS = 10
+SYSTEMS = 32
+"""System prompts kept, those used last: each lesson and each change of the workspace's notes makes new ones."""
+
+TITLE_CHARACTERS = 80
 
 Status = Literal["new", "active", "waiting", "ended"]
+
+
+def title_of(text: str) -> str:
+    """What a conversation is called after its first words: their first line, cut."""
+    title = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return title if len(title) <= TITLE_CHARACTERS else title[: TITLE_CHARACTERS - 1].rstrip() + "…"
 
 
 @dataclass(slots=True)
@@ -125,6 +135,7 @@ class State:
     past: tuple[PastCycle, ...] = ()
     """What stays of the cycles that are over."""
     systems: Mapping[str, str] = field(default_factory=dict)
+    """By digest, the one used last at the end; a record whose prompt is not among them holds it."""
     router_lessons: tuple[str, ...] = ()
     usage: Usage = NO_USAGE
     metrics: Mapping[Phase, PhaseMetrics] = field(default_factory=dict)

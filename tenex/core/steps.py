@@ -76,7 +76,7 @@ class ModelStep:
     """One answer of a model: what it says, what it wants called, what it cost.
 
     `thinking` is kept apart from `text` and is never published. `vendor` is an opaque JSON value that only the
-    adapter that made it understands.
+    adapter that made it understands. `queued` are the ms it waited for a turn at a busy provider.
     """
 
     text: str = ""
@@ -85,6 +85,7 @@ class ModelStep:
     model: str = ""
     usage: Usage = field(default_factory=Usage)
     vendor: Any = None
+    queued: int = 0
 
 
 def writable(step: ModelStep) -> ModelStep:

@@ -9,7 +9,16 @@ Never: prose about how to behave; prompts are `prompting`'s.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from .context import BYTES_PER_TOKEN, CONTEXT_TOKENS, FRAME, cut_bytes, entry_weight, in_a_line, weight
+from .context import (
+    BYTES_PER_TOKEN,
+    CONTEXT_TOKENS,
+    FRAME,
+    MESSAGE_CHARACTERS,
+    cut_bytes,
+    entry_weight,
+    in_a_line,
+    weight,
+)  # fmt: skip
 from .conversation import Conversation
 from .ports import Handoff
 from .question import question_for
@@ -21,8 +30,6 @@ __all__ = ["MESSAGE_CHARACTERS", "START", "entries_for", "question_for"]
 
 START = 0.3
 """Of the budget, for all an agent is shown when its run begins: the rest is for its instructions and its work."""
-MESSAGE_CHARACTERS = 24_000
-"""Of one message, as an agent is shown it: a pasted log must not push the request out of a model's window."""
 SHORTER = (MESSAGE_CHARACTERS, 8_000, 2_400, 800, 240)
 """How much of each message is shown, tried in this order, where several that should all be there are too much."""
 HANDED_ON = 4_000

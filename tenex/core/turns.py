@@ -106,19 +106,20 @@ def _handoff(draft: Draft) -> Handoff | None:
 def end_run(
     draft: Draft, run: Run, outcome: r.Outcome, *, text: str = "", summary: str = "",
     verdict: Literal["", "verified", "issues"] = "", error: str = "", completed: bool = False, announce: bool = True,
-    usage: Usage = NO_USAGE,
+    usage: Usage = NO_USAGE, model: str = "",
 ) -> None:  # fmt: skip
-    """Count an agent's completion, once; close the turn if it was the last."""
+    """Count an agent's completion, once; close the turn if it was the last. `usage` is of a call without an answer."""
     turn = draft.state.turn
     if turn is None or run.id not in draft.state.runs:
         return
     if announce and outcome == "finished":
         agent_says(draft, run, text, "completion", completed=completed)
     elif announce:
-        agent_says(draft, run, f"I could not finish: {error}", "error")
+        agent_says(draft, run.spent(usage, model), f"I could not finish: {error}", "error")
     draft.add(
-        r.RunEnded, run=run.id, outcome=outcome, text=text, summary=summary, verdict=verdict, error=error, usage=usage
-    )
+        r.RunEnded, run=run.id, outcome=outcome, text=text, summary=summary, verdict=verdict, error=error, usage=usage,
+        model=model,
+    )  # fmt: skip
     if not draft.state.runs:
         close_turn(draft)
 

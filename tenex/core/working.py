@@ -26,6 +26,13 @@ from .turns import end_run, go_on, spent
 NUDGES = 2
 """Reminders per run: a model that needs a third does not listen."""
 
+CALLS = 64
+"""Calls of one answer that are carried out: a model that writes hundreds is going round in circles, and their results
+would not fit into its next request."""
+
+SILENCE = 60_000
+"""ms a server may ask us to wait before the person is told: longer than a minute nobody waits without a word."""
+
 UNKNOWN = "unknown: the process stopped while this ran; check before repeating"
 STOPPED = "stopped; outcome unknown"
 
@@ -39,6 +46,8 @@ def stepped(draft: Draft, run: Run, step: ModelStep) -> None:
     elif run.steps >= draft.rules.limits.steps_per_run and not any(call.tool == "complete" for call in step.calls):
         close_calls(draft, run, "not run: the limit of steps is reached")
         fail(draft, _now(draft, run), f"it took {run.steps} steps, which is the limit")
+    elif draft.now >= run.close_at and any(call.tool != "complete" for call in step.calls):
+        give_up(draft, run, "not run: the time is up")
     elif (limit := spent(draft)) and not any(call.tool == "complete" for call in step.calls):
         close_calls(draft, run, f"not run: {limit[1]}")  # the router is not asked again before a person was
         fail(draft, _now(draft, run), limit[1])
@@ -53,7 +62,7 @@ def _with_unique_ids(step: ModelStep, run: Run) -> ModelStep:
     for index, call in enumerate(step.calls):
         name = call.id or CallId("call")
         while name in used:
-            name = CallId(f"{call.id or 'call'}-{run.steps}.{index}" if name == call.id else f"{name}x")
+            name = CallId(f"{call.id or 'call'}-{run.steps}-{index}" if name == call.id else f"{name}x")
         used.add(name)
         calls.append(call if name == call.id else replace(call, id=name))
     return replace(step, calls=tuple(calls))
@@ -67,10 +76,13 @@ def move(draft: Draft, run: Run) -> None:
     """Let the run's next calls through, refuse what the gate refuses; end it if only `complete` is left."""
     agent = _agent(draft, run)
     busy = any(call.state is CallState.PERMITTED and call.replay is not Replay.READ for call in run.calls)
+    beyond = {call.request.id for call in run.calls[CALLS:]}
     for call in run.open_calls:
         if call.state is not CallState.ASKED or call.request.tool == "complete":
             continue
         refusal = gates.refusal(call.request.tool, draft.state.phase, agent, draft.rules) or call.request.fault or None
+        if refusal is None and call.request.id in beyond:
+            refusal = f"Not run: of one answer the first {CALLS} calls are carried out. Ask again if you need it."
         if refusal is not None:
             draft.add(r.CallRefused, run=run.id, call=call.request.id, tool=call.request.tool, sentence=refusal)
         elif call.request.tool == "ask":
@@ -111,6 +123,7 @@ def _complete_if_last(draft: Draft, run: Run, agent: Agent) -> None:
     first = left[0]
     refusal = gates.refusal("complete", draft.state.phase, agent, draft.rules)
     fault = refusal or first.request.fault or _wrong_completion(first.request.arguments, run.phase)
+    fault = fault or _unseen_failure(draft, run)
     for call in left if fault else left[1:]:
         sentence = fault or "The first `complete` of an answer counts."
         draft.add(r.CallRefused, run=run.id, call=call.request.id, tool="complete", sentence=sentence)
@@ -120,6 +133,15 @@ def _complete_if_last(draft: Draft, run: Run, agent: Agent) -> None:
         last = next((entry for entry in reversed(run.entries) if isinstance(entry, ModelStep)), None)
         arguments = {"response": last.text if last else "", **first.request.arguments}
         _finish(draft, _now(draft, run), arguments, completed=True)
+
+
+def _unseen_failure(draft: Draft, run: Run) -> str | None:
+    """Why work that failed a moment ago is not reported as done: the model wrote its report before it could know."""
+    failed = (call.request.tool for call in run.calls if call.result is not None and not call.result.ok)
+    tool = next((name for name in failed if name != "complete"), None)
+    if tool is None or run.steps >= draft.rules.limits.steps_per_run:
+        return None
+    return f"{tool} in the same answer did not succeed. Look at its result first, then call `complete`."
 
 
 def _wrong_completion(arguments: Mapping[str, Any], phase: Phase) -> str | None:
@@ -180,11 +202,11 @@ def fail(draft: Draft, run: Run, error: str) -> None:
     go_on(draft)
 
 
-def give_up(draft: Draft, run: Run) -> None:
-    """An agent took too long: it counts as failed, and the router is told."""
-    minutes = max(1, round((draft.now - draft.state.turn.timestamp) / 60_000)) if draft.state.turn else 0
-    close_calls(draft, run, STOPPED)
-    end_run(draft, run, "timed_out", error=f"no answer within {minutes} min")
+def give_up(draft: Draft, run: Run, sentence: str = STOPPED) -> None:
+    """An agent took too long: it counts as failed, and the router is told. Open calls get the sentence as a result."""
+    minutes = max(1, round(draft.rules.limits.expectation(run.phase).close_after / 60_000))
+    close_calls(draft, run, sentence)
+    end_run(draft, _now(draft, run), "timed_out", error=f"no answer within {minutes} min")
     go_on(draft)
 
 
@@ -209,22 +231,30 @@ def model_failed(draft: Draft, run: Run | None, failure: ModelFailed) -> None:
     if not failure.retryable and run is not None:
         _refused(draft, run, failure)
         return
+    if run is not None and run.agent not in draft.rules.roster:  # nobody's tools are offered, which vendors refuse
+        end_run(
+            draft, run, "failed", error="it is no longer one of the agents", usage=failure.usage, model=failure.model
+        )  # fmt: skip
+        go_on(draft)
+        return
     question, limits = draft.state.question, draft.rules.limits
     tries = run.attempt if run else (question.tries if question else 0)
-    held = tries >= len(limits.retry_delays)
-    is_known = any(other.is_held for other in draft.state.runs.values())  # agents of a turn often share a provider
-    delay = max(limits.hold_for if held else limits.retry_delays[tries], failure.retry_after or 0)
+    is_last, asked = tries >= len(limits.retry_delays), failure.retry_after or 0
+    is_told = run.told if run else (question.told if question else False)
+    is_told = is_told or any(other.is_held for other in draft.state.runs.values())  # they often share a provider
+    delay = max(limits.hold_for if is_last else limits.retry_delays[tries], asked)
+    held = is_last or asked > SILENCE
     draft.add(
         r.Retrying, run=run.id if run else None, attempt=tries + 1, due=Millis(draft.now + delay),
-        message=failure.message[:500], held=held, usage=failure.usage,
+        message=failure.message[:500], held=held, usage=failure.usage, model=failure.model, queued=failure.queued,
     )  # fmt: skip
-    if held and tries == len(limits.retry_delays) and not is_known:
+    if held and not is_told:
         who = f"{run.name}'s model" if run else "The orchestrator's model"
         minutes = max(1, round(delay / 60_000))
         say(
             draft,
-            f"{who} cannot be reached: {failure.message[:200].rstrip('.')}. I hold the work and try again every "
-            f"{minutes} min; `/continue` tries at once.",
+            f"{who} cannot be reached: {_end(failure.message[:200])} I hold the work and try again "
+            f"{'every' if is_last else 'in'} {minutes} min; `/continue` tries at once.",
             error="model",
         )
 
@@ -232,8 +262,15 @@ def model_failed(draft: Draft, run: Run | None, failure: ModelFailed) -> None:
 def _refused(draft: Draft, run: Run, failure: ModelFailed) -> None:
     """An answer of no use is asked for again with the reason, and then given up."""
     if run.nudges < NUDGES:
-        text = f"Your last answer could not be used: {failure.message[:300]} Answer again, in another way."
-        draft.add(r.Nudged, run=run.id, text=text, usage=failure.usage)
+        text = f"Your last answer could not be used: {_end(failure.message[:300])} Answer again, in another way."
+        draft.add(
+            r.Nudged, run=run.id, text=text, usage=failure.usage, model=failure.model, queued=failure.queued
+        )  # fmt: skip
     else:
-        end_run(draft, run, "failed", error=failure.message, usage=failure.usage)
+        end_run(draft, run, "failed", error=failure.message, usage=failure.usage, model=failure.model)
         go_on(draft)
+
+
+def _end(sentence: str) -> str:
+    """The sentence with a full stop, so that another can follow."""
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."

@@ -171,7 +171,7 @@ class ConversationActor:
 
     def _freeze(self, why: str) -> None:
         """Start nothing until the journal has been read again."""
-        if not self.is_frozen:
+        if not self.frozen_since:  # reading worked, and writing has failed again: it is the same frost
             self.frozen_since = self._around.clock.now()
         # deliveries that cannot be written down are made again: relays drop the duplicate
         self.is_frozen, self.frozen_why, self._is_ahead, self._deferred = True, why, False, []
@@ -217,6 +217,7 @@ class ConversationActor:
             await self._append(self._state, [*self._deferred, *decisions])
             self._deferred.clear()
         self._is_ahead, self._thaw, self._batch, self._failures = False, THAW[0], BATCH, 0
+        self.frozen_since = Millis(0)
         for signal in batch:  # only now: had the append failed, they would be decided again
             self._inbox.popleft()
             self._reconciler.decided(signal)

@@ -7,7 +7,7 @@ of no use is refused with what it cost.
 import json
 import re
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 
@@ -22,6 +22,7 @@ SHOWN: Final = 200
 
 
 _OPENING: Final = "<think>"
+_CLOSING: Final = "</think>"
 _THOUGHT = re.compile(r"\s*<think>(.*?)(?:</think>\s*|\Z)", re.DOTALL)
 
 
@@ -36,6 +37,39 @@ def apart(text: str) -> tuple[str, str]:
         return text, ""
     found = _THOUGHT.match(text)
     return (found[1], text[found.end() :]) if found else ("", text)
+
+
+class StreamedText:
+    """`apart` for a text that comes in pieces: each costs the same, however long the thought before it was."""
+
+    def __init__(self) -> None:
+        self.is_empty = True
+        self._said = ""
+        self._begun = ""
+        """What has come while it is not known what it is, or the end of a thought, where its closing tag may begin."""
+        self._is: Literal["unknown", "thought", "text"] = "unknown"
+
+    def add(self, piece: str) -> str:
+        """Take a piece in; returns all that is said so far, without the thought it began with."""
+        self.is_empty = self.is_empty and not piece
+        if self._is == "text":
+            self._said = self._said + piece if self._said else piece.lstrip()
+            return self._said
+        self._begun += piece
+        if self._is == "unknown":
+            begun = self._begun.lstrip()
+            if not begun or _OPENING.startswith(begun):
+                return ""
+            if not begun.startswith(_OPENING):
+                self._is, self._said = "text", self._begun
+                return self._said
+            self._is, self._begun = "thought", begun[len(_OPENING) :]
+        _, closing, after = self._begun.partition(_CLOSING)
+        if closing:
+            self._is, self._said = "text", after.lstrip()
+        else:
+            self._begun = self._begun[-len(_CLOSING) :]
+        return self._said
 
 
 def step_of(response: ModelResponse, name: str, maker: str, usage: Usage, decision_tool: str = "") -> ModelStep:

@@ -13,13 +13,10 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.tools import ToolDefinition
 
-from tenex.core.steps import CallResult, ModelRequest, ModelStep, ToolSpec
+from tenex.core.steps import ModelRequest, ToolSpec
 
 DECISION: Final = "decision"
 """The name of the structured answer, and of the tool that takes it where it is asked for as a call."""
-
-CHARACTERS_PER_TOKEN: Final = 4
-"""Of English text; only for limits on tokens, which are corrected by the true number after each call."""
 
 
 class Form(StrEnum):
@@ -82,14 +79,3 @@ def _tool(spec: ToolSpec) -> ToolDefinition:
     return ToolDefinition(
         name=spec.name, description=spec.description, parameters_json_schema=dict(spec.parameters), strict=False
     )
-
-
-def estimated_tokens(request: ModelRequest) -> int:
-    """About as many tokens as the request will take going in."""
-    size = len(request.system) + sum(len(json.dumps(tool.parameters)) for tool in request.tools)
-    for entry in request.entries:
-        if isinstance(entry, ModelStep):
-            size += len(entry.text) + sum(len(json.dumps(call.arguments)) for call in entry.calls)
-        else:
-            size += len(entry.content if isinstance(entry, CallResult) else entry.text)
-    return size // CHARACTERS_PER_TOKEN

@@ -92,11 +92,12 @@ class ModelDesk:
             try:
                 step = await self._model(name).step(request, whisper)
             except ConfigurationError as error:
-                failures.append(ModelUnavailable(str(error)))
+                failures.append(ModelUnavailable(str(error), model=name))
             except (ModelUnavailable, ModelRefused) as error:
                 failures.append(error)
             else:
-                return replace(step, usage=spent + step.usage) if failures else step
+                queued = step.queued + int(sum(failure.queued for failure in failures) * 1000)
+                return replace(step, usage=spent + step.usage, queued=queued) if failures else step
             if len(failures) < len(names):
                 log.info("model.next", failed=name, then=names[len(failures)])
         raise _joined(failures) from failures[-1]
@@ -158,8 +159,9 @@ def _joined(failures: list[ModelUnavailable | ModelRefused]) -> ModelUnavailable
     """The last failure, with what all of them cost, and the shortest wait where every model may come back."""
     last = failures[-1]
     usage: Usage = sum((failure.usage for failure in failures), start=NO_USAGE)
+    queued = sum(failure.queued for failure in failures)
     if isinstance(last, ModelRefused):
-        return ModelRefused(str(last), usage)
+        return ModelRefused(str(last), usage, model=last.model, queued=queued)
     waits = [failure.retry_after or 0.0 for failure in failures if isinstance(failure, ModelUnavailable)]
     shortest = min(waits) if len(waits) == len(failures) else last.retry_after
-    return ModelUnavailable(str(last), shortest or None, usage)
+    return ModelUnavailable(str(last), shortest or None, usage, model=last.model, queued=queued)

@@ -2,14 +2,15 @@
 
 A step becomes an answer of the model. All that lies between two steps becomes one message: first the results of the
 calls, in the order of the calls, then the words of people, agents and the daemon. What others said stands between
-marks that say who said it, and nothing in it can close them.
+marks that say who said it, and nothing in it can close them or pass for one of them.
 
 Never: leave a call without a result, or give one vendor's opaque parts to another.
 """
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Final, assert_never
 
 from pydantic_ai.messages import (
@@ -23,6 +24,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from tenex.core.ids import CallId
 from tenex.core.steps import AgentText, CallRequest, CallResult, Entry, ModelStep, Note, PersonText
 
 from .opaque import restored
@@ -36,7 +38,8 @@ NOTHING: Final = "Go on."
 NAME_CHARACTERS: Final = 120
 """Of a name in a mark: names are chosen by strangers."""
 
-_CLOSING = re.compile(r"</(message|note)(?=[\s>])", re.IGNORECASE)
+_PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""The ids of calls that every vendor takes; some servers write others, such as `functions.read_file:0`."""
 
 
 @dataclass(slots=True)
@@ -52,11 +55,12 @@ def messages(entries: Sequence[Entry], maker: str, *, marks_failures: bool) -> l
     """The entries as messages.
 
     `maker` names the kind of model that is asked; only steps it made get their opaque parts back. `marks_failures`
-    says that its protocol has a flag for a failed call, which then carries what `ok` says.
+    says that its protocol has a flag for a failed call, which then carries what `ok` says; such protocols take only
+    plain ids of calls, so others are given plain ones.
     """
     made: list[ModelMessage] = []
     between = _Between()
-    for entry in entries:
+    for entry in map(_plain, entries) if marks_failures else entries:
         match entry:
             case ModelStep():
                 _close(made, between, marks_failures)
@@ -116,17 +120,43 @@ def _neutral(step: ModelStep) -> list[ModelResponsePart]:
 
 
 def marked(entry: PersonText | AgentText | Note) -> str:
-    """Words between marks that say whose they are."""
-    text = _CLOSING.sub(r"<\\/\1", entry.text)
+    """Words between marks that say whose they are; the words themselves are not changed."""
     match entry:
         case Note(title=title):
-            return f'<note title="{_name(title)}">\n{text}\n</note>'
+            tag, whose = _tag("note", entry.text), f'title="{_name(title)}"'
         case PersonText(author=author):
-            return f'<message from="{_name(author)}" kind="person">\n{text}\n</message>'
+            tag, whose = _tag("message", entry.text), f'from="{_name(author)}" kind="person"'
         case AgentText(author=author):
-            return f'<message from="{_name(author)}" kind="agent">\n{text}\n</message>'
+            tag, whose = _tag("message", entry.text), f'from="{_name(author)}" kind="agent"'
         case _:
             assert_never(entry)
+    return f"<{tag} {whose}>\n{entry.text}\n</{tag}>"
+
+
+def _tag(name: str, text: str) -> str:
+    """A tag that does not stand in the text: the name, or the name with the first free number after it."""
+    tag, number, words = name, 1, text.lower()
+    while f"<{tag}" in words or f"</{tag}" in words:
+        number += 1
+        tag = f"{name}-{number}"
+    return tag
+
+
+def _plain(entry: Entry) -> Entry:
+    """The entry with ids of calls that every vendor takes."""
+    match entry:
+        case ModelStep(calls=calls) if any(not _PLAIN_ID.fullmatch(call.id) for call in calls):
+            return replace(entry, calls=tuple(replace(call, id=_plain_id(call.id)) for call in calls))
+        case CallResult():
+            return replace(entry, id=_plain_id(entry.id))
+    return entry
+
+
+def _plain_id(call: CallId) -> CallId:
+    """The id, or one made of its digest where it is none that every vendor takes."""
+    if _PLAIN_ID.fullmatch(call):
+        return call
+    return CallId(f"call_{sha256(call.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}")
 
 
 def _name(name: str) -> str:

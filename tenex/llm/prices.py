@@ -40,8 +40,12 @@ def bill_for(config: DeskConfig, name: str) -> Bill:
 
 
 def usage_of(used: "RequestUsage", model: str, bill: Bill) -> Usage:
-    """Our usage of one call; cached tokens are part of the input."""
-    return Usage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, cost_usd=bill(used, model))
+    """Our usage of one call; cached tokens are part of the input. What a server miscounts takes nothing away."""
+    cost = bill(used, model)
+    return Usage(
+        input_tokens=max(0, used.input_tokens), output_tokens=max(0, used.output_tokens),
+        cost_usd=None if cost is None else max(0.0, cost),
+    )  # fmt: skip
 
 
 def price_of(config: DeskConfig, name: str) -> Price | None:
@@ -98,7 +102,7 @@ def _listed_cost(provider: ProviderConfig, model: str, usage: "RequestUsage") ->
         calculated = (
             calc_price(usage, model, provider_api_url=url) if url else calc_price(usage, model, provider_id=vendor)
         )
-    except (LookupError, ValueError):
+    except (LookupError, ValueError, ArithmeticError):
         return None
     return float(calculated.total_price)
 

@@ -9,6 +9,9 @@ from typing import Literal
 
 from tenex.core.steps import Usage
 
+Outcome = Literal["answered", "refused", "unavailable", "cancelled"]
+"""`cancelled`: nobody wants the answer any more; what it cost is known only as far as it had come."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallReport:
@@ -19,7 +22,7 @@ class CallReport:
     purpose: Literal["route", "work"]
     phase: str
     conversation: str
-    outcome: Literal["answered", "refused", "unavailable"]
+    outcome: Outcome
     seconds: float
     queued: float
     first: float | None

@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import structlog
 from pydantic_ai import messages as parts
@@ -16,19 +16,20 @@ from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.settings import ModelSettings
 
+from tenex.core.context import request_tokens
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ports import Whisper, unheard
 from tenex.core.steps import NO_USAGE, ModelRequest, ModelStep, Usage
 
-from .answers import apart, step_of
-from .asking import DECISION, Form, best_form, estimated_tokens, parameters
+from .answers import StreamedText, step_of
+from .asking import DECISION, Form, best_form, parameters
 from .config import DeskConfig, ProviderConfig
 from .failures import rejects_form, translate
-from .limits import Turn, Turns
+from .limits import Turns
 from .messages import messages
 from .prices import bill_for, usage_of
 from .providers import base_settings
-from .report import CallReport, Observer
+from .report import CallReport, Observer, Outcome
 
 log = structlog.get_logger(__name__)
 
@@ -74,10 +75,11 @@ class VendorModel:
     async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
         """Answer once; see `core.ports.Model`."""
         began = time.perf_counter()
-        heard, turn = _Heard(), Turn(0.0)
-        tokens = estimated_tokens(request) if self._turns.counts_tokens else 0
+        heard, waited = _Heard(), None
+        size = request_tokens(request.system, request.entries, request.tools) if self._turns.counts_tokens else 0
         try:
-            async with self._turns.turn(tokens) as turn:
+            async with self._turns.turn(size) as turn:
+                waited = turn.waited
                 try:
                     step = await self._ask(request, whisper, heard)
                 except (ModelUnavailable, ModelRefused) as error:
@@ -85,13 +87,16 @@ class VendorModel:
                     raise
                 turn.settle(step.usage.input_tokens + step.usage.output_tokens)
         except (ModelUnavailable, ModelRefused) as error:
-            outcome: Literal["unavailable", "refused"] = (
-                "unavailable" if isinstance(error, ModelUnavailable) else "refused"
-            )
-            self._tell(request, outcome, began, turn.waited, heard, error.usage, str(error))
+            error.model, error.queued = self.name, time.perf_counter() - began if waited is None else waited
+            outcome: Outcome = "unavailable" if isinstance(error, ModelUnavailable) else "refused"
+            self._tell(request, outcome, began, error.queued, heard, error.usage, str(error))
+            raise
+        except asyncio.CancelledError:
+            queued = time.perf_counter() - began if waited is None else waited
+            self._tell(request, "cancelled", began, queued, heard, self._billed(heard))
             raise
         self._tell(request, "answered", began, turn.waited, heard, step.usage)
-        return step
+        return replace(step, queued=int(turn.waited * 1000))
 
     async def _ask(self, request: ModelRequest, whisper: Whisper, heard: _Heard) -> ModelStep:
         """Ask, and ask once more in words where the server does not take the form."""
@@ -114,7 +119,7 @@ class VendorModel:
                 response = await self._answer(request, sent, wanted, whisper, heard)
         except TimeoutError as error:
             if limit.expired():
-                told = f"did not finish its answer within {self._config.timeout:g} s"
+                told = f"did not finish its answer within {self._config.timeout:g} s, which models.timeout sets"
             else:
                 told = f"fell silent within its answer for {self._config.idle_timeout:g} s"
             raise ModelUnavailable(f"{self.name} {told}", usage=self._billed(heard)) from error
@@ -157,20 +162,19 @@ class VendorModel:
         return response
 
     async def _listen(self, stream: StreamedResponse, idle: asyncio.Timeout, whisper: Whisper, heard: _Heard) -> None:
-        clock, text, listening = asyncio.get_running_loop().time, "", True
+        clock, text, listening = asyncio.get_running_loop().time, StreamedText(), True
         async for event in stream:
             idle.reschedule(clock() + self._config.idle_timeout)
             if heard.first is None:
                 heard.first = time.perf_counter()
             match event:
                 case parts.PartStartEvent(part=parts.TextPart(content=piece), previous_part_kind=before):
-                    gap = "\n\n" if text and before != "text" else ""
+                    gap = "\n\n" if not text.is_empty and before != "text" else ""
                 case parts.PartDeltaEvent(delta=parts.TextPartDelta(content_delta=piece)):
                     gap = ""
                 case _:
                     continue
-            text += gap + piece
-            _, said = apart(text)
+            said = text.add(gap + piece)
             if listening and said:
                 listening = _whispered(whisper, said)
 
@@ -191,8 +195,8 @@ class VendorModel:
         return usage_of(heard.stream.usage, heard.stream.model_name, self._bill)
 
     def _tell(
-        self, request: ModelRequest, outcome: Literal["answered", "refused", "unavailable"], began: float,
-        queued: float, heard: _Heard, usage: Usage, message: str = "",
+        self, request: ModelRequest, outcome: Outcome, began: float, queued: float, heard: _Heard, usage: Usage,
+        message: str = "",
     ) -> None:  # fmt: skip
         seconds = time.perf_counter() - began - queued
         first = None if heard.first is None else heard.first - began - queued
@@ -201,7 +205,7 @@ class VendorModel:
             conversation=request.conversation, outcome=outcome, seconds=seconds, queued=queued, first=first,
             usage=usage,
         )  # fmt: skip
-        say: Callable[..., Any] = log.info if outcome == "answered" else log.warning
+        say: Callable[..., Any] = log.info if outcome in ("answered", "cancelled") else log.warning
         say(
             f"model.{outcome}", model=self.name, agent=request.agent, purpose=request.purpose,
             ms=round(seconds * 1000, 1), queued_ms=round(queued * 1000, 1), input_tokens=usage.input_tokens,

@@ -16,13 +16,11 @@ from tenex.core.conversation import Conversation
 from tenex.core.ids import ConversationId
 from tenex.core.phases import Phase
 from tenex.core.runs import CallState
+from tenex.core.spending import cost_of, model_of, spender_of
 from tenex.core.steps import NO_USAGE, Usage
 
-ROUTER: Final = "orchestrator"
-"""Who spends what a router's answer costs; no agent of the roster bears that name."""
-
 UNNAMED: Final = "unknown"
-"""The model of a call that gave no answer: nothing says which one was asked."""
+"""The model of a call of which nothing says which one was asked."""
 
 K = TypeVar("K")
 
@@ -175,14 +173,11 @@ class Stats:
         usage = cost_of(record)
         if not usage.calls:
             return
-        run = getattr(record, "run", None)
-        agent = ROUTER if run is None else run.partition(".")[2]  # a run's id is `<turn id>.<slug>`
-        model = record.step.model if isinstance(record, r.ModelStepped) else getattr(record, "model", "")
         for spending in (
             self.spending,
             self._phase(phase).spending,
-            self.models.setdefault(model or UNNAMED, Spending()),
-            self.agents.setdefault(agent, Spending()),
+            self.models.setdefault(model_of(record) or UNNAMED, Spending()),
+            self.agents.setdefault(spender_of(record), Spending()),
         ):
             spending.add(usage)
 
@@ -195,14 +190,6 @@ def _has_run(c: Conversation, record: r.CallReturned) -> bool:
     run = c.runs.get(record.run)
     call = run.find(record.call) if run is not None else None
     return call is not None and call.state is CallState.PERMITTED
-
-
-def cost_of(record: r.Record) -> Usage:
-    """What a record says that something cost; `NO_USAGE` for the many that say nothing of it."""
-    if isinstance(record, r.ModelStepped):
-        return record.step.usage
-    usage = getattr(record, "usage", NO_USAGE)
-    return usage if isinstance(usage, Usage) else NO_USAGE
 
 
 def total(each: Iterable[Stats]) -> Stats:

@@ -36,7 +36,7 @@ def summarise(conversation: Conversation, length: int) -> Row:
         bytes=length,
         seq=conversation.next_seq - 1,
         settled=conversation.status in ("waiting", "ended") and not pending(conversation),
-        status=conversation.status,
+        status="waiting" if conversation.is_parked else conversation.status,
         phase=conversation.phase.value,
         title=conversation.title,
         updated=conversation.updated_at,

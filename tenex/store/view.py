@@ -113,8 +113,8 @@ def render(conversation: Conversation, rendered: _Rendered | None = None) -> str
     head = {
         "id": c.id,
         "title": c.title,
-        "status": c.status,
-        "waitingFor": c.waiting_for or None,
+        "status": "waiting" if c.is_parked else c.status,
+        "waitingFor": "answer" if c.is_parked else c.waiting_for or None,
         "phase": c.phase,
         "phaseStartedAt": c.phase_started_at,
         "cycle": c.cycle,

@@ -23,17 +23,14 @@ from prometheus_client import (
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.core.ids import RunId
+from tenex.core.spending import ROUTER, run_agent
 from tenex.core.steps import Usage
 
 from .gauges import Standing
 from .intervals import Interval, Intervals, Stage
 from .readings import Readings
-from .underway import run_agent
 
 log = structlog.get_logger(__name__)
-
-ROUTER: Final = "orchestrator"
-"""Who spends what a router's answer costs; no agent of the roster bears that name."""
 
 NAMES: Final = 200
 """Different models, agents and tools that get a label of their own; more would be somebody's mischief."""
@@ -136,7 +133,7 @@ class Meter:
                 self._rejections.labels(_word(record.counted)).inc()
                 self._spend(record.usage, record.model, ROUTER, "rejected")
             case r.Nudged() | r.RunEnded():
-                self._spend(record.usage, "", run_agent(record.run), "refused")
+                self._spend(record.usage, record.model, run_agent(record.run), "refused")
             case r.Retrying():
                 self._retry(c, record)
             case _:
@@ -171,7 +168,7 @@ class Meter:
             self._holds.inc()
         agent = ROUTER if record.run is None else run_agent(record.run)
         # a call that failed in transport has ended, whether anybody was paid for it or not
-        self._spend(record.usage, "", agent, "unavailable", calls=max(1, record.usage.calls))
+        self._spend(record.usage, record.model, agent, "unavailable", calls=max(1, record.usage.calls))
 
     def _spend(self, usage: Usage, model: str, agent: str, outcome: str, *, calls: int | None = None) -> None:
         number = usage.calls if calls is None else calls

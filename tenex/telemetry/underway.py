@@ -12,6 +12,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.ids import CallId, ConversationId, Millis, RunId, Slug
 from tenex.core.phases import Phase
 from tenex.core.runs import Call, CallState, OrchestratorTurn
+from tenex.core.spending import run_agent
 from tenex.core.steps import NO_USAGE, Usage
 
 
@@ -71,11 +72,6 @@ class Underway:
     def is_idle(self) -> bool:
         """Whether nothing is open."""
         return self.turn is None and self.question is None and self.unrouted is None and self.unanswered is None
-
-
-def run_agent(run: RunId) -> Slug:
-    """Whose run it is: a run's id is `<turn id>.<slug>`."""
-    return Slug(run.partition(".")[2])
 
 
 def begun_before(c: Conversation, records: Sequence[r.Record]) -> Underway:

@@ -6,12 +6,15 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
+from tenex.core.context import MESSAGE_CHARACTERS
 from tenex.core.effects import ModelCall, ToolCall
 from tenex.core.ids import CallId, Millis
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
+from tenex.core.roster import Limits
 from tenex.core.signals import ToolReturned
 from tenex.core.steps import CallRequest, CallResult, ModelStep, PersonText
+from tenex.core.working import CALLS
 from tests.core.kit import work
 from tests.core.test_working import at_work, ended, finish, results
 from tests.fakes.play import says
@@ -34,6 +37,17 @@ def test_duplicate_call_ids_are_told_apart_within_and_across_answers() -> None:
     ids = [record.call for record in play.all(r.CallPermitted)]
     assert len(ids) == 5 == len(set(ids))
     assert [name for name, *_ in results(play)] == ids
+    assert ended(play)[0].outcome == "finished"
+
+
+def test_of_hundreds_of_calls_in_one_answer_the_first_are_carried_out() -> None:
+    play = at_work(says("", *[("read_file", {"path": f"f{n}"}) for n in range(CALLS + 30)]), says("done"))
+    play.settle()
+    assert len(play.all(r.CallPermitted)) == CALLS
+    assert {record.sentence for record in play.all(r.CallRefused)} == {
+        f"Not run: of one answer the first {CALLS} calls are carried out. Ask again if you need it."
+    }
+    assert len(play.all(r.CallRefused)) == 30
     assert ended(play)[0].outcome == "finished"
 
 
@@ -184,3 +198,60 @@ def test_arguments_of_any_shape_reach_the_tool_as_they_are() -> None:
     (call,) = work(play)
     assert isinstance(call, ToolCall)
     assert call.request.arguments == odd
+
+
+# ---- `complete` beside other calls --------------------------------------------------------------------------------
+
+
+def fails(play: Any) -> None:
+    """The call that runs gives a failure."""
+    (call,) = (effect for effect in work(play) if isinstance(effect, ToolCall))
+    play.running.pop(call.key)
+    play.hear(ToolReturned(key=call.key, result=ToolResult(ok=False, content="exit status 1")))
+
+
+DONE = ("complete", {"response": "All tests pass.", "verdict": "verified"})
+
+
+def test_a_report_written_before_a_call_of_the_same_answer_failed_does_not_count() -> None:
+    play = at_work(says("", ("write_file", {"path": "a"}), DONE), says("", DONE))
+    play.step()
+    fails(play)
+    assert results(play)[-1][2] == (
+        "write_file in the same answer did not succeed. Look at its result first, then call `complete`."
+    )
+    assert not ended(play)
+    play.settle()
+    assert [done.outcome for done in ended(play)] == ["finished"]
+
+
+def test_a_refused_call_beside_the_report_has_to_be_looked_at_too() -> None:
+    play = at_work(says("", ("learn", {"lesson": "x"}), DONE), says("", DONE))
+    play.settle()
+    assert [done.outcome for done in ended(play)] == ["finished"]
+    assert len([record for record in play.all(r.CallRefused) if record.tool == "complete"]) == 1
+
+
+def test_at_the_limit_of_steps_the_report_counts_whatever_failed_beside_it() -> None:
+    play = at_work(says("", ("write_file", {"path": "a"}), DONE), limits=Limits(steps_per_run=1))
+    play.step()
+    fails(play)
+    assert [done.outcome for done in ended(play)] == ["finished"]
+
+
+# ---- what people write meanwhile -----------------------------------------------------------------------------------
+
+
+def test_a_pasted_log_is_cut_for_an_agent_at_work_as_for_one_that_begins() -> None:
+    """Words of people are never left out of a request, so a long one must not be whole in it."""
+    play = at_work(says("", ("ask", {"question": "Which?"})), says("", ("ask", {"question": "And?"})), says("done"))
+    play.step()
+    log = "x" * 200_000
+    play.person("a log: " + log, addressed=("planner",))
+    play.person("answer: " + log, reply_to=next(iter(play.conversation.asks)))
+    call = next(effect for effect in play.running.values() if isinstance(effect, ModelCall))
+    words = [entry.text for entry in call.entries if isinstance(entry, PersonText)]
+    answers = [entry.content for entry in call.entries if isinstance(entry, CallResult)]
+    assert [text[:5] for text in words[-1:]] == ["a log"]
+    assert [text[:6] for text in answers] == ["answer"]
+    assert all(len(text) < MESSAGE_CHARACTERS + 100 for text in (*words, *answers))

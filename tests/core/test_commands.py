@@ -11,7 +11,7 @@ from tenex.core.commands import HELP, NAMES, Command, parse
 from tenex.core.phases import Phase
 from tenex.core.roster import Role
 from tests.core.kit import ENDS, WAITS, Script, go, mind, plain, standing, until, work
-from tests.fakes.play import ALICE, Play, says
+from tests.fakes.play import ALICE, Play, diligent, says, seven_phases
 
 
 def new() -> Play:
@@ -304,3 +304,17 @@ def test_words_after_a_command_that_takes_none_are_not_lost_without_a_sign() -> 
     play.person("/quick Create q.py that prints q")
     assert "send the rest as a message of its own" in play.said()[-2]
     assert play.conversation.waived
+
+
+def test_going_on_with_nothing_to_do_says_so() -> None:
+    """After `/stop` the router may well see nothing but a wait; silence would look like a fault."""
+    play = Play(seven_phases, diligent)
+    play.person("I want something nice")
+    play.settle()
+    play.person("/stop")
+    play.router = lambda question: {"agents": ["USER"], "reason": "nothing is left to do"}
+    before = len(play.said())
+    play.person("/continue")
+    play.settle()
+    assert play.conversation.status == "waiting"
+    assert play.said()[before:] == ["I wait for you: nothing is left to do"]

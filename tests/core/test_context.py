@@ -82,11 +82,13 @@ def test_a_size_is_counted_in_bytes_and_rounded_up() -> None:
     assert weight({"a": ["bc", 12]}) > 5
 
 
-def test_of_a_step_the_vendors_blob_counts_where_it_is_the_larger() -> None:
+def test_of_a_step_all_counts_that_is_sent_back() -> None:
+    """The vendor's blob holds what the step does not say, so both are sent; the thinking goes with the blob."""
     plain = step(0, ("write_file", {"content": "x" * 1_000}))
     assert entry_weight(plain) > 1_000
-    assert entry_weight(dataclasses.replace(plain, vendor=["y" * 9_000])) > 9_000
-    assert entry_weight(dataclasses.replace(plain, vendor=["y"])) == entry_weight(plain)
+    assert entry_weight(dataclasses.replace(plain, vendor=["y" * 9_000])) > 10_000
+    assert entry_weight(dataclasses.replace(plain, vendor=["y"], thinking="z" * 5_000)) > 6_000
+    assert entry_weight(dataclasses.replace(plain, thinking="z" * 5_000)) == entry_weight(plain)
 
 
 # ---- within a run
@@ -157,6 +159,19 @@ def test_the_newest_results_are_cut_in_the_middle_where_they_alone_are_too_much(
     cut = [(text, whole) for text, whole in zip(texts, contents, strict=True) if whole != "short"]
     assert all(text[:10] == whole[:10] and text[-10:] == whole[-10:] for text, whole in cut)
     assert all("characters left out" in text for text in (texts[0], texts[1], texts[3]))
+
+
+def test_the_arguments_of_the_newest_calls_are_cut_where_they_alone_are_too_much() -> None:
+    """A file of many pages, written in one call: without this the next request would never fit a model's window."""
+    written = step(1, ("write_file", {"path": "big.txt", "content": "w" * 300_000}), vendor=["signature"])
+    entries = [*reading(900), written, result(1, 0, "written", "write_file")]
+    shown = fit(entries, 20_000)
+    assert size(shown) <= 20_000
+    newest = shown[-2]
+    assert isinstance(newest, ModelStep)
+    assert newest.calls[0].arguments["path"] == "big.txt"
+    assert "characters left out" in newest.calls[0].arguments["content"]
+    assert newest.vendor == ["signature"], "some vendors reject the step they are to go on from without it"
 
 
 def test_a_persons_words_are_never_left_out() -> None:
@@ -235,7 +250,11 @@ def test_whatever_a_run_holds_the_rules_of_fitting_hold(entries: Drawn, budget: 
         if size(asked) <= budget:
             assert shown == tuple(asked)
         newest = max((n for n, e in enumerate(asked) if isinstance(e, ModelStep) and e.calls), default=len(asked))
-        assert all(a == b for a, b in zip(asked[newest:], shown[newest:], strict=True) if not isinstance(a, CallResult))
+        for was, now in zip(asked[newest:], shown[newest:], strict=True):
+            if isinstance(was, ModelStep) and isinstance(now, ModelStep):
+                assert (was.text, was.vendor) == (now.text, now.vendor)
+            elif not isinstance(was, CallResult):
+                assert was == now
         if size(shown) > budget:  # then nothing is left that could be made smaller
             fixed = [e for n, e in enumerate(shown) if n >= newest or not isinstance(e, (CallResult, ModelStep))]
             assert all(weight(e.content) <= LEAST for e in fixed if isinstance(e, CallResult) and e.tool != "ask")

@@ -83,6 +83,60 @@ def test_what_an_answer_of_the_router_cost_is_counted_where_it_is_of_no_use() ->
     assert "filtered" in play.all(r.RouteRejected)[0].sentence
 
 
+def test_what_is_said_carries_all_that_the_run_cost() -> None:
+    """The tags of an answer, or of a failure, are what was paid for it, failed and refused calls included."""
+    gone = ModelFailed(key=NO_KEY, message="cut off", retryable=True, usage=COST, model="big")
+    for last, words in ((says("done"), "done"), (refused(), "I could not finish: The answer was filtered.")):
+        answers: list[ModelStep | ModelFailed] = [gone, refused(), refused(), last]
+        play = Play(to_execute, lambda conversation, call: answers.pop(0))  # noqa: B023  played out within the loop
+        play.person("build it")
+        play.settle()
+        play.fire("retry")
+        play.settle()
+        (said,) = [record for record in play.all(r.Said) if record.text == words]
+        own = 10 + 5 if words == "done" else 100
+        assert dict(tag for tag in said.tags if len(tag) == 2)["llm-total-tokens"] == str(300 + own)
+
+
+def test_a_failed_call_says_which_model_it_was() -> None:
+    answers: list[ModelStep | ModelFailed] = [
+        ModelFailed(key=NO_KEY, message="cut off", retryable=True, usage=COST, model="small"),
+        ModelFailed(key=NO_KEY, message="filtered", retryable=False, usage=COST, model="big"),
+        ModelFailed(key=NO_KEY, message="filtered", retryable=False, usage=COST, model="big"),
+        ModelFailed(key=NO_KEY, message="filtered", retryable=False, usage=COST, model="last"),
+    ]
+    play = Play(to_execute, lambda conversation, call: answers.pop(0))
+    play.person("build it")
+    play.settle()
+    play.fire("retry")
+    play.settle()
+    assert [record.model for kind in (r.Retrying, r.Nudged, r.RunEnded) for record in play.all(kind)] == [
+        "small", "big", "big", "last",
+    ]  # fmt: skip
+
+
+def test_a_sentence_about_an_answer_ends_before_the_next_begins() -> None:
+    stopped = ModelFailed(key=NO_KEY, message="the filter stopped it", retryable=False)
+    answers: list[ModelStep | ModelFailed] = [stopped, says("done")]
+    play = Play(to_execute, lambda conversation, call: answers.pop(0))
+    play.person("build it")
+    play.settle()
+    assert "the filter stopped it. Answer again" in play.all(r.Nudged)[0].text
+
+
+def test_an_answer_of_no_use_ends_the_count_of_tries() -> None:
+    """The model was reached: the next fault of transport is the first again."""
+    gone = ModelFailed(key=NO_KEY, message="gone", retryable=True)
+    answers: list[ModelStep | ModelFailed] = [gone, gone, gone, refused(), gone, says("done")]
+    play = Play(to_execute, lambda conversation, call: answers.pop(0))
+    play.person("build it")
+    play.settle()
+    for _ in range(4):
+        play.fire("retry")
+        play.settle()
+    assert [(record.attempt, record.held) for record in play.all(r.Retrying)][3:] == [(1, False)]
+
+
 def test_a_held_run_says_why_and_when_it_goes_on() -> None:
     gone = ModelFailed(key=NO_KEY, message="nobody listens at 127.0.0.1:9", retryable=True)
     play = Play(to_execute, lambda conversation, call: gone, config=rules(limits=Limits(retry_delays=())))

@@ -4,12 +4,12 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.effects import ModelCall, Work
-from tenex.core.people import TITLE_CHARACTERS
 from tenex.core.phases import Phase
 from tenex.core.roster import Role
+from tenex.core.state import TITLE_CHARACTERS
 from tenex.core.steps import PersonText
 from tests.core.kit import WAITS, Script, check_rest, go, mind, plain, standing, until, work
-from tests.fakes.play import Play, says
+from tests.fakes.play import Play, diligent, says, seven_phases
 
 
 def asking(*agents: str, questions: int = 1, others: tuple[str, ...] = ()) -> Play:
@@ -235,3 +235,12 @@ def test_no_text_breaks_a_decision_in_any_status(text: str) -> None:
         play.person(text, addressed=("planner",), reply_to="\ud800")
         play.settle(most=200)
         check_rest(play)
+
+
+def test_a_command_names_no_conversation_the_first_real_message_does() -> None:
+    play = Play(seven_phases, diligent)
+    play.person("/help")
+    assert play.conversation.title == ""
+    play.person("Build a shed\nwith a roof")
+    assert play.conversation.title == "Build a shed"
+    assert play.refold() == play.conversation

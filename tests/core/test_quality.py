@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from tenex.core import records as r
+from tenex.core.effects import ToolCall
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.signals import ModelFailed
 from tests.core.kit import ENDS, WAITS, Script, check_rest, go, mind, plain, standing, until
@@ -87,9 +88,10 @@ def test_a_verification_without_a_verdict_leaves_the_gate_open(answer: object) -
 
 
 def test_a_verification_that_timed_out_leaves_the_gate_open() -> None:
-    play = standing(Phase.EXECUTE, Script(go("verification", "executor"), WAITS), mind(verification=[says("hm")]))
-    while play.conversation.turn is None:
-        play.step()
+    play = standing(
+        Phase.EXECUTE, Script(go("verification", "executor"), WAITS), mind(verification=[says("", ("check", {}))])
+    )
+    until(play, lambda it: any(isinstance(effect, ToolCall) for effect in it.running.values()))
     play.fire("close")
     assert gates(play)[-1] is None
     assert play.conversation.turns[-1].completions[0].outcome == "timed_out"

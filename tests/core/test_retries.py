@@ -1,11 +1,13 @@
 """Faults of transport: tried again after the delays of the table, then held, and the person is told once."""
 
+import dataclasses
 from typing import Any
 
 import pytest
 
 from tenex.core import records as r
 from tenex.core.effects import Key, ModelCall, Route, Timer, Work
+from tenex.core.ids import Millis
 from tenex.core.phases import Phase
 from tenex.core.roster import Limits
 from tenex.core.signals import ModelFailed
@@ -94,6 +96,57 @@ def test_a_server_that_asks_for_patience_gets_it() -> None:
     assert [delay for _, delay, _ in retries(play)] == [90_000, DELAYS[1]]
 
 
+@pytest.mark.parametrize("who", ["agent", "router"])
+def test_a_long_wait_a_server_asks_for_is_told_at_once_and_once(who: str) -> None:
+    """Without a word the person would wait for as many hours as the table has delays."""
+    hour = 3_600_000
+    times = iter([down(retry_after=hour), down(retry_after=hour), down(retry_after=1)])
+    play = standing(Phase.CHAT, Script(go("execute", "executor"), WAITS))
+    if who == "agent":
+        play.worker = mind(execute=lambda *_: next(times, says("done")))
+    else:
+        play = standing(Phase.CHAT, lambda _: next(times, WAITS))
+    part = "retry" if who == "agent" else "route"
+    play.settle()
+    told = [text for text in play.said() if "cannot be reached" in text]
+    assert len(told) == 1
+    assert "connection refused. I hold the work and try again in 60 min; `/continue` tries at once." in told[0]
+    for _ in range(3):
+        play.fire(part)
+        play.settle()
+    assert [record.held for record in play.all(r.Retrying)] == [True, True, False]
+    assert [text for text in play.said() if "cannot be reached" in text] == told
+    check_rest(play)
+
+
+def test_no_wait_for_another_try_counts_against_a_deadline() -> None:
+    """A server that asks for half an hour, three times, must not make the agent time out."""
+    half = 1_800_000
+    times = iter([down(retry_after=half)] * 3)
+    play = standing(Phase.CHAT, Script(go("execute", "executor"), WAITS))
+    play.worker = mind(execute=lambda *_: next(times, says("", ("read_file", {"path": "a"}))))
+    play.settle()
+    for _ in range(2):
+        play.fire("retry")
+        play.settle()
+    play.crash()
+    assert not [effect for effect in play.running.values() if effect.key.part in ("warn", "close")]
+    play.fire("retry")
+    play.step()
+    assert next(iter(play.conversation.runs.values())).close_at > play.now + half - 60_000
+
+
+def test_time_away_is_given_back_once_to_a_run_that_waited() -> None:
+    play = broken_agent(times=1)
+    before = next(iter(play.conversation.runs.values()))
+    began = play.all(r.Retrying)[0].at
+    play.now = Millis(play.now + 7_200_000)
+    play.crash()
+    play.fire("retry")
+    after = next(iter(play.conversation.runs.values()))
+    assert after.close_at - before.close_at == play.all(r.RetryDue)[0].at - began
+
+
 def test_an_answer_ends_the_count_of_tries() -> None:
     steps = iter([down(), down(), says("", ("read_file", {})), down(), says("done")])
     play = standing(Phase.CHAT, Script(go("execute", "executor"), WAITS), mind(execute=lambda *_: next(steps)))
@@ -127,9 +180,8 @@ def test_a_hold_does_not_keep_the_other_agents_from_working() -> None:
     play.settle()
     assert [record.run for record in play.all(r.RunEnded)][-1] == "turn-2.executor"
     assert list(play.conversation.runs) == ["turn-2.helper"]
-    play.fire("close")
-    play.settle()
-    assert play.conversation.waiting_for == "user", "a deadline also ends what is held"
+    play.person("/stop")
+    assert play.conversation.waiting_for == "stopped"
 
 
 def test_what_cannot_be_retried_ends_the_run() -> None:
@@ -147,6 +199,17 @@ def test_what_cannot_be_retried_of_the_router_counts_as_a_refusal() -> None:
     play.settle()
     assert [record.sentence for record in play.all(r.RouteRejected)] == ["The answer was of no use: content policy"]
     assert "content policy" in router.asked[1]["rejections"][0]
+
+
+def test_nothing_is_held_for_an_agent_that_has_left() -> None:
+    """A reload took it out of the roster while its model was asked: it has no tools, and that would fail for ever."""
+    play = standing(Phase.CHAT, Script(go("execute", "executor"), WAITS), mind(execute=lambda *_: down()))
+    until(play, lambda it: it.conversation.turn is not None)
+    roster = {slug: agent for slug, agent in play.rules.roster.items() if slug != "executor"}
+    play.rules = dataclasses.replace(play.rules, roster=roster)
+    play.settle()
+    assert "I could not finish: it is no longer one of the agents" in play.said()
+    check_rest(play)
 
 
 def test_a_stop_ends_a_hold() -> None:

@@ -46,6 +46,12 @@ def test_an_object_is_found_whatever_stands_around_it(text: str) -> None:
     assert read(text) == RoutingDecision(agents=("executor",), phase="execute", reason="clear enough")
 
 
+@pytest.mark.parametrize("waive", [None, {}, {"phase": "", "quote": "", "message_id": ""}, {"phase": None}])
+def test_a_waiver_that_says_nothing_is_none(waive: Any) -> None:
+    """Servers that hold an answer to a schema fill in what may be left out."""
+    assert read({**GOOD, "waive": waive}).waive is None
+
+
 @pytest.mark.parametrize(
     "text",
     ["", " ", "executor", "[]", "null",

@@ -1,18 +1,21 @@
 """An agent at work: whatever its model answers, its part in the turn is counted once and comes to an end."""
 
+import dataclasses
 from typing import Any
 
 import pytest
 
 from tenex.core import records as r
+from tenex.core.conversation import fold
 from tenex.core.decide import decide
-from tenex.core.effects import Key, ModelCall, ToolCall, Work
-from tenex.core.ids import Millis
+from tenex.core.effects import Key, ModelCall, Timer, ToolCall, Work
+from tenex.core.ids import ConversationId, Millis, PublicKey, RunId, Slug
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.core.roster import Expectation, Limits
 from tenex.core.signals import ModelAnswered, ModelFailed, Signal, ToolReturned
+from tenex.core.state import SYSTEMS
 from tenex.core.steps import ModelStep, Note
 from tenex.core.working import NUDGES
 from tests.core.kit import WAITS, Script, check_rest, go, mind, standing, until, work
@@ -77,11 +80,12 @@ def test_a_result_that_arrives_after_a_stop_counts_for_nothing() -> None:
     assert [done.outcome for done in ended(play)] == ["stopped"]
 
 
-def test_an_answer_after_the_deadline_counts_for_nothing() -> None:
-    play = at_work(says("done"))
+def test_a_result_that_arrives_after_the_deadline_counts_for_nothing() -> None:
+    play = at_work(says("", ("write_file", {"path": "a"})), says("done"))
+    play.step()
     (call,) = work(play)
     play.fire("close")
-    assert play.hear(ModelAnswered(key=call.key, step=says("done"))) == []
+    assert play.hear(ToolReturned(key=call.key, result=ToolResult(ok=True, content="written", touched=("a",)))) == []
     assert [done.outcome for done in ended(play)] == ["timed_out"]
 
 
@@ -132,19 +136,77 @@ def timers(play: Play) -> dict[str, int]:
 
 
 def test_a_slow_agent_is_mentioned_once_and_then_given_up() -> None:
-    play = at_work(says("done"), limits=FAST)
+    play = at_work(says("", ("write_file", {"path": "a"})), limits=FAST)
     opened = play.all(r.TurnOpened)[-1].at
     assert timers(play)["warn"] == opened + 60_000
-    assert timers(play)["close"] == opened + 120_000
+    assert next(iter(play.conversation.runs.values())).close_at == opened + 120_000
     play.fire("warn")
     assert [record.run for record in play.all(r.RunWarned)] == ["turn-2.executor"]
     assert "Executor is still working; I give it 1 more min." in play.said()[-1]
     assert "warn" not in timers(play), "once"
+    until(play, lambda it: any(isinstance(effect, ToolCall) for effect in it.running.values()))
     play.fire("close")
     assert "I could not finish: no answer within 2 min" in play.said()[-1]
     assert not any(isinstance(effect, ModelCall) for effect in work(play)), "what ran is no longer wanted"
     play.settle()
     check_rest(play)
+
+
+def answers(play: Play, step: ModelStep, *, at: int) -> None:
+    """The model that is asked answers at that time."""
+    (call,) = (effect for effect in play.running.values() if isinstance(effect, ModelCall))
+    play.running.pop(call.key)
+    play.now = Millis(at)
+    play.hear(ModelAnswered(key=call.key, step=step))
+    play.reconcile()
+
+
+def test_a_model_call_has_a_bound_of_its_own_and_its_answer_counts_after_the_deadline() -> None:
+    """It is paid for, and the person waits for it."""
+    play = at_work(says("never"), limits=FAST)
+    close_at = next(iter(play.conversation.runs.values())).close_at
+    assert "close" not in timers(play)
+    answers(play, says("It is built."), at=close_at + 5_000)
+    assert [done.outcome for done in ended(play)] == ["finished"]
+
+
+def test_after_the_deadline_no_tool_is_begun() -> None:
+    play = at_work(says("never"), limits=FAST)
+    close_at = next(iter(play.conversation.runs.values())).close_at
+    answers(play, says("", ("write_file", {"path": "a"}), ("read_file", {"path": "b"})), at=close_at + 5_000)
+    assert [done.outcome for done in ended(play)] == ["timed_out"]
+    assert {content for _, _, content in results(play)[-2:]} == {"not run: the time is up"}
+    assert not [permitted for permitted in play.all(r.CallPermitted) if permitted.run == ended(play)[-1].run]
+    assert "I could not finish: no answer within 2 min" in play.said()[-1]
+
+
+def test_time_in_the_queue_of_a_busy_provider_counts_against_no_deadline() -> None:
+    """Twenty conversations wait for a slow provider: an hour in the queue is nobody's work."""
+    play = at_work(says("never"), limits=FAST)
+    hour = 3_600_000
+    began = next(iter(play.conversation.runs.values()))
+    queued = dataclasses.replace(says("", ("write_file", {"path": "a"})), queued=hour)
+    answers(play, queued, at=began.close_at - 60_000 + hour)
+    run = next(iter(play.conversation.runs.values()))
+    assert (run.warn_at, run.close_at) == (began.warn_at + hour, began.close_at + hour)
+    assert timers(play)["close"] == run.close_at
+    assert timers(play)["warn"] == run.warn_at
+    running = [effect.due for effect in play.running.values() if isinstance(effect, Timer)]
+    assert run.warn_at in running, "the timer that ran before was replaced"
+    assert play.refold() == play.conversation
+
+
+@pytest.mark.parametrize("retryable", [True, False])
+def test_a_failed_call_gives_the_time_in_its_queue_back_too(retryable: bool) -> None:
+    play = at_work(says("never"), limits=FAST)
+    began = next(iter(play.conversation.runs.values()))
+    (call,) = (effect for effect in play.running.values() if isinstance(effect, ModelCall))
+    play.running.pop(call.key)
+    play.hear(ModelFailed(key=call.key, message="no", retryable=retryable, queued=90_000))
+    play.reconcile()
+    assert next(iter(play.conversation.runs.values())).close_at == began.close_at + 90_000
+    due = [e.due for e in play.running.values() if isinstance(e, Timer) and e.key.part == "warn"]
+    assert due == ([] if retryable else [began.warn_at + 90_000])
 
 
 def test_a_deadline_that_fires_during_a_call_closes_the_call() -> None:
@@ -165,8 +227,7 @@ def test_time_spent_parked_does_not_count() -> None:
     play.person("that one")
     answered = play.all(r.AskAnswered)[0]
     assert answered.warn_at == began.warn_at + (answered.at - parked)
-    assert answered.close_at == began.close_at + (answered.at - parked)
-    assert timers(play)["close"] > play.now
+    assert answered.close_at == began.close_at + (answered.at - parked) > play.now
     play.settle()
     assert ended(play)[0].outcome == "finished"
 
@@ -272,3 +333,29 @@ def test_keys_that_were_never_wanted_say_nothing() -> None:
         ModelFailed(key=Key(Work.TIMER, 1), message="x", retryable=False),
     ]
     assert all(decide(play.conversation, signal, play.rules, play.now) == [] for signal in strange)
+
+
+# ---- the prompts a conversation keeps -----------------------------------------------------------------------------
+
+
+def started(seq: int, digest: str, system: str | None) -> r.RunStarted:
+    """A run that begins with this prompt."""
+    return r.RunStarted(
+        seq=seq, at=Millis(seq), run=RunId(f"turn-{seq}.a"), agent=Slug("a"), agent_name="A", pubkey=PublicKey("a"),
+        warn_at=Millis(9), close_at=Millis(9), digest=digest, system=system,
+    )  # fmt: skip
+
+
+def test_the_prompts_used_last_are_kept_and_the_others_forgotten() -> None:
+    """Each lesson makes new ones: kept for ever, ten thousand turns would hold some hundred megabytes of them."""
+    conversation = fold(ConversationId("c" * 64), [])
+    for seq in range(1, 2 * SYSTEMS + 1):
+        conversation.apply(started(seq, f"d{seq}", f"prompt {seq}"))
+    last = 2 * SYSTEMS
+    assert list(conversation.systems) == [f"d{seq}" for seq in range(SYSTEMS + 1, last + 1)]
+    oldest = next(iter(conversation.systems))
+    conversation.apply(started(last + 1, oldest, None))
+    conversation.apply(started(last + 2, "new", "prompt of another"))
+    assert oldest in conversation.systems, "what was used a moment ago stays"
+    assert conversation.runs[RunId(f"turn-{last + 1}.a")].system == f"prompt {SYSTEMS + 1}"
+    assert len(conversation.systems) == SYSTEMS

@@ -1,13 +1,12 @@
-"""How a request is put: the form of a structured answer, stable parameters, and the estimate of its size."""
+"""How a request is put: the form of a structured answer, and stable parameters."""
 
 import pytest
 from pydantic_ai.models import Model
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.profiles import ModelProfile
 
-from tenex.core.steps import PersonText
-from tenex.llm.asking import DECISION, Form, best_form, estimated_tokens, parameters
-from tests.llm.desks import WRITE, called, result, route, work
+from tenex.llm.asking import DECISION, Form, best_form, parameters
+from tests.llm.desks import WRITE, route, work
 
 
 @pytest.mark.parametrize(
@@ -48,10 +47,3 @@ def test_a_request_for_work_offers_its_tools_as_they_are() -> None:
         (WRITE.name, WRITE.description, WRITE.parameters)
     ]
     assert parameters(work(system=""), Form.TEXT).instruction_parts == []
-
-
-def test_everything_that_is_sent_counts_as_tokens() -> None:
-    empty = estimated_tokens(work(PersonText(author="Ada", text=""), system=""))
-    assert empty == 0
-    large = work(PersonText(author="Ada", text="x" * 400), called("a"), result("a", "y" * 400), tools=(WRITE,))
-    assert estimated_tokens(large) > 200

@@ -48,6 +48,7 @@ async def test_where_nobody_answers_the_shortest_wait_is_told() -> None:
             await desk.step(work())
         await desk.close()
     assert caught.value.retry_after == 40
+    assert caught.value.model == "other:b"
 
 
 async def test_a_model_that_asks_for_no_wait_may_be_asked_soon() -> None:
@@ -64,6 +65,7 @@ async def test_the_last_refusal_is_told_with_what_all_cost() -> None:
         with pytest.raises(ModelRefused, match="local:b") as caught:
             await desk.step(work())
     assert caught.value.usage.output_tokens == 10
+    assert caught.value.model == "local:b"
 
 
 async def test_the_model_made_of_rules_may_stand_at_the_end_of_a_chain() -> None:

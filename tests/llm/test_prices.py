@@ -3,8 +3,9 @@
 import pytest
 from pydantic_ai.usage import RequestUsage
 
+from tenex.core.steps import Usage
 from tenex.llm.config import DeskConfig, Price, ProviderConfig
-from tenex.llm.prices import bill_for, price_of
+from tenex.llm.prices import bill_for, price_of, usage_of
 
 USED = RequestUsage(input_tokens=1000, cache_read_tokens=400, output_tokens=100)
 
@@ -52,6 +53,13 @@ def test_a_call_is_billed_by_it(name: str, settings: dict[str, object], dollars:
 def test_more_cached_than_sent_is_no_negative_price() -> None:
     odd = RequestUsage(input_tokens=10, cache_read_tokens=50)
     assert bill_for(config(), "mine:priced")(odd, "priced") == pytest.approx(30 / 1e6)
+
+
+def test_what_a_server_miscounts_takes_nothing_away() -> None:
+    """Fewer than no tokens would give the cycle's budget back."""
+    bill = bill_for(config(), "mine:priced")
+    usage = usage_of(RequestUsage(input_tokens=-5_000, output_tokens=-1), "priced", bill)
+    assert usage == Usage(input_tokens=0, output_tokens=0, cost_usd=0.0)
 
 
 def test_the_name_the_server_gives_is_looked_up_first() -> None:

@@ -283,6 +283,44 @@ async def test_never_more_at_once_than_the_provider_may_have() -> None:
     assert server.most_at_once == 3
 
 
+async def test_the_wait_for_a_turn_comes_with_the_step_and_with_the_failure() -> None:
+    """So that it counts against no deadline, whatever became of the call."""
+    replies: list[Reply] = [Answer(text="Hello", delay=0.3), Answer(text="Hello", delay=0.3), Fails(status=500)]
+    async with talking(lambda _request: replies.pop(0), provider_concurrency=1) as (desk, _):
+        first, second, third = await asyncio.gather(*(desk.step(work()) for _ in range(3)), return_exceptions=True)
+    assert isinstance(first, ModelStep)
+    assert isinstance(second, ModelStep)
+    assert isinstance(third, ModelUnavailable)
+    assert first.queued < 100
+    assert second.queued > 200
+    assert third.queued > 0.4
+    assert third.model == NAME
+
+
+async def test_a_wait_that_ended_without_a_turn_is_told_too() -> None:
+    replies: list[Reply] = [Answer(text="Hello", delay=0.3), Fails(status=429, headers={"Retry-After": "90"})]
+    async with talking(lambda _request: replies.pop(0), provider_concurrency=1) as (desk, server):
+        found = await asyncio.gather(*(desk.step(work()) for _ in range(3)), return_exceptions=True)
+    assert len(server.exchanges) == 2
+    last = found[-1]
+    assert isinstance(last, ModelUnavailable)
+    assert "asked us to wait" in str(last)
+    assert last.queued > 0.2
+
+
+async def test_what_is_known_of_a_cancelled_call_is_logged() -> None:
+    reports: list[CallReport] = []
+    slow = Answer(text=nonsense(200), pace=0.05)
+    async with talking(lambda _request: slow, observe=reports.append) as (desk, server):
+        task = asyncio.create_task(desk.step(work()))
+        await server.until(lambda at: at.exchanges)
+        task.cancel()
+        with capture_logs() as logs, pytest.raises(asyncio.CancelledError):
+            await task
+    assert [report.outcome for report in reports] == ["cancelled"]
+    assert [(line["event"], line["log_level"]) for line in logs] == [("model.cancelled", "info")]
+
+
 @BOTH
 async def test_a_call_that_is_cancelled_lets_go_of_everything(stream: bool) -> None:
     slow = Answer(text=nonsense(200), pace=0.05)

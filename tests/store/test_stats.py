@@ -16,8 +16,9 @@ from tenex.core.ids import ConversationId, Millis
 from tenex.core.phases import Phase
 from tenex.core.roster import Limits
 from tenex.core.signals import ModelFailed
+from tenex.core.spending import cost_of
 from tenex.core.steps import ModelStep, Usage
-from tenex.store.stats import PhaseStats, Spending, Stats, as_json, cost_of, total
+from tenex.store.stats import PhaseStats, Spending, Stats, as_json, total
 from tenex.store.view import render
 from tests.fakes.play import ID, Play, diligent, rules, says, seven_phases
 

@@ -1,0 +1,18 @@
+"""What every fact in a journal has.
+
+Never: a kind of fact; those are in `records` and `run_records`.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from .ids import Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A fact; the base of all others."""
+
+    version: ClassVar[int] = 1
+    seq: int
+    at: Millis

@@ -1,0 +1,158 @@
+"""The facts of one agent's part in a turn, from its first prompt to its end; `records` has them all.
+
+Never: a default that reads a setting: a record carries every deadline and class it needs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from .ids import CallId, Millis, PublicKey, RunId, Slug
+from .phases import Phase
+from .record import Record
+from .roster import Replay
+from .steps import NO_USAGE, Entry, ModelStep, Shown, Usage
+
+Outcome = Literal["finished", "failed", "timed_out", "stopped"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted(Record):
+    """One agent of the turn began. `system` stands in the first record of this conversation with this digest."""
+
+    run: RunId
+    agent: Slug
+    agent_name: str
+    pubkey: PublicKey
+    warn_at: Millis
+    close_at: Millis
+    digest: str = ""
+    system: str | None = None
+    entries: tuple[Entry | Shown, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunWarned(Record):
+    """A run takes longer than expected; the person was told."""
+
+    run: RunId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelStepped(Record):
+    """A run's model answered."""
+
+    run: RunId
+    step: ModelStep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nudged(Record):
+    """A run's model was told what its last answer lacked, and is asked again.
+
+    `usage`, `model` and `queued` (ms, against no deadline) are of an answer that is no step.
+    """
+
+    run: RunId
+    text: str
+    usage: Usage = NO_USAGE
+    model: str = ""
+    queued: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallPermitted(Record):
+    """The gate let a call through, and it is about to run: the intent."""
+
+    run: RunId
+    call: CallId
+    tool: str
+    replay: Replay
+    phase: Phase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRefused(Record):
+    """The gate refused a call; the sentence is its result."""
+
+    run: RunId
+    call: CallId
+    tool: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallReturned(Record):
+    """A call ended. `read` are paths with the sha256 of what was seen; `reverted` were changed against the phase."""
+
+    run: RunId
+    call: CallId
+    tool: str
+    ok: bool
+    content: str
+    read: Mapping[str, str] = field(default_factory=dict)
+    touched: tuple[str, ...] = ()
+    lesson: str = ""
+    reverted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskOpened(Record):
+    """A run put a question to the person and is parked until it is answered."""
+
+    run: RunId
+    call: CallId
+    question: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskAnswered(Record):
+    """The question was answered by the message `message`; the run's deadlines are moved by the time it was parked."""
+
+    run: RunId
+    call: CallId
+    text: str
+    name: str
+    message: int
+    """The seq of the `PersonWrote`."""
+    warn_at: Millis
+    close_at: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retrying(Record):
+    """A model call failed in transport and is tried again when due; `run` None means the router's.
+
+    `held`: after the last try of the table, or because the server wants to be left alone for long; the person is told.
+    `queued` are the ms the call waited for its turn, which count against no deadline.
+    """
+
+    run: RunId | None
+    attempt: int
+    due: Millis
+    message: str
+    held: bool = False
+    usage: Usage = NO_USAGE
+    model: str = ""
+    queued: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryDue(Record):
+    """The wait is over."""
+
+    run: RunId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnded(Record):
+    """An agent's part in the turn is over, counted once; `usage` and `model` are of a last call without an answer."""
+
+    run: RunId
+    outcome: Outcome
+    text: str = ""
+    summary: str = ""
+    verdict: Literal["", "verified", "issues"] = ""
+    error: str = ""
+    usage: Usage = NO_USAGE
+    model: str = ""

@@ -1,0 +1,35 @@
+"""What a record says that something cost: how much, which model was paid, and for whom.
+
+Never: add up; whoever asks keeps the sums.
+"""
+
+from typing import Final
+
+from .ids import RunId, Slug
+from .records import ModelStepped, Record
+from .steps import NO_USAGE, Usage
+
+ROUTER: Final = Slug("orchestrator")
+"""Who spends what a router's answer costs; no agent of the roster bears that name."""
+
+
+def cost_of(record: Record) -> Usage:
+    """What a record says that something cost; `NO_USAGE` for the many that say nothing of it."""
+    usage = record.step.usage if isinstance(record, ModelStepped) else getattr(record, "usage", NO_USAGE)
+    return usage if isinstance(usage, Usage) else NO_USAGE
+
+
+def model_of(record: Record) -> str:
+    """The model that was asked; empty where nothing tells which one."""
+    return record.step.model if isinstance(record, ModelStepped) else str(getattr(record, "model", ""))
+
+
+def spender_of(record: Record) -> Slug:
+    """The agent it was paid for; what belongs to no run is the router's."""
+    run = getattr(record, "run", None)
+    return ROUTER if run is None else run_agent(run)
+
+
+def run_agent(run: RunId) -> Slug:
+    """Whose run it is: a run's id is `<turn id>.<slug>`."""
+    return Slug(run.partition(".")[2])
