@@ -8,8 +8,6 @@ Never: change anything that is in force; who builds one decides when it is.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-import structlog
-
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.ports import Model
@@ -17,7 +15,6 @@ from tenex.core.roster import Agent, Circle, Kind, Rules
 from tenex.llm.offline import Pace
 from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
 from tenex.nostr.profiles import Identity
-from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.prompting.prompter import ConversationPrompter
 from tenex.settings import Places, Settings, check_paths, circle, gate_rules, limits, load_again
 from tenex.store.daemon import DaemonBook
@@ -27,17 +24,12 @@ from tenex.tools.git import has_git
 from tenex.tools.notes import read_notes
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.shell import ShellPolicy, ShellRules
-from tenex.tools.standard import TOOL_NAMES, standard_tools
+from tenex.tools.standard import standard_tools
 from tenex.tools.transactions import Transactions
 from tenex.tools.workspace import Workspace
 
 from .minds import build_mind, is_offline
-
-log = structlog.get_logger(__name__)
-
-PROJECT = "project"
-"""The name of the key the orchestrator speaks with: the address people write to."""
-
+from .staff import PROJECT, agent_keys, load_agents
 
 AT_START = ("relays", "log", "metrics", "traces", "paths", "shutdown")
 """Sections that are read once: sockets, files and logs are opened by them."""
@@ -76,6 +68,11 @@ class Configuration:
         return self.keys[PROJECT]
 
     @property
+    def everybody(self) -> frozenset[PublicKey]:
+        """Owners and members."""
+        return self.people.owners | self.people.members
+
+    @property
     def slugs(self) -> dict[str, PublicKey]:
         """The agents' keys by the name people may call them."""
         return {slug: agent.pubkey for slug, agent in self.rules.roster.items()}
@@ -104,9 +101,9 @@ def configure(settings: Settings, ground: Ground) -> Configuration:
     """
     check_paths(settings)
     people = circle(settings, parse_public_key)
-    library = PromptLibrary.load(builtin_prompts(), ground.places.agents, tools=TOOL_NAMES)
+    library = load_agents(ground.places.agents)
     mind = ground.mind or build_mind(settings, ground.places, library, ground.pace)
-    keys = _keys(ground.ring, library)
+    keys = agent_keys(ground.ring, library)
     roster = {definition.slug: definition.agent(keys[definition.slug].public) for definition in library.roster}
     only_rules = ground.mind is None and is_offline(settings, library)
     check = _check_policy(settings, has_sandbox=ground.has_sandbox, is_offline=only_rules)
@@ -139,23 +136,20 @@ def reconfigure(known: Configuration, ground: Ground) -> tuple[Configuration, li
     return configure(settings, ground), [f"[{name}] has changed; that takes effect after a restart." for name in kept]
 
 
-def _keys(ring: KeyRing, library: PromptLibrary) -> dict[str, SecretKey]:
-    """The project's key and every agent's; an agent that is new gets one."""
-    names = [PROJECT, *(definition.slug for definition in library.roster)]
+def check_people(settings: Settings, ring: KeyRing) -> None:
+    """See that somebody may talk here, and that there is an address to write to, before anything is made.
+
+    Raises:
+        ConfigurationError: nobody may, or there is none.
+    """
     faults: list[str] = []
-    keys: dict[str, SecretKey] = {}
-    known = ring.names()
-    for name in names:
+    for look in (lambda: circle(settings, parse_public_key), lambda: ring.get(PROJECT)):
         try:
-            if name != PROJECT and name not in known:
-                log.warning("key.made", name=name)  # a new agent; or one whose key was lost, and who is now another
-            # the project's address is made by `tenex init` and never in passing: people would write to a stranger
-            keys[name] = ring.get(name) if name == PROJECT else ring.get_or_create(name)
+            look()
         except ConfigurationError as error:
             faults.extend(error.faults)
     if faults:
         raise ConfigurationError(faults)
-    return keys
 
 
 def _tools(

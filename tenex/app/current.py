@@ -3,6 +3,7 @@
 Never: keep anything of a configuration; what is under way holds on to its own.
 """
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from tenex.core.conversation import Conversation, Run
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
-from tenex.core.ports import ExecutionContext, Model, Prompt, ToolResult, Whisper, unheard
+from tenex.core.ports import ExecutionContext, Prompt, ToolResult, Whisper, unheard
 from tenex.core.roster import Rules
 from tenex.core.steps import ModelRequest, ModelStep, ToolSpec
 from tenex.llm.desk import ModelDesk
@@ -23,13 +24,15 @@ class Current:
 
     def __init__(self, first: Configuration) -> None:
         self.now = first
-        self._minds: list[Model] = [first.mind]
+        self._closing: set[asyncio.Task[None]] = set()
 
     def change(self, configuration: Configuration) -> None:
-        """Put another in force; calls under way end with the mind they began with."""
-        self.now = configuration
-        if configuration.mind not in self._minds:
-            self._minds.append(configuration.mind)
+        """Put another in force; calls under way end with the mind they began with, which is then let go of."""
+        before, self.now = self.now.mind, configuration
+        if isinstance(before, ModelDesk) and before is not configuration.mind:
+            task = asyncio.create_task(before.close(), name="minds before a reload")
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
 
     def providers(self) -> list[dict[str, Any]]:
         """How busy each provider of models is."""
@@ -37,10 +40,11 @@ class Current:
         return [asdict(status) for status in mind.status()] if isinstance(mind, ModelDesk) else []
 
     async def close(self) -> None:
-        """Let go of every mind there has been."""
-        for mind in self._minds:
-            if isinstance(mind, ModelDesk):
-                await mind.close()
+        """Let go of every mind there still is."""
+        mind = self.now.mind
+        if isinstance(mind, ModelDesk):
+            await mind.close()
+        await asyncio.gather(*self._closing, return_exceptions=True)
 
     def rules(self) -> Rules:
         """What is decided by."""

@@ -29,18 +29,18 @@ from tenex.flow.clock import SystemClock
 from tenex.flow.outbox import Outbox
 from tenex.flow.stages import Stages
 from tenex.nostr.keys import KeyRing, SecretKey
-from tenex.prompting import PromptLibrary, builtin_prompts
+from tenex.prompting import PromptLibrary
 from tenex.settings import Places, Settings, model_for, places, router_model
 from tenex.store.daemon import DAEMON, DaemonBook
 from tenex.store.disk import Disk
 from tenex.store.folder import ConversationFolder
 from tenex.store.loading import peek
 from tenex.tools.sandbox import probe_bubblewrap
-from tenex.tools.standard import TOOL_NAMES
 from tenex.tools.workspace import Workspace
 
 from .configuration import Configuration, Ground, configure
 from .minds import is_offline
+from .staff import load_agents
 
 SAMPLE = "Write hello.py that prints hello"
 """What a person says where no conversation is named."""
@@ -80,7 +80,7 @@ async def preview(
         StoreDamaged: a journal that is needed cannot be read.
     """
     where = places(settings)
-    library = PromptLibrary.load(builtin_prompts(), where.agents, tools=TOOL_NAMES)
+    library = load_agents(where.agents)
     definition = library.definitions.get(Slug(slug))
     if definition is None:
         raise UsageError(f"there is no agent {slug!r}; there are: {', '.join(library.definitions)}")

@@ -9,12 +9,12 @@ Never: change anything, or take so long that whoever asks gives up.
 """
 
 import asyncio
-import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,9 +30,10 @@ from tenex.nostr.relay import RelayStatus
 from tenex.settings import Places
 from tenex.store.folder import ConversationFolder
 from tenex.store.index import Index
-from tenex.store.loading import VIEW
+from tenex.store.summary import Row
 
 from .conversing import conversation_status, is_settled, iso, undelivered
+from .resting import Asleep, LastRead, resting
 
 LISTED: Final = 100
 """Conversations listed of those that are open: more would not be read, and the counts tell of all."""
@@ -98,7 +99,8 @@ class Reporter:
         self._reloaded = reloaded
         self._started_at = clock.now()
         self._failure: Failure | None = None
-        self._asleep = _Asleep(folder)
+        self._asleep = Asleep(folder)
+        self._disk = LastRead()
 
     def heard(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
         """Remember the last model call that failed (`core.ports.Observer`)."""
@@ -125,11 +127,19 @@ class Reporter:
                 "address": self._address,
             },
             "configuration": self._configuration(),
-            "disk": await asyncio.to_thread(disk, self._places.conversations),
+            "disk": await self._room(),
             "relays": [_relay(status, owed) for status in self._pool.status()],
-            "models": self._minds(conversations["open"]),
+            "models": self._minds(conversations["counts"].get("held", 0)),
             "conversations": conversations,
         }
+
+    async def _room(self) -> dict[str, Any]:
+        read = partial(asyncio.to_thread, disk, self._places.conversations)
+        room: dict[str, Any] = await self._disk.look("room", read, {})
+        late = self._disk.late
+        if late:  # what was read last would look as if all were well
+            return {"fault": f"it has not answered for {late:.0f} s; what rests is told as it was read last"}
+        return room
 
     def _configuration(self) -> dict[str, Any]:
         shown = folders(self._places)
@@ -138,9 +148,9 @@ class Reporter:
             shown |= {"readAgainAt": iso(last.at), "refused": list(last.faults), "needsRestart": [*last.needs_restart]}
         return shown
 
-    def _minds(self, shown: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def _minds(self, held: int) -> dict[str, Any]:
         minds: dict[str, Any] = {"providers": [dict(provider) for provider in self._models()]}
-        minds["held"] = sum(conversation["kind"] == "held" for conversation in shown)
+        minds["held"] = held
         if self._failure is not None:
             failure = self._failure
             minds["lastFailure"] = {
@@ -150,18 +160,23 @@ class Reporter:
 
     async def _conversations(self, now: Millis) -> tuple[dict[str, Any], Counter[str]]:
         """Those in memory as they are, the others as the index knows them, and what each relay is still owed."""
-        rows = {row.id: row for row in await self._index.rows()}
-        marks = await self._folder.quarantined()
+        known: list[Row] = await self._disk.look("index", partial(self._index.rows), [])
+        marks: Mapping[ConversationId, str] = await self._disk.look("marks", self._folder.quarantined, {})
+        rows = {row.id: row for row in known}
         found = _Found(marks)
         for actor in self._runtime.coordinator:
-            if actor.is_frozen:
-                since = iso(actor.frozen_since)
-                found.frozen.append({"id": actor.id, "since": since, "why": actor.frozen_why})
-            if actor.conversation is not None:
-                found.add(actor.conversation, now, is_frozen=actor.is_frozen)
-            rows.pop(actor.id, None)
+            if actor.is_frozen:  # its state has been forgotten, and is read again
+                found.freezes({"id": actor.id, "since": iso(actor.frozen_since), "why": actor.frozen_why})
+                rows.pop(actor.id, None)
+            elif actor.conversation is not None:
+                found.add(actor.conversation, now)
+                rows.pop(actor.id, None)
         asleep = [row.id for row in rows.values() if not row.settled and row.id not in marks]
-        for conversation in await self._asleep.read({name: rows[name].bytes for name in asleep[:LISTED]}):
+        lengths = {name: rows[name].bytes for name in asleep[:LISTED]}
+        unfinished: list[Conversation] = await self._disk.look("asleep", lambda: self._asleep.read(lengths), [])
+        for conversation in unfinished:
+            if conversation.id not in rows:  # it has woken up while it was being read
+                continue
             found.add(conversation, now)
             rows.pop(conversation.id, None)
         for row in rows.values():
@@ -183,14 +198,17 @@ class _Found:
         self.frozen: list[dict[str, Any]] = []
         self.owed: Counter[str] = Counter()
 
-    def add(self, conversation: Conversation, now: Millis, *, is_frozen: bool = False) -> None:
+    def freezes(self, shown: dict[str, Any]) -> None:
+        """Take in one whose journal cannot be written."""
+        self.counts["frozen"] += 1
+        self.frozen.append(shown)
+
+    def add(self, conversation: Conversation, now: Millis) -> None:
         """Take in one whose state is known."""
         shown = conversation_status(conversation, now)
-        if is_frozen:
-            shown["kind"] = "frozen"
         self.counts[shown["kind"]] += 1
         self.owed.update(undelivered(conversation))
-        if is_frozen or not is_settled(conversation):
+        if not is_settled(conversation):
             self.open.append(shown)
         elif conversation.status == "waiting":
             self.waiting.append(shown)
@@ -213,25 +231,6 @@ class _Found:
         }
 
 
-class _Asleep:
-    """Reads conversations that are not in memory and yet unfinished: parked ones, mostly; each once while it rests."""
-
-    def __init__(self, folder: ConversationFolder) -> None:
-        self._folder = folder
-        self._known: dict[ConversationId, tuple[int, Conversation]] = {}
-
-    async def read(self, lengths: Mapping[ConversationId, int]) -> list[Conversation]:
-        """Their states; what cannot be read is left out: opening it says why."""
-        self._known = {name: known for name, known in self._known.items() if known[0] == lengths.get(name)}
-        for name, length in lengths.items():
-            if name not in self._known:
-                try:
-                    self._known[name] = (length, fold(name, await self._folder.read(name)))
-                except (TenexError, ValueError, LookupError):
-                    continue
-        return [conversation for _, conversation in self._known.values()]
-
-
 async def report_from_files(places: Places, folder: ConversationFolder, now: Millis) -> dict[str, Any]:
     """What the files tell where no daemon runs: which conversations are unfinished, and what it will go on with.
 
@@ -240,9 +239,9 @@ async def report_from_files(places: Places, folder: ConversationFolder, now: Mil
     """
     found = _Found(await folder.quarantined())
     behind = set(await folder.behind())
-    resting = await asyncio.to_thread(_resting, [folder.path(name) for name in await folder.lengths()])
+    at_rest = await asyncio.to_thread(resting, [folder.path(name) for name in await folder.lengths()])
     for name in await folder.lengths():
-        shown = resting.get(name) if name not in behind else None
+        shown = at_rest.get(name) if name not in behind else None
         if name in found.quarantined:
             continue
         if shown is not None:
@@ -260,20 +259,6 @@ async def report_from_files(places: Places, folder: ConversationFolder, now: Mil
         "undelivered": dict(found.owed),
         "conversations": found.shown(),
     }
-
-
-def _resting(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
-    """The conversations in which nothing is open, as their views say; blocks."""
-    resting: dict[str, dict[str, Any]] = {}
-    for path in paths:
-        try:
-            view = json.loads((path / VIEW).read_bytes())
-            if view["status"] in ("waiting", "ended") and not view["undelivered"] and view["id"] == path.name:
-                keys = ("id", "status", "title", "updatedAt", "waitingFor")
-                resting[path.name] = {key: str(view.get(key) or "") for key in keys}
-        except (OSError, ValueError, LookupError, TypeError):
-            continue
-    return resting
 
 
 def folders(places: Places) -> dict[str, Any]:

@@ -42,12 +42,13 @@ from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
 
 from .bookkeeper import Bookkeeper, keep_cursors, last_heard
-from .configuration import Ground, configure, reconfigure
+from .configuration import Ground, check_people, configure, reconfigure
 from .control import orders
 from .current import Current
 from .introductions import Introductions
 from .reloading import Reloading
 from .report import Reporter
+from .staff import former_keys
 from .watching import make_meter, open_port, open_spans
 from .whispers import Whispers, project_status
 
@@ -103,9 +104,11 @@ async def open_application(
     """
     clock, spawn = SystemClock(), Spawner()
     async with AsyncExitStack() as stack:
-        # folders
+        # folders; none is made for a daemon that cannot start in it
         check_paths(settings)
         where = places(settings)
+        ring = KeyRing(where.keys)
+        check_people(settings, ring)
         _make_folders(where)
 
         # store
@@ -122,7 +125,7 @@ async def open_application(
 
         # what can be configured: people, agents, tools, words, minds
         ground = Ground(
-            places=where, ring=KeyRing(where.keys), book=book, workspace=Workspace(where.workspace), mind=model,
+            places=where, ring=ring, book=book, workspace=Workspace(where.workspace), mind=model,
             pace=pace, has_sandbox=await asyncio.to_thread(probe_bubblewrap),
         )  # fmt: skip
         first = configure(settings, ground)
@@ -135,11 +138,10 @@ async def open_application(
             urls, on_event=lambda event, relay: None if introductions.heard(event) else listener.heard(event, relay),
             is_seen=index.has_event, identity=first.project,
         )  # fmt: skip
-        voices = {key.public: key for key in first.keys.values()}
+        voices = former_keys(ring, first.keys, first.everybody)
+        voices |= {key.public: key for key in first.keys.values()}
         publisher, sealer = Publisher(pool, voices), FormSealer(urls)
-        introductions = Introductions(
-            pool, publisher, book, clock, urls, first.identities, first.people.owners | first.people.members
-        )
+        introductions = Introductions(pool, publisher, book, clock, urls, first.identities, first.everybody)
         whispers = Whispers(
             pool, voices, sealer, clock, speaker=first.project.public, status=lambda: project_status(current.now),
             mode=settings.relays.whispers, relays=urls,
@@ -159,7 +161,7 @@ async def open_application(
         inbox = Inbox(
             coordinator, _Directory(folder, index), first.people, clock, names=introductions.names, slugs=first.named
         )
-        listener = Listener(pool, list(voices), first.slugs, None, inbox.receive)
+        listener = Listener(pool, list(voices), first.slugs, None, inbox.receive, people=first.everybody)
         listening.append(Bookkeeper(folder, index, book, listener, first.rules.project.slug, spawn))
         unfinished = dict.fromkeys([*await index.catch_up(folder), *await folder.behind()])
         known = await index.rows(limit=500)
@@ -172,8 +174,8 @@ async def open_application(
             current.change(changed)
             voices.update({key.public: key for key in changed.keys.values()})
             inbox.change(changed.people, changed.named)
-            listener.change(list(voices), changed.slugs)
-            introductions.change(changed.identities, changed.people.owners | changed.people.members)
+            listener.change(list(voices), changed.slugs, changed.everybody)
+            introductions.change(changed.identities, changed.everybody)
             whispers.changed()
             return needs_restart
 

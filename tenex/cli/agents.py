@@ -216,20 +216,10 @@ def load_agents(settings: "Settings") -> "PromptLibrary":
     Raises:
         ConfigurationError: with every fault found.
     """
-    from tenex.prompting import PromptLibrary, builtin_prompts
+    from tenex.app import staff
     from tenex.settings import places
-    from tenex.tools.standard import TOOL_NAMES
 
-    folder = places(settings).agents
-    library = PromptLibrary.load(builtin_prompts(), folder, tools=TOOL_NAMES)
-    taken = [
-        f"{folder}: {slug} cannot be an agent's slug: keys of that name are in use"
-        for slug in library.definitions
-        if slug in KEY_NAMES
-    ]
-    if taken:
-        raise ConfigurationError(taken)
-    return library
+    return staff.load_agents(places(settings).agents)
 
 
 def keyed_agents(library: "PromptLibrary") -> tuple[str, ...]:

@@ -297,16 +297,27 @@ def _tell(made: Made, where: str) -> None:
             "client asks for your key: in Amethyst, Damus or Primal under Log in. Whoever has that line can speak as\n"
             "you, so show it to nobody. If you have a Nostr key already, put its npub under people.owners instead."
         )
-    is_local = all(_is_here(url) for url in made.relays)
+    here = [url for url in made.relays if _is_here(url)]
+    is_local = len(here) == len(made.relays)
     output.say(f"\nNext (settings: {made.config}):")
-    if is_local:
-        output.say(f"  tenex relay{' ' * len(where)}  the relay on this machine, in a terminal of its own")
+    if here:
+        relay = f"relay{_port_option(here[0])}"
+        output.say(f"  tenex {relay:{len(where) + 5}}  the relay on this machine, in a terminal of its own")
     output.say(f"  tenex{where} run    the daemon")
     output.say(f"  tenex{where} chat   talk to the agents from a terminal")
     if is_local:
         output.say(f"A phone cannot reach {made.relays[0]}: name a relay that both can reach under relays.urls.")
 
 
+def _port_option(url: str) -> str:
+    """What `tenex relay` has to be told to be found at an address of this machine."""
+    from tenex.settings import EMBEDDED_RELAY_PORT
+
+    port = urlsplit(url).port or 80
+    return "" if port == EMBEDDED_RELAY_PORT else f" --port {port}"
+
+
 def _is_here(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    return parts.scheme == "ws" and (host in ("localhost", "::1") or host.startswith("127."))

@@ -7,6 +7,7 @@ Never: import a command before it is run; `tenex --help` has 0.2 s.
 """
 
 import os
+import select
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -89,6 +90,7 @@ def _root(
         Path | None,
         typer.Option(
             metavar="DIR",
+            readable=False,
             help="The data folder. Else $TENEX_DATA, else this folder where it holds tenex.toml or "
             "config/tenex.toml, else the state folder ($STATE_DIRECTORY, ~/.local/state/tenex).",
         ),
@@ -120,10 +122,11 @@ for _name, (_, _help) in COMMANDS.items():
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code; every error is one message on stderr."""
+    sys.stdout, sys.stderr = sys.stdout or _nowhere(), sys.stderr or _nowhere()  # a supervisor may have closed them
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a poor terminal gets an escape, not a traceback
-    options = Globals()
+    options, code = Globals(), 0
     try:
         code = _run(sys.argv[1:] if arguments is None else list(arguments), options)
         sys.stdout.flush()
@@ -131,7 +134,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not _is_reader_gone():
             raise
         return 0
+    except OSError as fault:  # a full disk, where a file is written to
+        output.say(f"tenex: what was asked for could not be written: {fault.strerror}")
+        sys.stdout = _nowhere()  # or Python would try once more at exit, and say so
+        return code or 1
     return code
+
+
+def _nowhere() -> TextIOWrapper:
+    return TextIOWrapper(Path(os.devnull).open("wb"), encoding="utf-8")
 
 
 def _run(arguments: list[str], options: Globals) -> int:
@@ -204,13 +215,17 @@ def _debugged(code: int, options: Globals) -> int:
 def _is_reader_gone() -> bool:
     """Whether nobody reads our stdout any more; if so, what is left goes nowhere, and nothing complains at exit."""
     try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
-        return True
-    return False
+        out = sys.stdout.fileno()
+    except OSError:  # it is no file
+        return False
+    look = select.poll()  # flushing would not tell where nothing is buffered, as with PYTHONUNBUFFERED
+    look.register(out, 0)
+    if not any(event & (select.POLLERR | select.POLLHUP) for _, event in look.poll(0)):
+        return False
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, out)
+    os.close(nowhere)
+    return True
 
 
 if __name__ == "__main__":

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 DataOption = Annotated[
     Path | None,
-    typer.Option("--data", metavar="DIR", help="The data folder; before or after the command, it means the same."),
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="The data folder; before or after the command, it means the same.",
+        readable=False,  # the commands say better what is wrong with it, and `doctor` is there for that
+    ),
 ]
 
 

@@ -12,9 +12,12 @@ Never: anything that a service manager could not watch; results and talk go to s
 import asyncio
 import faulthandler
 import os
+import resource
 import select
 import signal
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -28,6 +31,7 @@ from .options import DataOption, open_settings, said
 if TYPE_CHECKING:
     from tenex.app import Application
     from tenex.core.ports import Model
+    from tenex.service.notify import Notifier
     from tenex.settings import Settings
 
 log = structlog.get_logger(__name__)
@@ -36,6 +40,8 @@ FORCED: Final = 5
 """The exit code of a stop that was forced."""
 LETTING_GO: Final = 10.0
 """Seconds beyond the deadline for steps in which words are flushed (2 s) and files closed."""
+_HUP: Final = signal.SIGHUP
+_TERM: Final = signal.SIGTERM
 PRIVATE: Final = 0o077
 """The umask: whatever is made here, by us or by a library, is nobody else's to read."""
 
@@ -46,80 +52,142 @@ def run(
     data: DataOption = None,
 ) -> None:
     """Run the daemon until it is stopped. A second signal ends it at once; SIGHUP reads the settings anew."""
-    if config is not None:
-        said(ctx).config = config
-    if not serve(open_settings(ctx, data)):
-        raise typer.Exit(FORCED)
+    with _early_signals() as early:
+        if config is not None:
+            said(ctx).config = config
+        if not serve(open_settings(ctx, data), early=early):
+            raise typer.Exit(FORCED)
 
 
-def serve(settings: "Settings", *, model: "Model | None" = None) -> bool:
+@contextmanager
+def _early_signals() -> Iterator[list[int]]:
+    """Note what comes before the loop can hear it, while libraries are loaded.
+
+    SIGHUP would be death by default; SIGTERM nothing at all for process 1 of a container.
+    """
+    heard: list[int] = []
+    before = {number: signal.signal(number, lambda got, _: heard.append(got)) for number in (_HUP, _TERM)}
+    try:
+        yield heard
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def serve(settings: "Settings", *, model: "Model | None" = None, early: Sequence[int] = ()) -> bool:
     """Be the daemon, logs on stderr, until a signal stops it; returns whether all came to rest in time.
 
     Args:
         settings: what the operator set.
         model: a mind to use in place of the configured ones.
+        early: signals that came before.
     """
     from tenex.telemetry import configure
 
     os.umask(PRIVATE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))  # it would hold the keys
     faulthandler.enable()  # a watchdog ends a loop that hangs by SIGABRT: then the log shows where it hung
     telemetry = configure(settings.log.level, settings.log.format)
     try:
-        return asyncio.run(_serve(settings, model))
+        return asyncio.run(_serve(settings, model, early, lambda: telemetry.dropped))
     finally:
         telemetry.close()
 
 
-async def _serve(settings: "Settings", model: "Model | None") -> bool:
+async def _serve(
+    settings: "Settings", model: "Model | None", early: Sequence[int], lines_dropped: Callable[[], int]
+) -> bool:
     from tenex.app import open_application
-    from tenex.app.report import standing
     from tenex.service.notify import Notifier
 
-    loop = asyncio.get_running_loop()
-    hung_up = asyncio.Event()
-    loop.add_signal_handler(signal.SIGHUP, hung_up.set)  # from the first moment: its default is death
     notifier = Notifier.from_environment(os.environ, os.getpid())
-    terminal = _terminal()
-    async with open_application(settings, model=model) as app:
-        signals = 0
+    signals = _Signals(notifier, within=settings.shutdown.deadline + LETTING_GO)
+    signals.listen(early)
+    try:
+        async with open_application(settings, model=model, lines_dropped=lines_dropped) as app:
+            return await _serve_on(app, signals, notifier)
+    except asyncio.CancelledError:
+        if not signals.has_ended_the_start:
+            raise
+        log.info("runtime.stopped", rested=True, before="it was ready")  # nothing has been begun
+        return True
 
-        def line() -> str:
-            return standing(app.runtime, app.pool)
 
-        def stop() -> None:
-            nonlocal signals
-            signals += 1
-            if signals > 1:
-                os._exit(FORCED)  # the journal is whole at every moment: nothing needs to be put in order
-            notifier.stopping(within=settings.shutdown.deadline + LETTING_GO)
-            app.runtime.stop()
+async def _serve_on(app: "Application", signals: "_Signals", notifier: "Notifier") -> bool:
+    from tenex.app.report import standing
 
-        async def hear() -> None:
-            while await hung_up.wait():
-                hung_up.clear()
-                if _is_gone(terminal):
-                    _talk_to_nobody()
-                    stop()
-                elif not signals:
-                    notifier.reloading()
-                    await _reload(app)
-                    if not signals:
-                        notifier.ready(line())  # whatever came of it
+    signals.app = app
+    chores: list[asyncio.Task[None]] = []
 
-        async def ready() -> None:
-            notifier.ready(line())
-            chores.append(group.create_task(hear(), name="signals"))
-            chores.append(group.create_task(notifier.keep_up(line), name="service manager"))
+    def line() -> str:
+        return standing(app.runtime, app.pool)
 
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop)
-        chores: list[asyncio.Task[None]] = []
-        async with asyncio.TaskGroup() as group:
-            try:
-                return await app.serve(ready)
-            finally:
-                for chore in chores:
-                    chore.cancel()
+    async def ready() -> None:
+        notifier.ready(line())
+        chores.append(group.create_task(signals.hear_hang_ups(line), name="signals"))
+        chores.append(group.create_task(notifier.keep_up(line), name="service manager"))
+
+    async with asyncio.TaskGroup() as group:
+        try:
+            return await app.serve(ready)
+        finally:
+            for chore in chores:
+                chore.cancel()
+
+
+class _Signals:
+    """What signals do, from the first moment of the loop on."""
+
+    def __init__(self, notifier: "Notifier", *, within: float) -> None:
+        self.app: Application | None = None
+        """Whoever serves; None until it can."""
+        self.has_ended_the_start = False
+        self._notifier = notifier
+        self._within = within
+        self._stops = 0
+        self._hung_up = asyncio.Event()
+        self._start = asyncio.current_task()
+        self._terminal = _terminal()
+
+    def listen(self, early: Sequence[int]) -> None:
+        """Hear signals, those that came before first."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(_HUP, self._hung_up.set)
+        for number in (signal.SIGINT, _TERM):
+            loop.add_signal_handler(number, self._stop)
+        if _HUP in early:
+            self._hung_up.set()
+        if _TERM in early:
+            self._stop()
+
+    def _stop(self) -> None:
+        self._stops += 1
+        if self._stops > 1:
+            os._exit(FORCED)  # the journal is whole at every moment: nothing needs to be put in order
+        self._notifier.stopping(within=self._within)
+        if self.app is not None:
+            self.app.runtime.stop()
+        elif self._start is not None:  # whatever has been opened is closed again on the way out
+            self.has_ended_the_start = True
+            self._start.cancel()
+
+    async def hear_hang_ups(self, line: Callable[[], str]) -> None:
+        """Read the configuration anew for each SIGHUP, until cancelled; stop where it meant that the terminal is gone.
+
+        `line` tells how things stand, for the service manager.
+        """
+        assert self.app is not None
+        while await self._hung_up.wait():
+            self._hung_up.clear()
+            if _is_gone(self._terminal):
+                _talk_to_nobody()
+                if not self._stops:
+                    self._stop()
+            elif not self._stops:
+                self._notifier.reloading()
+                await _reload(self.app)
+                if not self._stops:
+                    self._notifier.ready(line())  # whatever came of it
 
 
 async def _reload(app: "Application") -> None:

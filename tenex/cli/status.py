@@ -1,8 +1,11 @@
 """`tenex status`: how the daemon fares, at a glance.
 
-It asks the daemon over its socket; where none runs it says so and tells from the files what is unfinished. The exit
+It asks the daemon over its socket; where none answers it says why and tells from the files what is unfinished. The exit
 code is 0 where a daemon answers, else 1, so it serves as a health check: a daemon whose relays are away still is
 healthy, for a restart would mend nothing.
+
+    running stopping   a daemon answers, and says so          stopped   there is none
+    silent             there is one, and it does not answer   unknown   we may not ask
 
 Never: change anything, or wait for longer than a health check does.
 """
@@ -23,8 +26,9 @@ from .options import DataOption, JsonOption, data_folder, open_settings
 if TYPE_CHECKING:
     from tenex.settings import Places
 
-NOT_RUNNING: Final = 1
+NO_ANSWER: Final = 1
 """The exit code where no daemon answers."""
+_HEADS: Final = {"stopped": "NOT RUNNING", "silent": "NOT ANSWERING", "unknown": "NOT KNOWN"}
 
 
 def status(
@@ -36,14 +40,17 @@ def status(
     """Say how the daemon fares: relays, models, conversations, disk.
 
     The exit code is 0 where a daemon answers; 1 where none does, and then the files tell what is unfinished.
+
+    "state" in the JSON is running, stopping, stopped (no daemon), silent (one that does not answer) or unknown (we may
+    not ask).
     """
     report = asyncio.run(_report(_places(ctx, data), patience))
     if as_json:
         output.result_json(report)
     else:
         output.result("\n".join(lines(report)))
-    if report["state"] == "stopped":
-        raise typer.Exit(NOT_RUNNING)
+    if report["state"] in _HEADS:
+        raise typer.Exit(NO_ANSWER)
 
 
 def _places(ctx: typer.Context, data: Path | None) -> "Places":
@@ -62,19 +69,21 @@ def _places(ctx: typer.Context, data: Path | None) -> "Places":
 async def _report(where: "Places", patience: float) -> dict[str, Any]:
     from tenex.service.client import ask
 
+    state = "silent"
     try:
         report: dict[str, Any] = await ask(where.socket, "status", patience=patience)
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         fault = _held(where)
+        state = "silent" if fault else "stopped"
     except TimeoutError:
         fault = f"whoever listens at {where.socket} does not answer within {patience:g} s"
     except PermissionError:
-        fault = f"{where.socket} belongs to another user: ask as the user the daemon runs as, or as root"
+        state, fault = "unknown", f"{where.socket} belongs to another user: ask as the user the daemon runs as, or root"
     except OSError as error:
         fault = str(error)
     else:
         return report
-    return {**await _from_files(where), "fault": fault}
+    return {**await _from_files(where), "state": state, "fault": fault}
 
 
 def _held(where: "Places") -> str:
@@ -87,7 +96,9 @@ def _held(where: "Places") -> str:
     except OSError:
         return ""
     who = f"process {daemon.pid}" if daemon.pid else "a process that cannot be seen from here"
-    return f"{who} holds {where.conversations} and does not listen at {where.socket}" if daemon.running else ""
+    if not daemon.running:
+        return ""
+    return f"{who} holds {where.conversations} and does not listen at {where.socket}; it starts or stops, or hangs"
 
 
 async def _from_files(where: "Places") -> dict[str, Any]:
@@ -99,6 +110,10 @@ async def _from_files(where: "Places") -> dict[str, Any]:
     clock, disk = SystemClock(), Disk()
     try:
         return await report_from_files(where, ConversationFolder(where.conversations, disk, clock), clock.now())
+    except PermissionError as fault:
+        raise ConfigurationError(
+            [f"{fault.filename or where.conversations}: cannot be read; ask as the user the daemon runs as, or as root"]
+        ) from fault
     finally:
         disk.close()
 
@@ -131,8 +146,9 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
 
 def _head(report: dict[str, Any]) -> Iterator[str]:
     here = report["configuration"]
-    if report["state"] == "stopped":
-        yield f"tenex          NOT RUNNING: {report.get('fault') or 'no daemon runs on ' + here['data']}"
+    head = _HEADS.get(report["state"])
+    if head is not None:
+        yield f"tenex          {head}: {report.get('fault') or 'no daemon runs on ' + here['data']}"
     else:
         process = report["process"]
         running = f"{report['state']} for {_span(process['seconds'])}, pid {process['pid']}"
@@ -168,7 +184,7 @@ def _relay(relay: dict[str, Any], now: datetime) -> str:
 
 
 def _models(models: dict[str, Any], now: datetime) -> Iterator[str]:
-    held = f"{models['held']} conversations held" if models["held"] else "nothing held"
+    held = _several(models["held"], "conversation") + " held" if models["held"] else "nothing held"
     yield f"models         {held}"
     for provider in models["providers"]:
         paused = f", asks us to wait {_span(provider['paused'])} more" if provider["paused"] else ""
@@ -187,7 +203,7 @@ def _conversations(found: dict[str, Any], now: datetime) -> Iterator[str]:
     for one in found["frozen"]:
         yield f"  {_mark('frozen')}{one['id'][:8]}  since {_ago(one['since'], now)}: {one['why']}"
     for one in found["open"]:
-        yield f"  {_mark(one['kind'])}{one['id'][:8]}  {one['phase']}, {_turn(one)}{one['title']}"
+        yield f"  {_mark(one['kind'])}{one['id'][:8]}  {one['phase']}{_turn(one)}  {one['title']}"
         yield from (f"      {part}" for part in _parts(one, now))
     for one in found["waiting"]:
         reason = one.get("waitingFor", "you")
@@ -196,7 +212,7 @@ def _conversations(found: dict[str, Any], now: datetime) -> Iterator[str]:
 
 
 def _turn(one: dict[str, Any]) -> str:
-    return f"turn open for {_span(one['turn']['seconds'])}  " if "turn" in one else " "
+    return f", turn open for {_span(one['turn']['seconds'])}" if "turn" in one else ""
 
 
 def _parts(one: dict[str, Any], now: datetime) -> Iterator[str]:
@@ -216,7 +232,11 @@ def _parts(one: dict[str, Any], now: datetime) -> Iterator[str]:
             case _:
                 yield f"{who} waits for its model"
     if one["undelivered"]:
-        yield f"{one['undelivered']} words undelivered"
+        yield f"{_several(one['undelivered'], 'event')} undelivered"
+
+
+def _several(count: int, one: str) -> str:
+    return f"{count} {one if count == 1 else one + 's'}"
 
 
 def _mark(kind: str) -> str:

@@ -39,7 +39,8 @@ def find_data(explicit: Path | None, env: Mapping[str, str], cwd: Path) -> Path:
         return _absolute(explicit, cwd)
     if env.get("TENEX_DATA"):
         return _absolute(Path(env["TENEX_DATA"]), cwd)
-    if any((cwd / name).is_file() for name in CONFIG_NAMES):
+    # `os.path`, because a folder we may not look into is not meant: `sudo -u tenex tenex status` in /root
+    if any(os.path.isfile(cwd / name) for name in CONFIG_NAMES):  # noqa: PTH113
         return cwd.absolute()
     if env.get("STATE_DIRECTORY"):  # systemd lists several folders with colons; a unit of ours has one
         return Path(env["STATE_DIRECTORY"].split(":")[0])
@@ -54,16 +55,23 @@ def find_config(explicit: Path | None, data: Path) -> Path | None:
     """Choose the configuration file; None where there is none and the defaults hold.
 
     Raises:
-        ConfigurationError: the file asked for does not exist, or the data folder has two.
+        ConfigurationError: the file asked for does not exist, the data folder has two, or we may not look into it.
     """
     if explicit is not None:
-        if not explicit.is_file():
+        if not _is_file(explicit):
             raise ConfigurationError([f"{explicit}: there is no such file; `tenex init` writes one"])
         return explicit.absolute()
-    found = [data / name for name in CONFIG_NAMES if (data / name).is_file()]
+    found = [data / name for name in CONFIG_NAMES if _is_file(data / name)]
     if len(found) > 1:
         raise ConfigurationError([f"{found[0]} and {found[1]} both exist; keep one of them"])
     return found[0] if found else None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as fault:  # a folder on the way may not be entered
+        raise ConfigurationError([f"{path}: cannot be looked at ({fault.strerror}); ask as its owner"]) from fault
 
 
 def example_config() -> Path:

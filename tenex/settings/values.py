@@ -52,7 +52,7 @@ def circle(settings: Settings, parse_key: Callable[[str], PublicKey]) -> Circle:
     Raises:
         ConfigurationError: a key is none, or nobody at all may talk here.
     """
-    source = str(settings.file or "the settings")
+    source = str(settings.file or settings.data)
     faults: list[str] = []
     found: dict[str, set[PublicKey]] = {"owners": set(), "members": set()}
     for group, keys in found.items():

@@ -327,6 +327,15 @@ def test_keys_that_are_missing_broken_or_doubled(data: Path) -> None:
     assert not re.search(r"nsec1[a-z0-9]{6}", said(list(found.values())))
 
 
+@pytest.mark.parametrize("name", ["project", "owner"])
+def test_a_key_that_cannot_be_replaced_is_never_called_the_copy(data: Path, name: str) -> None:
+    """Whoever moves that one away and runs `tenex init` has another address, or is no owner any more."""
+    (data / "keys" / "executor.nsec").write_bytes((data / "keys" / f"{name}.nsec").read_bytes())
+    (found,) = [f for f in bad(keys, case_of(data)) if "the same key" in f.what]
+    assert found.where == str(data / "keys" / "executor.nsec")
+    assert f"as {name}.nsec" in found.what
+
+
 def test_an_owner_who_has_the_key_of_an_agent_is_never_heard(data: Path) -> None:
     npub = KeyRing(data / "keys").get("executor").npub
     (data / "tenex.toml").write_text(f'[people]\nowners = ["{npub}"]\n')
@@ -493,6 +502,19 @@ def test_what_a_service_manager_left_out_is_told(data: Path) -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert {f.where for f in found} >= {"$NOTIFY_SOCKET", "$CREDENTIALS_DIRECTORY", "metrics.port"}
     assert "only 200 files" in said(found)
+    (port,) = [f for f in found if f.where == "metrics.port"]
+    assert port.what.endswith("of 127.0.0.1 cannot be used (Address already in use)")
+
+
+def test_a_collector_of_traces_that_is_away_is_told_and_no_fault(data: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as collector:
+        port = collector.getsockname()[1]
+        change(data, f'[traces]\nendpoint = "http://127.0.0.1:{port}/v1/traces?key=1"')
+        assert not bad(machine.service, case_of(data))
+    (found,) = bad(machine.service, case_of(data))
+    assert (found.level, found.where) == (Level.WARNING, "traces.endpoint")
+    assert f"127.0.0.1:{port} cannot be reached (Connection refused)" in found.what
+    assert "key=1" not in said([found])
 
 
 def test_the_kind_of_disk_is_that_of_the_nearest_mount(tmp_path: Path) -> None:

@@ -181,8 +181,21 @@ async def test_a_port_where_nobody_listens_and_a_name_that_is_none(tmp_path: Pat
         port = taken.getsockname()[1]
     found = await look(tmp_path, f"ws://127.0.0.1:{port}", "wss://no-such-host.invalid")
     assert "nobody listens there" in found[0].what
-    assert "tenex relay" in found[0].mend
+    assert f"`tenex relay --port {port}`" in found[0].mend
     assert "name is not known" in found[1].what or "no answer in time" in found[1].what
+
+
+async def test_a_server_that_hangs_up_without_a_word(tmp_path: Path) -> None:
+    """As one that speaks no TLS does where wss:// is asked of it."""
+
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.abort()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        found = await only(tmp_path, f"wss://127.0.0.1:{port}")
+    assert found.what == "it hangs up before it has said a word"
+    assert "ws:// and wss:// are not the same" in found.mend
 
 
 async def test_a_server_that_is_no_relay(tmp_path: Path) -> None:

@@ -193,3 +193,20 @@ def test_the_next_steps_can_be_typed_as_they_stand(
     monkeypatch.chdir(other)
     assert main(["init"]) == 0
     assert "  tenex run " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("relay", "step"),
+    [
+        ("ws://127.0.0.1:7447", "  tenex relay   "),
+        ("ws://localhost:9000", "  tenex relay --port 9000   "),
+        ("wss://relay.example", None),
+    ],
+)
+def test_the_relay_it_tells_to_start_is_the_one_of_the_settings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], relay: str, step: str | None
+) -> None:
+    assert main(["init", "--dir", str(tmp_path / "d"), "--relay", relay]) == 0
+    said = capsys.readouterr().err
+    assert ("tenex relay" in said) == (step is not None)
+    assert step is None or step.rstrip() in said

@@ -139,18 +139,41 @@ def test_debug_shows_the_trace_without_secrets(
     assert "nsec1vl" not in said
 
 
-def test_a_reader_who_goes_away_is_no_error() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_who_goes_away_is_no_error(unbuffered: str) -> None:
+    """Neither where Python buffers what is printed, nor where it does not, as images for containers like to have it."""
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
         [*command(), "graph", "show"],
-        env=environment(),
+        env=environment(PYTHONUNBUFFERED=unbuffered),
         stdout=writing,
         stderr=subprocess.PIPE,
         timeout=60,
         check=False,
     )
     os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_full_disk_under_stdout_is_one_line() -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*command(), "graph", "show"],
+            env=environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == b"tenex: what was asked for could not be written: No space left on device\n"
+
+
+def test_a_closed_stdout_is_like_one_nobody_reads() -> None:
+    """Some supervisors start their daemons so."""
+    line = " ".join([*command(), "graph", "show", ">&-"])
+    done = subprocess.run(["/bin/sh", "-c", line], env=environment(), capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
 
 

@@ -93,14 +93,14 @@ def test_who_is_at_work_or_why_nobody_is(part: dict[str, Any], said: str) -> Non
     told = text(report(conversations=found(counts={"active": 1}, open=[one])))
     assert "  active      ab12cd34  execute, turn open for 1 min 1 s  Make it so" in told
     assert said in told
-    assert "2 words undelivered" in told
+    assert "2 events undelivered" in told
 
 
 def test_providers_that_ask_us_to_wait() -> None:
     busy = {"name": "openai", "active": 3, "waiting": 2, "paused": 12.4}
     failure = {"at": NOW, "conversation": ID, "who": "executor", "why": "429"}
     told = text(report(models={"providers": [busy], "held": 1, "lastFailure": failure}))
-    assert "models         1 conversations held" in told
+    assert "models         1 conversation held" in told
     assert "openai      3 calls, 2 waiting for their turn, asks us to wait 12 s more" in told
     assert "last failure 0 s ago, executor in ab12cd34: 429" in told
 
@@ -111,6 +111,7 @@ def test_without_a_daemon_it_says_so_first() -> None:
         del given[name]
     told = text(given).splitlines()
     assert told[0] == "tenex          NOT RUNNING: process 9 holds it"
+    assert text({**given, "state": "silent"}).startswith("tenex          NOT ANSWERING: process 9 holds it\n")
     assert "undelivered    3 for wss://a" in told
 
 

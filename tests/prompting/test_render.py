@@ -148,6 +148,7 @@ def test_where_no_verdict_is_needed_a_last_text_is_enough(library: PromptLibrary
     text = prompt(library, tools=(plain,))
     assert "- `response`.\n" in text
     assert "your last text is your completion" in text
+    assert "once you have seen the results of your other calls" in text
     assert "verdict" not in text
 
 

@@ -2,17 +2,20 @@
 
     stuck   its mind writes the file `held` into MARKS and blocks the whole loop until there is a file `go`
     away    its mind cannot be reached until there is a file `go`
+    hung    while there is a file `hang`, its disk takes no flush and gives no answer; it writes the file `held`
 
 It waits for relays a second where others wait a quarter of a minute, so that a deaf one is soon found out.
 
 Never: a fault in what is tested; what tells of these faults is the real thing.
 """
 
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tenex.cli.run import FORCED, serve
 from tenex.core.errors import ModelUnavailable
@@ -23,6 +26,7 @@ from tenex.nostr import pool
 from tenex.nostr.keys import parse_public_key
 from tenex.nostr.timings import Timings
 from tenex.settings import load
+from tenex.store.disk import Disk
 
 
 class _Faulty:
@@ -58,7 +62,26 @@ class Away(_Faulty):
         return await self._inner.step(request, whisper)
 
 
-KINDS: Mapping[str, Callable[[Path], Model]] = {"stuck": Stuck, "away": Away}
+class Hung(_Faulty):
+    """Answers at once; the disk does not."""
+
+    def __init__(self, marks: Path) -> None:
+        super().__init__(marks)
+        defaults: dict[str, Any] = Disk.__init__.__kwdefaults__  # type: ignore[assignment]  # each test's own process
+        defaults["sync"] = self._sync
+
+    def _sync(self, descriptor: int) -> None:
+        while (self._marks / "hang").exists():
+            (self._marks / "held").touch()
+            time.sleep(0.01)  # a thread of the store waits in the kernel like this
+        os.fdatasync(descriptor)
+
+    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+        """Answer."""
+        return await self._inner.step(request, whisper)
+
+
+KINDS: Mapping[str, Callable[[Path], Model]] = {"stuck": Stuck, "away": Away, "hung": Hung}
 
 
 def main() -> int:

@@ -152,6 +152,11 @@ class Process:
         """Everything it has said on stderr."""
         return "\n".join(self.lines)
 
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self._process.pid
+
     def signal(self, number: int) -> None:
         """Send it a signal."""
         self._process.send_signal(number)

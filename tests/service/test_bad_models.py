@@ -337,3 +337,27 @@ async def test_an_agent_that_never_answers_well_fails_and_the_router_is_told(tmp
         worked: list[Exchange] = [e for e in server.delivered() if Asked(e.request).question is None]
         assert len(worked) == 3
         agree(server, spent(folder.records(name)))
+
+
+async def test_those_who_wait_for_a_busy_provider_are_not_given_up(tmp_path: Path, relay: str) -> None:
+    """One answer at a time for eight conversations: each waits longer in the queue than its agents may work."""
+    pace, most = 0.15, 1.0
+    team = Team(straight, swift)
+
+    async def mind(request: Json) -> Reply:
+        await asyncio.sleep(pace)
+        return team(request)
+
+    settings = f"[limits.expectations.default]\nwarn_after = {most}\nclose_after = {most}\n"
+    async with model_server(mind) as server:
+        folder = minded(tmp_path / "data", relay, server, settings)
+        async with serving(folder, server, TENEX_MODELS__PROVIDERS__LOCAL__CONCURRENCY="1") as process:
+            names = [await folder.write(f"Write note-{number}.txt.") for number in range(20, 28)]
+            for name in names:
+                await settled(folder, name, within=120)
+            assert await process.stop() == 0
+        agree(server, [usage for name in names for usage in spent(folder.records(name))])
+    records = [folder.records(name) for name in names]
+    queued = [sum(record.step.queued for record in of_kind(each, r.ModelStepped)) for each in records]
+    assert max(queued) > most * 1000, "nobody waited: this shows nothing"
+    assert {record.outcome for each in records for record in of_kind(each, r.RunEnded)} == {"finished"}

@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import signal
 import socket
 import stat
@@ -245,6 +246,14 @@ async def test_a_terminal_that_is_closed_stops_it_in_stages(folder: Folder) -> N
             process.kill()
             await process.wait()
     assert not (folder.data / "tenex.sock").exists()
+
+
+async def test_a_crash_leaves_no_keys_in_a_core(folder: Folder) -> None:
+    """What it holds in memory would lie where the kernel puts cores; the log has the stack."""
+    async with daemon(folder) as process:
+        limits = Path(f"/proc/{process.pid}/limits").read_text()  # noqa: ASYNC240  (it is no disk)
+        assert re.search(r"Max core file size +0 ", limits)
+        assert await process.stop() == 0
 
 
 async def test_nothing_it_makes_is_for_others_to_read(folder: Folder) -> None:

@@ -1,10 +1,13 @@
 """`tenex status` tells the truth: about faults in a running daemon, and about a folder without one."""
 
+import asyncio
 import json
 import resource
 import signal
 import socket
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -45,6 +48,22 @@ async def text(folder: Folder) -> str:
     """What it says to people."""
     _, told, _ = await tenex("status", "--data", folder.data)
     return told
+
+
+def free_port() -> int:
+    """One that nobody listens on at this moment."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+    return port
+
+
+def get(url: str) -> tuple[int, str]:
+    """An answer's status and body; blocks."""
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refusal:
+        return refusal.code, refusal.read().decode()
 
 
 async def test_a_daemon_that_is_well(folder: Folder) -> None:
@@ -156,6 +175,7 @@ async def test_a_frozen_conversation_and_its_thaw(folder: Folder) -> None:
         told = await text(folder)
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         (frozen,) = report["conversations"]["frozen"]
+        assert report["conversations"]["counts"] == {"frozen": 1}
         assert frozen["id"] == name
         assert frozen["since"] <= report["at"]
         assert "journal.jsonl" in frozen["why"]
@@ -163,6 +183,31 @@ async def test_a_frozen_conversation_and_its_thaw(folder: Folder) -> None:
         await folder.until(name, "ended")
         thawed = await status(folder)
         assert thawed["conversations"]["frozen"] == []
+        assert await process.stop() == 0
+
+
+async def test_a_disk_that_hangs(folder: Folder) -> None:
+    """The daemon answers all the same, in time, and says what it is that does not; so does its health."""
+    folder.file.write_text(f"{folder.file.read_text()}\n[metrics]\nport = {(port := free_port())}\n")
+    async with faulty(folder, "hung") as process:
+        await process.until("relay.connected")
+        first = await folder.write(QUICK)
+        await folder.until(first, "ended")
+        (folder.marks / "hang").touch()
+        for number in range(3):  # the store has two threads
+            await folder.write(f"Create file{number}.py that prints {number}")
+        await person.until((folder.marks / "held").exists)
+        report = await until(folder, lambda report: "fault" in report["disk"])
+        told = await text(folder)
+        assert report["state"] == "running"
+        assert "has not answered for" in report["disk"]["fault"]
+        assert report["conversations"]["counts"]["ended"] == 1, "as it was read last"
+        assert "has not answered for" in told
+        healthz = await asyncio.to_thread(get, f"http://127.0.0.1:{port}/healthz")
+        assert (healthz[0], "the disk has not taken a byte" in healthz[1]) == (503, True)
+        (folder.marks / "hang").unlink()
+        well = await until(folder, lambda report: report["conversations"]["counts"] == {"ended": 4})
+        assert "fault" not in well["disk"]
         assert await process.stop() == 0
 
 
@@ -201,11 +246,14 @@ async def test_no_daemon_a_hung_one_and_a_left_socket(folder: Folder) -> None:
         process.signal(signal.SIGSTOP)
         code, told, _ = await tenex("status", "--data", folder.data, "--patience", "0.5")
         assert code == 1
+        assert "NOT ANSWERING: " in told
         assert "does not answer within 0.5 s" in told
+        code, told, _ = await tenex("status", "--data", folder.data, "--patience", "0.5", "--json")
+        assert (code, json.loads(told)["state"]) == (1, "silent")
         (folder.data / "tenex.sock").unlink()
         code, told, _ = await tenex("status", "--data", folder.data)
         assert code == 1
-        assert f"holds {folder.data / 'conversations'} and does not listen" in told
+        assert f"NOT ANSWERING: process {process.pid} holds {folder.data / 'conversations'} and does not" in told
         process.signal(signal.SIGCONT)
         assert await process.stop() == 0
     assert not (folder.data / "tenex.sock").exists()

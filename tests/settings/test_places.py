@@ -43,6 +43,14 @@ def test_the_state_folder_is_the_last_resort(tmp_path: Path, env: dict[str, str]
     assert find_data(None, env, tmp_path) == Path(expected)
 
 
+def test_a_folder_that_cannot_be_looked_into_is_not_meant_and_where_it_is_meant_it_is_a_fault() -> None:
+    """As `sudo -u tenex tenex status` in /root; root may look everywhere, so here it is a name the kernel refuses."""
+    odd = Path("/", "x" * 300)
+    assert find_data(None, {"STATE_DIRECTORY": "/systemd"}, odd) == Path("/systemd")
+    with pytest.raises(ConfigurationError, match=r"tenex\.toml: cannot be looked at"):
+        load(None, odd, env={})
+
+
 def test_relative_folders_lie_in_the_data_folder_and_absolute_ones_where_they_say(tmp_path: Path) -> None:
     here = places(load(None, tmp_path, env={}, overrides={"paths": {"workspace": "/elsewhere", "keys": "a/../k"}}))
     assert here.workspace == Path("/elsewhere")

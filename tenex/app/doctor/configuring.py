@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tenex.app.staff import load_agents
 from tenex.core.errors import ConfigurationError
 from tenex.nostr.keys import parse_public_key
-from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.settings import CONFIG_NAMES, Settings, check_paths, circle, find_config, load, places
-from tenex.tools.standard import TOOL_NAMES
 
 from .findings import Case, Finding, fault, ok, warning
 from .sense import doubts
@@ -86,7 +85,7 @@ def agents(case: Case) -> Iterator[Finding]:
     if where is None:
         return
     try:
-        library = PromptLibrary.load(builtin_prompts(), where.agents, tools=TOOL_NAMES)
+        library = load_agents(where.agents)
     except ConfigurationError as error:
         yield from _faults(error.faults, "mend the file, or move it out of the agents folder")
         return

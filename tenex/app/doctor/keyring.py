@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from tenex.app.staff import OWNER, PROJECT
 from tenex.core.errors import ConfigurationError
 from tenex.core.roster import Kind
 from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
@@ -15,8 +16,6 @@ from tenex.prompting import PromptLibrary, builtin_prompts
 
 from .findings import Case, Finding, fault, ok, warning
 
-PROJECT: Final = "project"
-OWNER: Final = "owner"
 API_SUFFIX: Final = ".api-key"
 SUFFIX: Final = ".nsec"
 BACK: Final = "put it back from a copy; `tenex init` makes a new one only where none was"
@@ -82,7 +81,8 @@ def _slugs(agents: Path) -> list[str]:
 
 def _doubled(folder: Path, known: dict[str, SecretKey]) -> Iterator[Finding]:
     seen: dict[str, str] = {}
-    for name, key in known.items():
+    # the address people write to and the owner's key are never called the copy: whoever moves one away has lost it
+    for name, key in sorted(known.items(), key=lambda item: item[0] not in (PROJECT, OWNER)):
         if key.public in seen:
             yield fault(
                 f"this is the same key as {seen[key.public]}{SUFFIX}: nobody could tell the two apart",

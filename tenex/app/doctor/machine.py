@@ -5,6 +5,7 @@ Never: install anything.
 
 import importlib.metadata
 import importlib.util
+import os
 import re
 import resource
 import socket
@@ -13,6 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from .findings import Case, Finding, fault, ok, warning
 
@@ -21,6 +23,8 @@ RELEASED: Final = 1_735_689_600
 """2025-01-01: no clock that is right can be before this program."""
 FEW_FILES: Final = 512
 """Open files: 200 journals, a socket for each relay, pipes of tools, the index, and room."""
+COLLECTOR: Final = 2.0
+"""Seconds a collector has to take a connection; it is on this machine or near it."""
 _REQUIREMENT: Final = re.compile(r"\s*([A-Za-z0-9._-]+)(?:\[[^]]*\])?\s*([^;]*)(?:;(.*))?")
 _BOUND: Final = re.compile(r"(==|>=|<=|<|>|!=)\s*([0-9][0-9.]*)")
 
@@ -129,10 +133,8 @@ def service(case: Case) -> Iterator[Finding]:
         return
     if chosen.metrics.port is not None and not case.daemon.running:
         yield from _port(chosen.metrics.host, chosen.metrics.port)
-    if chosen.traces.endpoint and not _has("opentelemetry.sdk"):
-        yield fault(
-            "traces are asked for, and OpenTelemetry is not installed", "traces.endpoint", "pip install 'tenex[otel]'"
-        )
+    if chosen.traces.endpoint:
+        yield from _traces(chosen.traces.endpoint)
 
 
 def _port(host: str, port: int) -> Iterator[Finding]:
@@ -141,10 +143,35 @@ def _port(host: str, port: int) -> Iterator[Finding]:
             pass
     except OSError as error:
         yield fault(
-            f"port {port} of {host} cannot be used ({error.strerror})",
+            f"port {port} of {host} cannot be used ({_reason(error)})",
             "metrics.port",
             "choose another port, or end the program that uses it",
         )
+
+
+def _traces(endpoint: str) -> Iterator[Finding]:
+    if not _has("opentelemetry.sdk"):
+        yield fault(
+            "traces are asked for, and OpenTelemetry is not installed", "traces.endpoint", "pip install 'tenex[otel]'"
+        )
+        return
+    parts = urlsplit(endpoint)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        socket.create_connection((parts.hostname or "", port), timeout=COLLECTOR).close()
+    except OSError as error:
+        yield warning(
+            f"the collector at {parts.hostname}:{port} cannot be reached ({_reason(error)}), so spans are dropped",
+            "traces.endpoint",
+            "start it, or take the setting away; nothing else suffers",
+        )
+
+
+def _reason(error: OSError) -> str:
+    """Why, in the system's own words: `socket` adds the address, which is told already."""
+    if isinstance(error, socket.gaierror) or error.errno is None:  # names have numbers of their own
+        return str(error.strerror or error)
+    return os.strerror(error.errno)
 
 
 def _has(module: str) -> bool:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketException
 
+from tenex.app.staff import PROJECT
 from tenex.core.errors import ConfigurationError, RelayUnavailable, TenexError
 from tenex.nostr.answers import Advice, printable, read_answer
 from tenex.nostr.events import MAX_EVENT_BYTES
@@ -30,7 +31,6 @@ from tenex.nostr.wire import MAX_FRAME_BYTES
 
 from .examination import in_thread
 from .findings import Case, Finding, fault, ok, warning
-from .keyring import PROJECT
 from .words import shown
 
 NAME_DEADLINE: Final = 6.0
@@ -77,7 +77,7 @@ async def _relay(url: str, identity: SecretKey | None) -> list[Finding]:
     except (OSError, WebSocketException, RelayUnavailable) as error:
         what, mend = _reason(error)
         if is_loopback(plain) and isinstance(error, ConnectionRefusedError):
-            mend = "start it: `tenex relay` runs one on this machine"
+            mend = f"start it: `tenex relay --port {port}` runs one on this machine"
         return [fault(what, place, mend, RelayUnavailable)]
 
 
@@ -206,8 +206,10 @@ def _reason(error: Exception) -> tuple[str, str]:
             return "no answer in time", _AGAIN
         case ConnectionRefusedError():
             return "nobody listens there", _AGAIN
+        case ConnectionResetError() | EOFError():
+            return "it hangs up before it has said a word", f"{_OTHER}; ws:// and wss:// are not the same"
         case OSError():
-            return f"cannot be reached: {printable(error.strerror or str(error))}", _AGAIN
+            return f"cannot be reached: {printable(error.strerror or str(error) or type(error).__name__)}", _AGAIN
         case TenexError():
             return printable(str(error)), _AGAIN
     return f"the connection broke: {printable(str(error))}", _AGAIN

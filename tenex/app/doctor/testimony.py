@@ -64,10 +64,12 @@ def _relays(relays: Any) -> Iterator[Finding]:
     for relay in _tables(relays):
         if relay.get("state", "connected") == "connected":
             continue
-        away = "is not connected" if relay.get("state") == "away" else "is deaf"
-        since = _since(relay.get("deafSince"))
+        if relay.get("state") == "deaf":
+            what = f"the daemon hears nothing from it{_since(relay.get('deafSince'))}: it answers no question"
+        else:
+            what = f"the daemon is not connected: {relay.get('fault') or 'no reason is known'}"
         yield fault(
-            f"the daemon {away}{since}: {relay.get('fault') or 'no reason is known'}",
+            what,
             shown(str(relay.get("url", ""))),
             "see what `relays` says; the daemon tries again by itself",
             RelayUnavailable,

@@ -1,0 +1,85 @@
+"""Who works here: the agents' files and the keys they speak with.
+
+Never: make the project's key; `tenex init` does, because people who know its address would write to a stranger.
+"""
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from tenex.core.errors import ConfigurationError
+from tenex.core.ids import PublicKey
+from tenex.nostr.keys import KeyRing, SecretKey
+from tenex.prompting import PromptLibrary, builtin_prompts
+from tenex.tools.standard import TOOL_NAMES
+
+log = structlog.get_logger(__name__)
+
+PROJECT: Final = "project"
+"""The name of the key the orchestrator speaks with: the address people write to."""
+OWNER: Final = "owner"
+"""The name of the key `tenex init` makes for an owner who has none, for clients on this machine."""
+
+
+def load_agents(folder: Path) -> PromptLibrary:
+    """Read and check the built-in agents and the operator's own in `folder`.
+
+    Raises:
+        ConfigurationError: with every fault; also where an agent would speak with the key of somebody else.
+    """
+    library = PromptLibrary.load(builtin_prompts(), folder, tools=TOOL_NAMES)
+    taken = [slug for slug in library.definitions if slug in (PROJECT, OWNER)]
+    if taken:
+        raise ConfigurationError(
+            [
+                f"{library.definitions[slug].source}: {slug} cannot be an agent's slug, for the key of that name is not"
+                " an agent's. Rename the file."
+                for slug in taken
+            ]
+        )
+    return library
+
+
+def agent_keys(ring: KeyRing, library: PromptLibrary) -> dict[str, SecretKey]:
+    """The project's key and that of every agent, by name; an agent that is new gets one.
+
+    Raises:
+        ConfigurationError: there is no key of the project, or one cannot be read or made; with all faults.
+    """
+    keys = {PROJECT: ring.get(PROJECT)}
+    faults: list[str] = []
+    known = ring.names()
+    for name in (definition.slug for definition in library.roster):
+        try:
+            if name not in known:
+                log.warning("key.made", name=name)  # a new agent; or one whose key was lost, and who is now another
+            keys[name] = ring.get_or_create(name)
+        except ConfigurationError as error:
+            faults.extend(error.faults)
+    if faults:
+        raise ConfigurationError(faults)
+    return keys
+
+
+def former_keys(ring: KeyRing, names: Collection[str], people: Collection[PublicKey]) -> dict[PublicKey, SecretKey]:
+    """The keys of agents that are no longer configured: what they had begun to say is still to be signed.
+
+    Args:
+        ring: where keys are.
+        names: those that are in use.
+        people: who may talk here; a key of theirs is nobody else's voice.
+    """
+    found: dict[PublicKey, SecretKey] = {}
+    for name in ring.names():
+        if name == OWNER or name in names:
+            continue
+        try:
+            key = ring.get(name)
+        except ConfigurationError as error:  # no agent of today needs it
+            log.warning("key.not_read", name=name, reason=str(error))
+            continue
+        if key.public not in people:
+            found[key.public] = key
+    return found

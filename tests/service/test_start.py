@@ -1,0 +1,121 @@
+"""A start: signals that come before it has ended, folders it must not make, agents that were there before it."""
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tenex.cli.run import _early_signals
+from tenex.nostr.keys import KeyRing
+
+from . import person
+from .kit import TENEX, Folder, Process, daemon, environment, ordered, running, tenex
+
+HELPER = """---
+name: Helper
+role: helps
+kind: worker
+use_when: always
+---
+You help.
+"""
+
+
+@pytest.fixture
+async def starting(folder: Folder) -> AsyncIterator[Process]:
+    """A daemon held in the middle of its start, while it tries the sandbox; it goes on once there is a file `go`."""
+    programs = folder.marks / "bin"
+    programs.mkdir()
+    (programs / "bwrap").write_text(
+        f"#!/bin/sh\n: >{folder.marks}/held\nwhile ! [ -e {folder.marks}/go ]; do :; done\n"
+    )
+    (programs / "bwrap").chmod(0o755)
+    path = f"{programs}:{environment()['PATH']}"
+    async with running([*TENEX, "run", "--data", str(folder.data)], PATH=path) as process:
+        await person.until((folder.marks / "held").exists)
+        yield process
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_stop_before_it_is_ready_is_a_clean_end(folder: Folder, starting: Process, number: int) -> None:
+    """Nothing has been begun: exit code 0, and no socket is left."""
+    starting.signal(number)
+    await starting.until("runtime.stopped")
+    (folder.marks / "go").touch()
+    assert await starting.ended() == 0
+    assert "runtime.ready" not in starting.events()
+    assert not (folder.data / "tenex.sock").exists()
+
+
+async def test_a_hang_up_before_it_is_ready_is_a_reload_after_it(folder: Folder, starting: Process) -> None:
+    """Its default would be death."""
+    starting.signal(signal.SIGHUP)
+    (folder.marks / "go").touch()
+    await starting.until("configuration.reloaded")
+    assert starting.events().index("runtime.ready") < starting.events().index("configuration.reloaded")
+    assert await starting.stop() == 0
+
+
+def test_signals_are_noted_while_libraries_are_loaded() -> None:
+    """Before there is a loop; afterwards they mean what they meant before."""
+    before = [signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGTERM)]
+    with _early_signals() as heard:
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert heard == [signal.SIGHUP, signal.SIGTERM]
+    assert [signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGTERM)] == before
+
+
+async def test_a_folder_that_was_mistyped_is_not_made(tmp_path: Path) -> None:
+    """All faults at once, and nothing on disk."""
+    code, _, said = await tenex("run", "--data", tmp_path / "typo")
+    assert code == 3
+    assert "people.owners: nobody may talk here" in said
+    assert "project.nsec: there is no key for project" in said
+    assert not (tmp_path / "typo").exists()
+
+
+async def test_without_the_projects_key_no_other_is_made(folder: Folder) -> None:
+    for key in (folder.data / "keys").iterdir():
+        key.unlink()
+    code, _, said = await tenex("run", "--data", folder.data)
+    assert code == 3
+    assert "project.nsec: there is no key for project" in said
+    assert not list((folder.data / "keys").iterdir())
+
+
+@pytest.mark.parametrize("name", ["owner", "project"])
+async def test_no_agent_speaks_with_the_key_of_somebody_else(folder: Folder, name: str) -> None:
+    """`keys/owner.nsec` is a person's, and whoever has it speaks as them; neither a start nor a reload permits it."""
+    file = folder.data / "agents" / f"{name}.md"
+    async with daemon(folder) as process:
+        file.write_text(HELPER)
+        process.signal(signal.SIGHUP)
+        refused = await process.until("configuration.refused")
+        assert str(file) in str(refused["faults"])
+        assert await process.stop() == 0
+    for command in (["run"], ["config", "check"], ["doctor"]):
+        code, told, said = await tenex(*command, "--data", folder.data)
+        assert code == 3
+        assert f"{name} cannot be an agent's slug" in told + said
+
+
+async def test_what_an_agent_had_begun_is_said_though_it_has_been_removed(folder: Folder) -> None:
+    """Its run was open when the daemon died; at the next start there is no such agent, and its words still come."""
+    (folder.data / "agents" / "helper.md").write_text(HELPER)
+    async with ordered(folder, "model", hold=True) as process:
+        helper = KeyRing(folder.data / "keys").get("helper")
+        asked = person.note(folder.owner, f"nostr:{helper.npub} hello", ["p", helper.public])
+        await person.publish(folder.url, asked)
+        await person.until((folder.marks / "held").exists)
+        assert [run.agent for run in folder.state(asked["id"]).runs.values()] == ["helper"]
+        process.signal(signal.SIGKILL)
+        await process.ended()
+    (folder.data / "agents" / "helper.md").unlink()
+    async with daemon(folder) as process:
+        await folder.until(asked["id"], "waiting")
+        assert await process.stop() == 0
+    said = await person.stored(folder.url, kinds=[1], authors=[helper.public])
+    assert len(said) == 1
