@@ -177,6 +177,7 @@ async def open_application(
             listener.change(list(voices), changed.slugs, changed.everybody)
             introductions.change(changed.identities, changed.everybody)
             whispers.changed()
+            coordinator.try_held()
             return needs_restart
 
         runtime = Runtime(spawn, coordinator, inbox, shutdown_deadline=settings.shutdown.deadline)

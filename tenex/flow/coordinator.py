@@ -7,8 +7,9 @@ import asyncio
 from collections.abc import Iterable, Iterator
 
 from tenex.core.conversation import Conversation
+from tenex.core.effects import Key, Work
 from tenex.core.ids import ConversationId
-from tenex.core.signals import Signal
+from tenex.core.signals import Signal, TimerFired
 
 from .actor import ConversationActor, Surroundings
 
@@ -32,6 +33,17 @@ class ConversationCoordinator:
     def resume(self, conversations: Iterable[ConversationId]) -> int:
         """Go on with conversations that were unfinished when the last process ended; returns how many."""
         return len([self._actor(conversation) for conversation in conversations])
+
+    def try_held(self) -> None:
+        """Try again now what is held for a model that could not be reached; what made it so may have been mended."""
+        for actor in self:
+            state = actor.conversation
+            waits = [(run.retry, "retry") for run in state.runs.values()] if state else []
+            if state is not None and state.question is not None:
+                waits.append((state.question.retry, "route"))
+            for retry, part in waits:
+                if retry is not None and retry.held:
+                    actor.post(TimerFired(key=Key(Work.TIMER, retry.seq, part)))
 
     def conversation(self, conversation: ConversationId) -> Conversation | None:
         """The state of a conversation that is in memory; None for one that is not."""
