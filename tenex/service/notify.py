@@ -76,7 +76,7 @@ class Notifier:
         """
         told = ""
         while self.is_heard:
-            line = status()
+            line = _line(status)
             words = _status(line) if line != told else []
             told = line
             if self.watchdog is not None:
@@ -98,6 +98,14 @@ class Notifier:
             self._is_failing = True
         else:
             self._is_failing = False
+
+
+def _line(status: Callable[[], str]) -> str:
+    try:
+        return status()
+    except Exception:  # a line for people must not end what it tells of
+        log.exception("notify.no_status")
+        return ""
 
 
 def _status(text: str) -> list[str]:

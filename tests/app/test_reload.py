@@ -13,6 +13,8 @@ from tenex.app import Application, open_application
 from tenex.cli.init import prepare
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
+from tenex.core.ports import Model
+from tenex.llm.desk import ModelDesk
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.settings import load
@@ -101,6 +103,25 @@ async def test_what_only_a_start_can_change_stays_and_is_told(tmp_path: Path) ->
         assert await served.app.reload() == ["[paths] has changed; that takes effect after a restart."]
         assert served.app.current.now.settings.paths.workspace == "workspace"
         assert served.app.rules.limits.same_route == 9
+
+
+async def test_the_minds_of_before_are_let_go_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each holds connections and certificates, about a megabyte; who reloads every minute would run out of memory."""
+    closed: list[Model] = []
+    close = ModelDesk.close
+
+    async def noted(self: ModelDesk) -> None:
+        await close(self)
+        closed.append(self)
+
+    monkeypatch.setattr(ModelDesk, "close", noted)
+    async with serving(tmp_path / "data") as served:
+        first = served.app.current.now.mind
+        await served.app.reload()
+        await person.until(lambda: closed)
+        assert closed == [first]
+        last = served.app.current.now.mind
+    assert closed == [first, last]
 
 
 @pytest.mark.parametrize("kind", ["settings", "an agent", "a model", "no file"])
