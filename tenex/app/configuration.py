@@ -142,10 +142,18 @@ def check_people(settings: Settings, ring: KeyRing) -> None:
     Raises:
         ConfigurationError: nobody may, or there is none.
     """
+    if settings.data.exists() and not settings.data.is_dir():
+        raise ConfigurationError(
+            [f"{settings.data}: cannot be made a data folder, it is a file; name another by --data"]
+        )
     faults: list[str] = []
-    for look in (lambda: circle(settings, parse_public_key), lambda: ring.get(PROJECT)):
+    try:
+        circle(settings, parse_public_key)
+    except ConfigurationError as error:
+        faults.extend(error.faults)
+    if PROJECT not in ring.names():  # whether one that is there can be used is told later, together with the others
         try:
-            look()
+            ring.get(PROJECT)
         except ConfigurationError as error:
             faults.extend(error.faults)
     if faults:

@@ -48,9 +48,15 @@ def agent_keys(ring: KeyRing, library: PromptLibrary) -> dict[str, SecretKey]:
     Raises:
         ConfigurationError: there is no key of the project, or one cannot be read or made; with all faults.
     """
-    keys = {PROJECT: ring.get(PROJECT)}
+    keys: dict[str, SecretKey] = {}
     faults: list[str] = []
     known = ring.names()
+    try:  # never made in passing: people would write to a stranger
+        keys[PROJECT] = ring.get(PROJECT)
+    except ConfigurationError as error:
+        if PROJECT not in known:
+            raise  # and no other key either: it is no folder of ours
+        faults.extend(error.faults)
     for name in (definition.slug for definition in library.roster):
         try:
             if name not in known:

@@ -232,7 +232,7 @@ async def test_in_the_sandbox_there_is_no_way_out(workspace: Workspace, tmp_path
         f"cat {outside}/secret.txt", f"ls {tmp_path}/scratch", "cat link/secret.txt", "cat link/../outside/secret.txt",
         f"cat /proc/1/root{outside}/secret.txt", f"cat /proc/self/root{outside}/secret.txt",
         "cat /proc/self/cwd/../outside/secret.txt", f"echo x > {outside}/new", "echo x > link/new",
-        f"ln {outside}/secret.txt hard", "touch /usr/new", "touch /etc/new", f"touch {sys.prefix}/new", "touch /new",
+        f"ln {outside}/secret.txt hard", "touch /usr/new", "touch /etc/new", f"touch {sys.prefix}/bin/x", "touch /new",
         f"touch {workspace.root.parent}/new && ls {outside}", "cat /etc/shadow", "ls /var",
         "cat /etc/machine-id", "mount -t tmpfs none /usr", "umount /usr", "mknod disk b 8 0 && cat disk",
         "chroot / true", f"kill -9 {os.getpid()}", "cat /proc/1/mem", "su -c true", "ls /sys/class",
