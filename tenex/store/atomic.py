@@ -60,11 +60,17 @@ def make_folder(folder: Path) -> None:
         sync_folder(path.parent)
 
 
-def replace(path: Path, data: bytes, mode: int = FILE_MODE) -> None:
+def replace(path: Path, data: bytes, mode: int = FILE_MODE, modified: int | None = None) -> None:
     """Give a file a new content: a reader, and a crash, finds the old one or the new one whole.
 
+    Args:
+        path: the file; it need not exist.
+        data: all it shall hold.
+        mode: its permissions.
+        modified: when it shall say that it was last written, in ns; None: now.
+
     Raises:
-        OSError: the old content stands.
+        OSError: the old content stands; or the new one does, and a power cut may still bring the old one back.
     """
     make_folder(path.parent)
     descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
@@ -72,6 +78,8 @@ def replace(path: Path, data: bytes, mode: int = FILE_MODE) -> None:
         try:
             os.fchmod(descriptor, mode)
             write_all(descriptor, data)
+            if modified is not None:
+                os.utime(descriptor, ns=(modified, modified))
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

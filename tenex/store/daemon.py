@@ -5,11 +5,14 @@ Never: what a conversation's own journal already says.
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from tenex.core.errors import AppendFailed
+import structlog
+
+from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.ports import Clock
 from tenex.core.records import Record
@@ -17,9 +20,12 @@ from tenex.core.records import Record
 from .disk import Disk
 from .format import Codec
 from .journal import FileJournal
-from .loading import JOURNAL
+from .loading import JOURNAL, peek
+from .migrations import DAEMON_STEPS
 
 FOLDER: Final = "_daemon"
+
+log = structlog.get_logger(__name__)
 
 LESSONS_KEPT: Final = 50
 """Per agent: what fits into a prompt beside the work; the journal keeps them all."""
@@ -52,7 +58,7 @@ class ProfilePublished(Record):
     created_at: int
 
 
-DAEMON: Final = Codec({kind.__name__: kind for kind in (LessonLearned, ProfilePublished)})
+DAEMON: Final = Codec({kind.__name__: kind for kind in (LessonLearned, ProfilePublished)}, DAEMON_STEPS)
 
 
 class DaemonBook:
@@ -77,6 +83,22 @@ class DaemonBook:
         """
         book = cls(root, disk, clock)
         await book._opened()
+        return book
+
+    @classmethod
+    async def begin(cls, root: Path, disk: Disk, clock: Clock) -> Self:
+        """As `open`, for a start: no conversation shall wait because lessons and profiles cannot be read or written.
+
+        What can be read is known all the same; each record tries to open the journal again, and fails where it must.
+        """
+        book = cls(root, disk, clock)
+        try:
+            await book._opened()
+        except (AppendFailed, StoreDamaged) as fault:
+            log.error("book.closed", reason=str(fault))
+            with suppress(OSError, StoreDamaged):
+                for record in await disk.run(peek, book._path, DAEMON):
+                    book._fold(record)
         return book
 
     def lessons(self, agent: str) -> tuple[LessonLearned, ...]:

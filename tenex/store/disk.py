@@ -7,10 +7,14 @@ import asyncio
 import os
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import Any, Final, Generic, ParamSpec, TypeVar
+
+from tenex.core.errors import Bug
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -23,6 +27,9 @@ OPEN_FILES: Final = 200
 
 PROBE: Final = ".probe"
 """The file that shows whether a folder can be written to; it is there for a moment."""
+
+FLUSHED: Final = 10_000
+"""Journals whose durable end is remembered, about 2 MB; one that was forgotten is copied when it is opened again."""
 
 Timed = Callable[[str, float], None]
 """Takes a kind of work and the seconds it took; called from any thread, and must not block."""
@@ -70,9 +77,93 @@ class OpenFiles:
             self.drop(owner)
 
 
+class Flushed:
+    """How far this process has itself seen journals become durable; used in any thread.
+
+    What a file holds is no proof of what the disk holds: after a flush that failed the system may show bytes as written
+    that never were, to this process and to the next.
+    """
+
+    __slots__ = ("_known", "_lock", "_most")
+
+    def __init__(self, most: int = FLUSHED) -> None:
+        self._most = most
+        self._lock = Lock()
+        self._known: OrderedDict[str, tuple[int, int]] = OrderedDict()
+
+    def note(self, path: Path, file: os.stat_result) -> None:
+        """All of that file has been flushed, and the flush succeeded."""
+        key = os.fspath(path)
+        with self._lock:
+            self._known[key] = (file.st_ino, file.st_size)
+            self._known.move_to_end(key)
+            if len(self._known) > self._most:
+                self._known.popitem(last=False)
+
+    def doubt(self, path: Path) -> None:
+        """A flush of it failed: nothing is known of what the disk holds."""
+        with self._lock:
+            self._known.pop(os.fspath(path), None)
+
+    def proves(self, path: Path, file: os.stat_result) -> bool:
+        """Whether the file is the one that was flushed, and no longer than it was then."""
+        with self._lock:
+            return self._known.get(os.fspath(path)) == (file.st_ino, file.st_size)
+
+
 def _close(descriptor: int) -> None:
     with suppress(OSError):  # what matters was flushed before; close has nothing more to say
         os.close(descriptor)
+
+
+class _Job(Generic[T]):
+    """Work for a thread, and what came of it for the loop that waits; half the cost of an executor's future."""
+
+    __slots__ = ("_fault", "_loop", "_result", "_waiter", "_work", "has_ended")
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work = work
+        self._loop = asyncio.get_running_loop()
+        self._waiter: asyncio.Future[None] | None = None
+        self._result: T | None = None
+        self._fault: BaseException | None = None
+        self.has_ended = False
+
+    def do(self) -> None:
+        """Work, in a thread, and wake the loop."""
+        try:
+            self._result = self._work()
+        except BaseException as fault:  # noqa: BLE001  (it is raised where the work was asked for)
+            self._fault = fault
+        with suppress(RuntimeError):  # the loop was closed: nobody waits
+            self._loop.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        self.has_ended = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def wait(self) -> None:
+        """Return when the work has ended; may be cancelled and called again."""
+        if not self.has_ended:
+            self._waiter = self._loop.create_future()
+            await self._waiter
+
+    def result(self) -> T:
+        """What the work gave, or its error; once."""
+        if self._fault is None:
+            return self._result  # type: ignore[return-value]  # what `_work` gave, also where that is None
+        try:
+            raise self._fault
+        finally:
+            self._fault = None  # else the error would hold the job, and the job the error
+
+
+def _serve(jobs: "SimpleQueue[_Job[Any] | None]") -> None:
+    """Do jobs in turn, in a thread, until there is None."""
+    while (job := jobs.get()) is not None:
+        job.do()
+        del job  # while there is nothing to do nothing is held
 
 
 class Disk:
@@ -97,10 +188,14 @@ class Disk:
             timed: hears how long journals waited for the disk: `append`, and the `flush` within it.
         """
         self.files = OpenFiles(open_files)
+        self.flushed = Flushed()
         self.write = write
         self.sync = sync
         self.timed = timed
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="tenex-store")
+        self._most = threads
+        self._jobs: SimpleQueue[_Job[Any] | None] = SimpleQueue()
+        self._threads: list[Thread] = []
+        self._is_closed = False
 
     async def run(self, work: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> T:
         """Do blocking work in one of the threads.
@@ -108,16 +203,27 @@ class Disk:
         A cancelled caller still waits until the work has ended: a write that goes on by itself could not be told from
         one that never began.
         """
-        future = asyncio.wrap_future(self._threads.submit(work, *arguments, **keywords))
+        job = _Job(partial(work, *arguments, **keywords))
+        self._begin(job)
         try:
-            return await asyncio.shield(future)
+            await job.wait()
         except asyncio.CancelledError:
-            while not future.done():
+            while not job.has_ended:
                 with suppress(asyncio.CancelledError):
-                    await asyncio.wait({future})
-            if not future.cancelled():
-                future.exception()  # heard, so that nothing complains of an error nobody fetched
+                    await job.wait()
             raise
+        return job.result()
+
+    def _begin(self, job: _Job[Any]) -> None:
+        """Hand a job to the threads, one more of which is started where there may be: an idle one costs little."""
+        if self._is_closed:
+            raise Bug("the disk was closed; work was asked for afterwards")
+        if len(self._threads) < self._most:
+            name = f"tenex-store-{len(self._threads)}"
+            # a process that ends without closing has nobody who waits for the work
+            self._threads.append(Thread(target=_serve, args=(self._jobs,), name=name, daemon=True))
+            self._threads[-1].start()
+        self._jobs.put(job)
 
     async def probe(self, folder: Path) -> str:
         """Write a byte into a folder, make it durable and take it away; why that failed, or an empty text."""
@@ -138,5 +244,9 @@ class Disk:
 
     def close(self) -> None:
         """Close all files and end the threads, after the work they have; a second call does nothing."""
-        self._threads.shutdown()
+        self._is_closed = True
+        for _ in self._threads:
+            self._jobs.put(None)
+        while self._threads:
+            self._threads.pop().join()
         self.files.close()

@@ -3,23 +3,41 @@
 Never: make a path of a name that is not 64 lower-case hex digits.
 """
 
+import asyncio
 import os
 import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
-from tenex.core.errors import StoreDamaged, UsageError
+import structlog
+
+from tenex.core.checkpoint import Checkpoint
+from tenex.core.conversation import Conversation
+from tenex.core.errors import StoreDamaged, TenexError, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock
-from tenex.core.records import Record
+from tenex.core.records import ConversationStarted, Record
+from tenex.core.state import State
 
+from . import atomic, segments
 from .disk import Disk
 from .format import CONVERSATION
-from .journal import FileJournal
-from .loading import JOURNAL, VIEW, mark_of, peek
+from .journal import FILE_BYTES, FileJournal
+from .loading import JOURNAL, MARK, NEWEST, VIEW, mark_of, peek, peek_left
+
+__all__ = ["NEWEST", "ConversationFolder"]
+
+WORKING: Final = 4
+"""A journal may grow to so many times its bound while agents work: their transcripts would be most of a checkpoint."""
+
+T = TypeVar("T")
 
 _ID: Final = re.compile(r"[0-9a-f]{64}")
+
+log = structlog.get_logger(__name__)
 
 
 class ConversationFolder:
@@ -30,6 +48,7 @@ class ConversationFolder:
         self._disk = disk
         self._clock = clock
         self._journals: WeakValueDictionary[str, FileJournal] = WeakValueDictionary()
+        self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def path(self, conversation: str) -> Path:
         """A conversation's own folder, whether it exists or not.
@@ -45,7 +64,9 @@ class ConversationFolder:
         return self.root / conversation
 
     async def open(self, conversation: ConversationId) -> tuple[FileJournal, list[Record]]:
-        """A conversation's journal and every record in it; an older journal of it in this process is closed first.
+        """A conversation's journal, to be written to, and the records to fold; they may begin with a checkpoint.
+
+        An older journal of it in this process is closed first.
 
         Raises:
             StoreDamaged: the file holds what we did not write; nothing was changed, and the folder bears a mark.
@@ -53,27 +74,84 @@ class ConversationFolder:
             UsageError: that is no conversation's id.
         """
         path = self.path(conversation) / JOURNAL
-        remedy = "Move the folder away to begin anew; its conversation.json still tells what was said."
-        await self._close(conversation)
-        journal, records = await FileJournal.open(path, CONVERSATION, self._disk, self._clock, remedy)
-        await self._close(conversation)  # somebody may have opened it while we read; two writers would fork it
-        self._journals[conversation] = journal
+        remedy = (
+            f"Put the folder back from a copy; or stop the daemon: `tenex conversations rebuild {conversation[:12]} "
+            "--from conversation.json` makes a new journal of what can be regained."
+        )
+        turn = self._opening.setdefault(conversation, asyncio.Lock())
+        async with turn:  # two writers would fork it
+            await self._close(conversation)
+            journal, records = await FileJournal.open(path, CONVERSATION, self._disk, self._clock, remedy)
+            if what := _misnamed(conversation, records):
+                await journal.close()
+                sentence = f"{path}: {what}"
+                with suppress(OSError):  # the mark is a courtesy; the error is what counts
+                    await self._disk.run(atomic.replace, path.with_name(MARK), f"{sentence}\n".encode())
+                raise StoreDamaged(sentence)
+            self._journals[conversation] = journal
         return journal, records
 
-    async def read(self, conversation: ConversationId) -> list[Record]:
-        """The records of a conversation, without the lock and without mending anything.
+    async def read(self, conversation: ConversationId, since: int = 0) -> list[Record]:
+        """The records of a conversation, all of them, without the lock and without mending anything.
+
+        Args:
+            conversation: its id.
+            since: only the newest files, as many as hold every record after this seq; they may begin with a checkpoint.
+                `NEWEST` gives the least that can be folded.
 
         Raises:
             StoreDamaged: the file holds what we did not write.
             UsageError: there is no such conversation.
         """
         path = self.path(conversation) / JOURNAL
+        records = await self._look(path, lambda: peek(path, CONVERSATION, since))
+        if what := _misnamed(conversation, records):
+            raise StoreDamaged(f"{path}: {what}")
+        return records
+
+    async def read_left(self, conversation: ConversationId) -> tuple[list[Record], str]:
+        """All records that are there, also where an earlier file is missing: its past is lost, and nothing else.
+
+        Returns:
+            The records, which then begin with a checkpoint, and the sentence that says so; else an empty one.
+
+        Raises:
+            StoreDamaged: the file holds what we did not write.
+            UsageError: there is no such conversation.
+        """
+        path = self.path(conversation) / JOURNAL
+        records, gone = await self._look(path, lambda: peek_left(path, CONVERSATION))
+        if what := _misnamed(conversation, records):
+            raise StoreDamaged(f"{path}: {what}")
+        return records, gone
+
+    async def _look(self, path: Path, work: Callable[[], T]) -> T:
         try:
-            return await self._disk.run(peek, path, CONVERSATION)
+            return await self._disk.run(work)
         except FileNotFoundError as fault:
-            raise UsageError(f"There is no conversation {conversation} in {self.root}.") from fault
+            raise UsageError(f"There is no conversation {path.parent.name} in {self.root}.") from fault
         except OSError as fault:
             raise StoreDamaged(f"{path} cannot be read: {fault.strerror}. Look who owns it and what it is.") from fault
+
+    async def rotate(self, conversation: Conversation) -> bool:
+        """Have a journal that is open here, and long, go on in a new file; else do nothing.
+
+        The state is read before the first await. Nothing is done where it is ahead of the disk, and a failure only
+        means that the present file is used on.
+
+        Returns:
+            Whether the journal goes on in a new file, and still ends with the last record of that state.
+        """
+        journal, seq = self._journals.get(conversation.id), conversation.next_seq
+        if journal is None or not journal.is_long or journal.next_seq != seq:
+            return False
+        if conversation.runs and journal.file_length < WORKING * FILE_BYTES:
+            return False
+        try:
+            return await journal.rotate(Checkpoint.of(conversation)) and journal.next_seq == seq
+        except (OSError, TenexError) as fault:
+            log.error("journal.not_rotated", conversation=conversation.id, reason=str(fault))
+            return False
 
     def length(self, conversation: ConversationId) -> int:
         """Durable bytes of a journal that is open here, for the index; 0 where it is not."""
@@ -81,7 +159,7 @@ class ConversationFolder:
         return journal.length if journal is not None else 0
 
     async def lengths(self) -> dict[ConversationId, int]:
-        """Every conversation on disk with the length of its journal in bytes, 0 where that is missing."""
+        """Every conversation on disk with the bytes of all files of its journal, 0 where that is missing."""
         return await self._disk.run(_lengths, self.root)
 
     async def behind(self) -> list[ConversationId]:
@@ -103,6 +181,17 @@ class ConversationFolder:
             await journal.close()
 
 
+def _misnamed(conversation: ConversationId, records: Sequence[Record]) -> str:
+    """What is wrong where a folder was copied or renamed: two that go on with one thread would say all of it twice."""
+    match records[:1]:
+        case [ConversationStarted(id=told)] | [Checkpoint(state=State(id=told))] if told != conversation:
+            return (
+                f"this is the journal of the conversation {told[:64]}, in the folder of another one. Nothing was "
+                "changed. Move the folder out of here, or give it its name back."
+            )
+    return ""
+
+
 def _ids(root: Path) -> list[ConversationId]:
     try:
         names = os.listdir(root)  # noqa: PTH208 - ten thousand names, of which no path is needed
@@ -116,7 +205,7 @@ def _lengths(root: Path) -> dict[ConversationId, int]:
     base = os.fspath(root)
     for name in _ids(root):
         try:
-            found[name] = os.stat(f"{base}/{name}/{JOURNAL}").st_size  # noqa: PTH116 - half of a start is this line
+            found[name] = segments.stat_all(f"{base}/{name}")[0]
         except FileNotFoundError:
             if (root / name / VIEW).exists():  # it had a journal once: opening it says so
                 found[name] = 0
@@ -127,12 +216,19 @@ def _lengths(root: Path) -> dict[ConversationId, int]:
 
 def _behind(root: Path) -> list[ConversationId]:
     base = os.fspath(root)
-    return [name for name in _ids(root) if _written(f"{base}/{name}/{VIEW}") < _written(f"{base}/{name}/{JOURNAL}")]
+    return [name for name in _ids(root) if _shown(f"{base}/{name}/{VIEW}") < _written(f"{base}/{name}")]
 
 
-def _written(path: str) -> int:
+def _shown(path: str) -> int:
     try:
-        return os.stat(path).st_mtime_ns  # noqa: PTH116 - as above
+        return os.stat(path).st_mtime_ns  # noqa: PTH116 - at every start for each conversation
+    except OSError:
+        return 0
+
+
+def _written(folder: str) -> int:
+    try:
+        return segments.stat_all(folder)[1]
     except OSError:
         return 0
 

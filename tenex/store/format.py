@@ -6,23 +6,28 @@
 made. The crc32 covers the line's UTF-8 before `,"crc"`. What follows the last whole decision and cannot be read is a
 *torn tail*, the trace of a write that was cut short. Anything else unreadable is *damage*: it was good once.
 
+A file begins with seq 1, or with a `Checkpoint` that sums up the files before it and bears the seq of their last
+record; from there on every line has the next seq.
+
 Never: a person's words or any other value of a record in a fault or an error.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 from zlib import crc32
 
+from tenex.core.checkpoint import Checkpoint
 from tenex.core.errors import Bug
 from tenex.core.ids import Millis
+from tenex.core.jsontext import json_writer
 from tenex.core.records import RECORDS, Record
+from tenex.core.travel import Forked, RolledBack
 
-from .shapes import Mismatch, Shape, object_shape
-
-Migration = Callable[[dict[str, Any]], dict[str, Any]]
-"""Turns the data of one version of a record into that of the next."""
+from .migrations import CONVERSATION_STEPS, Migration
+from .mismatch import Mismatch, Shape
+from .shapes import object_shape
 
 _ENVELOPE: Final = ("seq", "at")
 _TAIL: Final = len(',"crc":"01234567"}')
@@ -35,6 +40,8 @@ class Fault:
     kind: Literal["torn", "damage"]
     line: int
     """From 1; of a torn decision the first line."""
+    byte: int
+    """Where that line begins in the file, from 0."""
     what: str
 
 
@@ -64,7 +71,7 @@ class Codec:
             migrations: by kind and the version they start from, each to the next version.
 
         Raises:
-            Bug: a kind has a field whose type cannot be stored.
+            Bug: a kind has a field whose type cannot be stored, or older versions that could not be read.
         """
         self._by_name = {
             name: _Kind(kind, f',"type":"{name}","data":', object_shape(kind, leave_out=_ENVELOPE))
@@ -72,6 +79,10 @@ class Codec:
         }
         self._by_type = {kind.make: kind for kind in self._by_name.values()}
         self._migrations = dict(migrations or {})
+        wanted = {(name, older) for name, kind in kinds.items() for older in range(1, kind.version)}
+        if wanted != self._migrations.keys():
+            odd = ", ".join(f"{name} {older}" for name, older in sorted(wanted ^ self._migrations.keys()))
+            raise Bug(f"there must be a migration from each older version of a kind, and no other: {odd}")
 
     def encode_decisions(self, decisions: Iterable[Sequence[Record]]) -> bytes:
         """The lines of whole decisions, ready to be appended.
@@ -111,26 +122,30 @@ class Codec:
         """
         records: list[Record] = []
         whole, length, position = 0, 0, 0  # records and bytes up to the last whole decision, bytes read
+        first = 1
         lines = data.split(b"\n")
         unfinished = lines.pop()
         expected_left: int | None = None
         for number, line in enumerate(lines, start=1):
             if not _is_sound(line):
-                return records[:whole], length, _fault_of(lines, number, whole + 1)
+                torn = _torn(whole, length, f"from line {number} on nothing can be read")
+                return records[:whole], length, _damage_of(lines, number, position) or torn
             try:
                 record, left = self._decode(line)
-                _check_order(lines, number, record.seq, left, expected_left)
+                if isinstance(record, Checkpoint):
+                    first = _check_checkpoint(number, record, left)
+                _check_order(lines, number, first, record.seq, left, expected_left)
             except _Unreadable as fault:
-                return records[:whole], length, Fault(kind="damage", line=number, what=str(fault))
+                return records[:whole], length, Fault(kind="damage", line=number, byte=position, what=str(fault))
             records.append(record)
             position += len(line) + 1
             expected_left = left - 1 if left else None
             if not left:
                 whole, length = len(records), position
         if unfinished:
-            return records[:whole], length, Fault(kind="torn", line=whole + 1, what="the last line has no end")
+            return records[:whole], length, _torn(whole, length, "the last line has no end")
         if whole < len(records):
-            return records[:whole], length, Fault(kind="torn", line=whole + 1, what="the last decision breaks off")
+            return records[:whole], length, _torn(whole, length, "the last decision breaks off")
         return records, length, None
 
     def _decode(self, line: bytes) -> tuple[Record, int]:
@@ -161,10 +176,12 @@ class Codec:
             raise _Unreadable(f"{name}: {mismatch}") from mismatch
 
     def _migrate(self, name: str, version: int, data: Any) -> dict[str, Any]:
-        step = self._migrations.get((name, version))
-        if step is None or type(data) is not dict:
-            raise _Unreadable(f"{name} of version {version} cannot be read: there is no migration from it")
-        return step(data)
+        if type(data) is not dict:
+            raise _Unreadable(f"{name} of version {version} cannot be read: its data is no object")
+        try:
+            return self._migrations[name, version](data)
+        except (LookupError, TypeError, ValueError, AttributeError) as fault:  # it was not what that version wrote
+            raise _Unreadable(f"{name} of version {version} cannot be read ({type(fault).__name__})") from fault
 
 
 def _line_body(head: str, data: Any) -> bytes:
@@ -182,8 +199,8 @@ def _plain(value: Any) -> Any:
 
 # NaN is written as Python writes it: a model may send one, and a line beyond the letter of JSON is better than a
 # conversation that can never go on.
-_dumps: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain).encode
-_dumps_ascii: Final = json.JSONEncoder(separators=(",", ":"), default=_plain).encode
+_dumps: Final = json_writer(separators=(",", ":"), default=_plain)
+_dumps_ascii: Final = json_writer(ensure_ascii=True, separators=(",", ":"), default=_plain)
 
 
 def _is_sound(line: bytes) -> bool:
@@ -192,24 +209,41 @@ def _is_sound(line: bytes) -> bool:
     return line[-_TAIL:] == b',"crc":"%08x"}' % crc32(body) and bool(body)
 
 
-def _fault_of(lines: list[bytes], number: int, first_torn: int) -> Fault:
-    """Judge an unsound line: the last words of a write that was cut short, or damage."""
+def _torn(whole: int, length: int, what: str) -> Fault:
+    """What follows the last whole decision was never all there."""
+    return Fault(kind="torn", line=whole + 1, byte=length, what=what)
+
+
+def _damage_of(lines: list[bytes], number: int, position: int) -> Fault | None:
+    """Judge an unsound line: damage where a good one follows, else the last words of a write that was cut short."""
     for later, line in enumerate(lines[number:], start=number + 1):
         if _is_sound(line):
             what = f"its crc is missing or wrong, though line {later} is good"
-            return Fault(kind="damage", line=number, what=what)
-    return Fault(kind="torn", line=first_torn, what=f"from line {number} on nothing can be read")
+            return Fault(kind="damage", line=number, byte=position, what=what)
+    return None
 
 
-def _check_order(lines: list[bytes], number: int, seq: int, left: int, expected_left: int | None) -> None:
-    """Refuse a sound line that cannot stand here; up to it, line n held seq n."""
-    if seq != number:
+def _check_checkpoint(number: int, checkpoint: Checkpoint, left: int) -> int:
+    """The seq of the first line, which is the checkpoint's."""
+    if number > 1 or left:
+        raise _Unreadable("a checkpoint stands at the beginning of a file, alone, and nowhere else")
+    if checkpoint.seq < 1 or checkpoint.state.next_seq != checkpoint.seq + 1:
+        raise _Unreadable("it is a checkpoint of another moment than it says")
+    return checkpoint.seq
+
+
+def _check_order(lines: list[bytes], number: int, first: int, seq: int, left: int, expected_left: int | None) -> None:
+    """Refuse a sound line that cannot stand here; up to it, line n held seq first + n - 1."""
+    if seq != first + number - 1:
         if lines[number - 1] in lines[: number - 1]:
             raise _Unreadable(f"it repeats the line of seq {seq}")
-        raise _Unreadable(f"its seq is {seq} where {number} must follow")
+        raise _Unreadable(f"its seq is {seq} where {first + number - 1} must follow")
     if expected_left is not None and left != expected_left:
         raise _Unreadable(f"its `left` is {left} where {expected_left} must follow")
 
 
-CONVERSATION: Final = Codec(RECORDS)
+_WITH_STATE: Final = (Checkpoint, RolledBack, Forked)
+"""Kinds that hold a state, and so cannot stand in `core.records`, of which states are made."""
+
+CONVERSATION: Final = Codec({**RECORDS, **{kind.__name__: kind for kind in _WITH_STATE}}, CONVERSATION_STEPS)
 """The kinds of record a conversation's journal holds."""

@@ -1,28 +1,30 @@
 """The cache that finds a conversation by an event, and tells a start which journals it need not read.
 
 Writes are collected and made in a thread of their own; reads by id are synchronous and see what is still to be written.
-A damaged index is deleted: then every journal counts as unknown and is read once more.
+An index that is damaged or removed is made anew: then every journal counts as unknown and is read once more, at a start
+before anything else, and while the daemon works beside its work.
 
 Never: hold a fact that no journal holds, cursors aside; and those only cost a second look at a relay's past.
 """
 
 import asyncio
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import structlog
 
-from tenex.core.conversation import fold
-from tenex.core.errors import StoreError
+from tenex.core.errors import StoreError, UsageError
 from tenex.core.ids import ConversationId, Millis
-from tenex.core.records import Record
 
 from . import schema
 from .folder import ConversationFolder
-from .schema import Batch
-from .summary import Row, events_of, summarise
+from .gathering import gather
+from .schema import UNKNOWN_LENGTH, Batch
+from .summary import Known, News, Row
 from .tables import Tables
 
 log = structlog.get_logger(__name__)
@@ -31,7 +33,21 @@ REMEMBERED: Final = 20_000
 """Event ids kept in memory, about 4 MB: what several relays repeat within some minutes."""
 
 WAITING_MOST: Final = 5_000
-"""Rows and ids that may wait for the disk before `note` waits too."""
+"""Rows, ids and messages that may wait for the disk while journals are read, before that waits too."""
+
+MESSAGES_MOST: Final = 20_000
+"""Messages that may wait while the disk takes none, perhaps 10 MB; more are left to a later look at the journals."""
+
+PAUSE: Final = 0.05
+"""Seconds in which news gather before they are written: a write of its own for each append would cost every append in a
+burst 0.4 ms. What a killed process had not written is read from the journals again."""
+
+Shown = Callable[[Sequence[ConversationId]], Iterable[ConversationId]]
+"""Hands on what is to be read, one by one, and may show how far that is."""
+
+_CONVERSATION: Final = (
+    "select id from conversations where number = (select conversation from events where event_id = ?)"
+)
 
 
 class Index:
@@ -40,14 +56,21 @@ class Index:
     def __init__(self, path: Path) -> None:
         """Open the index, or make a new one where there is none or it is damaged; blocks for some ms.
 
-        Raises:
-            StoreError: the file cannot be made.
+        Where none can be made now, there is none until one can: everything works, and more journals are read.
         """
-        self._tables = Tables(path)
+        self._tables = Tables(path, self._lose, self._begin_anew)
+        self._folder: ConversationFolder | None = None
+        self._heard: dict[ConversationId, int] = {}
+        self._partly: set[ConversationId] = set()
+        self._whole: set[ConversationId] | None = None
+        """While an empty file is being filled: whose whole journal is in it; None: everybody's."""
+        self._is_lost = False
+        self._rebuilding: asyncio.Task[None] | None = None
         self._recent: dict[str, ConversationId] = {}
         self._waiting = Batch()
         self._going = Batch()
         self._flush: asyncio.Task[None] | None = None
+        self._hurry = asyncio.Event()
         self._closed = False
 
     # ---- finding ------------------------------------------------------------------------------------------------
@@ -56,7 +79,7 @@ class Index:
         """The conversation an event belongs to; about 10 us where the file has to be asked."""
         found = self._recent.get(event_id) or self._waiting.events.get(event_id) or self._going.events.get(event_id)
         if found is None:
-            row = self._tables.ask("select conversation from events where event_id = ?", event_id)
+            row = self._tables.ask(_CONVERSATION, event_id)
             found = ConversationId(row) if isinstance(row, str) else None
         if found is not None:
             self._remember(event_id, found)
@@ -85,71 +108,33 @@ class Index:
 
     async def stale(self, folder: ConversationFolder) -> list[ConversationId]:
         """The conversations a start must read: not settled, unknown here, or of another length than on disk."""
-        await self.flush()
-        lengths = await folder.lengths()
-        try:
-            return await self._tables.run(schema.stale, lengths)
-        except sqlite3.Error as fault:
-            self._tables.report(fault)
-            return list(lengths)
+        return list((await self._stale(folder))[0])
 
-    async def catch_up(self, folder: ConversationFolder) -> list[ConversationId]:
+    async def catch_up(self, folder: ConversationFolder, shown: Shown = iter) -> list[ConversationId]:
         """Read what the index does not know, also all of it where the index is new; returns what is unfinished.
 
-        A conversation that cannot be read counts as unfinished: whoever opens it judges it.
+        A conversation that cannot be read counts as unfinished: whoever opens it judges it. Should the index be lost
+        later, all of the folder is read again.
+
+        Args:
+            folder: the conversations.
+            shown: shows how far the reading is.
         """
-        unfinished: list[ConversationId] = []
-        stale = await self.stale(folder)
-        lengths = await folder.lengths() if stale else {}
-        for name in stale:
-            try:
-                row = self._take(name, await folder.read(name), lengths.get(name, 0))
-            except (StoreError, ValueError, LookupError):
-                unfinished.append(name)
-                continue
-            if not row.settled:
-                unfinished.append(name)
-            if len(self._waiting) > WAITING_MOST:
-                await self.flush()
-        return unfinished
+        self._folder = folder
+        stale, lengths = await self._stale(folder)
+        wanted = {name: known for name, known in stale.items() if known is None or known.bytes != lengths[name]}
+        settled = await self._read_each(folder, wanted, lengths, shown)
+        return [name for name in stale if name not in settled]
 
     # ---- noting -------------------------------------------------------------------------------------------------
 
-    def hear(self, row: Row, events: Iterable[str]) -> None:
-        """Note where a conversation stands and which events are new in it; written soon. Never blocks or raises."""
-        self._waiting.rows[row.id] = row
-        for event_id in events:
-            self._waiting.events[event_id] = row.id
-            self._remember(event_id, row.id)
-        self._start_flush()
-
-    async def note(
-        self,
-        conversation_id: ConversationId,
-        *,
-        bytes: int,  # noqa: A002 - the column's name
-        seq: int,
-        settled: bool,
-        status: str,
-        phase: str,
-        title: str,
-        updated: Millis,
-        events: Iterable[str] = (),
-    ) -> None:
-        """As `hear`, from values, and waits where the disk lags behind."""
-        row = Row(
-            id=conversation_id,
-            bytes=bytes,
-            seq=seq,
-            settled=settled,
-            status=status,
-            phase=phase,
-            title=title,
-            updated=updated,
-        )
-        self.hear(row, events)
-        if len(self._waiting) > WAITING_MOST:
-            await self.flush()
+    def hear(self, row: Row, news: News) -> None:
+        """Note where a conversation stands and what is new in it; written soon. Never blocks or raises."""
+        if self._rebuilding is not None:
+            self._heard[row.id] = row.seq
+        if self._knows_in_part(row.id):
+            row = replace(row, bytes=UNKNOWN_LENGTH)
+        self._add(row, news)
 
     def set_cursor(self, relay: str, at: Millis) -> None:
         """Note up to when a relay's events have been heard; written soon."""
@@ -158,23 +143,99 @@ class Index:
 
     async def flush(self) -> None:
         """Return when everything noted so far is written, or could not be; a failure is logged and tried again."""
-        self._start_flush()
-        while self._flush is not None and not self._flush.done():
-            await asyncio.wait({self._flush})
+        for _ in range(2):  # the batch under way, and the one that holds what waits now
+            self._start_flush()
+            if self._flush is not None:
+                self._hurry.set()
+                await asyncio.wait({self._flush})
 
     async def close(self) -> None:
         """Write what is left and let go of the file; a second call does nothing."""
         if not self._closed:
+            if self._rebuilding is not None:
+                self._rebuilding.cancel()
+                await asyncio.wait({self._rebuilding})
             await self.flush()
             self._closed = True
             self._tables.close()
 
     # ---- inside -------------------------------------------------------------------------------------------------
 
-    def _take(self, name: ConversationId, records: list[Record], length: int) -> Row:
-        row = summarise(fold(name, records), length)
-        self.hear(row, events_of(records))
-        return row
+    async def _stale(
+        self, folder: ConversationFolder
+    ) -> tuple[dict[ConversationId, Known | None], dict[ConversationId, int]]:
+        """What a start must look at, with what is known of it; and the lengths of all journals."""
+        await self.flush()
+        lengths = await folder.lengths()
+        try:
+            return await self._tables.run(schema.stale, lengths), lengths
+        except sqlite3.Error as fault:
+            self._tables.report(fault)
+            return dict.fromkeys(lengths), lengths
+
+    async def _read_each(
+        self, folder: ConversationFolder, wanted: Mapping[ConversationId, Known | None],
+        lengths: Mapping[ConversationId, int], shown: Shown = iter,
+    ) -> set[ConversationId]:  # fmt: skip
+        """Take in what journals say; returns those that are settled."""
+        settled: set[ConversationId] = set()
+        for name in shown(list(wanted)):
+            if await self._read(folder, name, lengths[name], wanted[name]):
+                settled.add(name)
+            if len(self._waiting) > WAITING_MOST:
+                await self.flush()
+        if wanted:
+            log.info("index.caught_up", read=len(wanted), of=len(lengths))
+        return settled
+
+    async def _read(self, folder: ConversationFolder, name: ConversationId, length: int, known: Known | None) -> bool:
+        while True:
+            try:
+                found = await gather(folder, name, length, known if self._whole is None else None)
+            except (StoreError, UsageError, ValueError, LookupError):
+                self._partly.add(name)
+                return False
+            went_on = self._heard.get(name, 0) > found.row.seq  # and that would be forgotten
+            if not went_on and (found.anew or self._whole is None):
+                break
+        if found.anew:
+            self._partly.discard(name)
+            if self._whole is not None:
+                self._whole.add(name)
+        self._add(found.row, found.news, anew=found.drops)
+        return found.row.settled
+
+    def _knows_in_part(self, conversation: ConversationId) -> bool:
+        return conversation in self._partly or (self._whole is not None and conversation not in self._whole)
+
+    def _lose(self) -> None:
+        """An empty file is about to take the place of ours: what is written from now on is not all there is."""
+        self._is_lost, self._whole = True, set()
+        self._waiting.mark(list(self._waiting.rows))
+
+    def _begin_anew(self) -> None:
+        self._start_flush()
+        if self._folder is not None and not self._closed and self._rebuilding is None:
+            task = asyncio.get_running_loop().create_task(self._rebuild(self._folder), name="index.rebuild")
+            self._rebuilding = task
+
+    async def _rebuild(self, folder: ConversationFolder) -> None:
+        try:
+            while self._is_lost:
+                self._is_lost = False
+                lengths = await folder.lengths()
+                await self._read_each(folder, dict.fromkeys(lengths), lengths)
+                await self.flush()
+            self._whole = None
+        finally:
+            self._rebuilding = None
+            self._heard = {}
+
+    def _add(self, row: Row, news: News, *, anew: bool = False) -> None:
+        self._waiting.add(row, news, anew=anew)
+        for event_id in news.events:
+            self._remember(event_id, row.id)
+        self._start_flush()
 
     def _remember(self, event_id: str, conversation: ConversationId) -> None:
         self._recent.pop(event_id, None)  # to the end, as the newest
@@ -183,17 +244,26 @@ class Index:
             del self._recent[next(iter(self._recent))]
 
     def _start_flush(self) -> None:
-        if len(self._waiting) and not self._closed and (self._flush is None or self._flush.done()):
-            self._flush = asyncio.get_running_loop().create_task(self._write_all(), name="index.flush")
+        if len(self._waiting) and not self._closed and self._flush is None:
+            self._flush = asyncio.get_running_loop().create_task(self._write(), name="index.flush")
 
-    async def _write_all(self) -> None:
-        while len(self._waiting):
-            self._going, self._waiting = self._waiting, Batch()
-            try:
-                await self._tables.run(schema.write, self._going)
-            except sqlite3.Error as fault:
-                self._waiting = self._waiting.over(self._going)
-                self._tables.report(fault)
-                return  # the next note tries again
-            finally:
-                self._going = Batch()
+    async def _write(self) -> None:
+        """Write one batch; what has come meanwhile is another's."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._hurry.wait(), PAUSE)
+        self._hurry.clear()
+        self._going, self._waiting = self._waiting, Batch()
+        failed = False
+        try:
+            await self._tables.run(schema.write, self._going)
+        except sqlite3.Error as fault:
+            failed = True  # the next note tries again
+            self._waiting = self._waiting.over(self._going)
+            self._waiting.mark([name for name in self._waiting.rows if self._knows_in_part(name)])
+            if len(self._waiting.messages) > MESSAGES_MOST:
+                self._partly |= self._waiting.drop_messages()
+            self._tables.report(fault)
+        finally:
+            self._going, self._flush = Batch(), None
+        if not failed:
+            self._start_flush()

@@ -1,32 +1,46 @@
 """One journal as a thing to append to: durable when `append` returns, dead once the disk has said no.
 
-Never: try a failed write again; what a disk says after its first error proves nothing. Opening again reads the truth.
+Never: try a failed write again; what a disk says after its first error proves nothing. Opening again copies what was
+durable into a new file.
 """
 
 import asyncio
 import os
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Final, Self
 
+import structlog
+
+from tenex.core.checkpoint import Checkpoint
 from tenex.core.errors import AppendFailed, Bug
 from tenex.core.ports import Clock
 from tenex.core.records import Record
 
-from . import atomic
+from . import atomic, segments
 from .disk import Disk
 from .format import Codec
-from .loading import load
+from .loading import Loaded, alone, load
+
+FILE_BYTES: Final = 2**20
+"""From this length on a journal goes on in another file: so much is read in about 100 ms, and a start has a second for
+all its unfinished conversations."""
+
+PER_CHECKPOINT: Final = 8
+"""A file is at least so many times as long as the checkpoint it began with: no more than an eighth of a journal is
+checkpoints."""
 
 _OWNERS: Final = count(1)
 
+log = structlog.get_logger(__name__)
+
 
 class FileJournal:
-    """The facts of one conversation, or of the daemon, in order, in one file (`core.ports.Journal`)."""
+    """The facts of one conversation, or of the daemon, in order, in one file after another (`core.ports.Journal`)."""
 
     __slots__ = (
         "__weakref__",
@@ -34,22 +48,28 @@ class FileJournal:
         "_dead",
         "_descriptor",
         "_disk",
+        "_earlier",
         "_is_new",
         "_length",
+        "_long",
         "_next_seq",
+        "_number",
         "_owner",
         "_turn",
         "path",
     )
 
-    def __init__(self, path: Path, codec: Codec, disk: Disk, *, next_seq: int, length: int, is_new: bool) -> None:
+    def __init__(self, path: Path, codec: Codec, disk: Disk, loaded: Loaded) -> None:
         """Stand at the end of a journal that has been loaded; use `open`."""
-        self.path = path
+        self.path = path.with_name(segments.name_of(loaded.number))
         self._codec = codec
         self._disk = disk
-        self._next_seq = next_seq
-        self._length = length
-        self._is_new = is_new
+        self._number = loaded.number
+        self._earlier = loaded.earlier
+        self._length = loaded.length
+        self._next_seq = loaded.records[-1].seq + 1 if loaded.records else 1
+        self._is_new = not loaded.exists
+        self._expect(loaded.checkpoint)
         self._owner = next(_OWNERS)
         self._descriptor: int | None = None
         self._dead = ""
@@ -60,6 +80,8 @@ class FileJournal:
         cls, path: Path, codec: Codec, disk: Disk, clock: Clock, remedy: str = ""
     ) -> tuple[Self, list[Record]]:
         """Read a journal and stand at its end. A missing one is made, with its folder, by the first append.
+
+        The records are those of the newest file: enough to fold, for they begin with a checkpoint where there are more.
 
         Args:
             path: `<folder>/journal.jsonl`.
@@ -73,10 +95,8 @@ class FileJournal:
             AppendFailed: the disk does not let us read or mend it now.
         """
         stamp = datetime.fromtimestamp(clock.now() / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
-        loaded = await disk.run(load, path, codec, stamp, remedy)
-        next_seq = len(loaded.records) + 1
-        journal = cls(path, codec, disk, next_seq=next_seq, length=loaded.length, is_new=not loaded.exists)
-        return journal, loaded.records
+        loaded = await disk.run(load, path, codec, stamp, remedy, disk.flushed)
+        return cls(path, codec, disk, loaded), loaded.records
 
     @property
     def next_seq(self) -> int:
@@ -85,8 +105,18 @@ class FileJournal:
 
     @property
     def length(self) -> int:
-        """Bytes of the records that are durable."""
+        """Bytes that are durable, in all files together."""
+        return self._earlier + self._length
+
+    @property
+    def file_length(self) -> int:
+        """Durable bytes of the file that is written to."""
         return self._length
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is time for another file."""
+        return self._length >= self._long
 
     async def append(self, decisions: Sequence[Sequence[Record]]) -> None:
         """Make records durable, each decision whole or not at all, in order; callers at the same time take turns.
@@ -118,6 +148,27 @@ class FileJournal:
                 self._hand_back()
                 self._took("append", began)
 
+    async def rotate(self, checkpoint: Checkpoint) -> bool:
+        """Go on in a new file that begins with a checkpoint; the present one stays as it is.
+
+        Until the new file has its name, durable and whole, nothing has happened.
+
+        Returns:
+            False where the checkpoint is not of the last record; nothing was done.
+
+        Raises:
+            OSError: the disk took no new file. The present one is used on; or, where the new name may or may not
+                survive a power cut, the journal is dead and must be opened again.
+            Bug: the checkpoint could not be read again; the present file is used on.
+        """
+        async with self._turn:
+            if self._dead or self._is_new or checkpoint.seq != self._next_seq - 1:
+                return False
+            self._long = self._length * 2  # if this fails it is not tried again at once
+            self._disk.files.drop(self._owner)
+            await self._disk.run(self._begin_file, checkpoint)
+            return True
+
     async def close(self) -> None:
         """Let go of the file, after the append under way; a second call does nothing."""
         async with self._turn:
@@ -140,16 +191,18 @@ class FileJournal:
         try:
             if self._descriptor is None:
                 self._descriptor = self._open()
-            found = os.fstat(self._descriptor)
-            if found.st_size != self._length or not found.st_nlink:
-                self._dead = f"{self.path} was changed or removed by somebody else; open it again."
-                raise AppendFailed(self._dead)
-            try:
-                self._flush(self._descriptor, data)
-            except OSError:
-                with suppress(OSError):  # nobody was told of these bytes: the next to open need not meet them
-                    os.ftruncate(self._descriptor, self._length)
-                raise
+            with self._alone(self._descriptor):
+                found = os.fstat(self._descriptor)
+                if found.st_size != self._length or not found.st_nlink or self._has_successor():
+                    self._dead = f"{self.path} was changed or removed by somebody else; open it again."
+                    raise AppendFailed(self._dead)
+                try:
+                    self._flush(self._descriptor, data)
+                except OSError:
+                    self._disk.flushed.doubt(self.path)
+                    with suppress(OSError):  # nobody was told of these bytes: the next to open need not meet them
+                        os.ftruncate(self._descriptor, self._length)
+                    raise
         except OSError as fault:
             self._dead = (
                 f"{self.path} did not take {len(data)} bytes: {fault.strerror}. Make room or mend the disk; "
@@ -159,6 +212,7 @@ class FileJournal:
         self._length += len(data)
         self._next_seq = next_seq
         self._is_new = False
+        self._disk.flushed.note(self.path, os.fstat(self._descriptor))
 
     def _open(self) -> int:
         flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
@@ -178,3 +232,50 @@ class FileJournal:
         if self._is_new:  # a flushed file whose name is lost is lost
             atomic.sync_folder(self.path.parent)
             atomic.sync_folder(self.path.parent.parent)
+
+    @contextmanager
+    def _alone(self, descriptor: int) -> Iterator[None]:
+        """Dead where somebody else is writing: what this one knows of the file is about to be wrong."""
+        try:
+            with alone(descriptor, self.path):
+                yield
+        except AppendFailed as fault:
+            self._dead = self._dead or str(fault)
+            raise
+
+    def _begin_file(self, checkpoint: Checkpoint) -> None:
+        """Write the next file and stand at its end, in one of the disk's threads."""
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW)
+        try:
+            with self._alone(descriptor):
+                self._go_on(checkpoint)
+        finally:
+            os.close(descriptor)
+
+    def _go_on(self, checkpoint: Checkpoint) -> None:
+        if self.path.stat().st_size != self._length or self._has_successor():
+            self._dead = f"{self.path} was changed by somebody else; open it again."
+            raise AppendFailed(self._dead)
+        data = self._codec.encode_decisions([[checkpoint]])
+        again, _, fault = self._codec.decode_lines(data)
+        if fault is not None or self._codec.encode_decisions([again]) != data:
+            raise Bug(f"{self.path}: the checkpoint of seq {checkpoint.seq} does not read as it was written")
+        target = self.path.with_name(segments.name_of(self._number + 1))
+        try:
+            atomic.replace(target, data)
+        except OSError as error:
+            if self._has_successor():
+                self._dead = f"{target} was begun, but {error.strerror}; open the journal again."
+            raise
+        self._earlier += self._length
+        self.path, self._number, self._length = target, self._number + 1, len(data)
+        self._expect(len(data))
+        self._disk.flushed.note(target, target.stat())
+        log.info("journal.rotated", path=str(target), seq=checkpoint.seq, bytes=len(data))
+
+    def _expect(self, checkpoint: int) -> None:
+        self._long = max(FILE_BYTES, PER_CHECKPOINT * checkpoint)
+
+    def _has_successor(self) -> bool:
+        """Whether somebody has gone on in the next file: then this one is closed, whatever its length."""
+        return os.path.lexists(self.path.with_name(segments.name_of(self._number + 1)))

@@ -1,39 +1,65 @@
-"""The index's tables: every statement of SQL there is here, as functions over a connection.
+"""The index's tables, and every statement that writes them, as functions over a connection.
+
+A conversation has a number of its own here, because its id would be most of every other table. `facets` are the agents
+and phases a conversation may be looked for by; `words` holds the text of `messages` under the same number.
 
 Never: know a thread or a loop; `tables` does.
 """
 
 import os
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tenex.core.ids import ConversationId, Millis
 
 from .atomic import FILE_MODE, make_folder
-from .summary import Row
+from .summary import Known, Message, News, Row
+from .words import TOKENIZER, clean, indexed
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the tables; an index of another version is thrown away and made anew."""
 
 BUSY_MS: Final = 5_000
 """How long one process waits for another's write, which is a batch of some ms."""
 
+UNKNOWN_LENGTH: Final = -1
+"""As no journal has it: the row of a conversation that the index knows in part, so it is read again."""
+
 _TABLES: Final = f"""
 create table conversations (
-    id text primary key, bytes integer not null, seq integer not null, settled integer not null,
-    status text not null, phase text not null, title text not null, updated integer not null
-) without rowid;
+    number integer primary key, id text not null unique, bytes integer not null, seq integer not null,
+    settled integer not null, status text not null, phase text not null, cycle integer not null, title text not null,
+    started integer not null, updated integer not null
+);
 create index newest on conversations (updated);
-create table events (event_id text primary key, conversation text not null) without rowid;
+create table events (event_id text primary key, conversation integer not null) without rowid;
+create index events_of on events (conversation);
+create table facets (
+    conversation integer not null, kind text not null, value text not null, primary key (conversation, kind, value)
+) without rowid;
+create table messages (
+    number integer primary key, conversation integer not null, seq integer not null, at integer not null,
+    name text not null, unique (conversation, seq)
+);
+create virtual table words using fts5(text, tokenize='{TOKENIZER}');
 create table cursors (relay text primary key, at integer not null) without rowid;
 pragma user_version = {VERSION};
 """
 
-_COLUMNS: Final = "id, bytes, seq, settled, status, phase, title, updated"
+_MOST: Final = 2**63 - 1
+
+COLUMNS: Final = "id, bytes, seq, settled, status, phase, cycle, title, started, updated"
+
+_CHANGED: Final = ", ".join(f"{name} = excluded.{name}" for name in COLUMNS.split(", ")[1:])
+_PUT: Final = (
+    f"insert into conversations ({COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "  # noqa: S608 - our own words
+    f"on conflict (id) do update set {_CHANGED}"
+)
+_NUMBER: Final = "select number from conversations where id = ?"
 
 
 @dataclass(slots=True)
@@ -42,17 +68,55 @@ class Batch:
 
     rows: dict[ConversationId, Row] = field(default_factory=dict)
     events: dict[str, ConversationId] = field(default_factory=dict)
+    messages: dict[tuple[ConversationId, int], Message] = field(default_factory=dict)
+    facets: dict[tuple[ConversationId, str, str], None] = field(default_factory=dict)
     cursors: dict[str, Millis] = field(default_factory=dict)
+    anew: set[ConversationId] = field(default_factory=set)
+    """Those read from their beginning: what the tables hold of them goes first."""
 
     def __len__(self) -> int:
-        return len(self.rows) + len(self.events) + len(self.cursors)
+        return len(self.rows) + len(self.events) + len(self.messages) + len(self.cursors)
+
+    def add(self, row: Row, news: News, *, anew: bool = False) -> None:
+        """Take in where a conversation stands and what is new in it; `anew`: and that this is all of it."""
+        if anew:
+            self.forget(row.id)
+        self.rows[row.id] = row
+        self.events.update(dict.fromkeys(news.events, row.id))
+        self.messages.update({(row.id, message.seq): message for message in news.messages})
+        self.facets.update(dict.fromkeys((row.id, "agent", agent) for agent in news.agents))
+        self.facets.update(dict.fromkeys((row.id, "phase", phase.value) for phase in news.phases))
+
+    def forget(self, conversation: ConversationId) -> None:
+        """Drop what waits here of a conversation, and have the tables drop theirs."""
+        if self.rows.pop(conversation, None) is not None:  # whatever waits, its row waits with it
+            self.events = {event: name for event, name in self.events.items() if name != conversation}
+            self.messages = {key: message for key, message in self.messages.items() if key[0] != conversation}
+            self.facets = {key: None for key in self.facets if key[0] != conversation}
+        self.anew.add(conversation)
+
+    def drop_messages(self) -> set[ConversationId]:
+        """Let go of what was said, so that memory stays bounded; whose rows say now that they are known in part."""
+        partly = {conversation for conversation, _ in self.messages}
+        self.messages = {}
+        self.mark(partly)
+        return partly
+
+    def mark(self, partly: Iterable[ConversationId]) -> None:
+        """Have the rows of these say that they are known in part."""
+        self.rows |= {name: replace(self.rows[name], bytes=UNKNOWN_LENGTH) for name in partly}
 
     def over(self, older: "Batch") -> "Batch":
         """Both, where this one has the last word."""
+        for conversation in self.anew:
+            older.forget(conversation)
         return Batch(
             rows={**older.rows, **self.rows},
             events={**older.events, **self.events},
+            messages={**older.messages, **self.messages},
+            facets={**older.facets, **self.facets},
             cursors={**older.cursors, **self.cursors},
+            anew=older.anew | self.anew,
         )
 
 
@@ -76,20 +140,40 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.execute("pragma journal_mode = wal")
         # in WAL mode this can lose the newest rows at a power cut, which the journals' lengths give away
         connection.execute("pragma synchronous = normal")
-        _prepare(connection)
+        prepare(connection)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _prepare(connection: sqlite3.Connection) -> None:
+def prepare(connection: sqlite3.Connection) -> None:
+    """Make the tables where there are none, and see that they are ours.
+
+    Raises:
+        sqlite3.Error: it is damaged, or of another version.
+    """
     version = connection.execute("pragma user_version").fetchone()[0]
     if version == 0 and not connection.execute("select count(*) from sqlite_master").fetchone()[0]:
         connection.executescript(f"begin immediate; {_TABLES} commit;")
-    elif version != VERSION:
+    check(connection)
+
+
+def check(connection: sqlite3.Connection) -> None:
+    """See that the tables are ours; nothing is written.
+
+    Raises:
+        sqlite3.Error: it is damaged, or of another version.
+    """
+    version = connection.execute("pragma user_version").fetchone()[0]
+    if version != VERSION:
         raise sqlite3.DatabaseError(f"the index has version {version}, but {VERSION} is ours")
-    connection.execute(f"select {_COLUMNS} from conversations limit 1").fetchone()  # noqa: S608 - our own words
+    for table, columns in (
+        ("conversations", f"number, {COLUMNS}"), ("events", "event_id, conversation"), ("words", "text"),
+        ("facets", "conversation, kind, value"), ("messages", "number, conversation, seq, at, name"),
+        ("cursors", "relay, at"),
+    ):  # fmt: skip
+        connection.execute(f"select {columns} from {table} limit 1").fetchone()  # noqa: S608 - our own words
 
 
 def write(connection: sqlite3.Connection, batch: Batch) -> None:
@@ -100,15 +184,7 @@ def write(connection: sqlite3.Connection, batch: Batch) -> None:
     """
     connection.execute("begin immediate")
     try:
-        connection.executemany(
-            "insert or replace into conversations values (?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                (row.id, row.bytes, row.seq, row.settled, row.status, row.phase, row.title, row.updated)
-                for row in batch.rows.values()
-            ],
-        )
-        connection.executemany("insert or replace into events values (?, ?)", batch.events.items())
-        connection.executemany("insert or replace into cursors values (?, ?)", batch.cursors.items())
+        _write(connection, batch)
         connection.execute("commit")
     except BaseException:
         if connection.in_transaction:
@@ -116,19 +192,102 @@ def write(connection: sqlite3.Connection, batch: Batch) -> None:
         raise
 
 
-def stale(connection: sqlite3.Connection, lengths: Mapping[ConversationId, int]) -> list[ConversationId]:
-    """The conversations that are not settled, unknown here, or known with another length; forgets those that are gone.
+def _write(connection: sqlite3.Connection, batch: Batch) -> None:
+    _forget(connection, batch.anew)
+    connection.executemany(_PUT, map(_values, batch.rows.values()))
+    names = {*batch.events.values(), *(key[0] for key in batch.messages), *(key[0] for key in batch.facets)}
+    numbers = {name: connection.execute(_NUMBER, (name,)).fetchone()[0] for name in names}
+    connection.executemany(
+        "insert or replace into events values (?, ?)",
+        [(clean(event), numbers[name]) for event, name in batch.events.items()],
+    )
+    connection.executemany(
+        "insert or ignore into facets values (?, ?, ?)",
+        [(numbers[name], kind, clean(value)) for name, kind, value in batch.facets],
+    )
+    for (name, seq), message in batch.messages.items():
+        added = connection.execute(
+            "insert or ignore into messages (conversation, seq, at, name) values (?, ?, ?, ?)",
+            (numbers[name], seq, _storable(message.at), clean(message.name)),
+        )
+        if added.rowcount:  # a record never changes: what is known of it is right
+            connection.execute(
+                "insert into words (rowid, text) values (?, ?)", (added.lastrowid, indexed(message.text))
+            )
+    connection.executemany("insert or replace into cursors values (?, ?)", batch.cursors.items())
+
+
+def _values(row: Row) -> tuple[Any, ...]:
+    return (
+        row.id, row.bytes, row.seq, row.settled, row.status, row.phase, _storable(row.cycle), clean(row.title),
+        _storable(row.started), _storable(row.updated),
+    )  # fmt: skip
+
+
+def _storable(number: int) -> int:
+    """The nearest number SQLite can hold: a clock or a file that says nonsense must not cost the others their rows."""
+    return max(-_MOST, min(number, _MOST))
+
+
+def row_of(values: Iterable[Any]) -> Row:
+    """A row of `COLUMNS` as a value."""
+    name, length, seq, settled, status, phase, cycle, title, started, updated = values
+    return Row(
+        id=ConversationId(name), bytes=length, seq=seq, settled=bool(settled), status=status, phase=phase, cycle=cycle,
+        title=title, started=Millis(started), updated=Millis(updated),
+    )  # fmt: skip
+
+
+def _forget(connection: sqlite3.Connection, conversations: Iterable[ConversationId]) -> None:
+    for name in conversations:
+        found = connection.execute(_NUMBER, (name,)).fetchone()
+        if found is not None:
+            connection.execute(
+                "delete from words where rowid in (select number from messages where conversation = ?)", found
+            )
+            for table, column in (
+                ("messages", "conversation"), ("facets", "conversation"), ("events", "conversation"),
+                ("conversations", "number"),
+            ):  # fmt: skip
+                connection.execute(f"delete from {table} where {column} = ?", found)  # noqa: S608 - our own words
+
+
+def forget(connection: sqlite3.Connection, conversations: Iterable[ConversationId]) -> None:
+    """Drop all that is known of these.
+
+    Raises:
+        sqlite3.Error: nothing was dropped.
+    """
+    write(connection, Batch(anew=set(conversations)))
+
+
+def known(connection: sqlite3.Connection) -> dict[ConversationId, Known]:
+    """Every conversation as it was when its row was written.
+
+    Raises:
+        sqlite3.Error: the index cannot be read.
+    """
+    with closing(connection.execute("select id, bytes, seq, settled, updated from conversations")) as found:
+        return {
+            ConversationId(name): Known(bytes=length, seq=seq, settled=bool(settled), updated=Millis(updated))
+            for name, length, seq, settled, updated in found
+        }
+
+
+def stale(connection: sqlite3.Connection, lengths: Mapping[ConversationId, int]) -> dict[ConversationId, Known | None]:
+    """The conversations that are not settled, unknown here, or known with another length; with what is known of them.
+
+    One that is only unsettled need not be read: its row is as it was left. Those that are gone are forgotten.
 
     Raises:
         sqlite3.Error: the index cannot be used.
     """
-    with closing(connection.execute("select id, bytes, settled from conversations")) as found:
-        known = {name: (length, settled) for name, length, settled in found}
-    gone = [(name,) for name in known.keys() - lengths.keys()]
+    rows = known(connection)
+    gone = rows.keys() - lengths.keys()
     if gone:
-        connection.executemany("delete from conversations where id = ?", gone)
-        connection.execute("delete from events where conversation not in (select id from conversations)")
-    return [name for name, length in lengths.items() if known.get(name) != (length, 1)]
+        forget(connection, gone)
+    here = {name: (rows.get(name), length) for name, length in lengths.items()}
+    return {name: row for name, (row, length) in here.items() if row is None or row.bytes != length or not row.settled}
 
 
 def newest(connection: sqlite3.Connection, limit: int) -> list[Row]:
@@ -137,18 +296,6 @@ def newest(connection: sqlite3.Connection, limit: int) -> list[Row]:
     Raises:
         sqlite3.Error: the index cannot be read.
     """
-    query = f"select {_COLUMNS} from conversations order by updated desc, id limit ?"  # noqa: S608 - our own words
+    query = f"select {COLUMNS} from conversations order by updated desc, id limit ?"  # noqa: S608 - our own words
     with closing(connection.execute(query, (limit,))) as found:
-        return [
-            Row(
-                id=ConversationId(name),
-                bytes=length,
-                seq=seq,
-                settled=bool(settled),
-                status=status,
-                phase=phase,
-                title=title,
-                updated=Millis(updated),
-            )
-            for name, length, seq, settled, status, phase, title, updated in found
-        ]
+        return [row_of(values) for values in found]

@@ -16,54 +16,10 @@ from typing import Any, Final, Literal, NewType, Union, get_args, get_origin, ge
 
 from tenex.core.errors import Bug
 
-Encoder = Callable[[Any], Any]
-Decoder = Callable[[Any], Any]
+from .containers import ANYTHING, frozenset_of, mapping_of, record_of, tuple_of
+from .mismatch import Decoder, Encoder, Mismatch, Missing, Shape
 
 TAG: Final = "is"
-
-
-class Mismatch(ValueError):
-    """A JSON value is not what its place asks for; `path` grows outwards as the error travels."""
-
-    def __init__(self, wanted: str, got: object) -> None:
-        super().__init__(wanted)
-        self.wanted = wanted
-        self.got = _JSON_NAMES.get(type(got), type(got).__name__)
-        self.path: list[str] = []
-
-    def __str__(self) -> str:
-        """What was wanted where, and the kind of thing that was there."""
-        return f"`{'.'.join(self.path) or 'data'}` must be {self.wanted}, but is {self.got}"
-
-
-class Missing(Mismatch):
-    """An object lacks a field it must have."""
-
-    def __str__(self) -> str:
-        """Which field."""
-        return f"`{'.'.join(self.path)}` is missing"
-
-
-_JSON_NAMES: Final[dict[type, str]] = {
-    dict: "an object",
-    list: "an array",
-    str: "a string",
-    bool: "true or false",
-    int: "an integer",
-    float: "a number with a fraction",
-    type(None): "null",
-}
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Shape:
-    """How values of one type are written and read.
-
-    `encode` raises `Mismatch` for a value of another type, so that nothing is written that could not be read again.
-    """
-
-    encode: Encoder
-    decode: Decoder
 
 
 def camel(name: str) -> str:
@@ -88,14 +44,29 @@ def shape_of(hint: Any, where: str) -> Shape:
     if origin is Literal:
         return _literal(arguments)
     if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
-        return _tuple(shape_of(arguments[0], where))
-    if origin in (Mapping, dict) and arguments[0] is str:
-        return _mapping(shape_of(arguments[1], where))
+        return tuple_of(shape_of(arguments[0], where))
+    if origin is tuple:
+        return record_of([shape_of(argument, where) for argument in arguments])
+    if origin is frozenset:
+        return frozenset_of(shape_of(arguments[0], where))
+    if origin in (Mapping, dict):
+        return mapping_of(_key(arguments[0], where), shape_of(arguments[1], where))
     if isinstance(hint, type) and issubclass(hint, Enum):
         return _enum(hint)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return object_shape(hint)
     raise Bug(f"{where} has the type {hint}, which the store does not know how to write")
+
+
+def _key(hint: Any, where: str) -> Shape:
+    """The shape of a mapping's keys, which are texts in JSON."""
+    while isinstance(hint, NewType):
+        hint = hint.__supertype__
+    if hint is int:
+        return _INTEGER_KEY
+    if hint is str or (isinstance(hint, type) and issubclass(hint, Enum)):
+        return shape_of(hint, where)
+    raise Bug(f"{where} has keys of the type {hint}, which the store does not know how to write")
 
 
 def object_shape(kind: type, leave_out: Iterable[str] = (), tag: str | None = None) -> Shape:
@@ -185,10 +156,6 @@ def _object_decoder(kind: type | None, readers: list[tuple[str, str, Decoder, bo
     return decode
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
 def _string(value: Any) -> Any:
     if type(value) is str or isinstance(value, str):
         return value
@@ -215,12 +182,27 @@ def _number(value: Any) -> Any:
     raise Mismatch("a number", value)
 
 
+def _null(value: Any) -> Any:
+    if value is None:
+        return value
+    raise Mismatch("null", value)
+
+
+def _integer_key(text: Any) -> Any:
+    if type(text) is str and text.removeprefix("-").isdecimal() and str(int(text)) == text:
+        return int(text)
+    raise Mismatch("an integer in quotes", text)
+
+
+_INTEGER_KEY: Final = Shape(lambda value: str(_integer(value)), _integer_key)
+
 _PLAIN: Final[dict[Any, Shape]] = {
+    None: Shape(_null, _null),  # as it stands in `Mapping[str, None]`
     str: Shape(_string, _string),
     int: Shape(_integer, _integer),
     bool: Shape(_truth, _truth),
     float: Shape(_number, _number),
-    Any: Shape(_same, _same),
+    Any: ANYTHING,
 }
 
 
@@ -251,56 +233,6 @@ def _literal(allowed: tuple[Any, ...]) -> Shape:
         raise Mismatch(wanted, value)
 
     return Shape(check, check)
-
-
-def _tuple(item: Shape) -> Shape:
-    def items(values: Any, translate: Callable[[Any], Any]) -> list[Any]:
-        out: list[Any] = []
-        try:
-            for value in values:
-                out.append(translate(value))  # noqa: PERF401 - the handler needs to know how far it came
-        except Mismatch as mismatch:
-            mismatch.path.insert(0, str(len(out)))
-            raise
-        return out
-
-    def encode(values: Any) -> Any:
-        if type(values) is not tuple:
-            raise Mismatch("a tuple", values)
-        return items(values, item.encode)
-
-    def decode(values: Any) -> Any:
-        if type(values) is not list:
-            raise Mismatch("an array", values)
-        return tuple(items(values, item.decode))
-
-    return Shape(encode, decode)
-
-
-def _mapping(item: Shape) -> Shape:
-    opaque = item.encode is _same
-
-    def translate(values: Any, each: Callable[[Any], Any]) -> dict[str, Any]:
-        out: dict[str, Any] = {}
-        for key, value in values.items():
-            try:
-                out[_string(key)] = each(value)
-            except Mismatch as mismatch:
-                mismatch.path.insert(0, "(a key)")  # the key itself may be a person's word
-                raise
-        return out
-
-    def encode(values: Any) -> Any:
-        if not isinstance(values, Mapping):
-            raise Mismatch("an object", values)
-        return translate(values, item.encode)
-
-    def decode(values: Any) -> Any:
-        if type(values) is not dict:
-            raise Mismatch("an object", values)
-        return values if opaque else translate(values, item.decode)
-
-    return Shape(encode, decode)
 
 
 def _union(members: tuple[Any, ...], where: str) -> Shape:

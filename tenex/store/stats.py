@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self, TypeVar
 
 from tenex.core import records as r
+from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import Conversation
 from tenex.core.ids import ConversationId
 from tenex.core.phases import Phase
 from tenex.core.runs import CallState
 from tenex.core.spending import cost_of, model_of, spender_of
 from tenex.core.steps import NO_USAGE, Usage
+from tenex.core.travel import Forked
 
 UNNAMED: Final = "unknown"
 """The model of a call of which nothing says which one was asked."""
@@ -94,7 +96,10 @@ class Stats:
 
     @classmethod
     def of(cls, conversation: ConversationId, records: Iterable[r.Record]) -> Self:
-        """What the conversation of these records has taken; the first record has seq 1."""
+        """What the conversation of these records has taken, which begin with its first, or with a checkpoint.
+
+        What came before a checkpoint is not counted.
+        """
         stats, c = cls(conversations=1), Conversation(id=conversation, history=None)
         for record in records:
             stats._pass(c, record)
@@ -102,7 +107,8 @@ class Stats:
             stats._spend(c.phase, record)
             before = c.phase
             c.apply(record)
-            if c.phase is not before:  # by a transition, or because a new cycle stands in chat
+            # by a transition, because a new cycle stands in chat, or because the conversation went back
+            if c.phase is not before and not isinstance(record, Forked | Checkpoint):
                 stats._phase(c.phase).visits += 1
         return stats
 
@@ -123,15 +129,19 @@ class Stats:
 
     def _pass(self, c: Conversation, record: r.Record) -> None:
         """Count the time since the last record, as the conversation stood in it."""
+        if isinstance(record, Forked | Checkpoint):
+            self._phase(record.state.phase).visits = 1
+            return
         phase = self._phase(c.phase)
         if isinstance(record, r.ConversationStarted):
             phase.visits = 1
             return
-        passed = max(0, record.at - c.updated_at)
+        set_by = record.by if isinstance(record, r.ClockSet) else 0
+        passed = max(0, record.at - c.updated_at - set_by)
         phase.duration += passed
         self.duration += passed
-        # a process that is away does not work, nor does one whose agents all wait for an answer
-        if c.status == "active" and not c.is_parked and not isinstance(record, r.Reopened):
+        # a process that is away does not work, nor does one whose agents all wait for an answer, nor one that was lost
+        if c.status == "active" and not c.is_parked and not isinstance(record, r.Reopened | r.Rebuilt):
             phase.working += passed
             self.working += passed
 
@@ -164,20 +174,29 @@ class Stats:
                 self.messages += 1
             case r.CycleStarted():
                 self.cycles += 1
+            case Forked() | Checkpoint():  # it goes on in one that began elsewhere
+                self.cycles += record.state.status != "ended"
             case r.Ended():
                 self.ended += 1
             case r.Reopened():
                 self.restarts += 1
 
     def _spend(self, phase: Phase, record: r.Record) -> None:
+        if isinstance(record, r.Rebuilt):
+            for name, spent in record.spent.items():
+                self._add(Phase.parse(name) or phase, spent, UNNAMED, UNNAMED)
+            return
         usage = cost_of(record)
         if not usage.calls:
             return
+        self._add(phase, usage, model_of(record) or UNNAMED, spender_of(record))
+
+    def _add(self, phase: Phase, usage: Usage, model: str, agent: str) -> None:
         for spending in (
             self.spending,
             self._phase(phase).spending,
-            self.models.setdefault(model_of(record) or UNNAMED, Spending()),
-            self.agents.setdefault(spender_of(record), Spending()),
+            self.models.setdefault(model, Spending()),
+            self.agents.setdefault(agent, Spending()),
         ):
             spending.add(usage)
 

@@ -1,15 +1,31 @@
-"""What the index keeps of a conversation: one row, and the ids of the events its records know.
+"""What the index keeps of a conversation: one row, the events its records know, what was said, who worked, and where.
 
 Never: more than can be folded from the journal again.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tenex.core.conversation import Conversation
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.pending import pending
-from tenex.core.records import CommandGiven, ConversationStarted, PersonWrote, Record, Said
+from tenex.core.phases import Phase
+from tenex.core.records import (
+    CommandGiven,
+    ConversationStarted,
+    CycleStarted,
+    PersonWrote,
+    PhaseTransition,
+    Rebuilt,
+    Record,
+    RunStarted,
+    Said,
+    TurnOpened,
+)
+from tenex.core.travel import Forked, RolledBack
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +41,45 @@ class Row:
     """Nothing is in flight: a start need not read it."""
     status: str
     phase: str
+    cycle: int
     title: str
+    started: Millis
     updated: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """As much of a row as tells whether it is still right."""
+
+    bytes: int
+    seq: int
+    settled: bool
+    updated: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """Something that can be searched; the title counts as one, said by nobody."""
+
+    seq: int
+    """Of its record."""
+    at: Millis
+    name: str
+    """Of who said it."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """What some records add to what is known of their conversation."""
+
+    events: tuple[str, ...] = ()
+    """Ids by which the conversation may be referred to, or by which an event was already heard."""
+    messages: tuple[Message, ...] = ()
+    agents: tuple[str, ...] = ()
+    """Slugs and keys of those who were set to work or addressed."""
+    phases: tuple[Phase, ...] = ()
+    """Those it has been in."""
 
 
 def summarise(conversation: Conversation, length: int) -> Row:
@@ -38,20 +91,80 @@ def summarise(conversation: Conversation, length: int) -> Row:
         settled=conversation.status in ("waiting", "ended") and not pending(conversation),
         status="waiting" if conversation.is_parked else conversation.status,
         phase=conversation.phase.value,
+        cycle=conversation.cycle,
         title=conversation.title,
+        started=conversation.started_at,
         updated=conversation.updated_at,
     )
 
 
-def events_of(records: Iterable[Record]) -> Iterator[str]:
-    """The ids by which these records' conversation may be referred to, or by which an event was already heard."""
+def news_of(records: Iterable[Record]) -> News:
+    """What the index has to add for these records of one conversation."""
+    known = list(records)
+    return News(
+        events=tuple(_each(known, _events)),
+        messages=tuple(_each(known, _messages)),
+        agents=tuple(dict.fromkeys(_each(known, _agents))),
+        phases=tuple(dict.fromkeys(_each(known, _phases))),
+    )
+
+
+def _each(records: list[Record], kind: Callable[[Record], Iterator[T]]) -> Iterator[T]:
     for record in records:
-        match record:
-            case ConversationStarted():
-                yield record.id
-            case PersonWrote() | CommandGiven():
-                yield record.event_id
-            case Said():
-                yield from (event.id for event in record.events)
-            case _:
-                pass
+        yield from kind(record)
+
+
+def _events(record: Record) -> Iterator[str]:
+    match record:
+        case ConversationStarted() | Forked():
+            yield record.id
+        case PersonWrote() | CommandGiven():
+            yield record.event_id
+        case Said():
+            yield from (event.id for event in record.events)
+        case Rebuilt():
+            yield from record.seen
+        case _:
+            pass
+
+
+def _messages(record: Record) -> Iterator[Message]:
+    match record:
+        case ConversationStarted() | Forked():
+            yield Message(seq=record.seq, at=record.at, name="", text=record.title)
+        case PersonWrote():
+            yield Message(seq=record.seq, at=record.at, name=record.name, text=record.text)
+        case CommandGiven():
+            text = f"/{record.command} {record.argument}".rstrip()
+            yield Message(seq=record.seq, at=record.at, name=record.name, text=text)
+        case Said() if record.purpose != "announcement":  # that only names a phase
+            yield Message(seq=record.seq, at=record.at, name=record.name, text=record.text)
+        case _:
+            pass
+
+
+def _agents(record: Record) -> Iterator[str]:
+    match record:
+        case PersonWrote():
+            yield from record.addressed
+        case TurnOpened():
+            yield from record.agents
+        case RunStarted():
+            yield record.agent
+            yield record.pubkey
+        case Forked():
+            yield from record.state.participants
+        case _:
+            pass
+
+
+def _phases(record: Record) -> Iterator[Phase]:
+    match record:
+        case ConversationStarted() | CycleStarted():
+            yield Phase.CHAT
+        case PhaseTransition():
+            yield record.to
+        case RolledBack() | Forked():
+            yield record.state.phase
+        case _:
+            pass

@@ -14,7 +14,7 @@ from typing import Any
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide import decide
-from tenex.core.effects import Effect, Key, ModelCall, Publish, Route, Timer, ToolCall
+from tenex.core.effects import Effect, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.pending import pending
 from tenex.core.phases import Access, Phase
@@ -156,12 +156,14 @@ class Play:
 
     # ---- the world ----
 
-    def person(self, text: str, *, reply_to: str | None = None, addressed: tuple[str, ...] = (),
-               role: Role = Role.OWNER, event_id: str | None = None) -> list[r.Record]:  # fmt: skip
-        """Alice writes."""
+    def person(
+        self, text: str, *, reply_to: str | None = None, addressed: tuple[str, ...] = (), role: Role = Role.OWNER,
+        event_id: str | None = None, author: PublicKey = ALICE,
+    ) -> list[r.Record]:  # fmt: skip
+        """Alice writes, or somebody else."""
         self.count += 1
         message = Incoming(
-            event_id=EventId(event_id or f"{self.count:064d}"), author=ALICE, text=text, created_at=self.now // 1000,
+            event_id=EventId(event_id or f"{self.count:064d}"), author=author, text=text, created_at=self.now // 1000,
             conversation=ID, starts=True, reply_to=EventId(reply_to) if reply_to else None,
             address={"form": "notes"}, origin={"id": self.count},
         )  # fmt: skip
@@ -195,6 +197,8 @@ class Play:
             case Timer():
                 self.now = max(self.now, effect.due)
                 return TimerFired(key=effect.key)
+            case NodeRun():
+                raise AssertionError("whoever plays a mission answers for its nodes")
 
     def step(self, choose: Callable[[list[Effect]], Effect] | None = None, *, timers: bool = False) -> bool:
         """Finish one piece of running work; False if there is none."""

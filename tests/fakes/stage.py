@@ -5,6 +5,7 @@
 
 import asyncio
 import dataclasses
+import hashlib
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ from tenex.core.phases import Phase
 from tenex.core.ports import (
     Draft,
     ExecutionContext,
+    Missions,
     Prompt,
     PublishOutcome,
     ToolResult,
@@ -54,8 +56,8 @@ class MemoryJournal:
 
     async def append(self, decisions: Sequence[Sequence[Record]]) -> None:
         """Keep decisions, or fail as the world says."""
-        assert not self.is_dead, "a journal that failed was written to"
-        assert decisions[0][0].seq == self.next_seq
+        self._world.must(not self.is_dead, "a journal that failed was written to")
+        self._world.must(decisions[0][0].seq == self.next_seq, "a record has the seq of another")
         await asyncio.sleep(self._world.append_time)
         self._world.appends += 1
         fault = self._world.fail_append
@@ -93,6 +95,15 @@ class World:
         self.heard: list[Record] = []
         self.shown: dict[ConversationId, int] = {}
         self.ids = 0
+        self.missions: Missions | None = None
+        self.wrongs: list[str] = []
+        """What ports must never be asked: the flow takes what a port raises for a fault of that port, and goes on."""
+
+    def must(self, holds: bool, what: str) -> None:
+        """Have the test fail at the end of the daemon, and the port now, unless this holds."""
+        if not holds:
+            self.wrongs.append(what)
+        assert holds, what
 
     # ---- ports ----
 
@@ -151,15 +162,15 @@ class World:
     async def publish(self, event: UnsignedEvent, relay: str) -> PublishOutcome:
         """A relay takes an event, once with one content."""
         await asyncio.sleep(0.001)
-        assert self.published.setdefault(event.id, event) == event, "one id was published with two contents"
+        self.must(self.published.setdefault(event.id, event) == event, "one id was published with two contents")
         self.order.append(event.content)
         self.sent[event.id] += 1
         return PublishOutcome(accepted=True)
 
     def seal(self, draft: Draft) -> tuple[UnsignedEvent, ...]:
         """An event whose id follows from everything in it."""
-        name = f"{draft.speaker}{draft.created_at}{draft.text}"
-        event_id = EventId(name.encode().hex()[-64:].rjust(64, "0"))
+        whole = repr((draft.speaker, draft.created_at, draft.tags, draft.text))
+        event_id = EventId(hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest())
         return (
             UnsignedEvent(
                 id=event_id, pubkey=draft.speaker, created_at=draft.created_at, kind=1, tags=draft.tags,
@@ -182,9 +193,13 @@ class World:
         """An agent's prompt."""
         return Prompt(system=f"You are {run.agent} in {run.phase}.", entries=entries_for(conversation, run))
 
-    def heard_records(self, records: Sequence[Record]) -> None:
+    def heard_records(self, conversation: ConversationId, records: Sequence[Record]) -> None:
         """Collect what became durable."""
         self.heard.extend(records)
+
+    def unfinished(self) -> list[ConversationId]:
+        """The conversations a start goes on with."""
+        return [c for c, book in self.books.items() if pending(fold(c, [r for d in book for r in d]))]
 
     # ---- a daemon's life ----
 
@@ -194,16 +209,21 @@ class World:
         spawn = Spawner()
         prompter = _Prompter(self)
         outbox = Outbox(self)
-        stages = Stages(clock=self.clock, model=self, tools=self, prompter=prompter, outbox=outbox)
+        stages = Stages(
+            clock=self.clock, model=self, tools=self, prompter=prompter, outbox=outbox, missions=self.missions
+        )  # fmt: skip
         around = Surroundings(
             journals=self, stages=stages, sealer=self, prompter=prompter, clock=self.clock, rules=lambda: self.rules,
             observers=(_Observer(self),), spawn=spawn,
         )  # fmt: skip
         coordinator = ConversationCoordinator(around)
-        slugs = {agent.pubkey: agent.slug for agent in self.rules.roster.values()}
-        inbox = Inbox(coordinator, self, self.circle, self.clock, names={ALICE: "alice"}, slugs=slugs)
+        workflows = {workflow.pubkey: workflow.slug for workflow in self.rules.workflows.values()}
+        slugs = {agent.pubkey: agent.slug for agent in self.rules.roster.values()} | workflows
+        inbox = Inbox(
+            coordinator, self, self.circle, self.clock, names={ALICE: "alice"}, slugs=slugs, workflows=set(workflows)
+        )  # fmt: skip
         runtime = Runtime(spawn, coordinator, inbox)
-        unfinished = [c for c, book in self.books.items() if pending(fold(c, [r for d in book for r in d]))]
+        unfinished = self.unfinished()
         ready = asyncio.Event()
 
         async def up() -> None:
@@ -220,6 +240,7 @@ class World:
             else:
                 runtime.stop()
                 await serving
+            assert not self.wrongs, self.wrongs[0]
 
 
 class _Prompter:
@@ -238,7 +259,7 @@ class _Observer:
         self.world = world
 
     def heard(self, conversation: Conversation, records: Sequence[Record]) -> None:
-        self.world.heard_records(records)
+        self.world.heard_records(conversation.id, records)
 
 
 @dataclasses.dataclass
@@ -248,11 +269,12 @@ class Daemon:
     world: World
     runtime: Runtime
     sent: dict[str, set[str]] = dataclasses.field(default_factory=dict)
+    _folded: dict[str, tuple[int, Conversation]] = dataclasses.field(default_factory=dict)
 
     def write(
         self, text: str, *, conversation: str = "c" * 64, event_id: str | None = None, author: PublicKey = ALICE,
         reply_to: str | None = None, by_machine: bool = False, mentions: tuple[PublicKey, ...] = (),
-        address: Mapping[str, Any] | None = None, created_at: int | None = None,
+        address: Mapping[str, Any] | None = None, created_at: int | None = None, tagged: tuple[PublicKey, ...] = (),
     ) -> str:  # fmt: skip
         """A person writes; returns what the door said."""
         self.world.ids += 1
@@ -261,7 +283,7 @@ class Daemon:
             event_id=event, author=author, text=text, created_at=created_at or self.world.clock.now() // 1000,
             conversation=ConversationId(conversation), starts=True, reply_to=EventId(reply_to) if reply_to else None,
             references=(EventId(reply_to),) if reply_to else (), by_machine=by_machine, mentions=mentions,
-            address=address or {"form": "notes"},
+            tagged=tagged, address=address or {"form": "notes"},
         )  # fmt: skip
         verdict = self.runtime.inbox.receive(message)
         if verdict == "admitted":
@@ -269,9 +291,13 @@ class Daemon:
         return verdict
 
     def state(self, conversation: str = "c" * 64) -> Conversation:
-        """The durable state, folded anew from the journal."""
+        """The durable state, folded anew from the journal whenever that has grown; only to be read."""
         book = self.world.books.get(ConversationId(conversation), [])
-        return fold(ConversationId(conversation), [record for decision in book for record in decision])
+        length, state = self._folded.get(conversation, (-1, None))
+        if state is None or length != len(book):
+            state = fold(ConversationId(conversation), [record for decision in book for record in decision])
+            self._folded[conversation] = len(book), state
+        return state
 
     async def until(self, status: str, conversation: str = "c" * 64, seconds: float = 2_000.0) -> Conversation:
         """Wait (in virtual time) until all we wrote is taken in, that status is on disk, and nothing is owed."""

@@ -1,15 +1,17 @@
 """What the store's tests share: a clock that stands still, small records, and strategies made from type hints."""
 
 import dataclasses
+import itertools
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, Literal, NewType, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
 from tenex.core.ids import ConversationId, Millis, PublicKey, TurnId
-from tenex.core.records import ConversationStarted, Record, RouteAsked, TurnClosed
+from tenex.core.phases import Phase
+from tenex.core.records import ConversationStarted, PhaseTransition, Record, RouteAsked, TurnClosed, TurnOpened
 
 CONVERSATION_ID = ConversationId("c" * 64)
 
@@ -48,6 +50,25 @@ def decisions_of(*sizes: int, first: int = 1) -> list[list[Record]]:
     return decisions
 
 
+def going_on(first: int, turns: int, conversation: ConversationId = CONVERSATION_ID) -> Iterator[Record]:
+    """The records of so many turns, each with a change of phase before it; from seq 1 on they begin a conversation."""
+    seq = first
+    if seq == 1:
+        yield started(conversation)
+        seq += 1
+    ways = itertools.cycle([(Phase.CHAT, Phase.EXECUTE), (Phase.EXECUTE, Phase.CHAT)])
+    for number in range(turns):
+        at, (here, there) = Millis(seq), next(ways)
+        yield PhaseTransition(
+            seq=seq, at=at, from_=here, to=there, message=f"m{seq}", agent_pubkey=PublicKey("a" * 64), agent_name="o",
+            reason="", summary="", announce_at=at,
+        )  # fmt: skip
+        turn = TurnId(f"turn-{seq}")
+        yield TurnOpened(seq=seq + 1, at=at, turn_id=turn, phase=there, agents=(), reason=f"n{number}")
+        yield TurnClosed(seq=seq + 2, at=at, turn_id=turn, summary="")
+        seq += 3
+
+
 def _joined(text: str) -> str:
     """Two surrogates that belong together are one character to JSON; only lone ones are told apart."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
@@ -75,6 +96,7 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
         bool: st.booleans(),
         float: st.floats(allow_nan=False),
         type(None): st.none(),
+        None: st.none(),
         Any: json_values,
     }
     if hint in plain:
@@ -84,10 +106,14 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
         return st.one_of([values_of(member) for member in arguments])
     if origin is Literal:
         return st.sampled_from(arguments)
-    if origin is tuple:
+    if origin is tuple and arguments[1:] == (Ellipsis,):
         return st.lists(values_of(arguments[0]), max_size=3).map(tuple)
+    if origin is tuple:
+        return st.tuples(*map(values_of, arguments))
+    if origin is frozenset:
+        return st.frozensets(values_of(arguments[0]), max_size=3)
     if origin is Mapping:
-        return st.dictionaries(words, values_of(arguments[1]), max_size=3)
+        return st.dictionaries(values_of(arguments[0]), values_of(arguments[1]), max_size=3)
     if issubclass(hint, Enum):
         return st.sampled_from(list(hint))
     return objects_of(hint)

@@ -136,6 +136,48 @@ async def test_a_damaged_book_says_how_to_start_without_it(tmp_path: Path, disk:
     assert (await opened(tmp_path, disk)).lessons("executor") == ()
 
 
+async def test_a_start_goes_on_without_a_damaged_book(tmp_path: Path, disk: Disk) -> None:
+    """Nobody's work waits for lessons; what is to be kept fails until the file is mended, and then does not."""
+    book = await opened(tmp_path, disk)
+    await learn(book, "1")
+    await learn(book, "2")
+    await book.close()
+    path = tmp_path / "_daemon" / "journal.jsonl"
+    good = path.read_bytes()
+    path.write_bytes(b"x" + good)
+    begun = await DaemonBook.begin(tmp_path, disk, StillClock())
+    assert begun.lessons("executor") == ()
+    with pytest.raises(StoreDamaged):
+        await learn(begun, "3")
+    assert path.read_bytes() == b"x" + good
+    path.write_bytes(good)
+    await learn(begun, "3")
+    assert [lesson.key for lesson in begun.lessons("executor")] == ["1", "2", "3"]
+
+
+async def test_a_start_on_a_full_disk_knows_the_lessons(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They can be read, though nothing more can be written."""
+    book = await opened(tmp_path, disk)
+    await learn(book, "1")
+    await book.close()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    other = Disk()
+    with monkeypatch.context() as patch:
+        patch.setattr("tenex.store.atomic.replace", refuse)
+        begun = await DaemonBook.begin(tmp_path, other, StillClock())
+        with pytest.raises(AppendFailed):
+            await learn(begun, "2")
+    assert [lesson.key for lesson in begun.lessons("executor")] == ["1"]
+    await learn(begun, "2")
+    assert [lesson.key for lesson in begun.lessons("executor")] == ["1", "2"]
+    other.close()
+
+
 async def test_a_closed_book_opens_itself_again(tmp_path: Path, disk: Disk) -> None:
     book = await opened(tmp_path, disk)
     await learn(book, "1")

@@ -2,14 +2,17 @@
 
 import asyncio
 import errno
+import gc
 import os
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tenex.store.disk import Disk, OpenFiles
+from tenex.core.errors import Bug
+from tenex.store.disk import THREADS, Disk, OpenFiles
 
 
 @pytest.fixture
@@ -66,6 +69,47 @@ async def test_a_cancelled_caller_waits_until_the_work_has_ended(disk: Disk) -> 
     assert ended.is_set()
 
 
+async def test_work_that_had_not_begun_is_done_for_a_cancelled_caller_too() -> None:
+    disk, may_end, done = Disk(threads=1), threading.Event(), list[str]()
+    before = asyncio.create_task(disk.run(may_end.wait, 10))
+    waiting = asyncio.create_task(disk.run(done.append, "written"))
+    await asyncio.wait({before, waiting}, timeout=0.01)
+    waiting.cancel()
+    await asyncio.wait({waiting}, timeout=0.01)
+    assert not waiting.done()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert done == ["written"]
+    assert await before
+    disk.close()
+
+
+async def test_as_much_work_as_there_are_threads_is_done_at_once(disk: Disk) -> None:
+    all_there = threading.Barrier(THREADS)
+    for _ in range(2):
+        assert len(await asyncio.gather(*(disk.run(all_there.wait, 10) for _ in range(THREADS)))) == THREADS
+
+
+async def test_what_failed_is_let_go_of_at_once(disk: Disk) -> None:
+    class Data:
+        def fail(self) -> None:
+            raise OSError(5, "no")
+
+    data = Data()
+    gone = weakref.ref(data)
+    gc.disable()
+    try:
+        with pytest.raises(OSError, match="no"):
+            await disk.run(data.fail)
+        del data
+        await disk.run(int)  # the thread has taken other work
+        await disk.run(int)
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
 def test_the_file_longest_unused_is_closed_first() -> None:
     files = OpenFiles(most=2)
     numbers = [descriptor() for _ in range(3)]
@@ -101,6 +145,27 @@ async def test_closing_waits_for_the_work_and_may_be_done_twice() -> None:
     disk.close()
     disk.close()
     assert done == [1]
+
+
+async def test_closing_waits_for_work_under_way_and_work_after_it_is_refused() -> None:
+    disk, begun, may_end, done = Disk(), threading.Event(), threading.Event(), list[str]()
+
+    def work() -> None:
+        begun.set()
+        may_end.wait(10)
+        done.append("written")
+
+    task = asyncio.create_task(disk.run(work))
+    await asyncio.to_thread(begun.wait, 10)
+    closing = asyncio.create_task(asyncio.to_thread(disk.close))
+    await asyncio.wait({closing}, timeout=0.01)
+    assert not closing.done()
+    may_end.set()
+    await closing
+    assert done == ["written"]
+    await task
+    with pytest.raises(Bug, match="closed"):
+        await disk.run(done.append, "too late")
 
 
 async def test_a_folder_that_takes_a_byte_is_well_and_stays_as_it_was(disk: Disk, tmp_path: Path) -> None:

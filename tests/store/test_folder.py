@@ -2,16 +2,19 @@
 
 import asyncio
 import os
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from tenex.core.checkpoint import Checkpoint
+from tenex.core.conversation import fold
 from tenex.core.errors import AppendFailed, StoreDamaged, UsageError
 from tenex.core.ids import ConversationId
 from tenex.store.disk import Disk
-from tenex.store.folder import ConversationFolder
-from tests.store.kit import CONVERSATION_ID, StillClock, asked, decisions_of
+from tenex.store.folder import NEWEST, ConversationFolder
+from tests.store.kit import CONVERSATION_ID, StillClock, asked, decisions_of, started
 
 OTHER = ConversationId("d" * 64)
 
@@ -56,7 +59,7 @@ async def test_other_names_are_ignored_and_lost_journals_are_not(folder: Convers
     (root / CONVERSATION_ID).mkdir()
     (root / CONVERSATION_ID / "conversation.json").touch()
     assert await folder.lengths() == {CONVERSATION_ID: 0, "f" * 64: 0}
-    with pytest.raises(StoreDamaged, match="Move the folder away"):
+    with pytest.raises(StoreDamaged, match="`tenex conversations rebuild"):
         await folder.open(CONVERSATION_ID)
     with pytest.raises(StoreDamaged):
         await folder.open(ConversationId("f" * 64))
@@ -87,7 +90,7 @@ async def test_of_two_that_open_at_once_one_can_write(folder: ConversationFolder
 async def test_damage_to_one_leaves_the_others_and_is_listed_until_mended(folder: ConversationFolder) -> None:
     for conversation in (CONVERSATION_ID, OTHER):
         journal, _ = await folder.open(conversation)
-        await journal.append(decisions_of(1, 1))
+        await journal.append([[started(conversation)], [asked(2)]])
     path = folder.path(OTHER) / "journal.jsonl"
     good = path.read_bytes()
     path.write_bytes(b"x" + good)
@@ -100,6 +103,32 @@ async def test_damage_to_one_leaves_the_others_and_is_listed_until_mended(folder
     path.write_bytes(good)
     assert len((await folder.open(OTHER))[1]) == 2
     assert await folder.quarantined() == {}
+
+
+async def test_a_copy_of_a_folder_under_another_name_is_not_taken_for_another_conversation(
+    folder: ConversationFolder,
+) -> None:
+    """Its events would lead to it, and what is said in its thread would be said twice."""
+    journal, _ = await folder.open(CONVERSATION_ID)
+    await journal.append(decisions_of(1, 1))
+    shutil.copytree(folder.path(CONVERSATION_ID), folder.path(OTHER))
+    for look in (folder.read(OTHER), folder.read(OTHER, NEWEST), folder.open(OTHER)):
+        with pytest.raises(StoreDamaged, match=f"journal of the conversation {CONVERSATION_ID}") as caught:
+            await look
+    assert await folder.quarantined() == {OTHER: str(caught.value)}
+    assert folder.length(OTHER) == 0
+    assert len(await folder.read(CONVERSATION_ID)) == 2
+
+
+async def test_a_journal_of_many_files_is_known_by_its_checkpoint(folder: ConversationFolder) -> None:
+    conversation = fold(CONVERSATION_ID, [record for (record,) in decisions_of(1, 1)])
+    journal, _ = await folder.open(CONVERSATION_ID)
+    await journal.append(decisions_of(1, 1))
+    await journal.rotate(Checkpoint.of(conversation))
+    shutil.copytree(folder.path(CONVERSATION_ID), folder.path(OTHER))
+    assert len(await folder.read(CONVERSATION_ID, NEWEST)) == 1
+    with pytest.raises(StoreDamaged, match="in the folder of another one"):
+        await folder.open(OTHER)
 
 
 async def test_reading_what_is_not_there_says_so(folder: ConversationFolder) -> None:

@@ -1,13 +1,18 @@
 """The cache: finds, tells what a start must read, and may be deleted at any time."""
 
+import asyncio
+import os
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
+import structlog
 
 from tenex.core import records as r
-from tenex.core.errors import StoreError
+from tenex.core.conversation import fold
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.records import Waiting
 from tenex.store import index as index_module
@@ -15,7 +20,7 @@ from tenex.store import schema
 from tenex.store.disk import Disk
 from tenex.store.folder import ConversationFolder
 from tenex.store.index import Index
-from tenex.store.summary import Row
+from tenex.store.summary import Message, News, Row, news_of, summarise
 from tests.fakes.play import ID, Play, diligent, seven_phases
 from tests.store.kit import CONVERSATION_ID, StillClock, started
 from tests.store.test_summary import said, wrote
@@ -47,9 +52,15 @@ def row(
         settled=settled,
         status="waiting",
         phase="chat",
+        cycle=1,
         title="t",
+        started=Millis(1),
         updated=Millis(updated),
     )
+
+
+def of(*events: str) -> News:
+    return News(events=events)
 
 
 async def conversation(folder: ConversationFolder, name: ConversationId, event_id: str) -> int:
@@ -61,7 +72,7 @@ async def conversation(folder: ConversationFolder, name: ConversationId, event_i
 
 
 async def test_an_event_is_found_at_once_and_after_a_restart(index: Index, tmp_path: Path) -> None:
-    index.hear(row(), ["e1", "e2"])
+    index.hear(row(), of("e1", "e2"))
     assert index.conversation_of("e1") == CONVERSATION_ID
     assert index.has_event("e2")
     assert not index.has_event("e3")
@@ -76,7 +87,7 @@ async def test_an_event_is_found_at_once_and_after_a_restart(index: Index, tmp_p
 
 async def test_an_event_unknown_once_is_found_when_it_has_come(index: Index) -> None:
     assert not index.has_event("late")
-    index.hear(row(), ["late"])
+    index.hear(row(), of("late"))
     await index.flush()
     assert index.has_event("late")
 
@@ -85,34 +96,16 @@ async def test_memory_for_events_is_bounded_and_the_file_knows_the_rest(
     index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_module, "REMEMBERED", 10)
-    index.hear(row(), [f"e{number}" for number in range(50)])
+    index.hear(row(), of(*(f"e{number}" for number in range(50))))
     await index.flush()
     assert all(index.conversation_of(f"e{number}") == CONVERSATION_ID for number in range(50))
     assert len(index._recent) == 10
 
 
-async def test_noting_waits_where_the_disk_lags_behind(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_module, "WAITING_MOST", 3)
-    for number in range(20):
-        await index.note(
-            CONVERSATION_ID,
-            bytes=number,
-            seq=number,
-            settled=False,
-            status="active",
-            phase="plan",
-            title="t",
-            updated=Millis(number),
-            events=[f"e{number}"],
-        )
-        assert len(index._waiting) <= 3
-    assert (await index.rows())[0].bytes == 19
-
-
 async def test_rows_come_newest_first_and_the_last_word_counts(index: Index) -> None:
     for number in range(5):
-        index.hear(row(ConversationId(f"{number:064x}"), updated=number), [])
-    index.hear(row(ConversationId(f"{0:064x}"), updated=99), [])
+        index.hear(row(ConversationId(f"{number:064x}"), updated=number), News())
+    index.hear(row(ConversationId(f"{0:064x}"), updated=99), News())
     assert [int(found.id, 16) for found in await index.rows()] == [0, 4, 3, 2, 1]
     assert [found.updated for found in await index.rows(2)] == [99, 4]
 
@@ -135,16 +128,16 @@ async def test_a_start_reads_what_is_unknown_unsettled_or_of_another_length(
 ) -> None:
     names = [ConversationId(digit * 64) for digit in "1234"]
     lengths = [await conversation(folder, name, digit) for name, digit in zip(names, "1234", strict=True)]
-    index.hear(row(names[0], lengths[0]), ["1"])
-    index.hear(row(names[1], lengths[1] - 1), ["2"])
-    index.hear(row(names[2], lengths[2], settled=False), ["3"])
+    index.hear(row(names[0], lengths[0]), of("1"))
+    index.hear(row(names[1], lengths[1] - 1), of("2"))
+    index.hear(row(names[2], lengths[2], settled=False), of("3"))
     assert await index.stale(folder) == names[1:]
 
 
 async def test_what_is_gone_from_the_disk_is_forgotten(index: Index, folder: ConversationFolder) -> None:
     length = await conversation(folder, OTHER, "there")
-    index.hear(row(OTHER, length), ["there"])
-    index.hear(row(CONVERSATION_ID), ["gone"])
+    index.hear(row(OTHER, length), of("there"))
+    index.hear(row(CONVERSATION_ID), of("gone"))
     await index.flush()
     index._recent.clear()
     assert await index.stale(folder) == []
@@ -161,7 +154,7 @@ async def test_an_index_that_has_caught_up_knows_what_the_journals_say_and_nothi
     broken = folder.path("e" * 64)
     broken.mkdir()
     (broken / "journal.jsonl").write_bytes(b"x" + (folder.path(OTHER) / "journal.jsonl").read_bytes())
-    index.hear(row(ConversationId("9" * 64)), ["wrong"])
+    index.hear(row(ConversationId("9" * 64)), of("wrong"))
     index.set_cursor("wss://a", Millis(5))
     await index.flush()
     index._recent.clear()  # a start remembers nothing
@@ -199,7 +192,7 @@ async def test_an_index_of_another_version_is_begun_anew(folder: ConversationFol
         connection.execute("drop table events")
     connection.close()
     index = Index(path)
-    index.hear(row(), ["e1"])
+    index.hear(row(), of("e1"))
     await index.flush()
     assert index.has_event("e1")
     await index.close()
@@ -207,7 +200,7 @@ async def test_an_index_of_another_version_is_begun_anew(folder: ConversationFol
 
 async def test_damage_while_it_runs_loses_only_the_cache(index: Index, tmp_path: Path) -> None:
     """The file is overwritten under an open index: it is replaced, and what comes after is kept."""
-    index.hear(row(), ["before"])
+    index.hear(row(), of("before"))
     await index.flush()
     path = tmp_path / "conversations" / "index.sqlite"
     await index._tables.run(lambda connection: connection.execute("pragma wal_checkpoint(truncate)").fetchall())
@@ -215,11 +208,283 @@ async def test_damage_while_it_runs_loses_only_the_cache(index: Index, tmp_path:
     index._recent.clear()
     for number in range(5):  # the first meet the damage, the next the new file
         index.has_event("before")
-        index.hear(row(updated=number), [f"after{number}"])
+        index.hear(row(updated=number), of(f"after{number}"))
         await index.flush()
     index._recent.clear()
     assert index.conversation_of("after4") == CONVERSATION_ID
     assert [found.updated for found in await index.rows()] == [4]
+
+
+async def settles(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not true():
+            await asyncio.sleep(0.005)
+
+
+def said_words(index: Index) -> list[str]:
+    """The texts the file holds."""
+    connection = sqlite3.connect(index._tables.path)
+    try:
+        return [text for (text,) in connection.execute("select text from words order by rowid")]
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("lost", ["damaged", "removed", "replaced"])
+async def test_an_index_lost_while_it_runs_is_made_anew_beside_the_work(
+    index: Index, folder: ConversationFolder, lost: str
+) -> None:
+    """Also what was settled long ago is known again, without a restart; and what happens meanwhile is not forgotten."""
+    await conversation(folder, CONVERSATION_ID, "old")
+    await conversation(folder, OTHER, "other")
+    await index.catch_up(folder)
+    await index.flush()
+    path = folder.root / "index.sqlite"
+    if lost == "damaged":
+        await index._tables.run(lambda connection: connection.execute("pragma wal_checkpoint(truncate)").fetchall())
+        path.write_bytes(b"\xff" * path.stat().st_size)
+    else:
+        path.unlink()
+    if lost == "replaced":
+        sqlite3.connect(path).close()
+        path.write_bytes(b"")
+    journal, records = await folder.open(OTHER)
+    more = wrote(len(records) + 1, "new")
+    await journal.append([[more]])
+    index.hear(summarise(fold(OTHER, [*records, more]), journal.length), news_of([more]))
+    await index.flush()
+    index._recent.clear()
+    await settles(lambda: index.conversation_of("old") == CONVERSATION_ID)
+    await settles(lambda: index._rebuilding is None)
+    await index.flush()
+    index._recent.clear()
+    assert [index.conversation_of(event) for event in ("old", "other", "new")] == [CONVERSATION_ID, OTHER, OTHER]
+    assert sorted(said_words(index)) == ["a title", "a title", "hello", "hello", "hello"]
+    assert await index.stale(folder) == [OTHER], "its router is wanted"
+    await folder.close()
+
+
+async def test_what_happens_while_a_conversation_is_read_again_is_not_forgotten(
+    index: Index, folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes on between the reading of its journal and the noting of what was read."""
+    await conversation(folder, OTHER, "other")
+    await index.catch_up(folder)
+    await index.flush()
+    journal, records = await folder.open(OTHER)
+    more = wrote(len(records) + 1, "new")
+    look = folder._look
+    reads = 0
+
+    async def read(path: Path, work: Callable[[], Any]) -> Any:
+        nonlocal reads
+        reads += 1
+        found = await look(path, work)
+        if reads == 1:
+            await journal.append([[more]])
+            index.hear(summarise(fold(OTHER, [*records, more]), journal.length), news_of([more]))
+        return found
+
+    monkeypatch.setattr(folder, "_look", read)
+    (folder.root / "index.sqlite").unlink()
+    index.set_cursor("wss://a", Millis(1))
+    await index.flush()
+    await settles(lambda: reads > 0 and index._rebuilding is None)
+    await index.flush()
+    index._recent.clear()
+    assert index.conversation_of("new") == OTHER
+    assert reads == 2
+    assert said_words(index) == ["a title", "hello", "hello"]
+    await folder.close()
+
+
+async def test_an_older_journal_put_in_place_takes_back_what_it_does_not_hold(
+    index: Index, folder: ConversationFolder
+) -> None:
+    """An event that no journal holds must not count as heard: it would never be answered."""
+    journal, _ = await folder.open(OTHER)
+    await journal.append([[started(OTHER), wrote(2, "kept"), Waiting(seq=3, at=Millis(3), reason="user")]])
+    old = (folder.path(OTHER) / "journal.jsonl").read_bytes()
+    await journal.append([[wrote(4, "lost"), Waiting(seq=5, at=Millis(5), reason="user")]])
+    await folder.close()
+    await index.catch_up(folder)
+    await index.flush()
+    assert index.has_event("lost")
+    (folder.path(OTHER) / "journal.jsonl").write_bytes(old)
+    index._recent.clear()  # a start remembers nothing
+    await index.catch_up(folder)
+    await index.flush()
+    index._recent.clear()
+    assert (index.has_event("kept"), index.has_event("lost")) == (True, False)
+    assert said_words(index) == ["a title", "hello"]
+
+
+async def test_what_is_only_unfinished_need_not_be_read(
+    index: Index, folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    length = await conversation(folder, OTHER, "other")
+    index.hear(row(OTHER, length, settled=False), of("other"))
+
+    async def read(path: Path, work: Callable[[], Any]) -> Any:
+        raise AssertionError("nothing is new in it")
+
+    monkeypatch.setattr(folder, "_look", read)
+    assert await index.catch_up(folder) == [OTHER]
+
+
+async def test_who_asks_is_shown_what_has_to_be_read(index: Index, folder: ConversationFolder) -> None:
+    await conversation(folder, CONVERSATION_ID, "one")
+    await conversation(folder, OTHER, "two")
+    seen: list[ConversationId] = []
+
+    def shown(names: Sequence[ConversationId]) -> Iterator[ConversationId]:
+        for name in names:
+            seen.append(name)
+            yield name
+
+    await index.catch_up(folder, shown)
+    assert seen == sorted([CONVERSATION_ID, OTHER])
+    await index.catch_up(folder, shown)
+    assert len(seen) == 2
+
+
+async def test_news_gather_before_they_are_written(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A burst of appends is a few writes, and `flush` waits for none of the pause."""
+    monkeypatch.setattr(index_module, "PAUSE", 3600.0)
+    batches: list[int] = []
+    real = schema.write
+
+    def write(connection: sqlite3.Connection, batch: schema.Batch) -> None:
+        batches.append(len(batch))
+        real(connection, batch)
+
+    monkeypatch.setattr(schema, "write", write)
+    for number in range(100):
+        index.hear(row(updated=number), of(f"e{number}"))
+        await asyncio.sleep(0)
+    assert index.has_event("e50")
+    await index.flush()
+    assert batches == [101], "a hundred events and the last row"
+
+
+async def test_memory_is_bounded_while_the_disk_takes_nothing_and_the_journals_tell_the_rest(
+    index: Index, folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "MESSAGES_MOST", 10)
+    monkeypatch.setattr(index_module, "PAUSE", 0.0)
+    length = await conversation(folder, OTHER, "other")
+    real = schema.write
+
+    def full(connection: sqlite3.Connection, batch: schema.Batch) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(schema, "write", full)
+    for seq in range(2, 40):
+        message = Message(seq=seq, at=Millis(1), name="Ana", text=f"number {seq}")
+        index.hear(row(OTHER, length), News(events=(f"e{seq}",), messages=(message,)))
+        await index.flush()
+        assert len(index._waiting.messages) <= 11
+    monkeypatch.setattr(schema, "write", real)
+    index.hear(row(OTHER, length), of("last"))
+    await index.flush()
+    assert index.has_event("e20")
+    assert await index.stale(folder) == [OTHER], "its row says that it is known in part"
+    await index.catch_up(folder)
+    await index.flush()
+    assert said_words(index) == ["a title", "hello"]
+    assert await index.stale(folder) == []
+
+
+async def test_another_process_that_holds_the_file_is_waited_for_in_the_thread(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing waits on the loop, nothing is thrown away, and what could not be written is written later."""
+    index.hear(row(updated=1), of("before"))
+    await index.flush()
+    await index._tables.run(lambda connection: connection.execute("pragma busy_timeout = 1").fetchone())
+    other = sqlite3.connect(index._tables.path, isolation_level=None)
+    other.execute("begin immediate")
+    index.hear(row(updated=2), of("during"))
+    await index.flush()
+    index._recent.clear()
+    assert (index.has_event("before"), index.has_event("during")) == (True, True)
+    other.execute("rollback")
+    other.close()
+    index.hear(row(updated=3), of("after"))
+    await index.flush()
+    index._recent.clear()
+    assert all(index.has_event(event) for event in ("before", "during", "after"))
+
+
+@pytest.mark.parametrize(
+    ("harm", "mend"),
+    [
+        ("pragma max_page_count = 1", "pragma max_page_count = 1073741823"),  # the words of a full disk
+        ("pragma query_only = 1", "pragma query_only = 0"),  # those of a file that may only be read
+    ],
+)
+async def test_what_a_disk_does_not_take_is_written_when_it_does(index: Index, harm: str, mend: str) -> None:
+    index.hear(row(updated=1), of("before"))
+    await index.flush()
+    await index._tables.run(lambda connection: connection.execute(harm).fetchall())
+    more = [Message(seq=seq, at=Millis(1), name="Ana", text=f"{seq} " + "x" * 5000) for seq in range(2, 40)]
+    for message in more:
+        index.hear(row(updated=message.seq), News(events=(f"e{message.seq}",), messages=(message,)))
+    await index.flush()
+    assert said_words(index) == []
+    assert index.has_event("e30")
+    await index._tables.run(lambda connection: connection.execute(mend).fetchall())
+    index.hear(row(updated=99), of("after"))
+    await index.flush()
+    index._recent.clear()
+    assert all(index.has_event(event) for event in ("before", "e2", "e39", "after"))
+    assert len(said_words(index)) == len(more)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 100, 4096, 5000, 0.5])
+async def test_a_file_cut_anywhere_is_begun_anew(folder: ConversationFolder, kept: float) -> None:
+    await conversation(folder, CONVERSATION_ID, "e1")
+    path = folder.root / "index.sqlite"
+    first = Index(path)
+    await first.catch_up(folder)
+    await first.close()
+    os.truncate(path, int(kept if kept > 1 or kept == int(kept) else path.stat().st_size * kept))
+    index = Index(path)
+    await index.catch_up(folder)
+    await settles(lambda: index._rebuilding is None)
+    await index.catch_up(folder)
+    await index.flush()
+    index._recent.clear()
+    assert index.conversation_of("e1") == CONVERSATION_ID
+    assert said_words(index) == ["a title", "hello"]
+    await index.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "drop table words",
+        "drop table messages",
+        "alter table conversations drop column cycle",
+        "alter table events rename to others",
+        "pragma user_version = 1",
+        "pragma user_version = 3",
+    ],
+)
+async def test_tables_of_another_shape_are_begun_anew(folder: ConversationFolder, change: str) -> None:
+    await conversation(folder, CONVERSATION_ID, "e1")
+    path = folder.root / "index.sqlite"
+    first = Index(path)
+    await first.catch_up(folder)
+    await first.close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(change)
+        connection.commit()
+    index = Index(path)
+    await index.catch_up(folder)
+    await index.flush()
+    assert said_words(index) == ["a title", "hello"]
+    await index.close()
 
 
 async def test_a_write_that_fails_for_now_is_made_with_the_next(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,24 +497,100 @@ async def test_a_write_that_fails_for_now_is_made_with_the_next(index: Index, mo
         real(connection, batch)
 
     monkeypatch.setattr(schema, "write", write)
-    index.hear(row(updated=1), ["e1"])
+    index.hear(row(updated=1), of("e1"))
     await index.flush()
     assert index.has_event("e1")
-    index.hear(row(updated=2), ["e2"])
+    index.hear(row(updated=2), of("e2"))
     await index.flush()
     index._recent.clear()
     assert (index.has_event("e1"), index.has_event("e2")) == (True, True)
     assert [found.updated for found in await index.rows()] == [2]
 
 
-async def test_an_index_that_cannot_be_made_says_that_it_is_only_a_cache(tmp_path: Path) -> None:
-    (tmp_path / "index.sqlite").mkdir()
-    with pytest.raises(StoreError, match="It is a cache: you may delete it"):
-        Index(tmp_path / "index.sqlite")
+async def test_without_an_index_all_works_and_one_is_made_when_it_can_be(
+    folder: ConversationFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Something else has its name, or the disk is full: what is found by event waits, and nobody else."""
+    monkeypatch.setattr("tenex.store.tables.RENEW_EVERY", 0.2)
+    path = tmp_path / "index.sqlite"
+    path.mkdir()
+    index = Index(path)
+    try:
+        await conversation(folder, CONVERSATION_ID, "e0")
+        assert await index.stale(folder) == [CONVERSATION_ID]
+        assert await index.catch_up(folder) == []
+        assert index.has_event("e0")
+        index.hear(row(updated=1), of("e1"))
+        await index.flush()
+        assert index.has_event("e1")
+        assert not index.has_event("e2")
+        assert await index.rows() == []
+        path.rmdir()
+        async with asyncio.timeout(10):
+            while not await index.rows():
+                await asyncio.sleep(0.01)
+        assert (index.has_event("e0"), index.has_event("e1")) == (True, True)
+    finally:
+        await index.close()
+
+
+async def test_an_index_that_is_away_is_told_of_once_and_made_though_nobody_writes_any_more(
+    folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither is each note of a busy daemon a log, nor has an idle one to wait for the next message."""
+    monkeypatch.setattr("tenex.store.tables.RENEW_EVERY", 0.2)
+    path = folder.root / "index.sqlite"
+    path.mkdir(parents=True)
+    with structlog.testing.capture_logs() as logs:
+        index = Index(path)
+        try:
+            await index.catch_up(folder)
+            for number in range(20):
+                index.hear(row(updated=number), of(f"e{number}"))
+                await index.flush()
+            path.rmdir()
+            async with asyncio.timeout(10):
+                while not any(log["event"] == "index.renewed" for log in logs):
+                    await asyncio.sleep(0.01)
+            await settles(lambda: index._flush is None and index._rebuilding is None)
+            index._recent.clear()
+            assert all(index.has_event(f"e{number}") for number in range(20))
+        finally:
+            await index.close()
+    told = [(log["event"], log["why"]) for log in logs if log["log_level"] == "warning"]
+    assert len(told) == len(set(told)) > 0
+    assert [log["event"] for log in logs if log["log_level"] == "error"] == ["index.absent"]
+
+
+async def test_an_index_that_could_not_be_opened_for_now_is_not_thrown_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No descriptor was free at the start: the file is whole, and is used as soon as it can be opened."""
+    path = tmp_path / "index.sqlite"
+    index = Index(path)
+    index.hear(row(updated=1), of("e1"))
+    await index.close()
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "connect", fails(OSError(24, "Too many open files")))
+        index = Index(path)
+    monkeypatch.setattr("tenex.store.tables.RENEW_EVERY", 0.0)
+    async with asyncio.timeout(10):
+        while not index.has_event("e1"):
+            await asyncio.sleep(0.01)
+    await index.close()
+
+
+def fails(fault: Exception) -> Callable[..., NoReturn]:
+    """A function that does nothing but fail."""
+
+    def function(*_: object) -> NoReturn:
+        raise fault
+
+    return function
 
 
 async def test_the_file_is_for_the_owner_alone(index: Index, tmp_path: Path) -> None:
-    index.hear(row(), ["e1"])
+    index.hear(row(), of("e1"))
     await index.flush()
     found = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "conversations").iterdir()}
     assert found == {"index.sqlite": 0o600, "index.sqlite-shm": 0o600, "index.sqlite-wal": 0o600}
@@ -259,7 +600,7 @@ async def test_after_closing_it_hears_and_finds_nothing(tmp_path: Path) -> None:
     index = Index(tmp_path / "index.sqlite")
     await index.close()
     await index.close()
-    index.hear(row(), [])
+    index.hear(row(), News())
     index.set_cursor("wss://a", Millis(1))
     assert not index.has_event("e1")
 

@@ -17,6 +17,7 @@ from tenex.core.errors import AppendFailed, Bug
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
 from tenex.store.journal import FileJournal
+from tenex.store.loading import peek
 from tests.store.kit import StillClock, asked, closed, decisions_of
 
 
@@ -50,6 +51,10 @@ def content(path: Path) -> bytes:
 
 def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
+
+
+def inode_of(path: Path) -> int:
+    return path.stat().st_ino
 
 
 def open_below(folder: Path) -> int:
@@ -215,6 +220,35 @@ async def test_a_failed_flush_is_never_tried_again(path: Path) -> None:
     disk.close()
 
 
+async def test_a_file_whose_flush_failed_is_never_written_to_again(path: Path) -> None:
+    """Nor is it believed: what was durable goes on in a copy, and nobody else's flush of the old one is trusted."""
+    fail = False
+
+    def sync(descriptor: int) -> None:
+        if fail:
+            raise OSError(errno.EIO, "Input/output error")
+        os.fdatasync(descriptor)
+
+    disk = Disk(sync=sync)
+    journal = await opened(path, disk)
+    await journal.append(decisions_of(1))
+    first = inode_of(path)
+    assert await seqs(path, disk) == [1]
+    assert inode_of(path) == first
+    journal = await opened(path, disk)
+    fail = True
+    with pytest.raises(AppendFailed, match="Input/output error"):
+        await journal.append([[asked(2)]])
+    fail = False
+    again = await opened(path, disk)
+    assert inode_of(path) != first
+    await again.append([[asked(2)]])
+    with pytest.raises(AppendFailed):
+        await journal.append([[asked(2)]])
+    assert await seqs(path, disk) == [1, 2]
+    disk.close()
+
+
 async def test_a_torn_tail_that_could_not_be_taken_back_is_met_by_the_next_to_open(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -355,13 +389,18 @@ async def test_a_full_disk_keeps_every_acknowledged_record_and_goes_on_with_room
         path = small / "c" / "journal.jsonl"
         last, number = fill(path)
         assert number == errno.ENOSPC
+        assert [record.seq for record in peek(path, CONVERSATION)] == list(range(1, last + 1))
+        with pytest.raises(AppendFailed, match="No space left"):  # for the copy: another process wrote these bytes
+            await FileJournal.open(path, CONVERSATION, disk, StillClock())
+        assert mount("-o", "remount,size=1m", str(small))
         journal, records = await FileJournal.open(path, CONVERSATION, disk, StillClock())
         assert [record.seq for record in records] == list(range(1, last + 1))
         with pytest.raises(AppendFailed, match="No space left"):
-            await journal.append([[closed(last + 1, "x" * 300_000)]])
+            await journal.append([[closed(last + 1, "x" * 1_000_000)]])
+        assert await seqs(path, disk) == list(range(1, last + 1))
         assert mount("-o", "remount,size=4m", str(small))
         journal, records = await FileJournal.open(path, CONVERSATION, disk, StillClock())
-        await journal.append([[closed(last + 1, "x" * 300_000)]])
+        await journal.append([[closed(last + 1, "x" * 1_000_000)]])
         assert (await seqs(path, disk))[-1] == last + 1
     finally:
         disk.files.close()

@@ -10,9 +10,10 @@ import pytest
 
 from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.store import atomic
+from tenex.store.disk import Flushed
 from tenex.store.format import CONVERSATION
 from tenex.store.loading import MARK, VIEW, Loaded, load, mark_of, peek
-from tests.store.kit import decisions_of
+from tests.store.kit import asked, decisions_of
 
 REMEDY = "Call the carpenter."
 
@@ -33,12 +34,53 @@ def names(path: Path) -> list[str]:
 
 
 def test_what_is_read_to_be_acted_on_is_durable_first(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process that wrote the end may have died between its write and its flush."""
+    """The process that wrote the end may have died before its flush, or after one that failed: it is written anew."""
     path.write_bytes(CONVERSATION.encode_decisions(decisions_of(1)))
+    os.utime(path, ns=(0, 123_000))
+    before, content = path.stat(), path.read_bytes()
     synced: list[Path] = []
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(Path(f"/proc/self/fd/{descriptor}").readlink()))
     loaded(path)
-    assert synced == [path, path.parent, path.parent.parent]
+    assert [file.name for file in synced[:1]] != [path.name], "flushed under another name"
+    assert synced[1:] == [path.parent, path.parent.parent]
+    assert path.stat().st_ino != before.st_ino
+    assert (path.read_bytes(), path.stat().st_mtime_ns) == (content, 123_000), "it went on no later than it did"
+
+
+def test_what_this_process_has_flushed_itself_is_neither_copied_nor_flushed_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed = Flushed()
+    path.write_bytes(CONVERSATION.encode_decisions(decisions_of(1)))
+    load(path, CONVERSATION, "then", REMEDY, flushed)
+    before = path.stat().st_ino
+    synced: list[int] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", synced.append)
+        load(path, CONVERSATION, "then", REMEDY, flushed)
+    assert (synced, path.stat().st_ino) == ([], before)
+    with path.open("ab") as file:
+        file.write(CONVERSATION.encode_decisions([[asked(2)]]))
+    load(path, CONVERSATION, "then", REMEDY, flushed)
+    assert path.stat().st_ino != before, "it is longer than it was then"
+    other = path.with_name("copy")
+    other.write_bytes(path.read_bytes())
+    other.replace(path)
+    before = path.stat().st_ino
+    load(path, CONVERSATION, "then", REMEDY, flushed)
+    assert path.stat().st_ino != before, "it is another file"
+    flushed.doubt(path)
+    before = path.stat().st_ino
+    load(path, CONVERSATION, "then", REMEDY, flushed)
+    assert path.stat().st_ino != before, "a flush of it has failed since"
+
+
+def test_what_is_known_to_be_durable_is_bounded(path: Path) -> None:
+    flushed = Flushed(most=2)
+    path.touch()
+    for name in "abc":
+        flushed.note(Path(name), path.stat())
+    assert [flushed.proves(Path(name), path.stat()) for name in "abc"] == [False, True, True]
 
 
 def test_a_missing_journal_is_a_new_conversation(path: Path) -> None:

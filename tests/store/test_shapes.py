@@ -12,7 +12,8 @@ from tenex.core.phases import Phase
 from tenex.core.ports import Handoff
 from tenex.core.records import PhaseTransition
 from tenex.core.steps import AgentText, Entry, ModelStep, Note, Usage
-from tenex.store.shapes import Mismatch, camel, object_shape, shape_of
+from tenex.store.mismatch import Mismatch
+from tenex.store.shapes import camel, object_shape, shape_of
 
 
 @pytest.mark.parametrize(

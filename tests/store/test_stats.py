@@ -216,6 +216,17 @@ def test_time_in_which_every_agent_waits_for_an_answer_is_not_time_at_work() -> 
     assert stats.duration > 1_000_000 > 1_000 > stats.working
 
 
+def test_the_time_in_which_a_journal_lay_damaged_is_not_time_at_work() -> None:
+    records = [
+        at(1, 1_000, r.ConversationStarted, id=ID, title="", starter="a" * 64, address={}),
+        at(2, 1_000, r.CycleStarted, cycle=1, reason=""),
+        at(3, 900_000, r.Rebuilt, source="relay"),
+        at(4, 900_000, r.Waiting, reason="user"),
+    ]
+    stats = Stats.of(ID, records)
+    assert (stats.duration, stats.working) == (899_000, 0)
+
+
 def test_calls_are_told_by_how_they_went() -> None:
     steps = [says("", ("read_file", {"path": "a"}), ("no_such_tool", {})), says("done")]
     play = Play(

@@ -1,12 +1,25 @@
 """What the index keeps of a conversation."""
 
+from dataclasses import replace
+
 from tenex.core.conversation import fold
-from tenex.core.ids import EventId, Millis, PublicKey
+from tenex.core.ids import EventId, Millis, PublicKey, Slug
 from tenex.core.phases import Phase
 from tenex.core.ports import UnsignedEvent
-from tenex.core.records import CommandGiven, PersonWrote, Record, RouteAsked, Said, Waiting
+from tenex.core.records import (
+    CommandGiven,
+    PersonWrote,
+    PhaseTransition,
+    Record,
+    RouteAsked,
+    RunStarted,
+    Said,
+    TurnOpened,
+    Waiting,
+)
 from tenex.core.roster import Role
-from tenex.store.summary import Row, events_of, summarise
+from tenex.store.summary import Message, Row, news_of, summarise
+from tests.fakes.play import Play, diligent, seven_phases
 from tests.store.kit import CONVERSATION_ID, started
 
 KEY = PublicKey("a" * 64)
@@ -54,7 +67,9 @@ def test_a_waiting_conversation_with_nothing_in_flight_is_settled() -> None:
         settled=True,
         status="waiting",
         phase="chat",
+        cycle=0,
         title="a title",
+        started=Millis(1),
         updated=Millis(30),
     )
 
@@ -78,10 +93,38 @@ def test_every_event_that_may_be_referred_to_is_named() -> None:
         argument="",
         created_at=1,
     )
-    assert list(events_of([started(), wrote(2, "1"), said(3, "2", "3"), command])) == [
-        CONVERSATION_ID,
-        "1",
-        "2",
-        "3",
-        "5",
-    ]
+    records = [started(), wrote(2, "1"), said(3, "2", "3"), command]
+    assert news_of(records).events == (CONVERSATION_ID, "1", "2", "3", "5")
+
+
+def test_everything_said_is_a_message_and_so_is_the_title() -> None:
+    command = CommandGiven(
+        seq=4, at=Millis(4), event_id=EventId("4"), author=KEY, name="Ana", role=Role.OWNER, command="skip",
+        argument="chores", created_at=1,
+    )  # fmt: skip
+    announced = replace(said(5, "5"), purpose="announcement")
+    news = news_of([started(), wrote(2, "2"), said(3, "3"), command, announced])
+    assert news.messages == (
+        Message(seq=1, at=Millis(1), name="", text="a title"),
+        Message(seq=2, at=Millis(2), name="Ana", text="hello"),
+        Message(seq=3, at=Millis(3), name="A", text="hi"),
+        Message(seq=4, at=Millis(4), name="Ana", text="/skip chores"),
+    )
+
+
+def test_who_worked_or_was_addressed_is_named_by_slug_and_key_and_every_phase_once() -> None:
+    play = Play(seven_phases, diligent)
+    play.person("I want something nice")
+    play.settle()
+    play.person("Build it")
+    play.settle()
+    records = [record for decision in play.journal for record in decision]
+    worked = {agent for record in records if isinstance(record, TurnOpened) for agent in record.agents}
+    keys = {record.pubkey for record in records if isinstance(record, RunStarted)}
+    news = news_of([*records, replace(wrote(len(records) + 1, "9"), addressed=(Slug("security"),))])
+    assert worked
+    assert set(news.agents) == {*worked, *keys, "security"}
+    assert len(news.agents) == len(set(news.agents))
+    entered = [record.to for record in records if isinstance(record, PhaseTransition)]
+    assert news.phases == tuple(dict.fromkeys([Phase.CHAT, *entered]))
+    assert len(news.phases) > 1

@@ -1,0 +1,28 @@
+"""A whole state as one record: what a journal's later files begin with, so that no start reads the earlier ones.
+
+It is no fact of its own. It bears the seq and the time of the last record it sums up, and a reader of all files passes
+over it.
+
+Never: hold what grows with the conversation; `state` bounds it.
+"""
+
+from dataclasses import dataclass, fields
+
+from .record import Record
+from .state import State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint(Record):
+    """Where the conversation stood after the record `seq`.
+
+    A change to what `State` or any value in it means is a change to this record: a higher version, and a migration.
+    """
+
+    state: State
+
+    @classmethod
+    def of(cls, state: State) -> "Checkpoint":
+        """The checkpoint of a state; what is applied to that later does not show in it."""
+        copy = State(**{spec.name: getattr(state, spec.name) for spec in fields(State)})
+        return cls(seq=state.next_seq - 1, at=state.updated_at, state=copy)

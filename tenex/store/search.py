@@ -1,0 +1,155 @@
+"""Looking into the index: rows by phase, status, agent and time, and messages by their words.
+
+Never: write; or take a query that did not come from `words.match_of`.
+"""
+
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import Any, Final
+
+from tenex.core.ids import Millis
+
+from .schema import COLUMNS, row_of
+from .summary import Row
+from .words import CLOSE, OPEN, clean, shown
+
+EXCERPTS: Final = 3
+"""Of a conversation: enough to know it again; `tenex conversations show` has the rest."""
+
+EXCERPT_WORDS: Final = 16
+"""About a line of a terminal; SQLite gives at most 64."""
+
+# the joins are `cross` because that fixes their order: words first, never a look at every conversation
+_SEARCH: Final = """
+with hits as (
+    select m.conversation, m.number, m.seq, m.at, m.name, words.rank as rank, c.updated, c.id
+    from words
+    cross join messages m on m.number = words.rowid
+    cross join conversations c on c.number = m.conversation
+    where words match ? and {where}
+), placed as (
+    select *,
+        row_number() over (partition by conversation order by rank, at desc) as place,
+        count(*) over (partition by conversation) as matches,
+        min(rank) over (partition by conversation) as best
+    from hits
+)
+select conversation, matches, number, seq, at, name from placed where place <= ?
+order by best, updated desc, id, place
+"""
+_EXCERPT: Final = "select snippet(words, 0, ?, ?, '…', ?) from words where words match ? and rowid = ?"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which conversations; what is empty is not asked for."""
+
+    status: str = ""
+    phase: str = ""
+    """Where it stands."""
+    was_in: str = ""
+    """A phase it has been in."""
+    agent: str = ""
+    """The slug or key of one who was set to work or addressed in it."""
+    since: Millis | None = None
+    """It went on then or later; of a message: it was said then or later."""
+    until: Millis | None = None
+    """It had begun before then; of a message: it was said before then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excerpt:
+    """A message that was found, or the title, said by nobody."""
+
+    seq: int
+    at: Millis
+    name: str
+    text: str
+    """A part of it, with what matched between `words.OPEN` and `words.CLOSE`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A conversation in which something was found."""
+
+    row: Row
+    matches: int
+    """Messages that match."""
+    excerpts: tuple[Excerpt, ...]
+    """The best of them, at most `EXCERPTS`."""
+
+
+def listed(connection: sqlite3.Connection, filter_: Filter, limit: int = -1) -> list[Row]:
+    """The conversations a filter lets through, last updated first; all of them if `limit` is negative.
+
+    Raises:
+        sqlite3.Error: the index cannot be read.
+    """
+    clauses, values = _which(filter_)
+    if filter_.since is not None:
+        clauses, values = [*clauses, "c.updated >= ?"], [*values, filter_.since]
+    if filter_.until is not None:
+        clauses, values = [*clauses, "c.started < ?"], [*values, filter_.until]
+    query = f"select {COLUMNS} from conversations c where {_all(clauses)} order by updated desc, id limit ?"  # noqa: S608
+    with closing(connection.execute(query, (*values, limit))) as rows:
+        return [row_of(row) for row in rows]
+
+
+def search(connection: sqlite3.Connection, match: str, filter_: Filter, limit: int) -> list[Found]:
+    """The conversations with messages that match: the best match first, among equals the last updated.
+
+    Args:
+        connection: to the index.
+        match: a query as `words.match_of` makes it.
+        filter_: which conversations, and from when the messages.
+        limit: at most so many conversations.
+
+    Raises:
+        sqlite3.Error: the index cannot be read.
+    """
+    clauses, values = _which(filter_)
+    if filter_.since is not None:
+        clauses, values = [*clauses, "m.at >= ?"], [*values, filter_.since]
+    if filter_.until is not None:
+        clauses, values = [*clauses, "m.at < ?"], [*values, filter_.until]
+    query = _SEARCH.format(where=_all(clauses))
+    with closing(connection.execute(query, (match, *values, EXCERPTS))) as rows:
+        best = [list(group) for _, group in islice(groupby(rows, key=itemgetter(0)), limit)]
+    return [_found(connection, match, hits) for hits in best]
+
+
+def _which(filter_: Filter) -> tuple[list[str], list[Any]]:
+    """Conditions on `conversations c`, and their values."""
+    plain = {"c.status = ?": filter_.status, "c.phase = ?": filter_.phase}
+    clauses = [clause for clause, value in plain.items() if value]
+    values: list[Any] = [value for value in plain.values() if value]
+    for kind, value in (("phase", filter_.was_in), ("agent", filter_.agent)):
+        if value:
+            clauses.append("exists (select 1 from facets where conversation = c.number and kind = ? and value = ?)")
+            values += [kind, clean(value)]
+    return clauses, values
+
+
+def _all(clauses: list[str]) -> str:
+    return " and ".join(clauses) or "true"
+
+
+def _found(connection: sqlite3.Connection, match: str, hits: list[Any]) -> Found:
+    number, matches = hits[0][:2]
+    row = connection.execute(f"select {COLUMNS} from conversations where number = ?", (number,)).fetchone()  # noqa: S608
+    return Found(
+        row=row_of(row),
+        matches=matches,
+        excerpts=tuple(
+            Excerpt(seq=seq, at=Millis(at), name=name, text=_excerpt(connection, match, message))
+            for _, _, message, seq, at, name in hits
+        ),
+    )
+
+
+def _excerpt(connection: sqlite3.Connection, match: str, message: int) -> str:
+    found = connection.execute(_EXCERPT, (OPEN, CLOSE, EXCERPT_WORDS, match, message)).fetchone()
+    return shown(found[0])

@@ -1,0 +1,156 @@
+"""Whether a conversation's files can be believed: every line, the fold over them, and the view beside them.
+
+Reads only, and so works beside a running daemon: what was appended since is no fault, and a view that is some records
+behind is compared with the journal as it stood then.
+
+Never: mend; a sentence here says who can, and how.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tenex.core.checkpoint import Checkpoint
+from tenex.core.conversation import Conversation
+from tenex.core.errors import StoreDamaged, UsageError
+from tenex.core.ids import ConversationId
+from tenex.core.phases import PHASE_TRANSITIONS
+from tenex.core.records import ConversationStarted, PhaseTransition, Record
+from tenex.core.travel import Forked, RolledBack
+
+from . import ahead
+from .folder import ConversationFolder
+from .loading import VIEW
+from .readable import read_view
+from .rendering import render
+
+REBUILD = (
+    "Put the folder back from a copy; or stop the daemon and make a new journal of what can be regained, with "
+    "`tenex conversations rebuild ID --from conversation.json` or `--from relay`. The damaged one is kept."
+)
+LOST_END = (
+    "Records that were durable are gone: the disk lost them, or somebody put an older copy in their place. The daemon "
+    "goes on from what is there. Put the newest file of the journal back from a copy; or stop the daemon and "
+    "`tenex conversations rebuild ID --from conversation.json --force`."
+)
+VIEW_ANEW = "The journal has it all: stop the daemon and move the file away, and the next start writes it anew."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What was found out about one conversation."""
+
+    id: ConversationId
+    records: int = 0
+    seq: int = 0
+    """Of the last record."""
+    faults: tuple[str, ...] = ()
+    """Each with what can be done about it."""
+    remarks: tuple[str, ...] = ()
+    """What is worth knowing and no damage."""
+
+
+async def verify(folder: ConversationFolder, conversation: ConversationId) -> Verdict:
+    """Read all of a conversation; what is wrong with it is in the verdict, and is never raised.
+
+    Raises:
+        UsageError: there is no such conversation.
+    """
+    path = folder.path(conversation)
+    view = _view_of(path)  # before the journal, which then holds at least as much
+    try:
+        records, gone = await folder.read_left(conversation)
+    except StoreDamaged as fault:
+        return Verdict(id=conversation, faults=(f"{fault} {REBUILD}",))
+    except UsageError:
+        if view is None:
+            raise
+        return Verdict(id=conversation, faults=(f"{path}: the journal is missing. {REBUILD}",))
+    contrary = tuple(f"{path}: {fault} {REBUILD}" for fault in contradictions(conversation, records))
+    faults = ((gone,) if gone else ()) + contrary
+    remarks = tuple(
+        f"{copy} tells of records that the journal had lost when the daemon went on with it. To rebuild from it, stop "
+        "the daemon and copy it to conversation.json; else remove it when you have looked."
+        for copy in ahead.kept(path)
+    )
+    if view is None:
+        remarks = (*remarks, f"{path / VIEW} is not there yet.")
+    elif isinstance(view, str):
+        faults = (*faults, view)
+    elif not contrary:
+        faults += tuple(f"{path / VIEW} {fault}" for fault in _disagreements(view, conversation, records))
+    return Verdict(
+        id=conversation, records=len(records), seq=records[-1].seq if records else 0, faults=faults, remarks=remarks
+    )
+
+
+def contradictions(conversation: ConversationId, records: Sequence[Record]) -> Iterator[str]:
+    """What records that can all be read say against each other, the first fault of the fold last."""
+    state = Conversation(id=conversation)
+    for record in records:
+        where = f"record {record.seq} ({type(record).__name__})"
+        about = record.state.id if isinstance(record, Checkpoint) else conversation
+        if isinstance(record, ConversationStarted | Forked):
+            about = record.id
+        if about != conversation:
+            yield f"{where} is about another conversation."
+        if isinstance(record, PhaseTransition):
+            if record.from_ is not state.phase:
+                yield f"{where} leaves {record.from_}, but the conversation stood in {state.phase}."
+            elif not PHASE_TRANSITIONS.permits(record.from_, record.to):
+                yield f"{where} goes from {record.from_} to {record.to}, which is not permitted."
+        if isinstance(record, RolledBack) and not 1 <= record.to < record.seq - 1:
+            yield f"{where} goes back to record {record.to}, which does not stand before it."
+        try:
+            state.apply(record)
+        except Exception as fault:  # noqa: BLE001 - records that nobody foresaw are the finding
+            yield f"{where} cannot follow what stands before it ({type(fault).__name__})."
+            return
+
+
+def _view_of(path: Path) -> dict[str, Any] | str | None:
+    """The view; what is wrong with it; or None where there is none."""
+    if not (path / VIEW).exists():
+        return None
+    try:
+        unread = read_view(path / VIEW)["unread"]
+        view: dict[str, Any] = json.loads((path / VIEW).read_bytes())
+    except (StoreDamaged, OSError, ValueError):
+        return f"{path / VIEW} cannot be read as JSON. {VIEW_ANEW}"
+    if unread:
+        return f"{path}: {', '.join(unread)} cannot be read. {VIEW_ANEW}"
+    return view
+
+
+def _disagreements(view: dict[str, Any], conversation: ConversationId, records: Sequence[Record]) -> Iterator[str]:
+    seq, last = view.get("seq"), records[-1].seq if records else 0
+    if type(seq) is int and seq > last:
+        yield f"covers record {seq}, but the journal ends with {last}. {LOST_END}"
+        return
+    if type(seq) is not int or seq < 1:
+        yield f"covers record {seq}, which there cannot be. {VIEW_ANEW}"
+        return
+    if isinstance(records[0], Checkpoint) and seq < records[0].seq:
+        return  # as it stood then is told in the files that are missing
+    state = Conversation(id=conversation)
+    for record in records:
+        if record.seq > seq:
+            break
+        state.apply(record)
+    expected = json.loads(render(state))
+    names = [name for name in expected if name in view and _differ(view[name], expected[name])]
+    if names:
+        yield f"does not say what the journal says in {', '.join(names)}: it was changed by somebody else. {VIEW_ANEW}"
+
+
+def _differ(shown: Any, expected: Any) -> bool:
+    """Whether two values contradict each other; a field only one of them has is a matter of versions."""
+    if isinstance(shown, dict) and isinstance(expected, dict):
+        return any(_differ(shown[name], expected[name]) for name in shown.keys() & expected.keys())
+    if isinstance(shown, list) and isinstance(expected, list):
+        if len(shown) != len(expected):
+            return True
+        return any(_differ(one, other) for one, other in zip(shown, expected, strict=True))
+    return bool(shown != expected)

@@ -1,0 +1,112 @@
+"""Workflows for tests that hold one: the rules of a play with a workflow in it, and a mind that follows a script."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tenex.core.conversation import Conversation
+from tenex.core.effects import ModelCall
+from tenex.core.graph import TransitionGraph as Compiled
+from tenex.core.ids import PublicKey, Slug
+from tenex.core.roster import Limits, Rules
+from tenex.core.session import Session
+from tenex.core.signals import ModelFailed
+from tenex.core.steps import ModelStep
+from tenex.core.workflows import DEFAULTS, View, Within, Workflow
+from tenex.workflow import TransitionGraph
+from tests.fakes.play import Play, agent, rules, says
+
+TRIO = ("writer", "editor", "checker")
+NAME = "review"
+KEY = PublicKey("f" * 64)
+
+Step = ModelStep | ModelFailed
+Lines = Mapping[str, Sequence[Any]]
+"""What each speaker answers in turn: steps, failures, or texts."""
+
+
+def compile_graph(data: Mapping[str, Any], participants: tuple[str, ...]) -> Compiled:
+    """A graph's dict as the graph, as the application does it."""
+    return TransitionGraph.from_dict(data).compile(participants)
+
+
+def workflow(
+    graph: TransitionGraph, *participants: str, expectations: Mapping[str, Within] | None = None,
+    context: Mapping[str, Any] | None = None, view: View = "windowed",
+) -> Workflow:  # fmt: skip
+    """A workflow called `review`, by default of the trio."""
+    return Workflow(
+        slug=Slug(NAME), name="Review", pubkey=KEY, participants=tuple(map(Slug, participants or TRIO)),
+        graph_data=graph.to_dict(), context_vars=context or {}, view=view,
+        expectations={**DEFAULTS, **(expectations or {})},
+    )  # fmt: skip
+
+
+def house(*workflows: Workflow, limits: Limits | None = None, config: Rules | None = None) -> Rules:
+    """The rules of a play with the trio in its roster, and these workflows."""
+    base = config or rules(limits=limits)
+    trio = {Slug(name): agent(name) for name in TRIO}
+    return dataclasses.replace(
+        base, roster={**base.roster, **trio}, workflows={one.slug: one for one in workflows},
+        compile_graph=compile_graph,
+    )  # fmt: skip
+
+
+class Cast:
+    """A mind for every speaker: each answers with its lines in turn, and then only says that it has spoken."""
+
+    def __init__(self, lines: Lines | None = None) -> None:
+        self.lines = {name: list(steps) for name, steps in (lines or {}).items()}
+        self.spoke: list[str] = []
+
+    def __call__(self, conversation: Conversation, call: ModelCall) -> Step:
+        """The next line; it is the journal that says how many were spoken, so a crash repeats the one that was lost."""
+        run = conversation.runs[call.run]
+        steps = self.lines.get(run.agent, [])
+        before = sum(done.agent == run.agent for turn in conversation.turns for done in turn.completions)
+        place = 0
+        for _ in range(before):  # a turn's lines end with one that calls nothing
+            while place < len(steps) and _goes_on(steps[place]):
+                place += 1
+            place += 1
+        place += run.steps
+        line = steps[place] if place < len(steps) else f"{run.agent} has spoken"
+        self.spoke.append(run.agent)
+        return says(line) if isinstance(line, str) else line
+
+
+def _goes_on(step: Step | str) -> bool:
+    return isinstance(step, ModelStep) and bool(step.calls)
+
+
+def calls(*requests: tuple[str, dict[str, Any]]) -> ModelStep:
+    """An answer that only calls."""
+    return says("", *requests)
+
+
+def asks_nobody(question: dict[str, Any]) -> Any:
+    """A router that must not be asked."""
+    raise AssertionError(f"a model was asked who speaks next: {question}")
+
+
+def play(
+    graph: TransitionGraph, lines: Lines | None = None, *participants: str, limits: Limits | None = None, **more: Any
+) -> Play:
+    """A play whose rules hold one workflow; nobody has written yet."""
+    return Play(asks_nobody, Cast(lines), config=house(workflow(graph, *participants, **more), limits=limits))
+
+
+def begun(graph: TransitionGraph, lines: Lines | None = None, *participants: str, **more: Any) -> Play:
+    """The same, after a person's message has opened it."""
+    one = play(graph, lines, *participants, **more)
+    one.person("Make it good", addressed=(NAME,))
+    return one
+
+
+def session(one: Play) -> Session:
+    """Where its workflow stands."""
+    assert one.conversation.workflow is not None
+    return one.conversation.workflow
+
+
+Minds = Callable[[Conversation, ModelCall], Step]

@@ -1,0 +1,82 @@
+"""Adds a history: its journal, and beside it what it must always render and add up to. Never overwrites.
+
+Never: called by a test.
+"""
+
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tenex.core.checkpoint import Checkpoint
+from tenex.core.conversation import fold
+from tenex.core.ids import ConversationId
+from tenex.core.records import ConversationStarted, Record
+from tenex.store.format import CONVERSATION
+from tenex.store.loading import JOURNAL, VIEW, peek
+from tenex.store.rendering import render
+from tenex.store.segments import name_of
+from tenex.store.stats import Stats, as_json
+from tests.histories.scenes import SCENES, Decisions
+
+ROOT = Path(__file__).parent
+STATS = "stats.json"
+
+
+def whole(folder: Path) -> tuple[ConversationId, list[Record]]:
+    """A history's conversation and all its records."""
+    records = list(peek(folder / JOURNAL, CONVERSATION))
+    started = next(record for record in records if isinstance(record, ConversationStarted))
+    return started.id, records
+
+
+def shown(name: ConversationId, records: Sequence[Record]) -> str:
+    """What `conversation.json` says of these records."""
+    return render(fold(name, records))
+
+
+def sums(name: ConversationId, records: Sequence[Record]) -> str:
+    """What `tenex conversations stats --json` adds up."""
+    return json.dumps(as_json(Stats.of(name, records)), indent=2) + "\n"
+
+
+def _write(folder: Path, decisions: Decisions, split: int) -> None:
+    first, second = (decisions[:split], decisions[split:]) if split else (decisions, [])
+    (folder / JOURNAL).write_bytes(CONVERSATION.encode_decisions(first))
+    if second:
+        start = next(rec for rec in first[0] if isinstance(rec, ConversationStarted))
+        stands = Checkpoint.of(fold(start.id, [record for decision in first for record in decision]))
+        (folder / name_of(2)).write_bytes(CONVERSATION.encode_decisions([[stands], *second]))
+
+
+def _finish(folder: Path) -> None:
+    name, records = whole(folder)
+    (folder / VIEW).write_text(shown(name, records), encoding="utf-8")
+    (folder / STATS).write_text(sums(name, records), encoding="utf-8")
+    print(f"added {folder.relative_to(ROOT)}: {len(records)} records")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Add what is not there yet.
+
+    Raises:
+        FileExistsError: there is a history of that name.
+    """
+    if arguments:
+        name, source = arguments
+        folder = ROOT / name
+        folder.mkdir()
+        for path in sorted(Path(source).glob("journal*.jsonl")):
+            shutil.copyfile(path, folder / path.name)
+        _finish(folder)
+        return
+    for name, (scene, split) in SCENES.items():
+        if not (ROOT / name).exists():
+            (ROOT / name).mkdir()
+            _write(ROOT / name, scene(), split)
+            _finish(ROOT / name)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,196 @@
+"""Conversations worth keeping, each a list of decisions; the same every time.
+
+Never: a real key, a path, or a clock.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from tenex.core import records as r
+from tenex.core.conversation import fold
+from tenex.core.effects import Key, Work
+from tenex.core.ids import Millis
+from tenex.core.phases import Phase
+from tenex.core.roster import Limits
+from tenex.core.signals import ClockMoved, ModelFailed
+from tenex.core.steps import Usage
+from tenex.core.workflows import Within
+from tenex.store.readable import past_of_view
+from tenex.store.regained import decisions_of
+from tenex.store.rendering import render
+from tenex.workflow import (
+    AgentTarget,
+    AllOf,
+    ContextEquals,
+    FromSpeaker,
+    TerminateTarget,
+    ToolCalled,
+    Transition,
+    TransitionGraph,
+)
+from tests.core.kit import go, plain, standing, until, work
+from tests.fakes.play import ID, Play, diligent, rules, seven_phases
+from tests.fakes.workflows import TRIO, begun, calls
+
+Decisions = list[tuple[r.Record, ...]]
+DOWN = ModelFailed(
+    key=Key(Work.MODEL, 0), message="connection refused", retryable=True, usage=Usage(input_tokens=3, cost_usd=0.5)
+)
+"""Its key is put in by whoever fails."""
+
+
+def seven() -> Decisions:
+    """All phases, two agents at once, a question that is answered, to the end."""
+    play = Play(seven_phases, diligent)
+    for text in ("I want something nice", "let us think", "plan it", "blue"):
+        play.person(text)
+        play.settle()
+    assert play.conversation.status == "ended"
+    return play.journal
+
+
+def waiver() -> Decisions:
+    """Gates given up by command, and passed through."""
+    play = standing(Phase.EXECUTE)
+    play.person("/skip verification")
+    play.settle()
+    play.person("/quick")
+    play.router = lambda _q: {"agents": ["END"], "reason": "all is done"}
+    play.person("go on")
+    play.settle()
+    return play.journal
+
+
+def parked() -> Decisions:
+    """A question that is open, through two restarts; nothing is answered."""
+    play = Play(seven_phases, diligent)
+    for text in ("I want something nice", "let us think", "plan it"):
+        play.person(text)
+        play.settle()
+        play.crash()
+    assert play.conversation.is_parked
+    return play.journal
+
+
+def held() -> Decisions:
+    """A model that cannot be reached: three tries, held, told, and reached again."""
+    play = Play(lambda _q: go(None, "executor"), lambda _c, _call: DOWN)
+    play.person("build it")
+    for _ in range(5):
+        play.settle()
+        play.fire("retry")
+    play.worker, play.router = plain, lambda _q: {"agents": ["USER"], "reason": "the person is next"}
+    play.settle()
+    play.fire("retry") if any(k.part == "retry" for k in play.running) else None
+    play.settle()
+    assert play.conversation.status == "waiting"
+    return play.journal
+
+
+def stopped() -> Decisions:
+    """Stopped by the person in the middle of calls, then tried again."""
+    play = standing(Phase.PLAN, lambda _q: go("execute", "executor", "helper"), diligent)
+    until(play, lambda p: len(work(p)) > 1)
+    play.person("/stop")
+    play.settle()
+    play.person("/retry")
+    play.settle()
+    return play.journal
+
+
+def limits() -> Decisions:
+    """A limit is reached, told, and lifted by the person."""
+    bound = rules(limits=Limits(turns_per_message=2))
+    play = Play(lambda _q: go("brainstorm" if not _q["turns"] else None, "planner"), plain, config=bound)
+    play.person("think about it")
+    play.settle()
+    play.person("/continue")
+    play.settle()
+    return play.journal
+
+
+def clock_set() -> Decisions:
+    """The clock is set on and back while agents work and while a model is held."""
+    play = Play(lambda _q: go("execute", "executor"), lambda _c, _call: DOWN)
+    play.person("build it")
+    play.settle()
+    for by in (315_360_000_000, -315_360_000_000, -3_600_000):
+        play.now = Millis(max(1, play.now + by))
+        play.hear(ClockMoved(by=by))
+        play.reconcile()
+    play.fire("retry")
+    play.settle()
+    play.crash()
+    return play.journal
+
+
+def rebuilt() -> Decisions:
+    """Made of the readable file of another, and gone on with."""
+    view: dict[str, Any] = json.loads(render(fold(ID, [record for decision in seven() for record in decision])))
+    decisions = [tuple(decision) for decision in decisions_of(past_of_view(view, ID, "conversation.json", None), Millis(2_000_000))]  # fmt: skip # noqa: E501
+    play = Play(seven_phases, diligent)
+    play.journal, play.now = decisions, Millis(3_000_000)
+    play.conversation = play.refold()
+    play.count = 100
+    play.reconcile()
+    play.person("and now in green")
+    play.settle()
+    return play.journal
+
+
+def long() -> Decisions:
+    """Two cycles with work between restarts; kept in two files."""
+    play = Play(seven_phases, diligent)
+    for text in ("I want something nice", "let us think", "plan it", "blue", "another one", "think", "plan", "red"):
+        play.person(text)
+        play.settle(seed=len(text))
+        play.crash()
+    return play.journal
+
+
+def workflow() -> Decisions:
+    """A workflow with a person in it: variables, a tool of a rule, a handoff, a late speaker, a stop, and its end."""
+    graph = TransitionGraph(
+        "person",
+        [
+            Transition(AllOf([FromSpeaker("writer"), ToolCalled("polish")]), AgentTarget("editor")),
+            Transition(AllOf([FromSpeaker("checker"), ContextEquals("good", value=True)]), TerminateTarget("good")),
+            Transition(FromSpeaker("person"), AgentTarget("writer")),
+            Transition(FromSpeaker("editor"), AgentTarget("person")),
+        ],
+        AgentTarget("checker"),
+        max_turns=9,
+    )
+    lines = {
+        "writer": [calls(("polish", {}), ("write_file", {"path": "a"})), "a draft", "another draft"],
+        "editor": [
+            calls(("handoff", {"target": "ghost"}), ("set_context", {"key": "n", "value": [1, None]})),
+            "edited",
+        ],
+        "checker": [calls(("set_context", {"key": "good", "value": True}), ("delete_context", {"key": "n"})), "good"],
+    }
+    play = begun(graph, lines, "person", *TRIO, context={"tone": "dry"}, expectations={"reply_within": Within(warn=9)})
+    play.fire("turn_within.warn")
+    play.settle()
+    play.fire("reply_within.warn")
+    play.person("/stop")
+    play.crash()
+    play.person("once more")
+    play.settle()
+    return play.journal
+
+
+SCENES: dict[str, tuple[Callable[[], Decisions], int]] = {
+    "seven-phases": (seven, 0),
+    "waiver": (waiver, 0),
+    "parked": (parked, 0),
+    "held-model": (held, 0),
+    "stopped-and-retried": (stopped, 0),
+    "limit-reached": (limits, 0),
+    "clock-set": (clock_set, 0),
+    "rebuilt": (rebuilt, 0),
+    "rotated": (long, 40),
+    "workflow": (workflow, 12),
+}
+"""By the name of its folder: what makes it, and after how many decisions it goes on in a second file (0: never)."""

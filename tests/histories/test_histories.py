@@ -1,0 +1,95 @@
+"""Every history is read, folded and shown as on the day it was recorded."""
+
+import itertools
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tenex.cli import inspecting
+from tenex.core.conversation import Conversation, fold
+from tenex.core.ids import ConversationId
+from tenex.core.pending import pending
+from tenex.core.records import Record
+from tenex.store.disk import Disk
+from tenex.store.folder import NEWEST, ConversationFolder
+from tenex.store.format import CONVERSATION
+from tenex.store.loading import JOURNAL, VIEW, peek
+from tenex.store.transfer import plain
+from tenex.store.verify import verify
+from tests.histories.record import ROOT, STATS, shown, sums, whole
+from tests.histories.scenes import SCENES
+from tests.store.kit import StillClock
+
+HISTORIES = sorted(path.parent for path in ROOT.glob(f"*/{JOURNAL}"))
+each = pytest.mark.parametrize("history", HISTORIES, ids=lambda path: path.name)
+_SECRET = re.compile(r"nsec1|/(?:home|root|work|tmp)/|sk-[A-Za-z0-9]{8}")
+
+
+def test_none_is_missing() -> None:
+    """A history is added and never removed; these are from the first day."""
+    assert {*SCENES, "simulation-75"} <= {path.name for path in HISTORIES}
+
+
+@each
+def test_it_is_shown_to_the_byte_as_it_was(history: Path) -> None:
+    name, records = whole(history)
+    assert shown(name, records) == (history / VIEW).read_text(encoding="utf-8")
+    assert sums(name, records) == (history / STATS).read_text(encoding="utf-8")
+
+
+@each
+def test_its_newest_file_is_enough_to_stand_where_it_stands(history: Path) -> None:
+    """With the same work in flight."""
+    name, records = whole(history)
+    newest = fold(name, list(peek(history / JOURNAL, CONVERSATION, NEWEST)))
+    assert newest == fold(name, records)
+    assert pending(newest) == pending(fold(name, records))
+
+
+@each
+def test_its_lines_are_written_again_to_the_byte(history: Path) -> None:
+    """As long as no kind in it has a newer version; then this history is read by migrations, and left out by name."""
+    for path in history.glob("journal*.jsonl"):
+        data = path.read_bytes()
+        records, length, fault = CONVERSATION.decode_lines(data)
+        assert (length, fault) == (len(data), None)
+        assert CONVERSATION.encode_decisions(_decisions(data, records)) == data
+
+
+def _decisions(data: bytes, records: list[Record]) -> list[list[Record]]:
+    """The records in the decisions in which they were appended."""
+    left = [json.loads(line)["left"] for line in data.splitlines()]
+    ends = itertools.accumulate((count == 0 for count in left), initial=0)
+    numbered = zip(ends, records, strict=False)
+    return [[record for _, record in group] for _, group in itertools.groupby(numbered, key=lambda pair: pair[0])]
+
+
+@each
+async def test_it_is_whole_and_can_be_replayed_to_any_record(history: Path, tmp_path: Path) -> None:
+    name, _ = whole(history)
+    shutil.copytree(history, tmp_path / name)
+    disk = Disk()
+    try:
+        folder = ConversationFolder(tmp_path, disk, StillClock())
+        verdict = await verify(folder, name)
+        assert not verdict.faults
+        facts = plain(await folder.read(name))
+    finally:
+        disk.close()
+    state = Conversation(id=ConversationId(name))
+    for record in facts:
+        state.apply(record)
+        stood = inspecting._stood(state, record, facts[-1].seq)
+        json.dumps(stood)
+        assert inspecting._step(state, record)["seq"] == record.seq == state.next_seq - 1
+    assert [record.seq for record in facts] == list(range(1, len(facts) + 1))
+
+
+@each
+def test_it_names_no_machine_and_no_key(history: Path) -> None:
+    for path in history.iterdir():
+        found = _SECRET.search(path.read_text(encoding="utf-8"))
+        assert found is None, f"{path.name} holds {found}"

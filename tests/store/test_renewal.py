@@ -1,0 +1,226 @@
+"""Making a conversation's files: whole or not at all, and never at the cost of what was there."""
+
+import asyncio
+import errno
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tenex.core.checkpoint import Checkpoint
+from tenex.core.conversation import fold
+from tenex.core.errors import StoreDamaged, StoreError
+from tenex.core.ids import EventId, Millis, PublicKey
+from tenex.core.records import PersonWrote, Rebuilt
+from tenex.core.roster import Role
+from tenex.store import atomic
+from tenex.store.format import CONVERSATION
+from tenex.store.index import Index
+from tenex.store.loading import JOURNAL, MARK, VIEW, load, peek
+from tenex.store.renewal import create, heard_before, renew, stamp
+from tests.store.kit import CONVERSATION_ID, decisions_of
+
+WHEN = stamp(Millis(1_700_000_000_000))
+NEW = decisions_of(1, 2)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A damaged conversation with everything that may lie there."""
+    folder = tmp_path / "conversations" / CONVERSATION_ID
+    folder.mkdir(parents=True)
+    for name in (
+        JOURNAL, "journal-000002.jsonl", VIEW, "orchestratorTurns-000001.json", "phaseTransitions-000001.json", MARK,
+        "journal.torn-x-1",
+    ):  # fmt: skip
+        (folder / name).write_text(f"old {name}")
+    return folder
+
+
+def content(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_new_journal_stands_alone_and_everything_old_is_in_one_folder(folder: Path) -> None:
+    aside = renew(folder, NEW, WHEN)
+    assert aside == folder / "journal.damaged-20231114T221320Z-1"
+    assert content(aside) == {
+        name: f"old {name}"
+        for name in (
+            JOURNAL,
+            "journal-000002.jsonl",
+            VIEW,
+            "orchestratorTurns-000001.json",
+            "phaseTransitions-000001.json",
+        )
+    }
+    assert sorted(path.name for path in folder.iterdir()) == [VIEW, aside.name, JOURNAL, "journal.torn-x-1"]
+    assert len(peek(folder / JOURNAL, CONVERSATION)) == 3
+    assert (folder / JOURNAL).stat().st_mode & 0o777 == 0o600
+    assert aside.stat().st_mode & 0o777 == 0o700
+    atomic.replace(folder / VIEW, b"new")  # as the next view does
+    assert (aside / VIEW).read_text() == f"old {VIEW}"
+
+
+def test_a_second_time_has_a_folder_of_its_own(folder: Path) -> None:
+    first, second = renew(folder, NEW, WHEN), renew(folder, decisions_of(1), WHEN)
+    assert (first.name[-2:], second.name[-2:]) == ("-1", "-2")
+    assert len(peek(second / JOURNAL, CONVERSATION)) == 3
+    assert len(peek(folder / JOURNAL, CONVERSATION)) == 1
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "pipe", "nothing"])
+def test_whatever_stands_in_the_journals_place_is_moved_as_it_is(folder: Path, kind: str) -> None:
+    journal = folder / JOURNAL
+    journal.unlink()
+    if kind == "folder":
+        journal.mkdir()
+        (journal / "deep").write_text("kept")
+    elif kind == "link":
+        journal.symlink_to("/nowhere")
+    elif kind == "pipe":
+        os.mkfifo(journal)
+    assert heard_before(folder) == []  # nothing here is waited for
+    aside = renew(folder, NEW, WHEN)
+    moved = aside / JOURNAL
+    assert {
+        "folder": moved.is_dir() and (moved / "deep").is_file(),
+        "link": moved.is_symlink(),
+        "pipe": moved.is_fifo(),
+        "nothing": not moved.exists(),
+    }[kind]
+    assert len(peek(journal, CONVERSATION)) == 3
+
+
+@pytest.mark.parametrize("at", range(1, 40))
+def test_wherever_the_disk_says_no_nothing_is_lost_and_it_can_be_done_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    """Each system call that changes something fails once: every old byte is still somewhere, and no wrong state is."""
+    before = set(content(folder).values())
+    calls = 0
+
+    def failing(real: object) -> object:
+        def call(*arguments: object, **keywords: object) -> object:
+            nonlocal calls
+            calls += 1
+            if calls == at:
+                raise OSError(errno.EIO, "Input/output error")
+            return real(*arguments, **keywords)  # type: ignore[operator]
+
+        return call
+
+    with monkeypatch.context() as patch:
+        for name in ("mkdir", "link", "rename", "fsync", "write", "unlink", "replace"):
+            patch.setattr(os, name, failing(getattr(os, name)))
+        try:
+            renew(folder, NEW, WHEN)
+            failed = calls >= at
+        except StoreError as fault:
+            failed = "Input/output error" in str(fault)
+    if calls < at:
+        assert not failed
+        return
+    assert before - {f"old {MARK}"} <= set(content(folder).values())
+    if (folder / JOURNAL).exists():
+        assert (folder / JOURNAL).read_bytes() in (f"old {JOURNAL}".encode(), CONVERSATION.encode_decisions(NEW))
+    else:
+        with pytest.raises(StoreDamaged):  # no new conversation is begun in its place
+            load(folder / JOURNAL, CONVERSATION, WHEN, "")
+    renew(folder, NEW, WHEN)
+    assert before - {f"old {MARK}"} <= set(content(folder).values())
+    assert len(peek(folder / JOURNAL, CONVERSATION)) == 3
+
+
+def heard(seq: int, event: EventId) -> bytes:
+    """The line of a message."""
+    record = PersonWrote(
+        seq=seq,
+        at=Millis(1),
+        event_id=event,
+        author=PublicKey(event),
+        name="n",
+        role=Role.OWNER,
+        text="x",
+        created_at=1,
+    )
+    return CONVERSATION.encode_decisions([[record]])
+
+
+IDS = [EventId(f"{number:064x}") for number in range(6)]
+
+
+def test_the_messages_a_damaged_journal_took_in_are_found(folder: Path) -> None:
+    """Also in lines that cannot be read any more, in every file of it, and in those set aside before."""
+    (folder / JOURNAL).write_bytes(heard(7, IDS[0]) + b"\0" * 50 + heard(8, IDS[1]).replace(b'"crc":"', b'"crc":"x'))
+    (folder / "journal-000002.jsonl").write_bytes(heard(20, IDS[2]))
+    (folder / "journal.damaged-then-1").mkdir()
+    (folder / "journal.damaged-then-1" / JOURNAL).write_bytes(heard(90, IDS[3]))
+    (folder / "journal.torn-then-1").write_bytes(heard(9, IDS[4]))  # nobody was told of these: they have not happened
+    assert set(heard_before(folder)) == set(IDS[:4])
+
+
+def test_what_came_after_the_readable_file_is_to_be_heard_again(folder: Path) -> None:
+    """It is not among the messages that are regained, so it would be lost for good."""
+    (folder / JOURNAL).write_bytes(heard(7, IDS[0]) + heard(8, IDS[1]) + heard(9, IDS[2]))
+    (folder / "journal.damaged-then-1").mkdir()
+    (folder / "journal.damaged-then-1" / JOURNAL).write_bytes(heard(90, IDS[3]))
+    assert set(heard_before(folder, 8)) == {IDS[0], IDS[1], IDS[3]}
+
+
+def test_what_a_line_knows_of_files_that_are_gone_is_heard_too(folder: Path) -> None:
+    """A checkpoint sums up the files before it, and a rebuilt journal what was damaged: either may be all there is."""
+    first = decisions_of(1)
+    state = fold(CONVERSATION_ID, first[0])
+    state.seen = {IDS[0]: None, IDS[1]: None}
+    rebuilt = Rebuilt(seq=2, at=Millis(2), source="relay", seen=(IDS[2], IDS[3]))
+    (folder / "journal-000002.jsonl").write_bytes(CONVERSATION.encode_decisions([[Checkpoint.of(state)], [rebuilt]]))
+    assert set(heard_before(folder)) == set(IDS[:4])
+
+
+async def _made(index: Path) -> None:
+    await Index(index).close()
+
+
+def test_the_messages_the_index_knows_are_found(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.mkdir()
+    asyncio.run(_made(folder.parent / "index.sqlite"))
+    with sqlite3.connect(folder.parent / "index.sqlite") as tables:
+        tables.execute(
+            "insert into conversations values (5, ?, 1, 1, 1, 'ended', 'chat', 1, 't', 0, 0)", (CONVERSATION_ID,)
+        )
+        tables.execute("insert into events values (?, 5), (?, 6)", ("1" * 64, "2" * 64))
+    tables.close()
+    assert heard_before(folder) == ["1" * 64]
+    (folder / JOURNAL).write_bytes(heard(9, EventId("1" * 64)))
+    assert heard_before(folder, 8) == []
+    (folder / JOURNAL).unlink()
+    (folder.parent / "index.sqlite").write_bytes(b"no database")
+    assert heard_before(folder) == []
+
+
+def test_a_new_folder_appears_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "conversations" / CONVERSATION_ID
+    create(folder, NEW)
+    assert [path.name for path in folder.parent.iterdir()] == [CONVERSATION_ID]
+    assert [path.name for path in folder.iterdir()] == [JOURNAL]
+    assert (folder.stat().st_mode & 0o777, (folder / JOURNAL).stat().st_mode & 0o777) == (0o700, 0o600)
+    with pytest.raises(StoreError, match=r"not empty|exists"):
+        create(folder, decisions_of(1))
+    assert len(peek(folder / JOURNAL, CONVERSATION)) == 3
+    assert [path.name for path in folder.parent.iterdir()] == [CONVERSATION_ID]
+
+
+def test_a_new_folder_the_disk_does_not_take_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "conversations" / CONVERSATION_ID
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(atomic, "write_all", full)
+    with pytest.raises(StoreError, match="No space left"):
+        create(folder, NEW)
+    assert list(folder.parent.iterdir()) == []

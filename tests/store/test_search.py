@@ -1,0 +1,142 @@
+"""Looking into the index: filters, and messages by their words."""
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from tenex.core.ids import ConversationId, Millis
+from tenex.core.phases import Phase
+from tenex.store import schema
+from tenex.store.schema import Batch
+from tenex.store.search import EXCERPTS, Filter, listed, search
+from tenex.store.summary import Message, News, Row
+from tenex.store.words import CLOSE, OPEN, match_of
+
+ONE, TWO, THREE = (ConversationId(digit * 64) for digit in "123")
+
+
+def row(conversation: ConversationId, *, status: str = "ended", phase: str = "chat", updated: int = 100) -> Row:
+    return Row(
+        id=conversation, bytes=1, seq=9, settled=True, status=status, phase=phase, cycle=1, title="t",
+        started=Millis(10), updated=Millis(updated),
+    )  # fmt: skip
+
+
+def said(seq: int, text: str, name: str = "Ana") -> Message:
+    return Message(seq=seq, at=Millis(seq * 10), name=name, text=text)
+
+
+@pytest.fixture
+def connection() -> Iterator[sqlite3.Connection]:
+    """Three conversations; the second is the newest."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    schema.prepare(connection)
+    batch = Batch()
+    batch.add(
+        row(ONE, phase="reflection"),
+        News(
+            messages=(said(1, "A game of snakes", ""), said(2, "Please build a snake game"), said(3, "Built it", "Ex")),
+            agents=("executor", "e" * 64),
+            phases=(Phase.CHAT, Phase.EXECUTE, Phase.REFLECTION),
+        ),
+    )
+    batch.add(
+        row(TWO, status="active", phase="plan", updated=300),
+        News(
+            messages=(said(1, "Ideas", ""), *(said(seq, "nothing but snake here") for seq in range(2, 8))),
+            agents=("planner",),
+            phases=(Phase.CHAT, Phase.PLAN),
+        ),
+    )
+    batch.add(row(THREE, status="waiting", updated=200), News(messages=(said(1, "Weather", ""),), phases=(Phase.CHAT,)))
+    schema.write(connection, batch)
+    yield connection
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names"),
+    [
+        (Filter(), [TWO, THREE, ONE]),
+        (Filter(status="active"), [TWO]),
+        (Filter(phase="reflection"), [ONE]),
+        (Filter(phase="execute"), []),
+        (Filter(was_in="execute"), [ONE]),
+        (Filter(was_in="chat"), [TWO, THREE, ONE]),
+        (Filter(agent="executor"), [ONE]),
+        (Filter(agent="e" * 64), [ONE]),
+        (Filter(agent="chat"), []),
+        (Filter(agent="planner", status="ended"), []),
+        (Filter(since=Millis(200)), [TWO, THREE]),
+        (Filter(until=Millis(10)), []),
+        (Filter(until=Millis(11), since=Millis(201)), [TWO]),
+        (Filter(status="' or 1=1 --"), []),
+    ],
+)
+def test_filters_let_through_what_they_say(connection: sqlite3.Connection, wanted: Filter, names: list[str]) -> None:
+    assert [found.id for found in listed(connection, wanted)] == names
+
+
+def test_a_limit_keeps_the_newest(connection: sqlite3.Connection) -> None:
+    assert [found.id for found in listed(connection, Filter(), 2)] == [TWO, THREE]
+
+
+def test_each_conversation_stands_once_with_its_best_messages(connection: sqlite3.Connection) -> None:
+    two, one = search(connection, match_of("snake"), Filter(), 20)
+    assert (one.row.id, one.matches, [each.seq for each in one.excerpts]) == (ONE, 2, [2, 1])
+    assert (two.row.id, two.matches, len(two.excerpts)) == (TWO, 6, EXCERPTS)
+    assert [each.seq for each in two.excerpts] == [7, 6, 5], "of equal messages the newest stand first"
+    assert [(e.name, e.text, e.at) for e in one.excerpts] == [
+        ("Ana", f"Please build a {OPEN}snake{CLOSE} game", 20), ("", f"A game of {OPEN}snakes{CLOSE}", 10),
+    ]  # fmt: skip
+
+
+def test_the_better_match_comes_first_and_among_equals_the_newer(connection: sqlite3.Connection) -> None:
+    assert [found.row.id for found in search(connection, match_of("game"), Filter(), 20)] == [ONE]
+    more = Batch()
+    for name, updated in ((ConversationId("4" * 64), 400), (ConversationId("5" * 64), 500)):
+        more.add(row(name, updated=updated), News(messages=(said(2, "zebra"),)))
+    long = "zebra and a long text about everything else that there is under the sun, and then some of it again"
+    more.add(row(ConversationId("6" * 64), updated=600), News(messages=(said(2, long),)))
+    schema.write(connection, more)
+    found = [one.row.id[0] for one in search(connection, match_of("zebra"), Filter(), 20)]
+    assert found == ["5", "4", "6"]
+    assert [one.row.id[0] for one in search(connection, match_of("zebra"), Filter(), 1)] == ["5"]
+
+
+def test_a_search_goes_by_the_time_of_the_message(connection: sqlite3.Connection) -> None:
+    since = search(connection, match_of("snake"), Filter(since=Millis(30)), 20)
+    assert [(one.row.id, one.matches) for one in since] == [(TWO, 5)]
+    until = search(connection, match_of("snake"), Filter(until=Millis(20)), 20)
+    assert [(one.row.id, one.matches) for one in until] == [(ONE, 1)]
+
+
+@pytest.mark.parametrize("wanted", [Filter(status="ended"), Filter(agent="executor"), Filter(was_in="execute")])
+def test_filters_hold_for_a_search(connection: sqlite3.Connection, wanted: Filter) -> None:
+    assert [one.row.id for one in search(connection, match_of("snake"), wanted, 20)] == [ONE]
+
+
+def test_what_was_read_anew_replaces_what_was_known(connection: sqlite3.Connection) -> None:
+    batch = Batch()
+    batch.add(row(ONE), News(messages=(said(1, "entirely other"),)), anew=True)
+    schema.write(connection, batch)
+    assert [one.row.id for one in search(connection, match_of("snake"), Filter(), 20)] == [TWO]
+    assert [one.row.id for one in search(connection, match_of("other"), Filter(), 20)] == [ONE]
+    assert listed(connection, Filter(agent="executor")) == []
+    count = connection.execute("select (select count(*) from words), (select count(*) from messages)").fetchone()
+    assert count[0] == count[1]
+
+
+def test_the_same_message_twice_is_found_once(connection: sqlite3.Connection) -> None:
+    batch = Batch()
+    batch.add(replace(row(ONE), updated=Millis(101)), News(messages=(said(2, "Please build a snake game"),)))
+    schema.write(connection, batch)
+    assert search(connection, match_of("please"), Filter(), 20)[0].matches == 1
+
+
+def test_all_trace_of_a_forgotten_conversation_is_gone(connection: sqlite3.Connection) -> None:
+    schema.forget(connection, [ONE, TWO, THREE, ConversationId("9" * 64)])
+    for table in ("conversations", "events", "facets", "messages", "words"):
+        assert connection.execute(f"select count(*) from {table}").fetchone() == (0,), table

@@ -1,0 +1,88 @@
+"""Ten thousand turns over the real store: nothing that is ours grows with them.
+
+What the rules decide comes from the core itself; relays and models are left out, because they have no part in it.
+"""
+
+import gc
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenex.core.conversation import fold
+from tenex.core.records import TurnClosed
+from tenex.store import segments
+from tenex.store.disk import Disk
+from tenex.store.folder import ConversationFolder
+from tenex.store.journal import FILE_BYTES, FileJournal
+from tenex.store.view import SEGMENT, Views
+from tests.fakes.play import ID, Play, says
+from tests.store.kit import StillClock
+
+TURNS = 10_000
+EARLY, LATE, MEASURED = 2_000, TURNS, 500
+SHOWN_EVERY = 5
+"""Turns between two views, of which each may begin a new file."""
+
+
+def router(question: dict[str, Any]) -> dict[str, Any]:
+    last = question["turns"][-1]["turn"] if question["turns"] else None
+    answered = last is not None and question["messages"][-1]["after_turn"] != last
+    return {"agents": ["USER" if answered else "project-manager"], "reason": "talk"}
+
+
+class Talk:
+    """A play whose journal is on disk and not in memory."""
+
+    def __init__(self, folder: ConversationFolder, journal: FileJournal, views: Views) -> None:
+        self.play = Play(router, lambda c, m: says("I have heard you, and this is what I say to it. " * 4))
+        self._folder, self._journal, self._views = folder, journal, views
+
+    async def turn(self, number: int) -> None:
+        self.play.person(f"message {number}: tell me something, in a sentence or two, as you would to a friend")
+        self.play.settle()
+        await self._journal.append(self.play.journal)
+        self.play.journal.clear()
+        self.play.published.clear()
+        if number % SHOWN_EVERY == 0:
+            page = self._views.page(self.play.conversation)
+            await self._folder.rotate(self.play.conversation)
+            await self._views.write(page)
+
+
+@pytest.mark.soak
+async def test_memory_time_and_what_a_start_reads_are_the_same_after_ten_thousand_turns(tmp_path: Path) -> None:
+    disk = Disk()
+    folder = ConversationFolder(tmp_path / "conversations", disk, StillClock())
+    journal, _ = await folder.open(ID)
+    talk = Talk(folder, journal, Views(folder, disk))
+    path, began = folder.path(ID), 0.0
+    objects, seconds, views = dict[int, int](), dict[int, float](), dict[int, int]()
+    for number in range(1, TURNS + 1):
+        if number in (EARLY - MEASURED, LATE - MEASURED):
+            began = time.process_time()
+        await talk.turn(number)
+        if number in (EARLY, LATE):
+            seconds[number] = time.process_time() - began
+            gc.collect()
+            objects[number] = sys.getallocatedblocks()
+            views[number] = (path / "conversation.json").stat().st_size
+        assert segments.current(path).stat().st_size < 3 * FILE_BYTES
+    print(f"objects {objects}, seconds of {MEASURED} turns {seconds}, views {views}")
+    assert objects[LATE] - objects[EARLY] < (LATE - EARLY) / 10, "not even one small thing every ten turns"
+    assert seconds[LATE] < seconds[EARLY] * 1.5, "CPU time, so that it does not depend on who else is there"
+    assert views[LATE] < views[EARLY] * 1.2
+    await folder.close()
+    again, records = await folder.open(ID)
+    assert fold(ID, records) == talk.play.conversation
+    assert len(records) < 20_000
+    everything = await folder.read(ID)
+    assert [record.seq for record in everything] == list(range(1, again.next_seq))
+    assert sum(isinstance(record, TurnClosed) for record in everything) == TURNS
+    assert fold(ID, everything) == talk.play.conversation
+    assert len(list(path.glob("orchestratorTurns-*.json"))) == TURNS // SEGMENT - 1
+    assert os.fspath(segments.current(path)).endswith(f"journal-{len(segments.numbers(path)):06d}.jsonl")
+    disk.close()
