@@ -5,7 +5,7 @@ Never: ask a model; a command is answered at once.
 
 from dataclasses import dataclass
 
-from . import gates
+from . import conducting, gates, nodes
 from . import records as r
 from .draft import Draft
 from .ids import RunId
@@ -77,12 +77,15 @@ def stop(draft: Draft, name: str, *, quiet: bool = False) -> None:
     """End everything that runs, and wait for the person."""
     running = [run.name for run in draft.state.runs.values()]
     asked = draft.state.question is not None
+    if draft.state.mission is not None and draft.state.has_mission and not draft.state.mission.is_paused:
+        running.append(f"the mission {draft.state.mission.workflow}")
     draft.add(r.Stopped, name=name)
     for run in list(draft.state.runs.values()):
         close_calls(draft, run, STOPPED)
         end_run(draft, draft.state.runs[run.id], "stopped", error=f"stopped by {name}", announce=False)
     if draft.state.turn is not None:
         close_turn(draft)
+    nodes.halt(draft, name, f"stopped by {name}.")
     if not quiet:
         what = ", ".join(running) or ("the orchestrator" if asked else "")
         say(draft, f"Stopped: {what}. Write to go on, or `/retry`." if what else "Nothing is running.")
@@ -92,6 +95,12 @@ def stop(draft: Draft, name: str, *, quiet: bool = False) -> None:
 
 def _new(draft: Draft, name: str) -> None:
     stop(draft, name, quiet=True)
+    nodes.drop(draft, name)
+    if (session := draft.state.workflow) is not None:
+        if session.is_closed:
+            say(draft, conducting.over(session))
+        conducting.close(draft, conducting.CLOSED, f"{name} closed it.", by=name)
+        return
     if draft.state.status != "ended":
         draft.add(r.Ended, reason=f"{name} asked to begin anew")
     say(draft, "Done. Your next message begins a new cycle.")
@@ -99,10 +108,17 @@ def _new(draft: Draft, name: str) -> None:
 
 def _continue(draft: Draft, name: str) -> None:
     state = draft.state
+    if state.workflow is not None and state.workflow.is_closed:
+        say(draft, conducting.over(state.workflow))
+        return
     held: list[RunId | None] = [run.id for run in state.runs.values() if run.retry is not None]
     if state.question is not None and state.question.retry is not None:
         held.append(None)
-    if held:
+    if nodes.go_on(draft, name):
+        say(draft, "The mission goes on.")
+    elif state.has_mission:
+        say(draft, "The mission is at work.")
+    elif held:
         for subject in held:
             draft.add(r.RetryDue, run=subject)
         say(draft, "I try again now.")
@@ -113,14 +129,24 @@ def _continue(draft: Draft, name: str) -> None:
     else:
         draft.add(r.Continued, name=name)
         go_on(draft)
+        if state.workflow is not None and state.waiting_for == "user":  # silence would look like a fault
+            say(draft, "It is your turn: write what you have to say.")
 
 
 def _retry(draft: Draft, name: str) -> None:
     state = draft.state
     last = state.last_turn
-    if state.turn is not None:
+    if state.has_mission:
+        _continue(draft, name)
+    elif state.turn is not None:
         say(draft, "I am at work; `/stop` first.")
-    elif last is None or state.status == "ended" or last.phase is not state.phase or not state.turns:
+    elif (
+        state.workflow is not None
+        or last is None
+        or state.status == "ended"
+        or last.phase is not state.phase
+        or not state.turns
+    ):
         _continue(draft, name)
     else:
         agents = tuple(slug for slug in last.agents if slug in draft.rules.roster)
@@ -137,6 +163,9 @@ def _retry(draft: Draft, name: str) -> None:
 def _waive(draft: Draft, command: Command, signal: PersonSpoke) -> None:
     if not gates.may_waive(signal.role, draft.rules.gates):
         say(draft, "Only an owner may skip a quality gate.")
+        return
+    if draft.state.workflow is not None:
+        say(draft, "A workflow has no quality gates; there is nothing to skip.")
         return
     phases: tuple[Phase, ...] = QUALITY_PHASES
     if command.name == "skip":
@@ -160,8 +189,11 @@ def _waive(draft: Draft, command: Command, signal: PersonSpoke) -> None:
 def status(draft: Draft) -> str:
     """Where the conversation stands, in a few lines."""
     state = draft.state
-    lines = [f"Phase: {state.phase} (cycle {state.cycle})"]
-    if state.turn is not None:
+    session = state.workflow
+    lines = [f"Phase: {state.phase} (cycle {state.cycle})" if session is None else conducting.standing(session)]
+    if state.mission is not None and state.has_mission:
+        lines = [nodes.standing(state.mission)]
+    elif state.turn is not None:
         for run in state.runs.values():
             minutes = round((draft.now - state.turn.timestamp) / 60_000)
             doing = f"at work for {minutes} min, {run.steps} steps"
@@ -175,7 +207,8 @@ def status(draft: Draft) -> str:
         held = state.question.retry is not None and state.question.retry.held
         lines.append("The orchestrator's model cannot be reached." if held else "The orchestrator is deciding.")
     else:
-        lines.append("This cycle has ended." if state.status == "ended" else "I wait for you.")
+        over = "This cycle has ended." if session is None else "It has ended."
+        lines.append(over if state.status == "ended" else "I wait for you.")
     if state.open_gates:
         lines.append(f"Open gates: {', '.join(state.open_gates)}")
     tokens = state.usage.input_tokens + state.usage.output_tokens

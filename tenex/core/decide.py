@@ -9,8 +9,8 @@ Never: await, read a clock, or look at anything but its arguments.
 
 from typing import assert_never
 
+from . import deadlines, nodes, router, working
 from . import records as r
-from . import router, working
 from .conversation import Conversation
 from .draft import Draft
 from .effects import Key, Work
@@ -23,38 +23,48 @@ from .roster import Replay, Rules
 from .routing import Rejected
 from .runs import Call, Run
 from .signals import (
+    ClockMoved,
+    ContinueAsked,
+    MissionAsked,
     ModelAnswered,
     ModelFailed,
+    NodeFailed,
+    NodeReturned,
     Opened,
+    PauseAsked,
     PersonSpoke,
     Published,
+    RollBack,
     RouteAnswered,
     Signal,
+    StepAsked,
+    StepDone,
     TimerFired,
     ToolReturned,
 )  # fmt: skip
 from .speaking import say
 from .steps import ModelStep
+from .undoing import roll_back
 
 OUTBOX_EXPIRY = Millis(3 * 24 * 3_600_000)
 """How long other relays are tried once one has accepted: one dead relay keeps nothing open."""
 
 
-def decide(conversation: Conversation, signal: Signal, rules: Rules, now: Millis) -> list[Record]:
+def decide(  # noqa: C901 one case a signal: flat, and complete
+    conversation: Conversation, signal: Signal, rules: Rules, now: Millis
+) -> list[Record]:
     """The records that follow from a signal, in order: one append, kept or lost as a whole."""
     draft = Draft(conversation, rules, now)
     match signal:
-        case Opened():
-            _opened(draft)
+        case Opened() | ClockMoved():
+            _process_noticed(draft, signal)
         case PersonSpoke():
             spoke(draft, signal)
         case RouteAnswered(key=key, step=step):
             if _asks(draft, key):
                 router.answered(draft, step)
         case ModelAnswered(key=key, step=step):
-            run = _waiting_for_model(draft, key)
-            if run is not None:
-                working.stepped(draft, run, step)
+            _model_answered(draft, key, step)
         case ModelFailed():
             _model_failed(draft, signal)
         case ToolReturned(key=key, result=result):
@@ -65,21 +75,39 @@ def decide(conversation: Conversation, signal: Signal, rules: Rules, now: Millis
             _timer(draft, key)
         case Published(key=key, outcome=outcome):
             _published(draft, key, outcome)
+        case RollBack():
+            roll_back(draft, signal, conversation.history)
+        case (
+            MissionAsked() | StepAsked() | StepDone() | NodeReturned() | NodeFailed() | PauseAsked() | ContinueAsked()
+        ):  # fmt: skip
+            nodes.heard(draft, signal)
         case _:
             assert_never(signal)
     return draft.records
 
 
-def _opened(draft: Draft) -> None:
-    """End the calls that may not run twice; everything else simply is still pending."""
+def _process_noticed(draft: Draft, signal: Opened | ClockMoved) -> None:
+    """Note what matters to work that is owed; where nothing is, no time is waited for."""
     if not pending(draft.state):
         return
-    draft.add(r.Reopened, away=max(0, draft.now - draft.state.updated_at))
+    if isinstance(signal, ClockMoved):
+        draft.add(r.ClockSet, by=signal.by)
+    else:
+        _opened(draft)
+
+
+def _opened(draft: Draft) -> None:
+    """End the calls that may not run twice; everything else simply is still pending."""
+    away = draft.now - draft.state.updated_at
+    if away < 0:
+        draft.add(r.ClockSet, by=away)
+    draft.add(r.Reopened, away=max(0, away))
     for run in list(draft.state.runs.values()):
         before = draft.state.next_seq
         working.close_calls(draft, run, working.UNKNOWN, only=Replay.ONCE)
         if draft.state.next_seq != before:
             working.settle(draft, run)
+    nodes.opened(draft)
 
 
 def _asks(draft: Draft, key: Key) -> bool:
@@ -98,6 +126,12 @@ def _running(draft: Draft, key: Key) -> tuple[Run, Call] | None:
             if call.seq and key == (Work.TOOL, call.seq, ""):
                 return run, call
     return None
+
+
+def _model_answered(draft: Draft, key: Key, step: ModelStep) -> None:
+    run = _waiting_for_model(draft, key)
+    if run is not None:
+        working.stepped(draft, run, step)
 
 
 def _model_failed(draft: Draft, signal: ModelFailed) -> None:
@@ -121,11 +155,13 @@ def _timer(draft: Draft, key: Key) -> None:
         return
     if key.part == "announce" and state.unannounced is not None:
         say(draft, f"Now in {state.phase}: {state.unannounced.reason}", "announcement")
+    elif state.workflow is not None and key.part in state.workflow.watches:
+        deadlines.missed(draft, key.part)
     elif key.part == "expire":
         draft.add(r.OutboxExpired, said=key.seq)
     elif key.part == "route":
         draft.add(r.RetryDue, run=None)
-    else:
+    elif not nodes.timer(draft, key):
         run = next((run for run in state.runs.values() if key in _timers_of(run)), None)
         if run is None:
             return

@@ -27,7 +27,7 @@ class Draft:
         self.now = now
         self.records: list[Record] = []
 
-    def add(self, kind: type[R], **data: Any) -> R:
+    def add(self, kind: type[R], /, **data: Any) -> R:
         """Record a fact."""
         record = kind(seq=self.state.next_seq, at=self.now, **data)
         self.state.apply(record)

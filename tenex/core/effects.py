@@ -6,11 +6,13 @@ things. So a key never means two things, and a task that is already running for 
 Never: a callable, a task or a handle.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from .ids import Millis, RunId
+from .ids import ConversationId, Millis, RunId
+from .missions import Step
 from .ports import ExecutionContext, UnsignedEvent
 from .steps import CallRequest, Entry
 
@@ -23,6 +25,7 @@ class Work(StrEnum):
     TOOL = "tool"
     PUBLISH = "publish"
     TIMER = "timer"
+    NODE = "node"
 
 
 class Key(NamedTuple):
@@ -77,4 +80,23 @@ class Timer:
     due: Millis
 
 
-Effect = Route | ModelCall | ToolCall | Publish | Timer
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRun:
+    """Run a mission's node.
+
+    While it runs, its steps come and go under the same key: the newest of these values says which may have their
+    effect, and which have returned.
+    """
+
+    key: Key
+    conversation: ConversationId
+    workflow: str
+    node: str
+    data: Mapping[str, Any]
+    state: Mapping[str, Any]
+    """As the node was entered with."""
+    steps: Mapping[str, Step]
+    attempt: int
+
+
+Effect = Route | ModelCall | ToolCall | Publish | Timer | NodeRun

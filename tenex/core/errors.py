@@ -8,6 +8,11 @@
     │   └── StoreError           the folder is locked or damaged                   exit 4
     │       ├── StoreLocked
     │       └── StoreDamaged
+    ├── WorkflowError            whoever wrote the workflow can                         exit 1
+    │   ├── StepFailed           a durable step of a node failed
+    │   ├── MissionFailed        a mission ended without a result
+    │   ├── Unwritable           a value cannot be journaled as its type says
+    │   └── Unreadable           what is journaled is no value of the type it is read as
     ├── PeerError                a stranger's software can; we only refuse         exit 1
     │   ├── InvalidEvent
     │   └── ModelRefused         its answer is of no use: refused, filtered, not to be read
@@ -68,6 +73,35 @@ class StoreLocked(StoreError):
 
 class StoreDamaged(StoreError):
     """A file holds something we did not write."""
+
+
+class WorkflowError(TenexError):
+    """A workflow does what it may not, or says that it could not be done."""
+
+
+class StepFailed(WorkflowError):
+    """A durable step of a node failed, now or before the process started again: the same error both times.
+
+    `kind` is the name of the exception's class, `may_pass` whether another try may help, `is_unknown` whether nobody
+    knows what the step did: check before repeating it.
+    """
+
+    def __init__(self, step: str, kind: str, message: str, *, may_pass: bool = False, is_unknown: bool = False) -> None:
+        self.step, self.kind, self.message = step, kind, message
+        self.may_pass, self.is_unknown = may_pass, is_unknown
+        super().__init__(f"step {step}: {message}" if is_unknown else f"step {step}: {kind}: {message}")
+
+
+class MissionFailed(WorkflowError):
+    """A mission has no result: it failed, was stopped, or is paused."""
+
+
+class Unwritable(WorkflowError):
+    """A value cannot be journaled as its type says; the message says what to do."""
+
+
+class Unreadable(WorkflowError):
+    """What a journal holds is no value of the type it is read as: the type has changed since."""
 
 
 class PeerError(TenexError):

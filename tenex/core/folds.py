@@ -11,11 +11,18 @@ from typing import Any
 
 from . import records as r
 from .context import MESSAGE_CHARACTERS, remembered
-from .ids import Millis, PublicKey, RunId
+from .deliveries import delivered, expired
+from .ids import PublicKey, RunId
+from .mission_folds import MISSION_FOLDS
 from .phases import Phase
+from .rebuilding import rebuilt
 from .runs import Completion, Message, OrchestratorTurn, Question, Retry, Run
-from .state import CYCLE_MESSAGES, RECENT, ROUTER_LESSONS, SEEN, SYSTEMS, OutboxRow, PhaseMetrics, State, title_of
+from .state import CYCLE_MESSAGES, READ_FILES, RECENT, ROUTER_LESSONS, SEEN, OutboxRow, PhaseMetrics, State, title_of
+from .stays import leave_phase
 from .steps import NO_USAGE, AgentText, CallResult, Entry, PersonText, Shown, Usage, cut
+from .timekeeping import clock_set, reopened
+from .travel import Forked, RolledBack, forked, rolled_back
+from .workflow_folds import WORKFLOW_FOLDS, in_workflow
 
 ANSWER_WORDS = 3
 """`yes`, `ja bitte`, `oui merci beaucoup`: what is longer says more than yes or no."""
@@ -26,15 +33,9 @@ def _started(c: State, record: r.ConversationStarted) -> None:
     c.started_at = c.phase_started_at = record.at
 
 
-def _reopened(c: State, record: r.Reopened) -> None:
-    # a run that is parked, or waits for another try, is given its time back when that is over
-    idle = {key for key, run in c.runs.items() if run.parked_at is not None or run.retry is not None}
-    c.runs = {key: run if key in idle else run.moved(record.away) for key, run in c.runs.items()}
-
-
 def _cycle(c: State, record: r.CycleStarted) -> None:
     if c.phase is not Phase.CHAT:
-        _leave_phase(c, record.at)
+        leave_phase(c, record.at)
         c.phase_from, c.last_transition = c.phase, None
     carried = c.newer_than_last_turn() if c.cycle else ()
     c.past = remembered(c.past, c.cycle, c.messages, c.turns)
@@ -47,13 +48,6 @@ def _cycle(c: State, record: r.CycleStarted) -> None:
     c.waiver_asked, c.waiver_declined = (), frozenset()
     c.touched, c.read_files, c.cycle_usage = frozenset(), {}, NO_USAGE
     c.route_streak, c.streak_of = 0, ()  # turns go on counting: a router must not run in cycles without a person
-
-
-def _leave_phase(c: State, at: Millis) -> None:
-    past = c.metrics.get(c.phase, PhaseMetrics())
-    done = replace(past, visits=past.visits + 1, duration=past.duration + max(0, at - c.phase_started_at))
-    c.metrics = {**c.metrics, c.phase: done}
-    c.phase_started_at = at
 
 
 def _see(c: State, event_id: str) -> None:
@@ -71,6 +65,9 @@ def _wrote(c: State, record: r.PersonWrote) -> None:
     c.turns_since_person, c.route_streak, c.streak_of = 0, 0, ()
     c.wrote_since_entry = True
     c.status, c.waiting_for = "active", ""
+    if c.workflow is not None:  # it is no order here, and a speaker hears of it when their round has closed
+        c.workflow = c.workflow.heard(record.seq, record.at)
+        return
     c.addressed = (*c.addressed, *((slug, record.name) for slug in record.addressed))
     text = PersonText(author=record.name, text=cut(record.text, MESSAGE_CHARACTERS))
     c.runs = {key: run.hears(text, record.seq) for key, run in c.runs.items()}
@@ -133,11 +130,11 @@ def _corrected(c: State, record: r.RouterCorrected) -> None:
 
 
 def _transition(c: State, record: r.PhaseTransition) -> None:
-    _leave_phase(c, record.at)
+    leave_phase(c, record.at)
     c.phase, c.phase_from, c.wrote_since_entry = record.to, record.from_, False
     c.last_transition = c.unannounced = record
     if c.history is not None:
-        c.history.transitions.append(record)
+        c.history = c.history.moved(record)
 
 
 def _handed_off(c: State, record: r.HandedOff) -> None:
@@ -181,21 +178,23 @@ def _turn_opened(c: State, record: r.TurnOpened) -> None:
     c.route_streak = c.route_streak + 1 if route == c.streak_of else 1
     c.streak_of = route
     c.addressed = tuple(item for item in c.addressed if item[0] not in record.agents)
-    if record.phase is Phase.EXECUTE:
+    if c.workflow is not None:
+        c.workflow = c.workflow.turn_opened(record.seq, record.at)
+    elif record.phase is Phase.EXECUTE:
         c.executed, c.gates_met, c.reflected = True, frozenset(), frozenset()
     if record.phase is not Phase.REFLECTION:
         c.participants = (*c.participants, *(a for a in record.agents if a not in c.participants))
 
 
 def _run_started(c: State, record: r.RunStarted) -> None:
-    system = c.systems.get(record.digest, "") if record.system is None else record.system
-    if system:
-        others = [(digest, known) for digest, known in c.systems.items() if digest != record.digest]
-        c.systems = dict([*others, (record.digest, system)][-SYSTEMS:])
+    system = c.systems.get(record.digest) if record.system is None else record.system
+    if system is not None:
+        gone = {record.digest, *record.forgets}
+        c.systems = {**{key: text for key, text in c.systems.items() if key not in gone}, record.digest: system}
     newest = max((m.seq for m in c.messages), default=0)
     run = Run(
         id=record.run, agent=record.agent, name=record.agent_name, pubkey=record.pubkey, phase=c.phase,
-        system=system, entries=tuple(_words(c, record.entries)), wants=record.seq,
+        system=system or "", entries=tuple(_words(c, record.entries)), wants=record.seq,
         warn_at=record.warn_at, close_at=record.close_at, armed=record.seq, heard=newest, shown=newest,
     )  # fmt: skip
     c.runs = {**c.runs, record.run: run}
@@ -234,7 +233,8 @@ def _call_returned(c: State, record: r.CallReturned) -> None:
     read = {**run.read, **record.read} if record.read else run.read
     c.runs = {**c.runs, record.run: replace(run.returned(result, record.seq), read=read)}
     if record.read:
-        c.read_files = {**c.read_files, **record.read}
+        known = {path: seen for path, seen in c.read_files.items() if path not in record.read}
+        c.read_files = dict([*known.items(), *record.read.items()][-READ_FILES:])
     if record.touched:
         c.touched = c.touched | frozenset(record.touched)
         c.route_streak, c.streak_of = 0, ()
@@ -314,38 +314,25 @@ def _turn_closed(c: State, record: r.TurnClosed) -> None:
     closed = replace(c.turn, is_completed=True, summary=record.summary)
     c.turn, c.last_turn = None, closed
     c.turns = (*c.turns, closed)[-CYCLE_MESSAGES:]
+    if c.workflow is not None:
+        c.workflow = c.workflow.turn_closed()
     if record.gate is not None:
         c.gates_met = c.gates_met | {record.gate}
     if c.history is not None:
-        c.history.turns.append(closed)
+        c.history = c.history.closed(closed)
 
 
 def _said(c: State, record: r.Said) -> None:
     pairs = tuple((part, relay) for part in range(len(record.events)) for relay in record.relays)
     if pairs:
         c.outbox = {**c.outbox, record.seq: OutboxRow(events=record.events, open=pairs)}
-        c.last_created_at = max(c.last_created_at, *(event.created_at for event in record.events))
+        c.last_created_at = max(event.created_at for event in record.events)
     if record.phase is c.phase:
         c.unannounced = None
     if record.purpose in ("completion", "question"):
         _remember(c, record, "", record.speaker, record.name, record.text, None)
     if record.run is not None and record.call is not None:
         c.asks = {**c.asks, **{event.id: (record.run, record.call) for event in record.events}}
-
-
-def _delivered(c: State, record: r.Delivered) -> None:
-    row = c.outbox.get(record.said)
-    if row is None:
-        return
-    left = tuple(pair for pair in row.open if pair != (record.part, record.relay))
-    expires = row.expires_at or record.expires_at
-    changed = replace(row, open=left, expires_at=expires)
-    rows = {seq: changed if seq == record.said else other for seq, other in c.outbox.items()}
-    c.outbox = {seq: other for seq, other in rows.items() if other.open}
-
-
-def _expired(c: State, record: r.OutboxExpired) -> None:
-    c.outbox = {seq: row for seq, row in c.outbox.items() if seq != record.said}
 
 
 def _spend(c: State, usage: Usage) -> None:
@@ -357,7 +344,8 @@ def _spend(c: State, usage: Usage) -> None:
 
 FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.ConversationStarted: _started,
-    r.Reopened: _reopened,
+    r.Reopened: reopened,
+    r.ClockSet: clock_set,
     r.CycleStarted: _cycle,
     r.PersonWrote: _wrote,
     r.CommandGiven: _command,
@@ -379,17 +367,28 @@ FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.RunWarned: _change_run(lambda run, _: replace(run, warned=True)),
     r.ModelStepped: _model_stepped,
     r.Nudged: _nudged,
-    r.CallPermitted: _change_run(lambda run, rec: run.permitted(rec.call, rec.seq, rec.replay)),
+    r.CallPermitted: in_workflow(
+        _change_run(lambda run, rec: run.permitted(rec.call, rec.seq, rec.replay)),
+        lambda session, rec: session.let_through(rec.call),
+    ),
     r.CallRefused: _change_run(_call_refused),
     r.CallReturned: _call_returned,
-    r.AskOpened: _change_run(lambda run, rec: run.parked(rec.call, rec.seq, rec.at)),
-    r.AskAnswered: _answered,
+    r.AskOpened: in_workflow(
+        _change_run(lambda run, rec: run.parked(rec.call, rec.seq, rec.at)),
+        lambda session, rec: session.let_through(rec.call).asked(rec.seq, rec.at),
+    ),
+    r.AskAnswered: in_workflow(_answered, lambda session, rec: session.answered(rec.seq, rec.at)),
     r.Retrying: _retrying,
     r.RetryDue: _retry_due,
     r.RunEnded: _run_ended,
     r.TurnClosed: _turn_closed,
     r.Said: _said,
-    r.Delivered: _delivered,
-    r.OutboxExpired: _expired,
+    r.Delivered: delivered,
+    r.OutboxExpired: expired,
+    r.Rebuilt: rebuilt,
+    RolledBack: rolled_back,
+    Forked: forked,
+    **MISSION_FOLDS,
+    **WORKFLOW_FOLDS,
 }
 """LimitHit changes nothing but the seq."""

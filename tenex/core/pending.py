@@ -4,7 +4,7 @@ Never: remember anything; the reconciler compares this with what is running.
 """
 
 from .conversation import Conversation
-from .effects import Effect, Key, ModelCall, Publish, Route, Timer, ToolCall, Work
+from .effects import Effect, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall, Work
 from .ports import ExecutionContext
 from .runs import Call, CallState, Run
 
@@ -26,6 +26,10 @@ def pending(conversation: Conversation) -> dict[Key, Effect]:
             effects.append(Route(key=Key(Work.ROUTE, question.seq)))
     for run in conversation.runs.values():
         effects.extend(_of_run(conversation, run))
+    session = conversation.workflow
+    for name, watch in session.watches.items() if session is not None else ():
+        effects.append(Timer(key=Key(Work.TIMER, watch.seq, name), due=watch.due))
+    effects.extend(_of_mission(conversation))
     unannounced = conversation.unannounced
     if unannounced is not None and conversation.status == "active":
         effects.append(Timer(key=Key(Work.TIMER, unannounced.seq, "announce"), due=unannounced.announce_at))
@@ -44,13 +48,30 @@ def _of_run(conversation: Conversation, run: Run) -> list[Effect]:
             context = _context(conversation, run, call)
             key = Key(Work.TOOL, call.seq)
             effects.append(ToolCall(key=key, run=run.id, request=call.request, context=context))
-    if not run.is_parked and run.retry is None:
+    if not run.is_parked and run.retry is None and conversation.workflow is None:  # a session has watches of its own
         if not run.warned:
             effects.append(Timer(key=Key(Work.TIMER, run.armed, "warn"), due=run.warn_at))
         # a model call has a bound of its own, its wait for a turn counts against nothing, and its answer is paid for
         if run.wants is None:
             effects.append(Timer(key=Key(Work.TIMER, run.armed, "close"), due=run.close_at))
     return effects
+
+
+def _of_mission(conversation: Conversation) -> list[Effect]:
+    mission = conversation.mission
+    if mission is None:
+        return []
+    if mission.wait is not None:
+        return [Timer(key=Key(Work.TIMER, mission.wait.seq, "node-retry"), due=mission.wait.due)]
+    if mission.wants is None:
+        return []
+    node = NodeRun(
+        key=Key(Work.NODE, mission.wants), conversation=conversation.id, workflow=mission.workflow, node=mission.node,
+        data=mission.data, state=mission.entry, steps=mission.steps, attempt=mission.attempt,
+    )  # fmt: skip
+    if not mission.close_at:
+        return [node]
+    return [node, Timer(key=Key(Work.TIMER, mission.armed, "node-close"), due=mission.close_at)]
 
 
 def _context(conversation: Conversation, run: Run, call: Call) -> ExecutionContext:

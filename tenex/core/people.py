@@ -5,11 +5,13 @@ Never: check who may talk at all; the inbox has done that.
 
 import re
 
+from . import conducting, nodes
 from . import records as r
 from .commands import obey, parse
 from .draft import Draft
 from .gates import is_negated, may_waive
 from .ids import Millis
+from .missions import Mission
 from .router import begin_cycle, waive
 from .runs import CallState, Run
 from .signals import PersonSpoke
@@ -41,18 +43,40 @@ def spoke(draft: Draft, signal: PersonSpoke) -> None:
             command=command.name, argument=command.argument, created_at=message.created_at, origin=message.origin,
         )  # fmt: skip
         obey(draft, command, signal)
-        if draft.state.status == "active" and draft.state.turn is None and draft.state.question is None:
+        state = draft.state
+        if state.status == "active" and state.turn is None and state.question is None and not state.has_mission:
             draft.add(r.Waiting, reason="user")
         return
-    if draft.state.status == "ended":
+    if draft.state.status == "ended" and draft.state.workflow is None:
         begin_cycle(draft, f"{signal.name} wrote again")
+    workflow = conducting.addressed_workflow(draft, signal)
+    is_begun = bool(draft.state.recent or draft.state.turns or draft.state.mission)
+    if workflow is not None and not is_begun:
+        conducting.open_session(draft, workflow, signal)
     wrote = draft.add(
         r.PersonWrote, event_id=message.event_id, author=message.author, name=signal.name, role=signal.role,
         text=message.text, created_at=message.created_at, addressed=signal.addressed, reply_to=message.reply_to,
         origin=message.origin,
     )  # fmt: skip
-    if not _answers_waiver(draft, signal) and not _answers_ask(draft, wrote):
-        go_on(draft)
+    if draft.state.mission is not None and draft.state.has_mission:
+        _tell_of_mission(draft, draft.state.mission)
+        return
+    if _answers_waiver(draft, signal) or _answers_ask(draft, wrote):
+        return
+    if draft.state.workflow is not None:
+        conducting.heard(draft, wrote, signal.role)
+    elif workflow is not None and is_begun:
+        say(draft, conducting.ELSEWHERE.format(workflow.slug))
+    go_on(draft)
+
+
+def _tell_of_mission(draft: Draft, mission: Mission) -> None:
+    """Say to who writes beside a mission what it does; their words are kept, and the mission is not disturbed."""
+    if mission.is_paused:
+        say(draft, f"{nodes.standing(mission)} `/continue` lets it go on, `/new` ends it.")
+        draft.add(r.Waiting, reason="mission")
+    else:
+        say(draft, f"{nodes.standing(mission)} `/status` says more, `/stop` pauses it.")
 
 
 def _start(draft: Draft, signal: PersonSpoke) -> None:

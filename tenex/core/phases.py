@@ -53,6 +53,19 @@ PHASE_TRANSITIONS = TransitionGraph(
     terminal=frozenset(Phase),  # END may stand in any phase; the gates decide when
 )
 
+
+def way(start: Phase, goal: Phase) -> tuple[Phase, ...]:
+    """The phases of a shortest permitted way to another, the goal last; none to the same. There is always one."""
+    ways: dict[Phase, tuple[Phase, ...]] = {start: ()}
+    queue = [start]
+    for phase in queue:
+        for following in map(Phase, PHASE_TRANSITIONS.permitted(phase)):
+            if following not in ways:
+                ways[following] = (*ways[phase], following)
+                queue.append(following)
+    return ways[goal]
+
+
 QUALITY_PHASES = (Phase.VERIFICATION, Phase.CHORES, Phase.REFLECTION)
 """The gates a cycle that executed must pass, in order."""
 

@@ -5,7 +5,7 @@ Never: an implementation, or a type of a library.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from .ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
 from .phases import Phase
@@ -13,7 +13,9 @@ from .steps import Entry, ModelRequest, ModelStep, Shown, ToolSpec
 
 if TYPE_CHECKING:
     from .conversation import Conversation, Run
+    from .effects import NodeRun
     from .records import Record
+    from .signals import Signal
 
 
 class Clock(Protocol):
@@ -165,6 +167,36 @@ class Tools(Protocol):
         ...
 
 
+@runtime_checkable
+class NodeTask(Protocol):
+    """A node's run: ends in one signal, and says by others which steps it wants and what came of them."""
+
+    async def __call__(self) -> "Signal":
+        """Run the node; whatever happens, end in `NodeReturned` or `NodeFailed`."""
+        ...
+
+    def see(self, effect: "NodeRun") -> None:
+        """Hear what has become durable of its steps since."""
+        ...
+
+    def rest(self) -> None:
+        """Want no more steps: the process is about to stop, and those under way may return."""
+        ...
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a step is under way, from when it was asked for until it is known to be durable."""
+        ...
+
+
+class Missions(Protocol):
+    """Runs the nodes of missions."""
+
+    def prepare(self, effect: "NodeRun", post: "Callable[[Signal], None]") -> NodeTask:
+        """The run of a node, to be begun later or never; it posts signals about its steps while it runs."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
     """A run's prompt as it will be sent: recorded with the run, so that a restart sends the same bytes."""
@@ -210,7 +242,7 @@ class Journals(Protocol):
     """All conversations on this disk."""
 
     async def open(self, conversation: ConversationId) -> tuple[Journal, "Sequence[Record]"]:
-        """The journal, made if missing, and every record in it.
+        """The journal, made if missing, and what is to be folded: its records, or a checkpoint and those after it.
 
         Raises:
             StoreDamaged: the file holds what we did not write; it has been set aside, and the sentence says where.
@@ -218,7 +250,10 @@ class Journals(Protocol):
         ...
 
     async def show(self, conversation: "Conversation") -> None:
-        """Write the readable view (`conversation.json`), atomically."""
+        """Write the readable view (`conversation.json`), atomically, and put away what the journal need not read again.
+
+        Called with a state that is wholly durable, at a moment when nobody waits.
+        """
         ...
 
 

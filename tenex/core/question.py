@@ -5,14 +5,14 @@
 Never: how to answer it; that is the router's prompt.
 """
 
-import json
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Generic, TypeVar
 
 from . import gates
 from .context import BYTES_PER_TOKEN, CONTEXT_TOKENS, FRAME, MESSAGE_CHARACTERS, weight
 from .conversation import Conversation
 from .graph import END
+from .jsontext import json_writer
 from .phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
 from .roster import Rules
 from .routing import REASON_CHARACTERS
@@ -24,9 +24,18 @@ MESSAGES = (MESSAGE_CHARACTERS, 8_000, 2_400, 800, 240)
 COMPLETIONS = (4_000, 400, 0)
 """Characters of each completion, likewise; an old one that is left out keeps its outcome and its verdict."""
 
+WRITTEN = 4 * 2**20
+"""Characters of messages that are remembered as JSON, and as many of turns: enough for thousands of either. All but the
+newest stand unchanged in the next question."""
+PER_VALUE = 500
+"""Characters the value itself counts for, beyond its text."""
+
 LESSONS = 12
 LESSON = 500
 """Characters of each: a correction is a sentence or two."""
+
+T = TypeVar("T")
+_PLACE: Final = '"messages": [], "turns": []'
 
 
 def question_for(
@@ -37,17 +46,23 @@ def question_for(
     All of the person's messages of the cycle are in it, and all of its turns. Where they are too much, long messages
     are cut, and completions are: those of the oldest turns first. `lessons` are the router's from other conversations.
     """
-    question = {**_fixed(conversation, rules), "lessons": _lessons(conversation, lessons)}
-    said = [_message(message, MESSAGES[0]) for message in conversation.messages]
-    done = [_turn(turn, COMPLETIONS[0], REASON_CHARACTERS) for turn in conversation.turns]
-    document = _json({**question, "messages": said, "turns": done})
+    empty = _json({**_fixed(conversation, rules), "lessons": _lessons(conversation, lessons)})
+    said = [*map(_whole_messages.of, conversation.messages)]
+    done = [*map(_whole_turns.of, conversation.turns)]
+    document = _filled(empty, said, done)
     room = budget * BYTES_PER_TOKEN - FRAME
     if weight(document) > room:
-        room -= weight(_json({**question, "messages": [], "turns": []}))
+        room -= weight(empty)
         said = _shorter_messages(conversation.messages, max(room // 2, room - _sizes(done)))
         done = _shorter_turns(conversation.turns, done, room - _sizes(said))
-        document = _json({**question, "messages": said, "turns": done})
+        document = _filled(empty, said, done)
     return Note(title="routing", text=document)
+
+
+def _filled(empty: str, said: Sequence[str], done: Sequence[str]) -> str:
+    """The question with what was said and done, all of it JSON already."""
+    # nobody's words can look like the place: in JSON a quote within a text is escaped
+    return empty.replace(_PLACE, f'"messages": [{", ".join(said)}], "turns": [{", ".join(done)}]', 1)
 
 
 def _fixed(conversation: Conversation, rules: Rules) -> dict[str, Any]:
@@ -93,16 +108,15 @@ def _lessons(conversation: Conversation, others: Sequence[str]) -> list[str]:
     return [*dict.fromkeys((*new, *own))][-LESSONS:]
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+_json: Final = json_writer()
 
 
-def _sizes(parts: Iterable[Any]) -> int:
-    return sum(weight(_json(part)) + 2 for part in parts)
+def _sizes(parts: Iterable[str]) -> int:
+    return sum(weight(part) + 2 for part in parts)
 
 
-def _shorter_messages(messages: Sequence[Message], room: int) -> list[dict[str, Any]]:
-    said: list[dict[str, Any]] = []
+def _shorter_messages(messages: Sequence[Message], room: int) -> list[str]:
+    said: list[str] = []
     for limit in MESSAGES:
         said = [_message(message, limit) for message in messages]
         if _sizes(said) <= room:
@@ -110,16 +124,16 @@ def _shorter_messages(messages: Sequence[Message], room: int) -> list[dict[str, 
     return said
 
 
-def _shorter_turns(turns: Sequence[OrchestratorTurn], done: list[dict[str, Any]], room: int) -> list[dict[str, Any]]:
+def _shorter_turns(turns: Sequence[OrchestratorTurn], done: list[str], room: int) -> list[str]:
     """The turns with the oldest ones' completions cut, then left out, until they fit; the last one's only after all."""
-    sizes = [weight(_json(turn)) + 2 for turn in done]
+    sizes = [weight(turn) + 2 for turn in done]
     total = sum(sizes)
     older, last = range(len(turns) - 1), range(len(turns) - 1, len(turns))  # the last is what there is to decide on
     for limit, place in ((limit, place) for places in (older, last) for limit in COMPLETIONS[1:] for place in places):
         if total <= room:
             break
         done[place] = _turn(turns[place], limit, COMPLETIONS[1])
-        size = weight(_json(done[place])) + 2
+        size = weight(done[place]) + 2
         total, sizes[place] = total - sizes[place] + size, size
     return done
 
@@ -132,23 +146,27 @@ def _beyond(conversation: Conversation, phase: Phase) -> bool:
     return way is not None and len(way) > 1
 
 
-def _message(message: Message, limit: int) -> dict[str, Any]:
-    return {
-        "id": message.event_id,
-        "from": message.name,
-        "text": cut(message.text, limit),
-        "after_turn": message.after_turn,
-    }
+def _message(message: Message, limit: int) -> str:
+    return _json(
+        {
+            "id": message.event_id,
+            "from": message.name,
+            "text": cut(message.text, limit),
+            "after_turn": message.after_turn,
+        }
+    )
 
 
-def _turn(turn: OrchestratorTurn, limit: int, reason: int) -> dict[str, Any]:
-    return {
-        "turn": turn.turn_id,
-        "phase": turn.phase,
-        "agents": list(turn.agents),
-        "reason": cut(turn.reason, reason),
-        "completions": [_completion(done, limit) for done in turn.completions],
-    }
+def _turn(turn: OrchestratorTurn, limit: int, reason: int) -> str:
+    return _json(
+        {
+            "turn": turn.turn_id,
+            "phase": turn.phase,
+            "agents": list(turn.agents),
+            "reason": cut(turn.reason, reason),
+            "completions": [_completion(done, limit) for done in turn.completions],
+        }
+    )
 
 
 def _completion(done: Completion, limit: int) -> dict[str, Any]:
@@ -160,3 +178,42 @@ def _completion(done: Completion, limit: int) -> dict[str, Any]:
         "summary": cut(done.summary, limit) if limit else "",
         "verdict": done.verdict,
     }
+
+
+class Written(Generic[T]):
+    """What was written of values that never change, as long as there is room for it: the newest of it.
+
+    A value is known again by being the same object, not an equal one: to compare a turn costs as much as to write it.
+    For one thread.
+    """
+
+    def __init__(self, write: Callable[[T], str], room: int = WRITTEN) -> None:
+        """Remember what `write` gives, `room` characters of it."""
+        self._write = write
+        self._room = self._left = room
+        self._known: dict[int, tuple[T, str]] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def of(self, value: T) -> str:
+        """What is written of it."""
+        known = self._known.get(id(value))  # nobody else has that id while the value is held here
+        if known is not None:
+            return known[1]
+        text = self._write(value)
+        self._known[id(value)] = (value, text)
+        self._left -= len(text) + PER_VALUE
+        while self._left < 0:
+            oldest = next(iter(self._known))
+            self._left += len(self._known.pop(oldest)[1]) + PER_VALUE
+        return text
+
+    def forget(self) -> None:
+        """Remember nothing."""
+        self._known.clear()
+        self._left = self._room
+
+
+_whole_messages: Final = Written[Message](lambda message: _message(message, MESSAGES[0]))
+_whole_turns: Final = Written[OrchestratorTurn](lambda turn: _turn(turn, COMPLETIONS[0], REASON_CHARACTERS))

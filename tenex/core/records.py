@@ -2,7 +2,8 @@
 
 Every record carries its `seq` (position in its journal, from 1) and `at` (ms). The field names are the journal's
 format: camelCase in JSON, snake_case here. A record whose meaning changes gets a higher `version` and a migration;
-fields may be added with a default. Those of one agent's part in a turn are written down in `run_records`.
+fields may be added with a default. Those of one agent's part in a turn are written down in `run_records`, those
+of a mission in `mission_records`.
 (DESIGN sections 2, 4, 5.)
 
 Never: a default that reads a setting: a record carries every deadline and class it needs.
@@ -13,8 +14,21 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .ids import CallId, ConversationId, EventId, Millis, PublicKey, RunId, Slug, TurnId
+from .mission_records import (
+    MissionEnded,
+    MissionOpened,
+    MissionPaused,
+    MissionPausing,
+    NodeEntered,
+    NodeLeft,
+    NodeResumed,
+    NodeRetrying,
+    StepPermitted,
+    StepReturned,
+)  # fmt: skip
 from .phases import Phase
 from .ports import Handoff, UnsignedEvent
+from .rebuilt import Rebuilt
 from .record import Record
 from .roster import Role
 from .run_records import (
@@ -33,6 +47,14 @@ from .run_records import (
     RunWarned,
 )  # fmt: skip
 from .steps import NO_USAGE, Usage
+from .workflow_records import (
+    ContextSet,
+    ExpectationMissed,
+    InviteAcked,
+    RoundClosed,
+    WorkflowClosed,
+    WorkflowOpened,
+)
 
 Purpose = Literal["completion", "question", "notice", "error", "announcement"]
 
@@ -52,6 +74,13 @@ class Reopened(Record):
     """A process goes on with what was unfinished; the `away` ms since the last record count against no deadline."""
 
     away: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockSet(Record):
+    """The wall clock was set while something was owed: every time the state waits for is `by` ms later, or earlier."""
+
+    by: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +124,7 @@ class CommandGiven(Record):
 class Waiting(Record):
     """Nothing runs until a person writes."""
 
-    reason: Literal["user", "fallback", "limit", "stopped", "waiver"]
+    reason: Literal["user", "fallback", "limit", "stopped", "waiver", "mission"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,25 +311,39 @@ __all__ = [
     "CallPermitted",
     "CallRefused",
     "CallReturned",
+    "ClockSet",
     "CommandGiven",
+    "ContextSet",
     "Continued",
     "ConversationStarted",
     "CycleStarted",
     "Delivered",
     "Ended",
+    "ExpectationMissed",
     "HandedOff",
+    "InviteAcked",
     "LimitHit",
+    "MissionEnded",
+    "MissionOpened",
+    "MissionPaused",
+    "MissionPausing",
     "ModelStepped",
+    "NodeEntered",
+    "NodeLeft",
+    "NodeResumed",
+    "NodeRetrying",
     "Nudged",
     "OutboxExpired",
     "Outcome",
     "PersonWrote",
     "PhaseTransition",
     "Purpose",
+    "Rebuilt",
     "Record",
     "Reopened",
     "RetryDue",
     "Retrying",
+    "RoundClosed",
     "RouteAsked",
     "RouteRejected",
     "Routed",
@@ -309,6 +352,8 @@ __all__ = [
     "RunStarted",
     "RunWarned",
     "Said",
+    "StepPermitted",
+    "StepReturned",
     "Stopped",
     "TurnClosed",
     "TurnOpened",
@@ -316,4 +361,6 @@ __all__ = [
     "Waived",
     "WaiverAsked",
     "WaiverDeclined",
+    "WorkflowClosed",
+    "WorkflowOpened",
 ]  # fmt: skip

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from .ids import PublicKey, Slug
+from .mission_rules import MissionRule
 from .phases import Access, Phase
+from .workflows import Compile, Workflow, no_graphs
 
 
 class Role(StrEnum):
@@ -104,6 +106,10 @@ class Limits:
     same_route: int = 4
     """The same agents in the same phase, in a row, with nothing changed between."""
     steps_per_run: int = 50
+    nodes_per_mission: int = 1_000
+    """Nodes a mission enters before somebody lets it go on: five times the rounds of the longest search we know of."""
+    steps_per_node: int = 500
+    """Durable steps of one visit of a node: all of them are state, and read again when it goes on."""
     tokens_per_cycle: int = 2_000_000
     cost_per_cycle_usd: float = 20.0
     routing_attempts: int = 3
@@ -146,6 +152,11 @@ class Rules:
     """The orchestrator, who speaks with the project's key."""
     limits: Limits = field(default_factory=Limits)
     gates: GateRules = field(default_factory=GateRules)
+    missions: Mapping[str, MissionRule] = field(default_factory=dict)
+    """Workflows whose nodes are functions, by name."""
+    workflows: Mapping[Slug, Workflow] = field(default_factory=dict)
+    compile_graph: Compile = no_graphs
+    """Of a workflow that is open, whose graph its journal holds: the configured one may have changed since."""
 
     def find(self, slug: str) -> Agent | None:
         """The worker or expert of that slug: exactly, then without case, then kebab-cased."""

@@ -18,7 +18,7 @@ Outcome = Literal["finished", "failed", "timed_out", "stopped"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(Record):
-    """One agent of the turn began. `system` stands in the first record of this conversation with this digest."""
+    """One agent of the turn began. `system` stands in the first record with this digest since it was last forgotten."""
 
     run: RunId
     agent: Slug
@@ -28,6 +28,8 @@ class RunStarted(Record):
     close_at: Millis
     digest: str = ""
     system: str | None = None
+    forgets: tuple[str, ...] = ()
+    """Digests whose prompts are forgotten with this: state is bounded, and the next record that needs one holds it."""
     entries: tuple[Entry | Shown, ...] = ()
 
 

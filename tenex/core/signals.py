@@ -8,12 +8,13 @@ Never: an outcome the core decides; that is a record.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from .effects import Key
 from .ids import ConversationId, EventId, PublicKey, Slug
 from .ports import PublishOutcome, ToolResult
-from .roster import Role
+from .roster import Replay, Role
+from .state import State
 from .steps import NO_USAGE, ModelStep, Usage
 
 
@@ -38,6 +39,8 @@ class Incoming:
     reply_to: EventId | None = None
     mentions: tuple[PublicKey, ...] = ()
     """Keys of ours named in the text itself; p tags alone are no mention."""
+    tagged: tuple[PublicKey, ...] = ()
+    """Keys of ours in p tags, which clients copy from the message that is answered."""
     title: str = ""
     by_machine: bool = False
     """The event says of itself that no person wrote it (NIP-32)."""
@@ -48,6 +51,13 @@ class Incoming:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
     """A process has opened this conversation: always its first signal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockMoved:
+    """The wall clock was set while the process lives: it goes on `by` ms later than it would have, or earlier."""
+
+    by: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,4 +127,112 @@ class Published:
     outcome: PublishOutcome
 
 
-Signal = Opened | PersonSpoke | RouteAnswered | ModelAnswered | ModelFailed | ToolReturned | TimerFired | Published
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollBack:
+    """The operator wants the conversation to go on from an earlier record; `then` is the state after that one.
+
+    Where the workspace has been put back, `tree` and `was` say to what and from what, and `files` says it in words.
+    """
+
+    to: int
+    then: State
+    by: str
+    reason: str = ""
+    files: str = ""
+    tree: str = ""
+    was: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissionAsked:
+    """Somebody wants a mission to begin at a node, with this state; both are JSON as the workflow writes it."""
+
+    workflow: str
+    node: str
+    data: Mapping[str, Any]
+    state: Mapping[str, Any]
+    by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepAsked:
+    """A running node wants a step to have its effect."""
+
+    node: Key
+    step: str
+    replay: Replay
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepDone:
+    """A step of a running node ended; `state` is the whole state after it."""
+
+    node: Key
+    step: str
+    ok: bool
+    result: Any = None
+    kind: str = ""
+    message: str = ""
+    may_pass: bool = False
+    state: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeReturned:
+    """A node returned the node that follows it, or `END` with its result."""
+
+    key: Key
+    to: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+    result: Any = None
+    state: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFailed:
+    """A node ended without an answer.
+
+    `who` can mend it: nobody need ("world": it may pass), whoever wrote the node ("author"), or whoever runs the
+    program ("operator": the workflow is not what it was when this began).
+    """
+
+    key: Key
+    who: Literal["world", "author", "operator"]
+    kind: str
+    message: str
+    retry_after: int | None = None
+    """ms, where somebody asked for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseAsked:
+    """Somebody wants the mission to pause; where a node itself does, `node` is its key and `step` names the place."""
+
+    by: str
+    reason: str
+    node: Key | None = None
+    step: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContinueAsked:
+    """Somebody lets a mission go on that is paused or waits."""
+
+    by: str
+
+
+MissionSignal = MissionAsked | StepAsked | StepDone | NodeReturned | NodeFailed | PauseAsked | ContinueAsked
+
+Signal = (
+    Opened
+    | ClockMoved
+    | PersonSpoke
+    | RouteAnswered
+    | ModelAnswered
+    | ModelFailed
+    | ToolReturned
+    | TimerFired
+    | Published
+    | RollBack
+    | MissionSignal
+)

@@ -11,11 +11,14 @@ from .runs import Run
 from .steps import Usage
 
 
-def say(draft: Draft, text: str, purpose: Purpose = "notice", *, error: str = "") -> Said:
-    """The project speaks, as the orchestrator's voice."""
-    project = draft.rules.project
-    tags = (("error", error),) if error else ()
-    return _said(draft, project, text, purpose, tags)
+def say(
+    draft: Draft, text: str, purpose: Purpose = "notice", *, error: str = "", tags: tuple[tuple[str, ...], ...] = ()
+) -> Said:
+    """The project speaks, as the orchestrator's voice; in a workflow the workflow does."""
+    session, voice = draft.state.workflow, draft.rules.project
+    if session is not None:
+        voice = Agent(slug=session.slug, name=session.name, pubkey=session.pubkey)
+    return _said(draft, voice, text, purpose, (*(("error", error),), *tags) if error else tags)
 
 
 def agent_says(
@@ -38,7 +41,9 @@ def _said(
     state = draft.state
     came_from = state.unannounced.from_ if state.unannounced is not None else None
     phase_tags: tuple[tuple[str, ...], ...] = (("phase", str(state.phase)),)
-    if came_from is not None:
+    if state.workflow is not None:
+        phase_tags = (("workflow", str(state.workflow.slug)),)
+    elif came_from is not None:
         phase_tags = (*phase_tags, ("phase-from", str(came_from)), ("new-phase", str(state.phase)))
     return draft.add(
         Said, speaker=speaker.pubkey, name=speaker.name, text=text, purpose=purpose, phase=state.phase,

@@ -1,21 +1,24 @@
 """What a conversation's state is made of, and what can be read from it without a rule.
 
-What `decide` needs is bounded; what only readers need goes to `history`. Collections are replaced, never changed in
-place, so that a copy is shallow.
+All of it is bounded however long the conversation, by the numbers here, the roster and the workspace: a checkpoint is
+this, written down. Collections are replaced, never changed in place, so that a copy is shallow.
 
 Never: change anything; that is `folds`'s.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any, Literal, TypeVar
 
 from . import records as r
 from .context import PastCycle
-from .ids import ConversationId, Millis, PublicKey, RunId, Slug
+from .ids import ConversationId, Millis, PublicKey, RunId, Slug, TurnId
+from .missions import Mission
 from .phases import QUALITY_PHASES, Phase
 from .ports import UnsignedEvent
 from .runs import Message, OrchestratorTurn, Question, Run
+from .session import Session
 from .steps import NO_USAGE, Usage
 
 CYCLE_MESSAGES = 30
@@ -25,12 +28,20 @@ RECENT = 40
 SEEN = 512
 """Event ids kept against a message that arrives twice; the index remembers the older ones."""
 ROUTER_LESSONS = 10
-SYSTEMS = 32
-"""System prompts kept, those used last: each lesson and each change of the workspace's notes makes new ones."""
+READ_FILES = 500
+"""Files read in a cycle that are remembered by name: for people to see, so the newest will do."""
+SYSTEMS = 40
+"""System prompts remembered, the lately used: one for each agent and phase of a cycle, and room for changed ones."""
+BLOCK = 100
+"""Turns, or transitions, that leave the history together: the readable view keeps them in a file of their own."""
+
+ROLLBACKS = 50
+"""Times the conversation went back that are remembered, the newest: people read them, no rule does."""
 
 TITLE_CHARACTERS = 80
 
 Status = Literal["new", "active", "waiting", "ended"]
+T = TypeVar("T")
 
 
 def title_of(text: str) -> str:
@@ -39,12 +50,58 @@ def title_of(text: str) -> str:
     return title if len(title) <= TITLE_CHARACTERS else title[: TITLE_CHARACTERS - 1].rstrip() + "…"
 
 
-@dataclass(slots=True)
-class History:
-    """What has happened, for readers: grows with the conversation, is never looked at by a rule."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollback:
+    """The conversation went back: `undone` are the turns that count no more."""
 
-    transitions: list[r.PhaseTransition] = field(default_factory=list)
-    turns: list[OrchestratorTurn] = field(default_factory=list)
+    seq: int
+    """Of its record."""
+    at: Millis
+    to: int
+    by: str
+    reason: str
+    undone: tuple[TurnId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkOrigin:
+    """Where a fork branched off: after record `seq` of another conversation, called `title`."""
+
+    id: ConversationId
+    seq: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What has happened, for readers; never looked at by a rule. It holds the newest, from `BLOCK` to twice that."""
+
+    transitions: tuple[r.PhaseTransition, ...] = ()
+    turns: tuple[OrchestratorTurn, ...] = ()
+    transitions_before: int = 0
+    """How many were before these; only the journal and the readable view tell of them."""
+    turns_before: int = 0
+    rollbacks: tuple[Rollback, ...] = ()
+
+    def moved(self, transition: r.PhaseTransition) -> "History":
+        """The phase changed."""
+        items, gone = _newest(self.transitions, transition)
+        return replace(self, transitions=items, transitions_before=self.transitions_before + gone)
+
+    def closed(self, turn: OrchestratorTurn) -> "History":
+        """A turn came to its end."""
+        items, gone = _newest(self.turns, turn)
+        return replace(self, turns=items, turns_before=self.turns_before + gone)
+
+    def undone(self, rollback: Rollback) -> "History":
+        """The conversation went back."""
+        return replace(self, rollbacks=(*self.rollbacks, rollback)[-ROLLBACKS:])
+
+
+def _newest(items: tuple[T, ...], item: T) -> tuple[tuple[T, ...], int]:
+    """The items with one more, and how many left for it."""
+    items = (*items, item)
+    return (items[BLOCK:], BLOCK) if len(items) >= 2 * BLOCK else (items, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +173,8 @@ class State:
     outbox: Mapping[int, OutboxRow] = field(default_factory=dict)
     asks: Mapping[str, tuple[RunId, str]] = field(default_factory=dict)
     """Event id of a question we put -> the run and the call it belongs to."""
+    mission: Mission | None = None
+    """The mission at hand, or the last one."""
 
     # memory
     turn_count: int = 0
@@ -135,10 +194,13 @@ class State:
     past: tuple[PastCycle, ...] = ()
     """What stays of the cycles that are over."""
     systems: Mapping[str, str] = field(default_factory=dict)
-    """By digest, the one used last at the end; a record whose prompt is not among them holds it."""
+    """System prompts by their digest, the lately used last."""
     router_lessons: tuple[str, ...] = ()
     usage: Usage = NO_USAGE
     metrics: Mapping[Phase, PhaseMetrics] = field(default_factory=dict)
+    forked_from: ForkOrigin | None = None
+    workflow: Session | None = None
+    """The workflow this is a conversation of: its rules are the router, and no phase forbids anything."""
     history: History | None = field(default_factory=History)
 
     @property
@@ -149,7 +211,7 @@ class State:
     @property
     def open_gates(self) -> tuple[Phase, ...]:
         """The quality gates still in the way of END, in order."""
-        if not self.executed:
+        if not self.executed or self.workflow is not None:
             return ()
         waived = self.waived
         return tuple(gate for gate in QUALITY_PHASES if gate not in self.gates_met and gate not in waived)
@@ -160,6 +222,11 @@ class State:
         return frozenset(phase for waiver in self.waivers for phase in waiver.phases)
 
     @property
+    def has_mission(self) -> bool:
+        """Whether a mission is open, running or paused: while it is, its nodes say what is next and no router does."""
+        return self.mission is not None and self.mission.is_open
+
+    @property
     def is_parked(self) -> bool:
         """Whether every open run waits for a person."""
         return bool(self.runs) and all(run.is_parked for run in self.runs.values())
@@ -168,6 +235,11 @@ class State:
     def unanswered(self) -> tuple[Message, ...]:
         """A person's messages of this cycle that no agent has been shown."""
         return tuple(m for m in self.messages if m.role is not None and m.seq > self.answered)
+
+    def spare_systems(self, digest: str) -> tuple[str, ...]:
+        """The prompts that nobody has used for longest, as many as must go if this one is to be remembered too."""
+        surplus = 0 if digest in self.systems else len(self.systems) - SYSTEMS + 1
+        return tuple(islice(self.systems, max(0, surplus)))
 
     def newer_than_last_turn(self) -> tuple[Message, ...]:
         """A person's messages that came after the last turn of this cycle was opened, and were no answer to us."""

@@ -6,6 +6,7 @@ messages, the turns of the cycle, and a few lines on each of the last cycles. Wh
 Never: prose about how to behave; prompts are `prompting`'s.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ from .conversation import Conversation
 from .ports import Handoff
 from .question import question_for
 from .runs import Message, OrchestratorTurn, Run
+from .session import Session
 from .state import RECENT
 from .steps import Entry, Note, Shown, cut
 
@@ -82,6 +84,8 @@ class _Choice:
     """All that the state holds, oldest first."""
     limits: Mapping[int, int]
     """The records of those shown, with the characters shown of each."""
+    hidden: Sequence[Message]
+    """Those of the pool that are not shown."""
     oldest: int
     """The record from which on the state holds everything that was said."""
 
@@ -90,12 +94,12 @@ class _Choice:
         return (
             turn.seq >= self.oldest
             and all(done.outcome == "finished" for done in turn.completions)
-            and all(m.seq in self.limits for m in self.pool if m.after_turn == turn.turn_id and m.role is None)
+            and not any(m.after_turn == turn.turn_id and m.role is None for m in self.hidden)
         )
 
     def tells_all(self, start: int, end: int) -> bool:
         """Whether all that was said between two records is shown."""
-        return start >= self.oldest and all(m.seq in self.limits for m in self.pool if start <= m.seq < end)
+        return start >= self.oldest and not any(start <= m.seq < end for m in self.hidden)
 
 
 def _notes(conversation: Conversation, run: Run, room: int, choice: _Choice | None) -> Iterator[Note]:
@@ -109,10 +113,25 @@ def _notes(conversation: Conversation, run: Run, room: int, choice: _Choice | No
         told = f"\n\nWhat has been done:\n{cut_bytes(done, min(HANDED_ON, room // 3))}" if done else ""
         reason = cut_bytes(hand.reason, room // 8)
         yield Note(title="Hand-off", text=f"From {hand.from_} to {hand.to}: {reason}{told}")
+    if conversation.workflow is not None:
+        yield Note(title="Workflow", text=_workflow(conversation.workflow, run, room // 2))
     others = cut_bytes(", ".join(agent for agent in turn.agents if agent != run.agent), room // 8)
     beside = f" Beside you, at the same time: {others}." if others else ""
     reason = cut_bytes(turn.reason, room // 8).rstrip(".")
     yield Note(title="Your part", text=f"{reason}.{beside}{_files(conversation.touched, room // 8)}")
+
+
+def _workflow(session: Session, run: Run, room: int) -> str:
+    """Where a workflow stands, as its speaker is to know it."""
+    speakers = session.speakers
+    bound = speakers.graph_data.get("max_turns")
+    of = f" of at most {bound}" if bound else ""
+    variables = json.dumps(speakers.context_vars, ensure_ascii=False, indent=1)
+    told = f"Its variables:\n{cut_bytes(variables, room)}" if speakers.context_vars else "It has no variables yet."
+    return (
+        f"{session.name}, round {speakers.turn_count + 1}{of}. You speak as {run.agent}. Who takes part: "
+        f"{', '.join(speakers.participant_order)}.\n{told}"
+    )
 
 
 def _done(conversation: Conversation, hand: Handoff, choice: _Choice | None) -> str:
@@ -143,7 +162,7 @@ def _files(touched: Iterable[str], room: int) -> str:
 def _choose(conversation: Conversation, run: Run, room: int) -> _Choice:
     cycle, recent = conversation.messages, conversation.recent
     known = {message.seq: message for message in (*cycle, *recent)}
-    pool = [known[seq] for seq in sorted(known)]
+    pool = _viewed(conversation.workflow, [known[seq] for seq in sorted(known)])
     newest = pool[::-1]
     begun = cycle[0].seq if cycle else 0
     waiting = [m for m in reversed(cycle) if m.seq > conversation.answered or m.seq == cycle[-1].seq]
@@ -161,7 +180,16 @@ def _choose(conversation: Conversation, run: Run, room: int) -> _Choice:
             if room < 0:
                 break
             limits[message.seq] = MESSAGE_CHARACTERS
-    return _Choice(pool, limits, recent[0].seq if len(recent) >= RECENT else 0)
+    hidden = [message for message in pool if message.seq not in limits]
+    return _Choice(pool, limits, hidden, recent[0].seq if len(recent) >= RECENT else 0)
+
+
+def _viewed(session: Session | None, pool: list[Message]) -> list[Message]:
+    """What a workflow's view leaves of the messages: the request that opened it, and the newest."""
+    if session is None or session.view == "full":
+        return pool
+    most = 1 if session.view == "summary" else 2 * len(session.speakers.participant_order)
+    return [message for place, message in enumerate(pool) if not place or place >= len(pool) - most]
 
 
 def _fitting(messages: Sequence[Message], room: int, least: int) -> tuple[dict[int, int], int]:
@@ -210,8 +238,7 @@ def _earlier(conversation: Conversation, choice: _Choice, room: int) -> Iterator
         if room < 0:
             break
         kept.append(line)
-    left = len(choice.pool) - len(choice.limits)
-    if not kept and not left and not choice.oldest:
+    if not kept and not choice.hidden and not choice.oldest:
         return
     head = "What was said earlier is not shown in full."
     yield Note(title="Earlier", text="\n".join([f"{head} In short:" if kept else head, *reversed(kept)]))

@@ -8,24 +8,32 @@ Never: read a model's answer; that is `router`'s and `working`'s.
 from collections.abc import Sequence
 from typing import Literal
 
-from . import gates
+from . import conducting, gates, participation
 from . import records as r
 from .draft import Draft
 from .ids import Millis, RunId, Slug, TurnId
 from .phases import Phase
 from .ports import Handoff
+from .roster import Expectation
 from .runs import Completion, Run
 from .speaking import agent_says, say
 from .steps import NO_USAGE, Usage
+
+LIFETIME = 100 * 366 * 24 * 3_600_000
+UNWATCHED = Expectation(warn_after=LIFETIME, close_after=LIFETIME)
+"""Of a workflow's run: the session watches it."""
 
 SUMMARY_CHARACTERS = 1_200
 """Of each completion in a turn's summary: enough to hand on, and no essay in every later prompt."""
 
 
 def go_on(draft: Draft) -> None:
-    """Set going what should happen now: nothing while a turn is open, an addressed agent, else the router."""
+    """Set going what should happen now: nothing while a turn or mission is open, an addressed agent, or the router."""
     state = draft.state
-    if state.turn is not None or state.status == "ended":
+    if state.turn is not None or state.status == "ended" or state.has_mission:
+        return
+    if state.workflow is not None:
+        _next_round(draft)
         return
     present = addressed_now(draft)
     if present:
@@ -34,6 +42,19 @@ def go_on(draft: Draft) -> None:
         open_turn(draft, present, "addressed by the person")
     elif state.question is None:
         ask_router(draft, 1)
+
+
+def _next_round(draft: Draft) -> None:
+    """Open the round of whoever the workflow's rules say; a limit of cost stands above them."""
+    speaker = conducting.next_speaker(draft)
+    session = draft.state.workflow
+    if speaker is None or session is None:
+        return
+    limit = spent(draft) or (_too_many(draft) if conducting.has_no_bound(draft) else None)
+    if limit is None:
+        open_turn(draft, (speaker,), session.why)
+    else:
+        _ask_person(draft, *limit)
 
 
 def addressed_now(draft: Draft) -> tuple[Slug, ...]:
@@ -52,7 +73,10 @@ def ask_router(draft: Draft, attempt: int) -> None:
     if limit is None:
         draft.add(r.RouteAsked, attempt=attempt)
         return
-    name, sentence = limit
+    _ask_person(draft, *limit)
+
+
+def _ask_person(draft: Draft, name: str, sentence: str) -> None:
     draft.add(r.LimitHit, limit=name, sentence=sentence)
     say(draft, f"{sentence} Write `/continue` to go on.")
     draft.add(r.Waiting, reason="limit")
@@ -60,12 +84,19 @@ def ask_router(draft: Draft, attempt: int) -> None:
 
 def _limit(draft: Draft) -> tuple[str, str] | None:
     state, limits = draft.state, draft.rules.limits
-    if state.turns_since_person >= limits.turns_per_message:
-        return "turns_per_message", f"I have taken {state.turns_since_person} turns since you last wrote."
+    if (many := _too_many(draft)) is not None:
+        return many
     if state.route_streak >= limits.same_route:
         agents = ", ".join(state.streak_of[1:])
         return "same_route", f"{agents} worked {state.route_streak} times in {state.phase} and nothing changed."
     return spent(draft)
+
+
+def _too_many(draft: Draft) -> tuple[str, str] | None:
+    turns = draft.state.turns_since_person
+    if turns >= draft.rules.limits.turns_per_message:
+        return "turns_per_message", f"I have taken {turns} turns since you last wrote."
+    return None
 
 
 def spent(draft: Draft) -> tuple[str, str] | None:
@@ -87,7 +118,7 @@ def open_turn(draft: Draft, agents: Sequence[Slug], reason: str) -> None:
     draft.add(
         r.TurnOpened, turn_id=turn, phase=state.phase, agents=tuple(agents), reason=reason, handoff=_handoff(draft)
     )
-    expected = rules.limits.expectation(state.phase)
+    expected = rules.limits.expectation(state.phase) if state.workflow is None else UNWATCHED
     for slug in agents:
         agent = rules.roster[slug]
         draft.add(
@@ -112,6 +143,7 @@ def end_run(
     turn = draft.state.turn
     if turn is None or run.id not in draft.state.runs:
         return
+    heard = participation.round_of(draft.state, run, text or error, completed=completed)
     if announce and outcome == "finished":
         agent_says(draft, run, text, "completion", completed=completed)
     elif announce:
@@ -122,6 +154,7 @@ def end_run(
     )  # fmt: skip
     if not draft.state.runs:
         close_turn(draft)
+        conducting.count_round(draft, heard, outcome)
 
 
 def close_turn(draft: Draft) -> None:

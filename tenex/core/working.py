@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, cast
 
-from . import gates
+from . import gates, participation
 from . import records as r
 from .draft import Draft
 from .ids import CallId, Millis
@@ -79,6 +79,8 @@ def move(draft: Draft, run: Run) -> None:
     beyond = {call.request.id for call in run.calls[CALLS:]}
     for call in run.open_calls:
         if call.state is not CallState.ASKED or call.request.tool == "complete":
+            continue
+        if call.request.id not in beyond and participation.decided(draft, run, call):
             continue
         refusal = gates.refusal(call.request.tool, draft.state.phase, agent, draft.rules) or call.request.fault or None
         if refusal is None and call.request.id in beyond:
@@ -160,7 +162,7 @@ def _finish(draft: Draft, run: Run, arguments: Mapping[str, Any], *, completed: 
         text = f"{text}\n\n{issues}".strip()
     verdict = arguments.get("verdict") if run.phase is Phase.VERIFICATION else ""
     summary = str(arguments.get("summary") or "").strip()
-    text = text or summary
+    text = text or summary or participation.words_of(participation.round_of(draft.state, run, ""))
     lacking = None
     if not text:
         lacking = "Your answer is empty. Say what the person should read."

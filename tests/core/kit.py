@@ -10,6 +10,7 @@ from tenex.core.pending import pending
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.roster import Rules
 from tenex.core.steps import NO_USAGE, ModelStep, Usage
+from tenex.core.travel import Forked, RolledBack
 from tests.fakes.play import AgentMind, Play, RouterMind, says
 
 WAITS = {"agents": ["USER"], "reason": "the person is next"}
@@ -121,7 +122,8 @@ def check_sound(play: Play) -> None:
         assert conversation.question is None
     else:
         timers = {e.key.part for e in pending(conversation).values() if isinstance(e, Timer)}
-        assert in_flight or conversation.is_parked or timers & {"retry", "route"}, "active, but nothing moves"
+        waits = timers & {"retry", "route", "node-retry"}
+        assert in_flight or conversation.is_parked or waits, "active, but nothing moves"
     # a run waits for exactly one thing
     for run in conversation.runs.values():
         assert (run.wants is not None) + (run.retry is not None) + bool(run.open_calls) == 1
@@ -138,6 +140,10 @@ def _check_phases(records: list[r.Record]) -> None:
             here = record.to
         elif isinstance(record, r.CycleStarted):
             here = Phase.CHAT
+        elif isinstance(record, r.WorkflowOpened):
+            here = Phase.EXECUTE  # where code forbids nothing: a workflow has no phases
+        elif isinstance(record, (RolledBack, Forked)):
+            here = record.state.phase  # a jump: no transition is invented
         elif isinstance(record, (r.TurnOpened, r.Said)):
             assert record.phase is here
 
@@ -147,6 +153,8 @@ def _check_reflections(records: list[r.Record]) -> None:
     for record in records:
         if isinstance(record, r.CycleStarted) or (isinstance(record, r.TurnOpened) and record.phase is Phase.EXECUTE):
             done = set()  # a new execute turn reopens reflection like every gate
+        elif isinstance(record, (RolledBack, Forked)):
+            done = set(record.state.reflected)
         elif isinstance(record, r.TurnOpened) and record.phase is Phase.REFLECTION:
             assert not done & set(record.agents), "each participant reflects once"
             done |= set(record.agents)

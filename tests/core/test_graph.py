@@ -1,23 +1,65 @@
 """One graph for every system: its faults, and rules, conditions on an agent and functions as its routers."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from tenex.core.conditions import (
-    BackToFirst,
-    ContextEquals,
-    FromSpeaker,
-    Predicate,
-    RoundRobin,
-    Stay,
-    Terminate,
-    ToolCalled,
-)
+from tenex.core.conditions import Predicate
 from tenex.core.graph import END, Choice, Edge, TransitionGraph
+
+
+@dataclass(frozen=True)
+class Said:
+    """Open where the facts say that this is so; equal ones are equal."""
+
+    key: str
+    value: Any = True
+
+    def holds(self, facts: Mapping[str, Any]) -> bool:
+        return bool(facts.get(self.key) == self.value)
+
+
+@dataclass(frozen=True)
+class Round:
+    """Whoever is next in the facts' order."""
+
+    def resolve(self, node: str, facts: Mapping[str, Any]) -> Choice:
+        order = facts["order"]
+        return Choice(order[(order.index(node) + 1) % len(order)])
+
+    def reaches(self, node: str, nodes: Sequence[str]) -> Iterable[str]:
+        return nodes
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The end, with a reason."""
+
+    reason: str
+
+    def resolve(self, node: str, facts: Any) -> Choice:
+        return Choice(END, self.reason)
+
+    def reaches(self, node: str, nodes: Sequence[str]) -> Iterable[str]:
+        return (END,)
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+@dataclass(frozen=True)
+class Same:
+    """The same node again."""
+
+    def resolve(self, node: str, facts: Any) -> Choice:
+        return Choice(node)
+
+    def reaches(self, node: str, nodes: Sequence[str]) -> Iterable[str]:
+        return (node,)
+
 
 # ---- faults -----------------------------------------------------------------------------------------------------
 
@@ -45,25 +87,102 @@ def test_all_kinds_of_faults_are_named_at_once() -> None:
 
 
 def test_an_unreachable_node_is_a_fault() -> None:
-    graph = TransitionGraph(nodes=("a", "b", "island"), initial="a", edges=(Edge("a", "b"), Edge("island", "a")))
+    edges = (Edge("a", "b"), Edge("island", "a"))
+    graph = TransitionGraph(nodes=("a", "b", "island"), initial="a", edges=edges, terminal=frozenset({"b"}))
     assert graph.faults() == ("The node island cannot be reached from a.",)
 
 
-def test_a_default_or_an_edge_from_anywhere_reaches_a_node() -> None:
-    by_default = TransitionGraph(nodes=("a", "b"), initial="a", default="b")
-    from_any = TransitionGraph(nodes=("a", "b"), initial="a", edges=(Edge(None, "b"),))
-    moving = TransitionGraph(nodes=("a", "b"), initial="a", edges=(Edge(None, RoundRobin()),))
+def test_a_default_an_edge_from_anywhere_or_a_moving_target_reaches_a_node() -> None:
+    plain = TransitionGraph(nodes=("a", "b"), initial="a", terminal=frozenset({"b"}))
+    by_default = dataclasses.replace(plain, default="b")
+    from_any = dataclasses.replace(plain, edges=(Edge(None, "b"),))
+    moving = dataclasses.replace(plain, edges=(Edge(None, Round()),))
     assert by_default.faults() == from_any.faults() == moving.faults() == ()
+    staying = dataclasses.replace(plain, edges=(Edge(None, Same()),), terminal=frozenset({"a"}))
+    assert staying.faults() == ("The node b cannot be reached from a.",)
 
 
-def test_guarded_edges_between_the_same_nodes_are_no_fault() -> None:
-    edges = (Edge("a", "b", FromSpeaker("x")), Edge("a", "b", FromSpeaker("y")))
-    assert TransitionGraph(nodes=("a", "b"), initial="a", edges=edges).faults() == ()
+def test_a_node_without_a_way_to_an_end_is_a_fault() -> None:
+    edges = (Edge("a", "b"), Edge("a", "trap"), Edge("trap", "pit"), Edge("pit", "trap"), Edge("b", END))
+    graph = TransitionGraph(nodes=("a", "b", "trap", "pit"), initial="a", edges=edges)
+    assert graph.faults() == (
+        "No way leads from the node trap to an end, and there is no max_turns.",
+        "No way leads from the node pit to an end, and there is no max_turns.",
+    )
+    assert dataclasses.replace(graph, max_turns=9).faults() == ()
+    assert dataclasses.replace(graph, terminal=frozenset({"pit"})).faults() == ()
+    assert dataclasses.replace(graph, default=END).faults() == ()
+
+
+def test_a_graph_without_any_end_says_so_once() -> None:
+    graph = TransitionGraph(nodes=("a", "b"), initial="a", edges=(Edge("a", "b"), Edge("b", "a")))
+    assert graph.faults() == ("The graph has no end: no way from a leads to END, and there is no max_turns.",)
+
+
+def test_guarded_edges_between_the_same_nodes_are_no_fault_unless_equal() -> None:
+    edges = (Edge("a", "b", Said("x")), Edge("a", "b", Said("y")))
+    graph = TransitionGraph(nodes=("a", "b"), initial="a", edges=edges, terminal=frozenset({"b"}))
+    assert graph.faults(by_rules=True) == ()
+    again = dataclasses.replace(graph, edges=(*edges, Edge("a", "b", Said("y"), priority=3)))
+    assert again.faults() == ("The edge a -> b is listed twice.",)
+
+
+@pytest.mark.parametrize(
+    ("edges", "fault"),
+    [
+        ((Edge("a", "b", Said("x")), Edge("a", "c", Said("x"))), "The edges a -> b and a -> c are ambiguous: same"),
+        ((Edge("a", "b"), Edge("a", "c")), "The edges a -> b and a -> c are ambiguous: same condition and priority"),
+        ((Edge("a", "c", Said("x"), 1), Edge("a", "b", Said("x"))), "The edge a -> c is never taken: a -> b comes"),
+        ((Edge("a", "c", Said("x")), Edge(None, "b", None, -1)), "The edge a -> c is never taken: any -> b comes"),
+    ],
+)
+def test_what_rules_never_take_is_a_fault_for_them_alone(edges: tuple[Edge, ...], fault: str) -> None:
+    graph = TransitionGraph(nodes=("a", "b", "c"), initial="a", edges=edges, terminal=frozenset("abc"))
+    found = graph.contradictions(by_rules=True)
+    assert len(found) == 1
+    assert found[0].startswith(fault)
+    assert graph.faults() == (), "a model or a function may choose either"
+
+
+def test_what_rules_never_take_is_no_way_for_them() -> None:
+    edges = (Edge("a", "b"), Edge("b", "a"), Edge("b", "c", Said("x")))
+    graph = TransitionGraph(nodes=("a", "b", "c"), initial="a", edges=edges, default=END)
+    assert graph.dead_ends() == ()
+    assert graph.dead_ends(by_rules=True) == (
+        "The node c cannot be reached from a.",
+        "The graph has no end: no way from a leads to END, and there is no max_turns.",
+    )
+
+
+def test_an_edge_of_one_node_hides_none_of_another() -> None:
+    edges = (Edge("a", "b"), Edge("b", "a"), Edge(None, END))
+    assert TransitionGraph(nodes=("a", "b"), initial="a", edges=edges).contradictions(by_rules=True) == ()
 
 
 def test_the_diagram_shows_every_edge_and_the_end() -> None:
     graph = TransitionGraph(nodes=("a", "b"), initial="a", edges=(Edge("a", "b", label="go"), Edge(None, END)))
     assert graph.mermaid() == "stateDiagram-v2\n    [*] --> a\n    a --> b : go\n    any --> [*]\n"
+
+
+def test_the_diagram_shows_moving_targets_and_the_default() -> None:
+    edges = (Edge("a", Ends("done"), label="done"), Edge("b", Same()))
+    graph = TransitionGraph(nodes=("a", "b"), initial="a", edges=edges, default=Ends("no rule"))
+    drawn = graph.mermaid().splitlines()
+    assert '    state "Same()" as s2' in drawn
+    assert drawn[-3:] == ["    a --> [*] : done", "    b --> s2", "    any --> [*] : otherwise (no rule)"]
+
+
+def test_the_diagram_escapes_what_mermaid_would_read_as_syntax() -> None:
+    names = ("project-manager", "end", "any", "s1", 'x" as y\n[*] --> z', "größe", "state")
+    edges = tuple(Edge(name, END, label='a:b;%%{"init"}%%\n-->#1') for name in names)
+    drawn = TransitionGraph(nodes=names, initial="end", edges=edges).mermaid()
+    lines = drawn.splitlines()
+    assert lines[0] == "stateDiagram-v2"
+    assert lines[1] == '    state "project-manager" as s0'
+    assert lines[5] == '    state "x#34; as y#10;#91;*#93; --#62; z" as s4'.replace("*", "#42;")
+    assert lines[8] == "    [*] --> s1"
+    assert len(lines) == 1 + 7 + 1 + 7, "no name or label makes a line of its own"
+    assert all(line.count(":") == line.count("-->") == line.count("%") + 1 == 1 for line in lines[9:])
 
 
 def test_an_unknown_node_permits_nothing_and_says_so() -> None:
@@ -78,76 +197,40 @@ def test_a_graph_does_not_change() -> None:
         graph.initial = "b"  # type: ignore[misc]
 
 
-# ---- a workflow of speakers, rules as the router -----------------------------------------------------------------
+# ---- rules as the router -----------------------------------------------------------------------------------------
 
 
-@dataclass
-class Round:
-    """What a speaker did when it was its turn: tools it called, variables it set."""
-
-    tools: tuple[str, ...] = ()
-    sets: Mapping[str, Any] = field(default_factory=dict)
-
-
-def converse(graph: TransitionGraph, rounds: Mapping[str, list[Round]], most: int = 20) -> tuple[list[str], str]:
-    """Let speakers talk by rules; returns who spoke and the reason of the end."""
-    context: dict[str, Any] = {}
-    spoken, node = list[str](), graph.initial
+def walk(graph: TransitionGraph, facts: Mapping[str, Any], most: int = 20) -> tuple[list[str], str]:
+    """Go where rules lead; returns the nodes and the reason of the end."""
+    node, been = graph.initial, list[str]()
     for turns in range(1, most + 1):
-        spoken.append(node)
-        script = rounds.get(node, [])
-        done = script[min(spoken.count(node), len(script)) - 1] if script else Round()
-        context.update(done.sets)
-        facts = {
-            "speaker": node, "tools": done.tools, "context": context, "first": graph.initial, "order": graph.nodes,
-        }  # fmt: skip
-        choice = graph.first_match(node, facts, turns)
-        if choice is None:
-            return spoken, "nothing matched"
-        if choice.is_end:
-            return spoken, choice.reason
+        been.append(node)
+        choice = graph.first_match(node, {**facts, "turns": turns}, turns)
+        if choice is None or choice.is_end:
+            return been, choice.reason if choice else "nothing matched"
         node = choice.node
-    return spoken, "the test ended it"
+    return been, "the test ended it"
 
 
-WRITERS = TransitionGraph(
-    nodes=("writer", "critic", "editor"),
-    initial="writer",
-    edges=(
-        Edge(None, Terminate("approved"), ContextEquals("approved", value=True), priority=-1),
-        Edge(None, "editor", ToolCalled("hand_to_editor")),
-        Edge(None, "critic", FromSpeaker("writer")),
-        Edge(None, "writer", FromSpeaker("critic")),
-        Edge(None, BackToFirst(), FromSpeaker("editor")),
-    ),
-)
+def test_a_moving_target_goes_round_and_stops_at_the_bound() -> None:
+    graph = TransitionGraph(nodes=("a", "b", "c"), initial="a", edges=(Edge(None, Round()),), max_turns=7)
+    assert walk(graph, {"order": ("a", "b", "c")}) == (["a", "b", "c", "a", "b", "c", "a"], "max_turns")
 
 
-def test_rules_lead_a_conversation_of_speakers_to_its_end() -> None:
-    rounds = {
-        "writer": [Round()],
-        "critic": [Round(), Round(tools=("look", "hand_to_editor"))],
-        "editor": [Round(sets={"approved": False}), Round(sets={"approved": True})],
-    }
-    assert converse(WRITERS, rounds) == (
-        ["writer", "critic", "writer", "critic", "editor", "writer", "critic", "editor"], "approved",
-    )  # fmt: skip
-
-
-def test_a_round_robin_gives_everybody_a_turn_and_stops_at_the_bound() -> None:
-    graph = TransitionGraph(nodes=("a", "b", "c"), initial="a", edges=(Edge(None, RoundRobin()),), max_turns=7)
-    assert converse(graph, {}) == (["a", "b", "c", "a", "b", "c", "a"], "max_turns")
+def test_rules_are_asked_anew_at_each_node() -> None:
+    edges = (Edge("a", Ends("third"), Said("turns", 3)), Edge("a", "b"), Edge("b", "a"))
+    assert walk(TransitionGraph(nodes=("a", "b"), initial="a", edges=edges), {}) == (["a", "b", "a"], "third")
 
 
 def test_an_end_of_its_own_keeps_its_reason_at_the_bound() -> None:
-    graph = TransitionGraph(nodes=("a",), initial="a", edges=(Edge(None, Terminate("done")),), max_turns=1)
-    assert converse(graph, {}) == (["a"], "done")
+    graph = TransitionGraph(nodes=("a",), initial="a", edges=(Edge(None, Ends("done")),), max_turns=1)
+    assert walk(graph, {}) == (["a"], "done")
 
 
 def test_the_lower_priority_number_is_looked_at_first() -> None:
     edges = (Edge(None, "late", priority=5), Edge(None, "early", priority=1))
     graph = TransitionGraph(nodes=("start", "late", "early"), initial="start", edges=edges)
-    assert graph.first_match("start", {}) == Choice("early")
+    assert graph.first_match("start") == Choice("early")
 
 
 def test_ties_keep_the_order_of_the_list() -> None:
@@ -155,27 +238,34 @@ def test_ties_keep_the_order_of_the_list() -> None:
     for first in range(9):
         order = [*range(first, 9), *range(first)]
         graph = TransitionGraph(nodes=nodes, initial="start", edges=tuple(Edge(None, f"n{i}") for i in order))
-        assert graph.first_match("start", {}) == Choice(f"n{first}")
+        assert graph.first_match("start") == Choice(f"n{first}")
 
 
 def test_where_no_edge_is_open_the_default_follows_and_else_nothing() -> None:
-    shut = (Edge(None, "b", FromSpeaker("nobody")),)
-    plain = TransitionGraph(nodes=("a", "b"), initial="a", edges=shut)
+    plain = TransitionGraph(nodes=("a", "b"), initial="a", edges=(Edge(None, "b", Said("never")),))
     named = dataclasses.replace(plain, default="b")
-    ended = dataclasses.replace(plain, default=Terminate("no rule"))
-    stays = dataclasses.replace(plain, default=Stay())
-    facts = {"speaker": "a"}
-    assert plain.first_match("a", facts) is None
-    assert named.first_match("a", facts) == Choice("b")
-    assert ended.first_match("a", facts) == Choice(END, "no rule")
-    assert stays.first_match("a", facts) == Choice("a")
+    ended = dataclasses.replace(plain, default=Ends("no rule"))
+    stays = dataclasses.replace(plain, default=Same())
+    assert plain.first_match("a") is None
+    assert named.first_match("a") == Choice("b")
+    assert ended.first_match("a") == Choice(END, "no rule")
+    assert stays.first_match("a") == Choice("a")
 
 
 def test_the_bound_also_ends_a_run_that_only_the_default_keeps_going() -> None:
-    graph = TransitionGraph(nodes=("a",), initial="a", default=Stay(), max_turns=3)
-    assert converse(graph, {}) == (["a", "a", "a"], "max_turns")
-    assert dataclasses.replace(graph, default=Terminate("no rule")).first_match("a", {}, 3) == Choice(END, "no rule")
+    graph = TransitionGraph(nodes=("a",), initial="a", default=Same(), max_turns=3)
+    assert walk(graph, {}) == (["a", "a", "a"], "max_turns")
+    assert dataclasses.replace(graph, default=Ends("no rule")).first_match("a", {}, 3) == Choice(END, "no rule")
     assert dataclasses.replace(graph, default=None).first_match("a", {}, 3) == Choice(END, "max_turns")
+
+
+def test_facts_are_whatever_conditions_are_written_for() -> None:
+    edges = (Edge("a", "b", Predicate(lambda number: number > 2)),)
+    graph = TransitionGraph(nodes=("a", "b"), initial="a", edges=edges)
+    assert graph.first_match("a", 3) == Choice("b")
+    assert graph.first_match("a", 2) is None
+    assert graph.check("a", "b", 3) is None
+    assert graph.check("a", "b", 2) == "a cannot be followed by b; it may be followed by: nothing."
 
 
 # ---- an agent's own phases, conditions on the agent --------------------------------------------------------------
@@ -204,7 +294,7 @@ SURGERY = TransitionGraph(
 
 def evaluate(agent: Surgeon) -> None:
     """One evaluation makes one transition at most."""
-    choice = SURGERY.first_match(agent.phase, {"agent": agent})
+    choice = SURGERY.first_match(agent.phase, agent)
     if choice is not None:
         agent.phase = choice.node
 
@@ -239,9 +329,9 @@ def test_an_agents_own_phases_move_once_per_evaluation() -> None:
 
 
 def test_permitted_sees_only_the_edges_that_are_open_for_this_agent() -> None:
-    assert SURGERY.permitted("prepare", {"agent": Surgeon()}) == ()
-    assert SURGERY.permitted("prepare", {"agent": Surgeon(scrubbed=True)}) == ("operate", "close")
-    assert not SURGERY.permits("prepare", "operate", {"agent": Surgeon()})
+    assert SURGERY.permitted("prepare", Surgeon()) == ()
+    assert SURGERY.permitted("prepare", Surgeon(scrubbed=True)) == ("operate", "close")
+    assert not SURGERY.permits("prepare", "operate", Surgeon())
 
 
 # ---- a typed mission, return values as the router ----------------------------------------------------------------

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from tenex.core.graph import END
-from tenex.core.phases import PHASE_ACCESS, PHASE_TRANSITIONS, QUALITY_PHASES, Access, Phase
+from tenex.core.phases import PHASE_ACCESS, PHASE_TRANSITIONS, QUALITY_PHASES, Access, Phase, way
 
 TABLE = {
     "chat": {"execute", "plan", "brainstorm"},
@@ -34,6 +34,29 @@ def test_the_table_permits_exactly_its_edges(source: str, target: str) -> None:
 def test_permitted_lists_the_row(source: str) -> None:
     assert set(PHASE_TRANSITIONS.permitted(source)) == TABLE[source]
     assert PHASE_TRANSITIONS.permits(source, END), "the gates, not the table, decide about END"
+
+
+@pytest.mark.parametrize("source", Phase)
+@pytest.mark.parametrize("target", Phase)
+def test_there_is_a_permitted_way_from_each_phase_to_each(source: Phase, target: Phase) -> None:
+    found = way(source, target)
+    assert all(there in TABLE[here] for here, there in pairwise((source, *found)))
+    assert (found[-1:] or (source,)) == (target,)
+    assert len({source, *found}) == 1 + len(found), "no phase twice"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "steps"),
+    [
+        ("chat", "chat", 0),
+        ("chat", "plan", 1),
+        ("plan", "verification", 2),
+        ("plan", "brainstorm", 3),
+        ("chores", "plan", 3),
+    ],
+)
+def test_the_way_is_a_shortest_one(source: str, target: str, steps: int) -> None:
+    assert len(way(Phase(source), Phase(target))) == steps
 
 
 def test_the_table_has_no_faults() -> None:

@@ -1,6 +1,7 @@
 """The question the router is asked: all it may go by, in bounds, and true."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,15 @@ import pytest
 from tenex.core import records as r
 from tenex.core.context import tokens
 from tenex.core.phases import Phase
-from tenex.core.question import COMPLETIONS, MESSAGES, question_for
+from tenex.core.question import (
+    COMPLETIONS,
+    MESSAGES,
+    PER_VALUE,
+    Written,
+    _whole_messages,
+    _whole_turns,
+    question_for,
+)  # fmt: skip
 from tenex.core.roster import Limits
 from tenex.core.state import CYCLE_MESSAGES
 from tests.core.kit import ENDS, WAITS, Script, go, plain, standing
@@ -144,3 +153,48 @@ def test_cycles_that_are_over_are_told_in_short() -> None:
     play.person("and now a poem")
     done = ["chat: executor: executor has done its part of chat"]
     assert question(play)["earlier"] == [{"cycle": 1, "request": "build it", "done": done}]
+
+
+def test_the_question_is_one_document_written_as_json_is_whatever_is_said_in_it() -> None:
+    """Its parts are written one by one: together they are what the whole would be."""
+    play = Play(Script(go(None, "project-manager"), WAITS), plain)
+    play.person('a "quote", ä line\nend and "messages": [], "turns": [] of the question itself')
+    play.settle()
+    play.router = Script(go(None, "project-manager"), go(None, "project-manager"), WAITS)
+    play.person('"messages": [], "turns": []')
+    play.settle()
+    for budget in (100_000, 1_000, 1):
+        text = question_for(play.conversation, play.rules, budget, ['"messages": [], "turns": []']).text
+        assert text == json.dumps(json.loads(text), ensure_ascii=False)
+        assert json.loads(text)["messages"][-1]["text"] == '"messages": [], "turns": []'
+        assert len(json.loads(text)["turns"]) == len(play.conversation.turns) > 1
+
+
+def test_what_was_written_before_changes_no_question() -> None:
+    """A turn is written once, while it is the same: what is added to it later is in the next question."""
+    play = standing(Phase.EXECUTE, text="build it")
+    first = question_for(play.conversation, play.rules).text
+    for written in (_whole_messages, _whole_turns):
+        written.forget()
+    assert question_for(play.conversation, play.rules).text == first
+    later = play.conversation.fork()
+    later.turns = (*later.turns[:-1], replace(later.turns[-1], reason="another"))
+    assert json.loads(question_for(later, play.rules).text)["turns"][-1]["reason"] == "another"
+
+
+def test_what_is_remembered_as_json_is_bounded() -> None:
+    count = 0
+
+    def write(value: tuple[int]) -> str:
+        nonlocal count
+        count += 1
+        return str(value[0]) * 1_000
+
+    written = Written[tuple[int]](write, room=10 * (1_000 + PER_VALUE))
+    values = [(number % 10,) for number in range(50)]
+    assert [written.of(value) for value in values] == [str(number % 10) * 1_000 for number in range(50)]
+    assert (count, len(written)) == (50, 10)
+    assert [written.of(value) for value in values[-10:]] == [str(number) * 1_000 for number in range(10)]
+    assert count == 50
+    assert written.of(values[0]) == "0" * 1_000
+    assert count == 51

@@ -6,16 +6,14 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.conversation import fold
 from tenex.core.decide import decide
 from tenex.core.effects import Key, ModelCall, Timer, ToolCall, Work
-from tenex.core.ids import ConversationId, Millis, PublicKey, RunId, Slug
+from tenex.core.ids import Millis
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.core.roster import Expectation, Limits
 from tenex.core.signals import ModelAnswered, ModelFailed, Signal, ToolReturned
-from tenex.core.state import SYSTEMS
 from tenex.core.steps import ModelStep, Note
 from tenex.core.working import NUDGES
 from tests.core.kit import WAITS, Script, check_rest, go, mind, standing, until, work
@@ -333,29 +331,3 @@ def test_keys_that_were_never_wanted_say_nothing() -> None:
         ModelFailed(key=Key(Work.TIMER, 1), message="x", retryable=False),
     ]
     assert all(decide(play.conversation, signal, play.rules, play.now) == [] for signal in strange)
-
-
-# ---- the prompts a conversation keeps -----------------------------------------------------------------------------
-
-
-def started(seq: int, digest: str, system: str | None) -> r.RunStarted:
-    """A run that begins with this prompt."""
-    return r.RunStarted(
-        seq=seq, at=Millis(seq), run=RunId(f"turn-{seq}.a"), agent=Slug("a"), agent_name="A", pubkey=PublicKey("a"),
-        warn_at=Millis(9), close_at=Millis(9), digest=digest, system=system,
-    )  # fmt: skip
-
-
-def test_the_prompts_used_last_are_kept_and_the_others_forgotten() -> None:
-    """Each lesson makes new ones: kept for ever, ten thousand turns would hold some hundred megabytes of them."""
-    conversation = fold(ConversationId("c" * 64), [])
-    for seq in range(1, 2 * SYSTEMS + 1):
-        conversation.apply(started(seq, f"d{seq}", f"prompt {seq}"))
-    last = 2 * SYSTEMS
-    assert list(conversation.systems) == [f"d{seq}" for seq in range(SYSTEMS + 1, last + 1)]
-    oldest = next(iter(conversation.systems))
-    conversation.apply(started(last + 1, oldest, None))
-    conversation.apply(started(last + 2, "new", "prompt of another"))
-    assert oldest in conversation.systems, "what was used a moment ago stays"
-    assert conversation.runs[RunId(f"turn-{last + 1}.a")].system == f"prompt {SYSTEMS + 1}"
-    assert len(conversation.systems) == SYSTEMS

@@ -6,13 +6,22 @@ import json
 import random
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)  # fmt: skip
 
 from tenex.core import records as r
+from tenex.core.checkpoint import Checkpoint
 from tenex.core.commands import NAMES
-from tenex.core.conversation import fold
+from tenex.core.conversation import Conversation, fold
 from tenex.core.decide import decide
 from tenex.core.effects import Effect, ModelCall, Publish, Route, Timer, ToolCall, Work
 from tenex.core.ids import CallId, Slug
@@ -30,8 +39,9 @@ from tenex.core.signals import (
     ToolReturned,
 )  # fmt: skip
 from tenex.core.steps import CallRequest, ModelStep, Usage
+from tenex.store.format import CONVERSATION
 from tests.core.kit import check_rest, check_sound, plain
-from tests.fakes.play import TOOLS, Play, diligent, rules
+from tests.fakes.play import ID, TOOLS, Play, diligent, rules
 
 WAYS = {
     "chat": "execute",
@@ -108,13 +118,29 @@ _steps = st.builds(
 )
 
 
+class FollowedPlay(Play):
+    """A play with a second state beside it, which hears of nothing but the journal."""
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        self.follower, self.followed = Conversation(id=ID), 0
+
+    def refold(self) -> Conversation:
+        """The state as the journal alone gives it, a decision at a time: all of it anew is too dear for every step."""
+        for decision in self.journal[self.followed :]:
+            for record in decision:
+                self.follower.apply(record)
+        self.followed = len(self.journal)
+        return self.follower
+
+
 class ConversationMachine(RuleBasedStateMachine):
     """Drives a `Play` by hand: every rule is something that may happen at any moment."""
 
     def __init__(self) -> None:
         super().__init__()
         limits = Limits(steps_per_run=6, turns_per_message=9, tokens_per_cycle=3_000)
-        self.play = Play(good, diligent, config=rules(limits=limits))
+        self.play = FollowedPlay(good, diligent, config=rules(limits=limits))
         self.old: list[Signal] = []
         self.looked_at = 0
 
@@ -269,6 +295,17 @@ class ConversationMachine(RuleBasedStateMachine):
         assert len(self.ready(Route)) <= 1
 
     @invariant()
+    def a_checkpoint_tells_all_of_it(self) -> None:
+        """Who goes on from it, written and read, stands where this stands, with the same work in flight."""
+        conversation = self.play.conversation
+        if conversation.next_seq % 3:  # a sample is enough: it is the dearest look of all
+            return
+        data = CONVERSATION.encode_decisions([[Checkpoint.of(conversation)]])
+        there = fold(conversation.id, CONVERSATION.decode_lines(data)[0])
+        assert there == conversation
+        assert pending(there) == pending(conversation)
+
+    @invariant()
     def completions_are_counted_once(self) -> None:
         """Each agent of a closed turn has one completion; what it said is said once."""
         ended = [record.run for record in self.play.all(r.RunEnded)]
@@ -308,10 +345,19 @@ class ConversationMachine(RuleBasedStateMachine):
         if play.conversation.status != "new":
             check_rest(play)
         check_sound(play)
+        assert Play.refold(play) == play.conversation, "what the journal says must not depend on when it is read"
 
 
 ConversationMachine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=45, deadline=None, derandomize=True,
+    max_examples=30, stateful_step_count=45, deadline=None, derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )  # fmt: skip
 TestConversationMachine = ConversationMachine.TestCase
+
+
+@pytest.mark.soak
+def test_many_other_conversations() -> None:
+    """New ones every time; one that fails is printed with the blob that shows it again."""
+    many = settings(ConversationMachine.TestCase.settings, max_examples=300, stateful_step_count=60, derandomize=False,
+                    print_blob=True)  # fmt: skip
+    run_state_machine_as_test(ConversationMachine, settings=many)

@@ -1,0 +1,196 @@
+"""How a workflow conversation goes from round to round: opened, a round counted, the next speaker, the end.
+
+The router of such a conversation is its rules (`speakers.fold`), so nothing here asks a model. Whatever counts a round
+is in the append that holds the round's last words; if that ends the workflow, its end is in it too.
+
+Never: open a turn, or end a run; those are `turns`'.
+"""
+
+from . import participation
+from . import records as r
+from .conditions import ToolCalled
+from .draft import Draft
+from .errors import ConfigurationError
+from .graph import TransitionGraph
+from .ids import Slug
+from .roster import Role
+from .rounds import Called, Envelope, Finish, Handoff, Refused
+from .rules import When, named_tools, parts, speaker_of
+from .session import Session
+from .signals import PersonSpoke
+from .speakers import FINISHED, Folded, begin, fold
+from .speaking import say
+from .workflows import PERSON, TURN_WITHIN, Workflow
+
+CLOSED = "closed"
+"""The reason where somebody closes it by a command."""
+ELSEWHERE = "@{} is a workflow; it begins in a thread of its own. Write a new note that mentions it."
+
+
+def addressed_workflow(draft: Draft, signal: PersonSpoke) -> Workflow | None:
+    """The workflow a message calls: the first of those it names."""
+    return next((draft.rules.workflows[slug] for slug in signal.addressed if slug in draft.rules.workflows), None)
+
+
+def open_session(draft: Draft, workflow: Workflow, signal: PersonSpoke) -> None:
+    """Open a workflow in a conversation that has just begun: who is there has acknowledged in the same append."""
+    creator = PERSON if PERSON in workflow.participants else ""
+    try:
+        graph = draft.rules.compile_graph(workflow.graph_data, workflow.participants)
+        state = begin(graph, workflow.participants, creator, workflow.context_vars, workflow.graph_data)
+    except ConfigurationError as fault:
+        say(draft, f"The workflow {workflow.slug} cannot be opened: {' '.join(fault.faults)}", error="workflow")
+        return
+    draft.add(
+        r.WorkflowOpened, workflow=workflow.slug, name=workflow.name, pubkey=workflow.pubkey,
+        graph=state.graph_data, participants=tuple(map(Slug, state.participant_order)), creator=Slug(state.creator_id),
+        person=signal.message.author if creator else "", initial=Slug(str(state.expected_next_speaker)),
+        context=state.context_vars, expectations=dict(workflow.expectations), view=workflow.view,
+        routing_tools=_routing_tools(draft, graph, workflow),
+    )  # fmt: skip
+    acknowledge(draft)
+
+
+def _routing_tools(draft: Draft, graph: TransitionGraph, workflow: Workflow) -> dict[str, tuple[Slug, ...]]:
+    """The tools that only a rule names, each with those after whom the rule can fire."""
+    agents = tuple(slug for slug in workflow.participants if slug != PERSON)
+    found: dict[str, tuple[Slug, ...]] = {}
+    for tool in sorted(named_tools(graph)):
+        if tool in draft.rules.tools or tool in participation.OWN:
+            continue
+        conditions = [edge.when.condition for edge in graph.edges if isinstance(edge.when, When)]
+        after = [speaker_of(one) for one in conditions
+                 if any(isinstance(part, ToolCalled) and part.tool_name == tool for part in parts(one))]  # fmt: skip
+        found[tool] = agents if None in after else tuple(slug for slug in agents if slug in after)
+    return found
+
+
+def acknowledge(draft: Draft) -> None:
+    """Take note of those who are there: agents of the roster, and the person, who has written."""
+    session = draft.state.workflow
+    for slug in session.missing if session is not None else ():
+        if slug == PERSON or slug in draft.rules.roster:
+            draft.add(r.InviteAcked, participant=slug)
+
+
+def heard(draft: Draft, wrote: r.PersonWrote, role: Role) -> None:
+    """Take a person's text: as their round if it is theirs, else it is held until the round at hand has closed."""
+    session = draft.state.workflow
+    if session is None:
+        return
+    if session.is_closed:
+        say(draft, over(session))
+        draft.add(r.Ended, reason=session.close_reason)
+        return
+    named = next((slug for slug in wrote.addressed if slug in draft.rules.workflows), None)
+    if named is not None and named != session.slug:
+        say(draft, ELSEWHERE.format(named))
+    if draft.state.turn is None and session.expected == PERSON and _is_theirs(session, wrote, role):
+        count_round(draft, _round_of_person(session, wrote))
+
+
+def over(session: Session) -> str:
+    """What is said to who writes after the end."""
+    again = f"To run it again, mention @{session.slug} in a new thread."
+    return f"The workflow {session.name} has ended ({session.close_reason}). {again}"
+
+
+def _is_theirs(session: Session, wrote: r.PersonWrote, role: Role) -> bool:
+    """Whoever opened the workflow takes the person's part; an owner may stand in for them."""
+    return wrote.author == session.person or role is Role.OWNER
+
+
+def _round_of_person(session: Session, wrote: r.PersonWrote) -> Envelope:
+    others = [slug for slug in wrote.addressed if slug in session.agents]
+    calls = (Called(participation.HANDOFF, Handoff(others[0], f"named by {wrote.name}")),) if others else ()
+    return Envelope(PERSON, wrote.text, calls, wrote.event_id)
+
+
+def count_round(draft: Draft, envelope: Envelope, outcome: r.Outcome = "finished") -> None:
+    """Count a round that has closed, and end the workflow where that follows. One that was stopped does not count."""
+    session = draft.state.workflow
+    if session is None or session.is_closed or outcome == "stopped":
+        return
+    try:
+        graph = draft.rules.compile_graph(session.speakers.graph_data, session.speakers.participant_order)
+    except ConfigurationError as fault:
+        _hold(draft, f"The rules of {session.name} cannot be read any more: {' '.join(fault.faults)}")
+        return
+    folded = fold(graph, session.speakers, envelope)
+    if isinstance(folded, Refused):  # going back can leave a round to somebody else's turn
+        return
+    _record(draft, envelope, folded, outcome)
+    for sentence in folded.sentences:
+        say(draft, sentence)
+    finish = folded.asked if isinstance(folded.asked, Finish) else None
+    if outcome == "timed_out":
+        minutes = session.expectations[TURN_WITHIN].close / 60_000 if TURN_WITHIN in session.expectations else 0
+        close(draft, TURN_WITHIN, f"{envelope.sender_id} gave no answer within {minutes:g} min.")
+    elif folded.decision.next_speaker is None:
+        close(draft, folded.decision.close_reason or FINISHED, summary=finish.summary if finish else "")
+
+
+def _record(draft: Draft, envelope: Envelope, folded: Folded, outcome: r.Outcome) -> None:
+    asked = folded.asked
+    own = participation.HANDOFF if isinstance(asked, Handoff) else participation.FINISH
+    draft.add(
+        r.RoundClosed, speaker=Slug(envelope.sender_id), turn_count=folded.state.turn_count,
+        next=Slug(folded.decision.next_speaker or ""), outcome=outcome, close_reason=folded.decision.close_reason,
+        tool=asked if isinstance(asked, str) else own, handoff=asked.target if isinstance(asked, Handoff) else "",
+        reason="" if isinstance(asked, str) else asked.reason, sentences=folded.sentences,
+    )  # fmt: skip
+
+
+def next_speaker(draft: Draft) -> Slug | None:
+    """The agent whose round begins now; None where nobody's does, and then it is on record what is waited for."""
+    state, session = draft.state, draft.state.workflow
+    if session is None or session.is_closed or state.turn is not None or state.status in ("waiting", "ended"):
+        return None
+    acknowledge(draft)
+    session = draft.state.workflow or session
+    if session.missing:
+        missing = ", ".join(session.missing)
+        _hold(draft, f"{missing} should take part and cannot be reached: no agent here has that name.")
+        return None
+    expected = session.expected
+    if expected is None:  # somebody went back to between the last round and the end
+        close(draft, session.speakers.pending_close_reason or FINISHED)
+        return None
+    if expected == PERSON:
+        draft.add(r.Waiting, reason="user")
+        return None
+    if expected not in draft.rules.roster:
+        _hold(draft, f"{expected} is to speak, and is no agent here any more.")
+        return None
+    return expected
+
+
+def _hold(draft: Draft, sentence: str) -> None:
+    say(draft, f"{sentence} Once that is mended, `/continue` goes on; `/new` ends it.", error="workflow")
+    draft.add(r.Waiting, reason="fallback")
+
+
+def has_no_bound(draft: Draft) -> bool:
+    """Whether nothing in its own rules keeps a workflow from going on for ever."""
+    session = draft.state.workflow
+    return session is None or session.speakers.graph_data.get("max_turns") is None
+
+
+def close(draft: Draft, reason: str, why: str = "", *, by: str = "", summary: str = "") -> None:
+    """End a workflow with its last message, which bears the reason; nothing may run any more."""
+    session = draft.state.workflow
+    if session is None or session.is_closed:
+        return
+    lines = [part for part in (summary, why, f"The workflow {session.name} has ended: {reason}.") if part]
+    say(draft, "\n".join(lines), tags=(("close-reason", reason),))
+    draft.add(r.WorkflowClosed, reason=reason, by=by, summary=summary)
+    draft.add(r.Ended, reason=reason)
+
+
+def standing(session: Session) -> str:
+    """Where a workflow stands, in a line."""
+    bound = session.speakers.graph_data.get("max_turns")
+    of = f" of at most {bound}" if bound else ""
+    if session.is_closed:
+        return f"Workflow {session.name}: ended ({session.close_reason}) after {session.speakers.turn_count} rounds"
+    return f"Workflow {session.name}: round {session.speakers.turn_count + 1}{of}, {session.expected}'s turn"

@@ -1,0 +1,50 @@
+"""What happens when something that a workflow expects has not come in time.
+
+Never: look at a clock; a timer that fired is the truth.
+"""
+
+from . import records as r
+from .conducting import close
+from .draft import Draft
+from .speaking import say
+from .turns import end_run
+from .workflows import ACKS_WITHIN, MAX_SILENCE, REPLY_WITHIN, TTL, TURN_WITHIN
+from .working import STOPPED, close_calls
+
+
+def missed(draft: Draft, watch: str) -> None:
+    """Tell people, or end the round and the workflow; `watch` is `<expectation>.<action>`, and was watched."""
+    session = draft.state.workflow
+    if session is None or watch not in session.watches:
+        return
+    name, _, action = watch.partition(".")
+    within = session.expectations[name]
+    draft.add(r.ExpectationMissed, expectation=name, action="warn" if action == "warn" else "close")
+    late = _late(draft, name, (within.warn if action == "warn" else within.close) / 60_000)
+    if action == "warn":
+        left = f" It ends in {(within.close - within.warn) / 60_000:g} min." if within.close > within.warn else ""
+        say(draft, f"{late}{left}")
+        return
+    for run in list(draft.state.runs.values()):
+        close_calls(draft, run, STOPPED)
+        outcome: r.Outcome = "timed_out" if name == TURN_WITHIN else "stopped"
+        end_run(draft, draft.state.runs[run.id], outcome, error=late, announce=name == TURN_WITHIN)
+    close(draft, name, late)  # where the round that was just closed has not
+
+
+def _late(draft: Draft, name: str, minutes: float) -> str:
+    session = draft.state.workflow
+    who = session.expected if session is not None else None
+    match name:
+        case _ if name == TURN_WITHIN:
+            return f"{who} has not answered within {minutes:g} min."
+        case _ if name == REPLY_WITHIN:
+            return f"A person's answer is awaited for {minutes:g} min."
+        case _ if name == ACKS_WITHIN:
+            return f"Not everybody was there within {minutes:g} min."
+        case _ if name == MAX_SILENCE:
+            return f"Nobody has said anything for {minutes:g} min."
+        case _ if name == TTL:
+            return f"The time of the workflow is up: {minutes:g} min."
+        case _:
+            return f"{name} was not met within {minutes:g} min."

@@ -1,0 +1,39 @@
+"""What the core knows of a mission's graph: its edges, and how long and how often each node may try.
+
+Never: a function of a node; who runs those is `ports.Missions`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .graph import TransitionGraph
+
+CURRENT_PHASE = "current_phase"
+PHASES_COMPLETED = "phases_completed"
+TRACKED = frozenset({CURRENT_PHASE, PHASES_COMPLETED})
+"""Fields of a mission's state that are kept for it, where its type has them (AGENT-K's names)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRule:
+    """One node: what its visit is called, and what its failure leads to."""
+
+    phase: str
+    timeout: int | None = None
+    """ms for a visit, waits for another try and pauses not counted; None: no bound."""
+    retries: int = 3
+    """Tries after the first that failed for a reason that may pass."""
+    on_error: str | None = None
+    """The node that follows a failure for good; None: the mission ends."""
+    takes_error: bool = False
+    """Whether this node has a field `error` for the failure that led to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissionRule:
+    """A mission's graph as configured now."""
+
+    graph: TransitionGraph
+    nodes: Mapping[str, NodeRule]
+    tracked: frozenset[str] = field(default=frozenset())
+    """Those of `TRACKED` that the state has."""

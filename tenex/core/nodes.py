@@ -1,0 +1,336 @@
+"""What follows from a mission's signals: steps that may have their effect, the next node, a retry, a pause, the end.
+
+The node's own return value is the router here; the graph says whether it may be followed.
+
+Never: run a node.
+"""
+
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+from . import mission_records as m
+from . import records as r
+from .draft import Draft
+from .effects import Key, Work
+from .graph import END
+from .ids import Millis
+from .mission_rules import CURRENT_PHASE, PHASES_COMPLETED, MissionRule, NodeRule
+from .missions import UNKNOWN_KIND, Mission
+from .roster import Replay
+from .signals import (
+    ContinueAsked,
+    MissionAsked,
+    MissionSignal,
+    NodeFailed,
+    NodeReturned,
+    PauseAsked,
+    StepAsked,
+    StepDone,
+)  # fmt: skip
+from .speaking import say
+
+UNKNOWN = "the process stopped while this ran; check before repeating"
+CUT_OFF = "the node ended while this ran; check before repeating"
+STOPPED = "it was stopped while this ran; check before repeating"
+RESULT_CHARACTERS = 2_000
+"""Of a result in the message that ends a mission: the whole stands in the journal."""
+
+
+def heard(draft: Draft, signal: MissionSignal) -> None:
+    """Take in a mission's signal; one whose key is not wanted any more gives no record."""
+    match signal:
+        case MissionAsked():
+            _open(draft, signal)
+        case StepAsked():
+            if mission := _running(draft, signal.node):
+                _step_asked(draft, mission, signal)
+        case StepDone():
+            if mission := _running(draft, signal.node):
+                _step_done(draft, mission, signal)
+        case NodeReturned():
+            if mission := _running(draft, signal.key):
+                _returned(draft, mission, signal)
+        case NodeFailed():
+            if mission := _running(draft, signal.key):
+                _failed(draft, mission, signal)
+        case PauseAsked():
+            _pause_asked(draft, signal)
+        case ContinueAsked():
+            go_on(draft, signal.by)
+        case _:
+            assert_never(signal)
+
+
+def opened(draft: Draft) -> None:
+    """A process goes on: steps that may not run twice are unknown; a mission whose graph is gone waits for it."""
+    mission = _now(draft)
+    if mission is None or (mission.wants is None and mission.wait is None):
+        return
+    _forsake(draft, mission, UNKNOWN)
+    if not _halt_if_strange(draft, mission):
+        _settle_pause(draft)
+
+
+def timer(draft: Draft, key: Key) -> bool:
+    """Whether the timer is the mission's; then what follows from it is recorded. It is known to be wanted."""
+    mission = _now(draft)
+    if mission is None:
+        return False
+    if key.part == "node-retry":
+        draft.add(m.NodeResumed)
+        _halt_if_strange(draft, mission)
+    elif key.part == "node-close":
+        _fail(draft, mission, "TimedOut", "its time is up")
+    else:
+        return False
+    return True
+
+
+def go_on(draft: Draft, by: str) -> bool:
+    """Let a mission go on that is paused, or waits for another try; whether there was one."""
+    mission = _now(draft)
+    if mission is None or mission.wants is not None:
+        return False
+    if not mission.is_paused and mission.wait is None:
+        return False
+    draft.add(m.NodeResumed, by=by)
+    _halt_if_strange(draft, mission)
+    return True
+
+
+def halt(draft: Draft, by: str, reason: str) -> None:
+    """Pause at once, if it is not paused yet: what is under way is cut off."""
+    mission = _now(draft)
+    if mission is not None and not mission.is_paused:
+        _forsake(draft, mission, STOPPED)
+        draft.add(m.MissionPaused, by=by, reason=reason)
+
+
+def drop(draft: Draft, by: str) -> None:
+    """End an open mission for good."""
+    mission = _now(draft)
+    if mission is not None:
+        _forsake(draft, mission, STOPPED)
+        draft.add(m.MissionEnded, outcome="stopped", kind="Stopped", message=f"ended by {by}")
+
+
+# ---- beginning and ending --------------------------------------------------------------------------------------------
+
+
+def _open(draft: Draft, signal: MissionAsked) -> None:
+    state, rule = draft.state, draft.rules.missions.get(signal.workflow)
+    if rule is None or signal.node not in rule.nodes or state.has_mission:
+        return  # whoever asks has been told before
+    if state.turn is not None or state.workflow is not None:
+        return  # agents are at work here
+    if state.status == "new":
+        draft.add(
+            r.ConversationStarted, id=state.id, title=signal.workflow, starter=draft.rules.project.pubkey, address={}
+        )
+    draft.add(m.MissionOpened, workflow=signal.workflow, state=dict(signal.state), by=signal.by)
+    _enter(draft, rule, signal.node, signal.data, {})
+
+
+def _enter(draft: Draft, rule: MissionRule, name: str, data: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
+    node = rule.nodes[name]
+    entering = dict(changed)
+    if CURRENT_PHASE in rule.tracked:
+        entering[CURRENT_PHASE] = node.phase
+    close_at = Millis(draft.now + node.timeout) if node.timeout is not None else Millis(0)
+    draft.add(m.NodeEntered, node=name, data=dict(data), changed=entering, close_at=close_at)
+    mission, most = draft.state.mission, draft.rules.limits.nodes_per_mission
+    if mission is not None and mission.visits >= most:
+        sentence = f"It has entered {mission.visits} nodes since it was last let go on."
+        draft.add(r.LimitHit, limit="nodes_per_mission", sentence=sentence)
+        _pause(draft, mission, "the limit", sentence)
+    elif mission is not None and mission.pausing:
+        _pause(draft, mission, mission.pausing_by, mission.pausing)
+
+
+def _end(draft: Draft, outcome: m.MissionOutcome, *, result: Any = None, kind: str = "", message: str = "") -> None:
+    mission = draft.state.mission
+    draft.add(m.MissionEnded, outcome=outcome, result=result, kind=kind, message=message)
+    name = mission.workflow if mission else "mission"
+    if outcome == "finished":
+        words = "" if result is None else f" Its result: {str(result)[:RESULT_CHARACTERS]}"
+        say(draft, f"The mission {name} has ended.{words}")
+    else:
+        say(draft, f"The mission {name} has failed: {message}", error="mission")
+    draft.add(r.Ended, reason=f"the mission {name} {outcome}")
+
+
+# ---- steps -----------------------------------------------------------------------------------------------------------
+
+
+def _step_asked(draft: Draft, mission: Mission, signal: StepAsked) -> None:
+    if signal.step in mission.steps:
+        return
+    if mission.pausing:
+        _settle_pause(draft)
+    elif len(mission.steps) >= draft.rules.limits.steps_per_node:
+        sentence = f"it took {len(mission.steps)} steps, which is the limit for one visit; make it several nodes"
+        _fail(draft, mission, "TooManySteps", sentence)
+    else:
+        draft.add(m.StepPermitted, step=signal.step, replay=signal.replay)
+
+
+def _step_done(draft: Draft, mission: Mission, signal: StepDone) -> None:
+    step = mission.steps.get(signal.step)
+    if step is None or step.is_done:
+        return
+    draft.add(
+        m.StepReturned, step=signal.step, ok=signal.ok, result=signal.result, kind=signal.kind, message=signal.message,
+        may_pass=signal.may_pass, changed=_changed(mission, signal.state),
+    )  # fmt: skip
+    _settle_pause(draft)
+
+
+def _changed(mission: Mission, state: Mapping[str, Any]) -> dict[str, Any]:
+    known, missing = mission.state, object()
+    return {name: value for name, value in state.items() if known.get(name, missing) != value}
+
+
+def _forsake(draft: Draft, mission: Mission, sentence: str) -> None:
+    """Record of steps under way that may not run again that nobody knows what they did."""
+    for step in mission.open_steps:
+        if step.replay is Replay.ONCE:
+            draft.add(m.StepReturned, step=step.id, ok=False, kind=UNKNOWN_KIND, message=sentence)
+
+
+# ---- what a node's end leads to --------------------------------------------------------------------------------------
+
+
+def _returned(draft: Draft, mission: Mission, signal: NodeReturned) -> None:
+    rule = draft.rules.missions.get(mission.workflow)
+    if _halt_if_strange(draft, mission, signal.to) or rule is None:
+        return
+    if (refusal := rule.graph.check(mission.node, signal.to)) is not None:
+        _fail(draft, mission, "UndeclaredEdge", refusal)
+    elif mission.open_steps:
+        names = ", ".join(step.id for step in mission.open_steps)
+        _fail(draft, mission, "StepLeftOpen", f"it returned while these steps were under way, await them: {names}")
+    else:
+        changed = _changed(mission, signal.state) | _completed(rule, mission, signal.state)
+        draft.add(m.NodeLeft, node=mission.node, to=signal.to, changed=changed)
+        if signal.to == END:
+            _end(draft, "finished", result=signal.result)
+        else:
+            _enter(draft, rule, signal.to, signal.data, {})
+
+
+def _completed(rule: MissionRule, mission: Mission, state: Mapping[str, Any]) -> dict[str, Any]:
+    """The phase that is over, put to those that are; each stands there once."""
+    if PHASES_COMPLETED not in rule.tracked or mission.node not in rule.nodes:
+        return {}
+    known = [*(mission.state.get(PHASES_COMPLETED) or ()), *(state.get(PHASES_COMPLETED) or ())]
+    return {PHASES_COMPLETED: list(dict.fromkeys([*known, rule.nodes[mission.node].phase]))}
+
+
+def _failed(draft: Draft, mission: Mission, failure: NodeFailed) -> None:
+    rule = _rule(draft, mission)
+    if failure.who == "operator" or rule is None:
+        _pause(draft, mission, "the program", failure.message)
+    elif failure.who == "world" and mission.attempt < rule.retries:
+        _forsake(draft, mission, CUT_OFF)
+        delays = draft.rules.limits.retry_delays or (0,)
+        delay = max(delays[min(mission.attempt, len(delays) - 1)], failure.retry_after or 0)
+        draft.add(
+            m.NodeRetrying, attempt=mission.attempt + 1, due=Millis(draft.now + delay), kind=failure.kind,
+            message=failure.message[:500],
+        )  # fmt: skip
+        if mission.pausing:  # its task has ended, and nothing of it is under way
+            _pause(draft, mission, mission.pausing_by, mission.pausing)
+    else:
+        _fail(draft, mission, failure.kind, failure.message)
+
+
+def _fail(draft: Draft, mission: Mission, kind: str, message: str) -> None:
+    """The node failed for good: its error edge, or the end."""
+    rule, node = draft.rules.missions.get(mission.workflow), _rule(draft, mission)
+    if _halt_if_strange(draft, mission) or rule is None or node is None:
+        return
+    _forsake(draft, mission, CUT_OFF)
+    target, message = node.on_error, message[:RESULT_CHARACTERS]
+    if target is None or not rule.graph.permits(mission.node, target):
+        draft.add(m.NodeLeft, node=mission.node, to=END, kind=kind, message=message)
+        _end(draft, "failed", kind=kind, message=f"{mission.node}: {message}")
+        return
+    error = {"node": mission.node, "kind": kind, "message": message, "attempts": mission.attempt + 1}
+    draft.add(m.NodeLeft, node=mission.node, to=target, kind=kind, message=message)
+    _enter(draft, rule, target, {"error": error} if rule.nodes[target].takes_error else {}, {})
+
+
+# ---- pauses ----------------------------------------------------------------------------------------------------------
+
+
+def _pause_asked(draft: Draft, signal: PauseAsked) -> None:
+    mission = _now(draft)
+    if mission is None or mission.is_paused:
+        return
+    if signal.node is None:
+        if not mission.open_steps:
+            _pause(draft, mission, signal.by, signal.reason)
+        elif not mission.pausing:
+            draft.add(m.MissionPausing, by=signal.by, reason=signal.reason)
+    elif _running(draft, signal.node) and signal.step not in mission.steps:
+        # the place is a step that has returned: going on passes it
+        draft.add(m.StepPermitted, step=signal.step, replay=Replay.READ)
+        draft.add(m.StepReturned, step=signal.step, ok=True)
+        if mission.open_steps:
+            draft.add(m.MissionPausing, by=signal.by, reason=signal.reason)
+        else:
+            _pause(draft, mission, signal.by, signal.reason)
+
+
+def _settle_pause(draft: Draft) -> None:
+    """Pause where that is wanted and no step is under way any more."""
+    mission = _now(draft)
+    if mission is not None and mission.pausing and not mission.open_steps:
+        _pause(draft, mission, mission.pausing_by, mission.pausing)
+
+
+def _pause(draft: Draft, mission: Mission, by: str, reason: str) -> None:
+    _forsake(draft, mission, STOPPED)
+    draft.add(m.MissionPaused, by=by, reason=reason or "a pause")
+    say(draft, f"The mission {mission.workflow} is paused at {mission.node}: {reason} `/continue` lets it go on.")
+    draft.add(r.Waiting, reason="mission")
+
+
+def _halt_if_strange(draft: Draft, mission: Mission, following: str = END) -> bool:
+    """Whether it was paused, because the configured graph does not know its node; what has been done is kept."""
+    rule, sentence = draft.rules.missions.get(mission.workflow), ""
+    if rule is None:
+        sentence = f"no workflow {mission.workflow} is configured any more."
+    for node in (mission.node, following):
+        if rule is not None and node != END and node not in rule.nodes:
+            sentence = f"the workflow {mission.workflow} has no node {node} any more."
+    if sentence:
+        _pause(draft, mission, "the program", sentence)
+    return bool(sentence)
+
+
+def _now(draft: Draft) -> Mission | None:
+    """The mission, as long as it is open."""
+    mission = draft.state.mission
+    return mission if mission is not None and mission.is_open else None
+
+
+def _running(draft: Draft, key: Key) -> Mission | None:
+    """The mission, if its node's run of that key is wanted."""
+    mission = _now(draft)
+    if mission is None or mission.wants is None or key != (Work.NODE, mission.wants, ""):
+        return None
+    return mission
+
+
+def _rule(draft: Draft, mission: Mission) -> NodeRule | None:
+    rule = draft.rules.missions.get(mission.workflow)
+    return rule.nodes.get(mission.node) if rule else None
+
+
+def standing(mission: Mission) -> str:
+    """Where a mission stands, as one line."""
+    if mission.is_paused:
+        return f"The mission {mission.workflow} is paused at {mission.node}: {mission.paused}"
+    doing = f"tries {mission.node} again soon" if mission.wait else f"is at work in {mission.node}"
+    return f"The mission {mission.workflow} {doing}."

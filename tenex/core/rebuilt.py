@@ -1,0 +1,43 @@
+"""The record that closes what could be regained of a conversation whose journal was lost.
+
+The records before it are ordinary ones, made from what told of them. (ADR 12.)
+
+Never: a fact that an ordinary record can hold.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .ids import EventId, Millis, Slug
+from .phases import Phase
+from .record import Record
+from .steps import Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where the cycle at hand stood, in the words of a readable file; None and 0: as the records before say."""
+
+    phase: Phase
+    phase_started_at: Millis
+    cycle: int = 0
+    participants: tuple[Slug, ...] | None = None
+    open_gates: tuple[Phase, ...] | None = None
+    touched: tuple[str, ...] = ()
+    read_files: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuilt(Record):
+    """The records before this were regained from `source`; `lost` says, in sentences, what was not.
+
+    What they leave open is over: nothing is asked, run or sent because of them. `seen` are messages that were taken in
+    and may not be taken in again, `spent` is what model calls cost by phase, `turns` the number of the last turn known.
+    """
+
+    source: str
+    lost: tuple[str, ...] = ()
+    seen: tuple[EventId, ...] = ()
+    spent: Mapping[str, Usage] = field(default_factory=dict)
+    turns: int = 0
+    standing: Standing | None = None

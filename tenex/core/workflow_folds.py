@@ -1,0 +1,52 @@
+"""What each fact of a workflow does to the state.
+
+Never: a rule.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from . import records as r
+from .phases import Phase
+from .session import Session, opened
+from .state import State
+
+Fold = Callable[[State, Any], None]
+
+
+def in_workflow(fold: Fold, change: Callable[[Session, Any], Session]) -> Fold:
+    """A fold that changes the session too, where there is one."""
+
+    def fold_both(c: State, record: Any) -> None:
+        fold(c, record)
+        _changing(change)(c, record)
+
+    return fold_both
+
+
+def _changing(change: Callable[[Session, Any], Session]) -> Fold:
+    def fold_session(c: State, record: Any) -> None:
+        if c.workflow is not None:
+            c.workflow = change(c.workflow, record)
+
+    return fold_session
+
+
+def _opened(c: State, record: r.WorkflowOpened) -> None:
+    c.workflow = opened(record)
+    c.phase = Phase.EXECUTE  # where code forbids nothing: an agent has the tools it was given
+
+
+def _advanced(c: State, record: r.RoundClosed) -> None:
+    if c.workflow is not None:
+        c.workflow = c.workflow.advanced(record, c.last_turn.turn_id if c.last_turn else "")
+
+
+WORKFLOW_FOLDS: dict[type[r.Record], Fold] = {
+    r.WorkflowOpened: _opened,
+    r.InviteAcked: _changing(Session.acknowledged),
+    r.ContextSet: _changing(Session.changed),
+    r.RoundClosed: _advanced,
+    r.ExpectationMissed: _changing(Session.missed),
+    r.WorkflowClosed: _changing(Session.closed),
+}

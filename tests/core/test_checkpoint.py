@@ -1,0 +1,120 @@
+"""A checkpoint stands for all records before it, and what it holds does not grow with them."""
+
+from dataclasses import replace
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.checkpoint import Checkpoint
+from tenex.core.conversation import Conversation, fold
+from tenex.core.ids import ConversationId, Millis
+from tenex.core.state import BLOCK, READ_FILES, SYSTEMS
+from tests.fakes.play import ID, Play, diligent, seven_phases
+
+
+def begun() -> Play:
+    play = Play(seven_phases, diligent)
+    play.person("build it")
+    play.settle()
+    return play
+
+
+def test_what_happens_after_a_checkpoint_was_taken_does_not_show_in_it() -> None:
+    play = begun()
+    seq, taken = play.conversation.next_seq - 1, Checkpoint.of(play.conversation)
+    before = replace(taken)
+    for text in ("let us think", "plan it", "blue"):
+        play.person(text)
+        play.settle()
+    assert taken == before
+    assert (taken.seq, taken.state.next_seq) == (seq, seq + 1)
+    assert fold(ID, [taken]) == fold(ID, [record for d in play.journal for record in d if record.seq <= seq])
+
+
+def test_a_checkpoint_on_the_way_says_nothing_new() -> None:
+    play = begun()
+    records = [record for decision in play.journal for record in decision]
+    for seq in range(1, len(records) + 1):
+        inserted = [*records[:seq], Checkpoint.of(fold(ID, records[:seq])), *records[seq:]]
+        assert fold(ID, inserted) == play.conversation
+
+
+def test_a_checkpoint_of_anything_else_is_refused_and_changes_nothing() -> None:
+    play = begun()
+    good = Checkpoint.of(play.conversation)
+    beside = Conversation(id=ConversationId("d" * 64))
+    with pytest.raises(ValueError, match="another conversation"):
+        beside.apply(good)
+    assert beside == Conversation(id=ConversationId("d" * 64))
+    with pytest.raises(ValueError, match="another moment"):
+        Conversation(id=ID).apply(replace(good, seq=good.seq + 1))
+    with pytest.raises(ValueError, match="stands where"):
+        fold(ID, [good, r.RetryDue(seq=good.seq + 1, at=Millis(1), run=None)]).apply(good)
+
+
+def test_the_history_keeps_the_newest_from_one_block_to_two() -> None:
+    play = begun()
+    turn, step = play.conversation.last_turn, play.conversation.last_transition
+    history = play.conversation.history
+    assert turn is not None
+    assert history is not None
+    assert step is None
+    move = r.PhaseTransition(
+        seq=1, at=Millis(1), from_=turn.phase, to=turn.phase, message="", agent_pubkey=play.rules.project.pubkey,
+        agent_name="", reason="", summary="", announce_at=Millis(1),
+    )  # fmt: skip
+    at_first = len(history.turns)
+    for number in range(5 * BLOCK):
+        history = history.closed(replace(turn, seq=number)).moved(replace(move, seq=number))
+        assert history.turns_before + len(history.turns) == at_first + number + 1
+        assert history.transitions_before + len(history.transitions) == number + 1
+        assert history.turns_before % BLOCK == history.transitions_before % BLOCK == 0
+        assert len(history.turns) < 2 * BLOCK
+        assert len(history.turns) >= min(BLOCK, at_first + number + 1)
+        assert history.turns[-1].seq == history.transitions[-1].seq == number
+
+
+def running() -> tuple[Play, r.RunStarted, Conversation]:
+    """A play, its first `RunStarted`, and the state just before that."""
+    play = begun()
+    records = [record for decision in play.journal for record in decision]
+    started = next(record for record in records if isinstance(record, r.RunStarted))
+    return play, started, fold(ID, records[: started.seq - 1])
+
+
+def test_the_prompts_longest_unused_are_forgotten_and_recorded_again_when_they_are_needed() -> None:
+    """What to forget stands in the record, so a journal keeps its meaning whatever the bound is later."""
+    _, started, state = running()
+    for number in range(SYSTEMS):
+        state.apply(replace(started, seq=state.next_seq, digest=f"d{number}", system=f"prompt {number}"))
+    assert state.spare_systems("d7") == ()
+    state.apply(replace(started, seq=state.next_seq, digest="d0", system=None))
+    assert state.runs[started.run].system == "prompt 0"
+    assert state.spare_systems("new") == ("d1",)
+    state.apply(replace(started, seq=state.next_seq, digest="new", system="newest", forgets=("d1",)))
+    assert len(state.systems) == SYSTEMS
+    assert "d1" not in state.systems
+    assert list(state.systems)[-2:] == ["d0", "new"]
+
+
+def test_a_journal_from_before_prompts_were_forgotten_keeps_them_until_it_goes_on() -> None:
+    _, started, state = running()
+    for number in range(SYSTEMS + 5):
+        state.apply(replace(started, seq=state.next_seq, digest=f"d{number}", system=f"prompt {number}"))
+    assert len(state.systems) == SYSTEMS + 5
+    assert state.spare_systems("new") == tuple(f"d{number}" for number in range(6))
+
+
+def test_of_the_files_read_the_newest_are_remembered() -> None:
+    _, started, state = running()
+    state.apply(replace(started, seq=state.next_seq))
+    for number in range(READ_FILES + 7):
+        state.apply(
+            r.CallReturned(
+                seq=state.next_seq, at=Millis(1), run=started.run, call=f"k{number}", tool="read_file", ok=True,  # type: ignore[arg-type]
+                content="", read={f"f{number}": "sha", "f0": f"sha {number}"},
+            )
+        )  # fmt: skip
+    assert len(state.read_files) == READ_FILES
+    assert state.read_files["f0"] == f"sha {READ_FILES + 6}"
+    assert "f1" not in state.read_files

@@ -1,0 +1,352 @@
+"""A workflow as a conversation: opened by a mention, round by round by its rules, ended in one of five ways, once."""
+
+import dataclasses
+import itertools
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.effects import Route
+from tenex.core.ids import PublicKey
+from tenex.core.roster import Limits, Role
+from tenex.core.workflows import Within
+from tenex.workflow import (
+    AgentTarget,
+    AllOf,
+    Always,
+    ContextEquals,
+    FromSpeaker,
+    RevertToInitiatorTarget,
+    StayTarget,
+    TerminateTarget,
+    ToolCalled,
+    Transition,
+    TransitionGraph,
+)
+from tests.fakes.play import RELAY, Play
+from tests.fakes.workflows import NAME, TRIO, begun, calls, house, play, session, workflow
+
+LINE = TransitionGraph.sequence(TRIO)
+
+
+def speakers(one: Play) -> list[str]:
+    """Who closed a round, in order."""
+    return [record.speaker for record in one.all(r.RoundClosed)]
+
+
+def closed(one: Play) -> str:
+    """The reason of the one end there was."""
+    (record,) = one.all(r.WorkflowClosed)
+    (said,) = [record for record in one.all(r.Said) if "close-reason" in dict(tag[:2] for tag in record.tags)]
+    assert dict(tag[:2] for tag in said.tags)["close-reason"] == record.reason
+    assert one.all(r.Said)[-1] is said, "the reason stands in the last message"
+    assert one.conversation.status == "ended"
+    return str(record.reason)
+
+
+def test_a_mention_opens_it_everybody_acknowledges_and_the_first_round_begins_in_one_append() -> None:
+    one = begun(LINE)
+    (append,) = one.journal
+    kinds = [type(record).__name__ for record in append]
+    assert kinds == [
+        "ConversationStarted", "CycleStarted", "WorkflowOpened", "InviteAcked", "InviteAcked", "InviteAcked",
+        "PersonWrote", "TurnOpened", "RunStarted",
+    ]  # fmt: skip
+    assert one.conversation.turn is not None
+    assert one.conversation.turn.agents == ("writer",)
+
+
+def test_a_sequence_runs_to_its_end_without_asking_a_model_who_is_next() -> None:
+    one = begun(LINE)
+    one.settle()
+    assert speakers(one) == list(TRIO)
+    assert closed(one) == "sequence_complete"
+    assert one.refold() == one.conversation
+    assert not any(isinstance(effect, Route) for effect in one.running.values())
+
+
+def test_a_round_counts_in_the_append_of_its_words() -> None:
+    one = begun(LINE)
+    one.settle()
+    for append in one.journal:
+        kinds = [type(record) for record in append]
+        assert (r.TurnClosed in kinds) == (r.RoundClosed in kinds)
+        if r.RoundClosed in kinds:
+            assert r.RunEnded in kinds
+            assert any(isinstance(record, r.Said) and record.purpose == "completion" for record in append)
+
+
+def test_b_the_last_round_and_the_end_are_one_append_so_no_crash_leaves_a_workflow_that_anybody_may_speak_in() -> None:
+    one = begun(LINE)
+    one.settle()
+    (last,) = [append for append in one.journal if any(isinstance(record, r.WorkflowClosed) for record in append)]
+    assert any(isinstance(record, r.RoundClosed) and record.turn_count == 3 for record in last)
+    one.crash()
+    one.person("one more?")
+    one.settle()
+    assert speakers(one) == list(TRIO)
+    assert "has ended (sequence_complete)" in one.said()[-1]
+    assert one.conversation.status == "ended"
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_e_a_crash_at_any_append_resumes_the_round_and_repeats_no_effect(when: str) -> None:
+    graph = TransitionGraph(
+        "writer",
+        [
+            Transition(ToolCalled("send"), AgentTarget("checker")),
+            Transition(FromSpeaker("writer"), AgentTarget("editor")),
+        ],
+        TerminateTarget("done"),
+    )  # fmt: skip
+    lines = {"writer": [calls(("set_context", {"key": "draft", "value": 1}), ("send", {"path": "m"})), "written"]}
+    whole = begun(graph, lines)
+    whole.settle()
+    for at in itertools.count(1):
+        one = play(graph, lines)
+        one.crash_at = (at, when)
+        one.person("Make it good", addressed=(NAME,))
+        one.settle()
+        if not one.crashed:
+            break
+        assert speakers(one) == ["writer", "checker"], at
+        assert closed(one) == "done"
+        assert all(count == 1 for key, count in one.ran.items()), "a call that may not be repeated ran once"
+        assert session(one).speakers.context_vars == {"draft": 1}
+        assert [text for text in one.said() if "spoken" in text or text == "written"] == [
+            "written",
+            "checker has spoken",
+        ]
+        assert one.refold() == one.conversation
+    assert at == whole.appends + 1
+
+
+def test_a_handoff_beats_a_tool_and_the_first_call_in_emission_order_counts() -> None:
+    graph = TransitionGraph(
+        "writer", [Transition(ToolCalled("escalate"), AgentTarget("editor"))], TerminateTarget("over")
+    )
+    one = begun(graph, {"writer": [calls(("handoff", {"target": "checker", "reason": "it is ready"})), "take it"]})
+    one.settle()
+    assert speakers(one) == ["writer", "checker"]
+    first = one.all(r.RoundClosed)[0]
+    assert (first.tool, first.handoff, first.reason) == ("handoff", "checker", "it is ready")
+    other = begun(graph, {"writer": [calls(("escalate", {}), ("handoff", {"target": "checker"})), "up"]})
+    other.settle()
+    assert speakers(other) == ["writer", "editor"], "the call that was made first counts"
+
+
+def test_finish_ends_it_with_its_reason_and_its_summary_is_said() -> None:
+    one = begun(LINE, {"writer": [calls(("finish", {"summary": "Nothing to do.", "reason": "void"})), "bye"]})
+    one.settle()
+    assert closed(one) == "void"
+    assert "Nothing to do." in one.said()[-1]
+
+
+def test_max_turns_ends_it() -> None:
+    one = begun(TransitionGraph("writer", [Transition(Always(), StayTarget())], max_turns=4))
+    one.settle()
+    assert (speakers(one), closed(one)) == (["writer"] * 4, "max_turns")
+
+
+def test_an_owner_closes_it_also_while_somebody_speaks() -> None:
+    one = begun(LINE)
+    one.person("/new")
+    one.settle()
+    assert closed(one) == "closed"
+    assert speakers(one) == []
+    assert one.all(r.RunEnded)[0].outcome == "stopped"
+
+
+def test_a_stopped_round_does_not_count_and_is_done_again() -> None:
+    one = begun(LINE)
+    one.person("/stop")
+    assert (one.conversation.status, session(one).expected) == ("waiting", "writer")
+    one.person("/continue")
+    one.settle()
+    assert speakers(one) == list(TRIO)
+
+
+def test_d_a_handoff_to_a_stranger_is_refused_in_its_result_and_the_rules_decide() -> None:
+    one = begun(LINE, {"writer": [calls(("handoff", {"target": "ghost"})), "then not"]})
+    one.settle()
+    (refused,) = one.all(r.CallRefused)
+    assert "'ghost' is refused: those who take part are writer, editor, checker" in refused.sentence
+    assert speakers(one) == list(TRIO)
+
+
+def test_d_a_call_that_was_refused_decides_nothing() -> None:
+    def routed_by(tool: str) -> Play:
+        graph = TransitionGraph(
+            "editor", [Transition(ToolCalled(tool), TerminateTarget("seen"))], TerminateTarget("no")
+        )
+        one = begun(graph, {"editor": [calls(("learn", {"lesson": "x"}), ("write_file", {"path": "a"})), "done"]})
+        one.settle()
+        assert [record.tool for record in one.all(r.CallRefused)] == ["learn"]
+        return one
+
+    assert closed(routed_by("learn")) == "no"
+    assert closed(routed_by("write_file")) == "seen"
+
+
+def test_variables_hold_at_once_whoever_sets_them_and_the_rules_of_the_same_round_see_them() -> None:
+    graph = TransitionGraph(
+        "writer", [Transition(ContextEquals("route", "b"), AgentTarget("checker"))], TerminateTarget("unset")
+    )
+    lines = {
+        "writer": [calls(("set_context", {"key": "route", "value": "b"})), "go"],
+        "checker": [calls(("delete_context", {"key": "route"})), "stop"],
+    }
+    one = begun(graph, lines, context={"tries": 0})
+    one.settle()
+    assert (speakers(one), closed(one)) == (["writer", "checker"], "unset")
+    assert [(record.set_, record.delete) for record in one.all(r.ContextSet)] == [
+        ({"route": "b"}, ()),
+        ({}, ("route",)),
+    ]
+    assert session(one).speakers.context_vars == {"tries": 0}
+
+
+def test_a_star_is_driven_by_tools_that_exist_only_because_a_rule_names_them() -> None:
+    graph = TransitionGraph.star("writer", ["editor", "checker"])
+    lines = {"writer": [calls(("ask_checker", {})), "check this", calls(("ask_editor", {})), "edit this", "all done"]}
+    one = begun(graph, lines)
+    one.settle()
+    assert speakers(one) == ["writer", "checker", "writer", "editor", "writer"]
+    assert closed(one) == "star_complete"
+    assert session(one).routing_tools == {"ask_checker": ("writer",), "ask_editor": ("writer",)}
+
+
+def test_a_person_takes_part_opens_with_the_first_round_and_is_waited_for() -> None:
+    graph = TransitionGraph(
+        "person",
+        [
+            Transition(AllOf([FromSpeaker("person"), ContextEquals("ok", value=True)]), TerminateTarget("agreed")),
+            Transition(FromSpeaker("person"), AgentTarget("writer")),
+            Transition(FromSpeaker("writer"), RevertToInitiatorTarget()),
+        ],
+    )
+    lines = {"writer": ["a draft", calls(("set_context", {"key": "ok", "value": True})), "a better one"]}
+    one = begun(graph, lines, "person", "writer")
+    assert speakers(one) == ["person"], "the opening message is turn 1"
+    one.settle()
+    assert (one.conversation.status, one.conversation.waiting_for) == ("waiting", "user")
+    one.person("better, please")
+    one.settle()
+    one.person("yes")
+    one.settle()
+    assert (speakers(one), closed(one)) == (["person", "writer", "person", "writer", "person"], "agreed")
+    assert one.refold() == one.conversation
+
+
+def test_somebody_elses_text_is_no_round_of_the_person_and_leaves_it_waiting() -> None:
+    graph = TransitionGraph.round_robin(["person", "writer"], max_turns=9)
+    one = begun(graph, None, "person", "writer")
+    one.settle()
+    before = len(one.all(r.RoundClosed))
+    one.person("may I?", role=Role.MEMBER, author=PublicKey("b" * 64))
+    one.settle()
+    assert len(one.all(r.RoundClosed)) == before
+    assert one.conversation.status == "waiting"
+    one.person("yes, they may", role=Role.MEMBER)
+    one.settle()
+    assert len(one.all(r.RoundClosed)) == before + 2
+
+
+def test_out_of_turn_text_is_held_until_the_round_has_closed() -> None:
+    one = begun(LINE)
+    one.person("mind the title")
+    run = next(iter(one.conversation.runs.values()))
+    assert run.unseen == ()
+    one.settle()
+    assert speakers(one) == list(TRIO)
+    editor = next(record for record in one.all(r.RunStarted) if record.agent == "editor")
+    wrote = one.all(r.PersonWrote)[-1]
+    assert wrote.seq in [entry.seq for entry in editor.entries if hasattr(entry, "seq")], "the next speaker is shown it"
+
+
+def test_a_workflow_that_is_mentioned_in_an_old_thread_does_not_begin_there() -> None:
+    one = Play(lambda _: {"agents": ["USER"], "reason": "x"}, lambda c, k: None, config=house(workflow(LINE)))  # type: ignore[arg-type, return-value]
+    one.person("hello")
+    one.person("now you", addressed=(NAME,))
+    assert one.conversation.workflow is None
+    assert "begins in a thread of its own" in one.said()[-1]
+
+
+def test_a_speaker_who_left_the_roster_is_waited_for_and_comes_back() -> None:
+    one = begun(LINE)
+    without = {slug: known for slug, known in one.rules.roster.items() if slug != "editor"}
+    full, one.rules = one.rules, dataclasses.replace(one.rules, roster=without)
+    one.settle()
+    assert (one.conversation.status, one.conversation.waiting_for) == ("waiting", "fallback")
+    assert "editor is to speak, and is no agent here any more" in one.said()[-1]
+    one.rules = full
+    one.person("/continue")
+    one.settle()
+    assert closed(one) == "sequence_complete"
+
+
+def test_the_graph_it_was_opened_with_goes_on_when_the_configured_one_has_changed_or_is_gone() -> None:
+    one = begun(LINE)
+    one.rules = dataclasses.replace(one.rules, workflows={})
+    one.settle()
+    assert closed(one) == "sequence_complete"
+
+
+def test_rules_without_a_bound_stop_at_the_limit_of_turns_and_those_with_one_do_not() -> None:
+    limits = Limits(turns_per_message=5)
+    one = begun(TransitionGraph("writer", [Transition(Always(), StayTarget())]), limits=limits)
+    one.settle()
+    assert (len(speakers(one)), one.conversation.waiting_for) == (5, "limit")
+    one.person("/continue")
+    one.settle()
+    assert len(speakers(one)) == 10
+    bounded = begun(TransitionGraph.round_robin(TRIO, max_turns=12), limits=limits)
+    bounded.settle()
+    assert closed(bounded) == "max_turns"
+
+
+def test_every_message_names_the_workflow_and_its_notices_are_in_its_own_voice() -> None:
+    one = begun(LINE)
+    one.person("/status")
+    one.settle()
+    for said in one.all(r.Said):
+        assert ("workflow", NAME) in said.tags
+        assert not [tag for tag in said.tags if tag[0] == "phase"]
+        assert said.relays == (RELAY,)
+    assert one.all(r.Said)[0].text.startswith("Workflow Review: round 1 of at most 3, writer's turn")
+    assert one.all(r.Said)[-1].name == "Review"
+
+
+def test_a_failing_rule_ends_it_and_says_which() -> None:
+    graph = TransitionGraph("writer", [Transition(ContextEquals("x", 1), AgentTarget("editor"))], AgentTarget("ghost"))
+    one = begun(graph)
+    one.settle()
+    assert closed(one) == "unknown_speaker"
+    assert "ghost, who does not take part" in "".join(one.said())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_order_in_which_work_ends_makes_no_difference(seed: int) -> None:
+    one = begun(TransitionGraph.round_robin(TRIO, max_turns=7), expectations={"ttl": Within(close=10**9)})
+    one.settle(seed)
+    assert speakers(one) == [*TRIO, *TRIO, "writer"]
+    assert closed(one) == "max_turns"
+
+
+@pytest.mark.parametrize("command", ["/new", "/continue", "/retry", "/stop", "/quick"])
+def test_after_the_end_a_command_is_answered_and_opens_nothing(command: str) -> None:
+    one = begun(LINE)
+    one.settle()
+    before = len(one.said())
+    one.person(command)
+    one.settle()
+    assert len(one.said()) == before + 1
+    assert (one.conversation.status, len(one.all(r.WorkflowClosed))) == ("ended", 1)
+
+
+def test_who_says_continue_when_it_is_their_turn_is_told_so() -> None:
+    one = begun(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer")
+    one.settle()
+    one.person("/continue")
+    assert one.said()[-1].startswith("It is your turn")
+    assert one.conversation.status == "waiting"

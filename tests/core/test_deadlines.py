@@ -1,0 +1,170 @@
+"""What a workflow expects by when: each expectation has a timer that fires, once, also after a restart."""
+
+from typing import Any
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.effects import Key, ModelCall, Timer
+from tenex.core.ids import Millis
+from tenex.core.signals import ClockMoved, ModelFailed
+from tenex.core.workflows import Within
+from tenex.workflow import AgentTarget, FromSpeaker, Transition, TransitionGraph
+from tests.fakes.play import Play, says
+from tests.fakes.workflows import TRIO, begun, calls, house, session, workflow
+
+LINE = TransitionGraph.sequence(TRIO)
+TALK = TransitionGraph.round_robin(["person", "writer"], max_turns=20)
+
+
+def timers(one: Play) -> dict[str, Timer]:
+    """The timers of its expectations, by name."""
+    return {e.key.part: e for e in one.running.values() if isinstance(e, Timer) and "." in e.key.part}
+
+
+def missed(one: Play) -> list[tuple[str, str]]:
+    """What was missed, in order."""
+    return [(record.expectation, record.action) for record in one.all(r.ExpectationMissed)]
+
+
+def reason(one: Play) -> str:
+    """Why it ended; it did, once."""
+    (closed,) = one.all(r.WorkflowClosed)
+    assert one.conversation.status == "ended"
+    assert not timers(one)
+    assert one.refold() == one.conversation
+    return str(closed.reason)
+
+
+def test_c_a_round_is_expected_within_120_s_and_600_s_by_default_and_both_fire() -> None:
+    one = begun(LINE)
+    turn = one.all(r.TurnOpened)[0]
+    assert timers(one)["turn_within.warn"].due == turn.at + 120_000
+    assert timers(one)["turn_within.close"].due == turn.at + 600_000
+    one.fire("turn_within.warn")
+    assert "writer has not answered within 2 min. It ends in 8 min." in one.said()[-1]
+    assert "turn_within.warn" not in timers(one)
+    one.fire("turn_within.close")
+    assert missed(one) == [("turn_within", "warn"), ("turn_within", "close")]
+    assert reason(one) == "turn_within"
+    assert one.all(r.RunEnded)[0].outcome == "timed_out"
+    assert any("I could not finish: writer has not answered within 10 min." in text for text in one.said())
+    assert not one.running or all(not isinstance(effect, ModelCall) for effect in one.running.values())
+
+
+def test_c_it_also_fires_while_the_model_is_away() -> None:
+    one = Play(lambda _: {}, lambda c, call: ModelFailed(key=call.key, message="away", retryable=True),
+               config=house(workflow(LINE)))  # fmt: skip
+    one.person("go", addressed=("review",))
+    one.settle()
+    assert "turn_within.close" in timers(one)
+    one.fire("turn_within.close")
+    assert reason(one) == "turn_within"
+
+
+def test_a_watch_survives_a_restart_and_does_not_fire_twice() -> None:
+    one = begun(LINE)
+    one.fire("turn_within.warn")
+    due = timers(one)["turn_within.close"].due
+    one.now = Millis(one.now + 50_000)
+    one.crash()
+    assert "turn_within.warn" not in timers(one)
+    assert due <= timers(one)["turn_within.close"].due <= due + 51_000, "nobody was there: it counts against no speaker"
+    ttl = timers(one)["ttl.close"].due
+    one.crash()
+    assert timers(one)["ttl.close"].due == ttl, "its life is measured by the wall clock"
+
+
+def test_f_a_round_that_fails_says_so_and_the_rules_go_on() -> None:
+    lines: Any = {"writer": [ModelFailed(key=Key("model", 0), message="no", retryable=False)] * 3}  # type: ignore[arg-type]
+    one = begun(LINE, lines)
+    one.settle()
+    assert "I could not finish: no" in one.said()
+    assert [record.outcome for record in one.all(r.RoundClosed)] == ["failed", "finished", "finished"]
+    assert reason(one) == "sequence_complete"
+
+
+def test_f_a_model_that_is_away_is_asked_again_by_the_table() -> None:
+    away = ModelFailed(key=Key("model", 0), message="away", retryable=True)  # type: ignore[arg-type]
+    answers = iter([away, away])
+    one = Play(lambda _: {}, lambda c, k: next(answers, says("here")), config=house(workflow(LINE)))
+    one.person("go", addressed=("review",))
+    for _ in range(2):
+        one.settle()
+        one.fire("retry")
+    one.settle()
+    assert reason(one) == "sequence_complete"
+
+
+def test_ttl_ends_it_also_while_somebody_speaks() -> None:
+    one = begun(LINE)
+    one.fire("ttl.close")
+    assert reason(one) == "ttl"
+    assert one.all(r.RunEnded)[0].outcome == "stopped"
+    assert one.all(r.RoundClosed) == []
+
+
+def test_g_a_round_of_the_person_is_the_reply_that_was_expected() -> None:
+    one = begun(TALK, None, "person", "writer", expectations={"reply_within": Within(warn=1_000, close=5_000)})
+    assert "reply_within.warn" not in timers(one)
+    one.settle()
+    one.fire("reply_within.warn")
+    one.person("here I am")
+    one.settle()
+    assert set(timers(one)) == {"reply_within.warn", "reply_within.close", "ttl.close"}, "counted anew for the next"
+    one.fire("reply_within.close")
+    assert reason(one) == "reply_within"
+
+
+def test_g_so_is_an_answer_to_a_question_whose_time_is_the_persons_and_not_the_speakers() -> None:
+    lines = {"writer": [calls(("ask", {"question": "Which?"})), "thanks"]}
+    one = begun(LINE, lines, expectations={"reply_within": Within(warn=1_000)})
+    one.settle()
+    assert set(timers(one)) == {"reply_within.warn", "ttl.close"}
+    one.person("the first")
+    assert {"turn_within.warn", "turn_within.close", "ttl.close"} == set(timers(one))
+    one.settle()
+    assert reason(one) == "sequence_complete"
+
+
+def test_silence_is_counted_from_the_last_word() -> None:
+    one = begun(TALK, None, "person", "writer", expectations={"max_silence": Within(close=9_000)})
+    one.settle()
+    assert timers(one)["max_silence.close"].due == one.all(r.RoundClosed)[-1].at + 9_000
+    one.fire("max_silence.close")
+    assert reason(one) == "max_silence"
+
+
+def test_whoever_was_invited_and_is_not_there_is_waited_for_until_the_time_is_up() -> None:
+    graph = TransitionGraph("writer", [Transition(FromSpeaker("writer"), AgentTarget("editor"))])
+    for comes in (True, False):
+        config = house(workflow(graph, "writer", "editor", expectations={"acks_within": Within(close=60_000)}))
+        full = config.roster
+        config = house(*config.workflows.values(), config=config)
+        object.__setattr__(config, "roster", {slug: known for slug, known in full.items() if slug != "editor"})
+        one = Play(lambda _: {}, lambda c, k: says("said"), config=config)
+        one.person("go", addressed=("review",))
+        assert session(one).missing == ("editor",)
+        assert one.all(r.TurnOpened) == []
+        if comes:
+            object.__setattr__(config, "roster", full)
+            one.person("/continue")
+            one.settle()
+            assert "acks_within.close" not in timers(one)
+            assert len(one.all(r.RoundClosed)) == 2
+        else:
+            one.fire("acks_within.close")
+            assert reason(one) == "acks_within"
+
+
+def test_a_clock_that_is_set_moves_every_watch() -> None:
+    one = begun(LINE)
+    before = {name: watch.due for name, watch in session(one).watches.items()}
+    one.hear(ClockMoved(by=3_600_000))
+    assert {name: watch.due - 3_600_000 for name, watch in session(one).watches.items()} == before
+
+
+@pytest.mark.parametrize("name", ["turn_within", "ttl"])
+def test_an_expectation_of_zero_is_none(name: str) -> None:
+    one = begun(LINE, expectations={name: Within()})
+    assert not [part for part in timers(one) if part.startswith(name)]

@@ -1,0 +1,99 @@
+"""What a speaker asks for by calls: decided at once, refused with a sentence, counted when the round closes."""
+
+from typing import Any
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.participation import LARGEST, specs
+from tenex.workflow import AgentTarget, TerminateTarget, ToolCalled, Transition, TransitionGraph
+from tests.fakes.play import says
+from tests.fakes.workflows import TRIO, begun, calls, session
+
+LINE = TransitionGraph.sequence(TRIO)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("handoff", {}, "needs `target`"),
+        ("handoff", {"target": ["editor"]}, "needs `target`"),
+        ("handoff", {"target": "editor", "reason": 3}, "must be a text"),
+        ("handoff", {"target": "nobody"}, "refused: those who take part are"),
+        ("finish", {"summary": 1}, "must be texts"),
+        ("set_context", {"value": 1}, "`key` of `set_context`"),
+        ("set_context", {"key": " ", "value": 1}, "`key` of `set_context`"),
+        ("set_context", {"key": "a"}, "needs `value`"),
+        ("set_context", {"key": "a", "value": float("nan")}, "JSON has no word for"),
+        ("set_context", {"key": "a", "value": "x" * LARGEST}, "all variables together"),
+        ("delete_context", {"key": None}, "`key` of `delete_context`"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_a_sentence_and_changes_nothing(
+    tool: str, arguments: dict[str, Any], said: str
+) -> None:
+    one = begun(LINE, {"writer": [calls((tool, arguments)), "done"]}, context={"kept": 1})
+    one.settle()
+    (refused,) = one.all(r.CallRefused)
+    assert said in refused.sentence
+    assert session(one).speakers.context_vars == {"kept": 1}
+    assert [record.speaker for record in one.all(r.RoundClosed)] == list(TRIO)
+
+
+def test_a_name_is_read_without_case_where_it_leaves_no_doubt() -> None:
+    one = begun(LINE, {"writer": [calls(("handoff", {"target": " @Checker"})), "done"]})
+    one.settle()
+    assert one.all(r.RoundClosed)[0].handoff == "checker"
+
+
+def test_a_speaker_who_only_hands_over_has_said_why() -> None:
+    one = begun(LINE, {"writer": [calls(("handoff", {"target": "checker", "reason": "yours now"})), says("")]})
+    one.settle()
+    assert one.said()[0] == "yours now"
+    assert not one.all(r.Nudged)
+
+
+def test_every_speaker_is_offered_the_words_of_a_workflow_and_a_routing_tool_only_after_whom_it_can_route() -> None:
+    one = begun(TransitionGraph.star("writer", {"call": "editor"}))
+    offered = {name: [spec.name for spec in specs(session(one), name)] for name in ("writer", "editor", "planner")}  # type: ignore[arg-type]
+    own = ["handoff", "finish", "set_context", "delete_context"]
+    assert offered == {"writer": [*own, "call"], "editor": own, "planner": []}
+    assert specs(None, "writer") == ()  # type: ignore[arg-type]
+    targets = specs(session(one), "writer")[0].parameters["properties"]["target"]["enum"]  # type: ignore[arg-type]
+    assert targets == ["editor", "checker"]
+
+
+def test_a_workflows_words_are_no_tools_where_there_is_none() -> None:
+    one = begun(LINE, {"writer": [calls(("ask_editor", {})), "done"]})
+    one.settle()
+    assert "There is no tool ask_editor" in one.all(r.CallRefused)[0].sentence
+
+
+def test_the_calls_of_all_steps_count_in_the_order_in_which_they_were_made() -> None:
+    rules = [
+        Transition(ToolCalled("write_file"), AgentTarget("checker")),
+        Transition(ToolCalled("read_file"), AgentTarget("editor")),
+    ]
+    graph = TransitionGraph("writer", rules, TerminateTarget("none"))
+    for steps, speaker in (
+        ([calls(("read_file", {"path": "a"})), calls(("write_file", {"path": "a"})), "done"], "editor"),
+        ([calls(("write_file", {"path": "a"}), ("read_file", {"path": "b"})), "done"], "checker"),
+        ([calls(("check", {})), "done"], ""),
+    ):
+        one = begun(graph, {"writer": steps})
+        one.settle()
+        assert one.all(r.RoundClosed)[0].next == speaker
+
+
+def test_complete_is_a_tool_that_rules_can_name() -> None:
+    graph = TransitionGraph("writer", [Transition(ToolCalled("complete"), AgentTarget("checker"))])
+    one = begun(graph, {"writer": [calls(("complete", {"response": "here", "summary": "s"}))]})
+    one.settle()
+    assert one.all(r.RoundClosed)[0].next == "checker"
+
+
+def test_a_call_after_the_end_changes_nothing() -> None:
+    one = begun(LINE, {"writer": [calls(("set_context", {"key": "a", "value": 1}))]})
+    one.fire("ttl.close")
+    one.settle()
+    assert not one.all(r.ContextSet)

@@ -1,0 +1,152 @@
+"""Where a workflow stands: what a fold of its facts gives, what goes back with it, and what its speakers are shown."""
+
+import json
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.conversation import fold
+from tenex.core.ids import ConversationId, Millis
+from tenex.core.session import told
+from tenex.core.signals import RollBack
+from tenex.core.steps import Note, Shown
+from tenex.core.travel import Forked, RolledBack, of_fork
+from tenex.core.undoing import stood
+from tenex.store.format import CONVERSATION
+from tenex.workflow import TransitionGraph
+from tests.fakes.play import ID, Play
+from tests.fakes.workflows import TRIO, begun, calls, session
+
+ROUND = TransitionGraph.round_robin(TRIO, max_turns=9)
+LINES = {"editor": [calls(("set_context", {"key": "n", "value": 1})), "edited"]}
+
+
+def records(one: Play) -> list[r.Record]:
+    """Its journal."""
+    return [record for append in one.journal for record in append]
+
+
+def test_every_fact_of_a_workflow_is_written_down_and_read_again() -> None:
+    one = begun(ROUND, LINES, context={"a": [1, None, {"b": True}]})
+    one.fire("turn_within.warn")
+    one.settle()
+    lines = CONVERSATION.encode_decisions(one.journal)
+    read, length, fault = CONVERSATION.decode_lines(lines)
+    assert (read, length, fault) == (records(one), len(lines), None)
+    kinds = {type(record) for record in read}
+    assert {
+        r.WorkflowOpened,
+        r.InviteAcked,
+        r.ContextSet,
+        r.RoundClosed,
+        r.ExpectationMissed,
+        r.WorkflowClosed,
+    } <= kinds
+
+
+def test_a_a_torn_last_line_costs_no_more_than_the_append_it_belongs_to() -> None:
+    one = begun(ROUND, LINES)
+    one.settle()
+    lines = CONVERSATION.encode_decisions(one.journal)
+    for cut in (1, 9, len(CONVERSATION.encode_decisions(one.journal[-1:])) - 1):
+        read, _, fault = CONVERSATION.decode_lines(lines[:-cut])
+        assert fault is not None
+        assert fault.kind == "torn"
+        state = fold(ID, read).workflow
+        assert read == [record for append in one.journal[:-1] for record in append]
+        assert state is not None
+        assert state.watches.keys() or state.is_closed
+
+
+def test_going_back_takes_rounds_and_variables_back_and_counts_time_anew() -> None:
+    one = begun(ROUND, LINES)
+    one.settle()
+    first = one.all(r.RoundClosed)[0]
+    then = stood(ID, records(one), first.seq)
+    to = then.next_seq - 1
+    one.now = Millis(one.now + 50_000_000)
+    one.hear(RollBack(to=to, then=then, by="olga"))
+    state = session(one)
+    assert (state.expected, state.speakers.turn_count, state.speakers.context_vars) == ("editor", 1, {})
+    assert not state.is_closed
+    back = one.all(RolledBack)[0]
+    assert {watch.seq for watch in state.watches.values()} == {back.seq}, "a key never means two things"
+    assert state.watches["ttl.close"].due == back.at + 7_200_000
+    one.person("/continue")
+    one.settle()
+    assert one.all(r.WorkflowClosed)[-1].reason == "max_turns"
+    assert one.refold() == one.conversation
+
+
+def test_from_whatever_record_it_goes_back_to_it_comes_to_its_end_and_counts_every_round_once() -> None:
+    graph = TransitionGraph.sequence(TRIO)
+    whole = begun(graph, LINES)
+    whole.settle()
+    for to in range(1, len(records(whole))):
+        one = begun(graph, LINES)
+        one.settle()
+        then = stood(ID, records(one), to)
+        one.hear(RollBack(to=then.next_seq - 1, then=then, by="olga"))
+        if not one.all(RolledBack):
+            continue
+        state = one.conversation.workflow
+        if state is None:  # to before it was opened
+            continue
+        spoke = [completion.agent for turn in one.conversation.turns for completion in turn.completions
+                 if completion.outcome == "finished"]  # fmt: skip
+        assert state.speakers.turn_count == len(spoke), to
+        one.person("go on")
+        one.settle()
+        assert session(one).is_closed, to
+        assert session(one).speakers.turn_count == 3, to
+        spoke = [completion.agent for turn in one.conversation.turns for completion in turn.completions
+                 if completion.outcome == "finished"]  # fmt: skip
+        assert spoke == list(TRIO), to
+
+
+def test_a_fork_goes_on_by_the_rules_of_what_it_was_forked_from() -> None:
+    one = begun(ROUND, LINES)
+    one.settle()
+    then = stood(ID, records(one), one.all(r.RoundClosed)[1].seq)
+    state = of_fork(then, Millis(one.now), id=ConversationId("d" * 64), address={"form": "notes"}, title="Again")
+    fork = Forked(
+        seq=1, at=Millis(one.now), id=state.id, origin=ID, at_seq=then.next_seq - 1, title="Again", state=state
+    )
+    lines = CONVERSATION.encode_decisions([[fork]])
+    assert CONVERSATION.decode_lines(lines)[0] == [fork]
+    assert state.workflow is not None
+    assert (state.workflow.expected, state.workflow.speakers.context_vars) == ("checker", {"n": 1})
+
+
+def test_people_read_where_it_stands() -> None:
+    one = begun(ROUND, LINES)
+    one.settle()
+    view = told(session(one))
+    assert view["name"] == "review"
+    assert (view["next"], view["turnCount"], view["context"]) == (None, 9, {"n": 1})
+    assert view["closeReason"] == "max_turns"
+    json.dumps(view)
+
+
+def shown(one: Play, number: int) -> tuple[list[str], str]:
+    """What the agent of a run was shown: the words of messages, and the note on the workflow."""
+    entries = one.all(r.RunStarted)[number].entries
+    texts = {record.seq: record.text for record in records(one) if isinstance(record, (r.PersonWrote, r.Said))}
+    notes = [entry.text for entry in entries if isinstance(entry, Note) and entry.title == "Workflow"]
+    return [texts[entry.seq] for entry in entries if isinstance(entry, Shown)], notes[0]
+
+
+@pytest.mark.parametrize(("view", "most"), [("full", 8), ("windowed", 6), ("summary", 1)])
+def test_a_view_says_how_much_of_what_was_said_a_speaker_is_shown(view: str, most: int) -> None:
+    one = begun(ROUND, {name: [f"{name} {n}" for n in range(3)] for name in TRIO}, view=view)
+    one.settle()
+    words, note = shown(one, 8)
+    everything = [f"{name} {n}" for n in range(3) for name in TRIO][:8]
+    assert words == ["Make it good", *everything[-most:]]
+    assert note.startswith("Review, round 9 of at most 9. You speak as checker.")
+
+
+def test_variables_stand_in_the_prompt_of_the_next_speaker() -> None:
+    one = begun(ROUND, LINES, context={"tone": "dry"})
+    one.settle()
+    assert json.loads(shown(one, 2)[1].partition("Its variables:")[2]) == {"tone": "dry", "n": 1}

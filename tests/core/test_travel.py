@@ -1,0 +1,319 @@
+"""Going back to every record of a whole conversation, and branching off there: at rest, and able to come to its end."""
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.checkpoint import Checkpoint
+from tenex.core.conversation import Conversation, fold
+from tenex.core.effects import Effect, Key, Publish, Timer, ToolCall, Work
+from tenex.core.ids import ConversationId, Millis
+from tenex.core.pending import pending
+from tenex.core.phases import Phase
+from tenex.core.ports import ToolResult
+from tenex.core.signals import ModelFailed, RollBack, Signal, ToolReturned
+from tenex.core.state import ROLLBACKS, History, State
+from tenex.core.travel import OVER, STAYS, THEN, Forked, RolledBack, of_fork, undone
+from tenex.core.undoing import stood
+from tests.fakes.play import ID, Play, diligent, seven_phases
+
+from .kit import check_sound, work
+
+EXPIRY = (Work.TIMER, "expire")
+OTHER = ConversationId("f" * 64)
+
+
+USUAL = {
+    "chat": "project-manager", "brainstorm": "project-manager", "plan": "planner", "execute": "executor",
+    "verification": "executor", "chores": "executor",
+}  # fmt: skip
+
+
+def patient(question: dict[str, Any]) -> dict[str, Any]:
+    """`seven_phases`, for a conversation that may stand in a phase where nothing has been finished yet."""
+    phase, turns = question["phase"], question["turns"]
+    here = [turn for turn in turns if turn["phase"] == phase]
+    done = here[-1]["completions"] if here else []
+    is_done = bool(done) and all(one["outcome"] == "finished" for one in done)
+    if phase == "reflection" and question["still_to_reflect"]:
+        return {"agents": question["still_to_reflect"], "reason": "some have not reflected"}
+    if phase in USUAL and not is_done:
+        return {"agents": [USUAL[phase]], "reason": "nothing is finished here"}
+    return seven_phases(question)
+
+
+def whole() -> Play:
+    """A conversation that has gone through all seven phases."""
+    play = Play(patient, diligent)
+    lead_to_end(play)
+    return play
+
+
+def lead_to_end(play: Play) -> None:
+    """Alice says what a person would, until the cycle has ended."""
+    for text in ("I want something nice", "let us think", "plan it", "blue", "go on", "and on", "again", "once more"):
+        play.person(text)
+        play.settle()
+        if play.conversation.status == "ended":
+            return
+    raise AssertionError("it never comes to its end")
+
+
+def records_of(play: Play) -> list[r.Record]:
+    return [record for decision in play.journal for record in decision]
+
+
+def twin_of(play: Play) -> Play:
+    """The same conversation in another life, its journal shared by value."""
+    twin = Play(play.router, play.worker, config=play.rules)
+    twin.journal, twin.now, twin.count = list(play.journal), play.now, play.count
+    twin.conversation = twin.refold()
+    twin.reconcile()
+    return twin
+
+
+def back(play: Play, to: int, **more: Any) -> list[r.Record]:
+    """The operator goes back."""
+    then = stood(ID, records_of(play), to)
+    return play.hear(RollBack(to=then.next_seq - 1, then=then, by="the operator", **more))
+
+
+WHOLE = whole()
+LAST = WHOLE.conversation.next_seq - 1
+
+
+def test_every_field_of_the_state_is_said_to_go_back_to_be_over_or_to_stay() -> None:
+    names = {spec.name for spec in fields(State)}
+    assert names == THEN | OVER | STAYS
+    assert len(names) == len(THEN) + len(OVER) + len(STAYS)
+
+
+def spread(first: int, last: int, step: int) -> list[Any]:
+    """Every record; all but one in so many wait for the long sweeps."""
+    return [
+        pytest.param(seq, marks=() if (seq - first) % step == 0 else pytest.mark.soak) for seq in range(first, last + 1)
+    ]
+
+
+@pytest.mark.parametrize("to", spread(1, LAST - 2, 3))
+def test_after_going_back_nothing_is_pending_and_the_end_is_reached_again(to: int) -> None:
+    play = twin_of(WHOLE)
+    before, then = play.conversation.fork(), stood(ID, records_of(play), to)
+    assert to < then.next_seq <= to + 3
+    play.settle()
+    wrote = back(play, to)
+    assert isinstance(wrote[-1], r.Said)
+    state = play.conversation
+    assert {(e.key.work, e.key.part) for e in play.running.values() if not isinstance(e, Publish)} <= {EXPIRY}
+    assert state.status == ("ended" if then.status in ("new", "ended") else "waiting")
+    assert (state.phase, state.cycle, state.executed) == (then.phase, then.cycle, then.executed)
+    assert (state.usage, state.turn_count, dict(state.seen)) == (before.usage, before.turn_count, dict(before.seen))
+    check_keys(play)
+    play.settle()
+    lead_to_end(play)
+    check_sound(play)
+    check_keys(play)
+    turns = [record.turn_id for record in play.all(r.TurnOpened)]
+    assert len(turns) == len(set(turns)), "a turn's name is used once"
+    assert max(play.ran.values()) == 1, "no call that was done is done again under its key"
+
+
+def check_keys(play: Play) -> None:
+    """No two records are of the same seq, so no key means two things."""
+    assert [record.seq for record in records_of(play)] == list(range(1, play.conversation.next_seq))
+
+
+@pytest.mark.parametrize("at", spread(1, LAST, 4))
+def test_going_back_in_the_middle_of_work_stops_it_and_late_results_say_nothing(at: int) -> None:
+    """Whatever runs at the moment of going back ends; its result comes too late."""
+    cut = [decision for decision in WHOLE.journal if decision[-1].seq <= at]
+    if not cut or cut[-1][-1].seq < 4:
+        return
+    play = Play(patient, diligent)
+    play.journal, play.count = list(cut), 10
+    play.conversation = play.refold()
+    play.reconcile()
+    running = dict(play.running)
+    had = play.conversation.turn
+    wrote = back(play, max(1, cut[-1][-1].seq // 2))
+    assert not work(play)
+    assert isinstance(wrote[-2], RolledBack)
+    if had is not None:
+        assert isinstance(wrote[0], r.Stopped)
+        closed = next(record for record in wrote if isinstance(record, r.TurnClosed))
+        assert closed.turn_id == had.turn_id
+        assert had.turn_id in play.conversation.history.rollbacks[-1].undone  # type: ignore[union-attr]
+        assert had.turn_id in play.said()[-1]
+    for effect in running.values():
+        if not isinstance(effect, Publish) and effect.key not in play.running:
+            assert play.hear(late(play, effect)) == []
+    lead_to_end(play)
+    check_sound(play)
+
+
+def late(play: Play, effect: Effect) -> Signal:
+    """How a piece of work ends that nobody wants any more."""
+    if isinstance(effect, Timer):
+        return play.perform(effect)
+    if isinstance(effect, ToolCall):
+        return ToolReturned(key=effect.key, result=ToolResult(ok=True, content="late"))
+    return ModelFailed(key=effect.key, message="late", retryable=False)
+
+
+@pytest.mark.parametrize("to", [-1, 0, LAST, LAST + 1, LAST + 100])
+def test_an_order_that_means_nothing_gives_no_record(to: int) -> None:
+    play = twin_of(WHOLE)
+    then = replace(Checkpoint.of(play.conversation).state, next_seq=to + 1)
+    assert play.hear(RollBack(to=to, then=then, by="x")) == []
+    assert play.hear(RollBack(to=5, then=replace(then, next_seq=6, id=OTHER), by="x")) == []
+    assert play.hear(RollBack(to=5, then=replace(then, next_seq=9), by="x")) == []
+
+
+def moment(where: Callable[[r.Record], bool]) -> int:
+    return next(record.seq for record in records_of(WHOLE) if where(record))
+
+
+BEFORE_VERIFICATION = moment(lambda x: isinstance(x, r.PhaseTransition) and x.to is Phase.VERIFICATION) - 1
+
+
+def test_the_history_tells_what_was_undone_and_undoing_that_brings_it_back() -> None:
+    play = twin_of(WHOLE)
+    turns = [turn.turn_id for turn in play.conversation.history.turns]  # type: ignore[union-attr]
+    at_end = play.conversation.next_seq - 1
+    back(play, BEFORE_VERIFICATION, reason="again, with tests")
+    known = play.conversation.history
+    assert known is not None
+    (first,) = known.rollbacks
+    assert first.undone == tuple(turns[4:])
+    assert (first.to, first.by, first.reason, first.seq) == (
+        BEFORE_VERIFICATION,
+        "the operator",
+        "again, with tests",
+        at_end + 1,
+    )
+    assert [turn.turn_id for turn in known.turns] == turns, "what happened stays a fact"
+    assert "again, with tests" in play.said()[-1]
+    back(play, at_end)
+    assert play.conversation.history is not None
+    assert play.conversation.history.rollbacks[-1].undone == ()
+    assert (play.conversation.status, play.conversation.phase) == ("ended", Phase.REFLECTION)
+    back(play, 2)
+    assert play.conversation.history.rollbacks[-1].undone == tuple(turns)
+    assert list(undone(play.conversation.history, 1, play.conversation.next_seq)) == []
+
+
+def test_rollbacks_that_are_remembered_are_bounded() -> None:
+    play = twin_of(WHOLE)
+    for number in range(ROLLBACKS + 5):
+        back(play, 5 + number)
+    assert len(play.conversation.history.rollbacks) == ROLLBACKS  # type: ignore[union-attr]
+    assert fold(ID, [Checkpoint.of(play.conversation)]) == play.conversation
+
+
+def test_files_that_stay_as_they_are_are_still_changed() -> None:
+    early = moment(lambda x: isinstance(x, r.TurnOpened) and x.phase is Phase.EXECUTE)
+    play = twin_of(WHOLE)
+    assert play.conversation.touched == {"a", "m", "h"}
+    back(play, early)
+    assert play.conversation.touched == {"a", "m", "h"}
+    play = twin_of(WHOLE)
+    back(play, early, tree="t" * 40, was="w" * 40, files="2 files were put back.")
+    assert play.conversation.touched == frozenset()
+    assert "2 files were put back." in play.said()[-1]
+
+
+def test_the_turn_that_was_open_then_can_be_tried_again() -> None:
+    """What was done in it is known, the rest counts as stopped."""
+    opened = moment(lambda x: isinstance(x, r.TurnOpened) and x.phase is Phase.EXECUTE)
+    ended = moment(lambda x: isinstance(x, r.RunEnded) and x.seq > opened)
+    play = twin_of(WHOLE)
+    back(play, ended)
+    last = play.conversation.last_turn
+    assert last is not None
+    assert sorted(done.outcome for done in last.completions) == ["finished", "stopped"]
+    play.person("/retry")
+    assert play.conversation.turn is not None
+    assert play.conversation.turn.agents == last.agents
+    play.settle()
+    lead_to_end(play)
+    check_sound(play)
+
+
+def test_a_phase_that_was_left_by_going_back_has_its_stay_counted() -> None:
+    play = twin_of(WHOLE)
+    play.now = Millis(play.now + 5_000)
+    before = play.conversation.metrics
+    back(play, BEFORE_VERIFICATION)
+    after = play.conversation.metrics
+    assert after[Phase.REFLECTION].visits == before.get(Phase.REFLECTION, after[Phase.REFLECTION]).visits + (
+        Phase.REFLECTION in before
+    )
+    assert after[Phase.REFLECTION].duration >= 5_000
+    assert play.conversation.phase_started_at == play.all(RolledBack)[0].at
+
+
+@pytest.mark.parametrize("at", spread(1, LAST, 4))
+def test_a_fork_from_every_record_is_at_rest_and_comes_to_its_own_end(at: int) -> None:
+    play = forked(at)
+    then = stood(ID, records_of(WHOLE), at)
+    state = play.conversation
+    assert not pending(state)
+    assert (state.id, state.next_seq, state.title) == (OTHER, 2, "Fork of it")
+    assert (state.phase, state.cycle) == (then.phase, then.cycle)
+    assert (dict(state.seen), dict(state.outbox), state.usage.calls, dict(state.metrics)) == ({}, {}, 0, {})
+    assert state.forked_from is not None
+    assert (state.forked_from.id, state.forked_from.seq) == (ID, then.next_seq - 1)
+    lead_to_end(play)
+    check_sound(play)
+    assert play.conversation.history is not None
+    assert play.conversation.history.turns_before == 0
+    keys = [key for key in play.ran if not key.startswith(OTHER)]
+    assert not keys, "no key of the other conversation is used"
+
+
+class OtherPlay(Play):
+    """A play of the fork."""
+
+    def refold(self) -> Conversation:
+        return fold(OTHER, [record for decision in self.journal for record in decision])
+
+
+def forked(at: int) -> OtherPlay:
+    then = stood(ID, records_of(WHOLE), at)
+    play = OtherPlay(patient, diligent)
+    play.now, play.count = Millis(WHOLE.now + 60_000), 50
+    state = of_fork(then, play.now, id=OTHER, address={"form": "notes"}, title="Fork of it")
+    record = Forked(seq=1, at=play.now, id=OTHER, origin=ID, at_seq=at, title="Fork of it", state=state)
+    play.journal = [(record,)]
+    play.conversation = play.refold()
+    return play
+
+
+def test_a_fork_stands_at_the_beginning_of_its_own_journal_only() -> None:
+    first = forked(20).journal[0][0]
+    with pytest.raises(ValueError, match="at the beginning"):
+        fold(ID, [first])
+    state = fold(OTHER, [first])
+    with pytest.raises(ValueError, match="at the beginning"):
+        state.apply(replace(first, seq=2))
+    assert state == fold(OTHER, [first])
+
+
+def test_a_fork_holds_no_more_than_its_own_newest_history() -> None:
+    then = fold(ID, records_of(WHOLE))
+    assert then.history is not None
+    then.history = replace(then.history, turns_before=300, transitions_before=100)
+    state = of_fork(then, Millis(5), id=OTHER, address={}, title="t")
+    assert state.history == History(transitions=then.history.transitions, turns=then.history.turns)
+
+
+def test_keys_of_before_and_after_are_never_the_same() -> None:
+    play = twin_of(WHOLE)
+    before = {Key(Work.TOOL, record.seq) for record in play.all(r.CallPermitted)}
+    back(play, 3)
+    lead_to_end(play)
+    after = {Key(Work.TOOL, record.seq) for record in play.all(r.CallPermitted)}
+    assert before < after

@@ -1,0 +1,122 @@
+"""What a conversation must look like, said so simply that one look shows it is right.
+
+Never: an import of the core; the table is written down here once more on purpose.
+"""
+
+from dataclasses import dataclass, field
+
+WAYS = {
+    "chat": {"execute", "plan", "brainstorm"},
+    "brainstorm": {"chat", "plan", "execute"},
+    "plan": {"execute"},
+    "execute": {"verification", "chat"},
+    "verification": {"chores", "execute", "chat"},
+    "chores": {"reflection"},
+    "reflection": {"chat"},
+}
+GATES = ("verification", "chores", "reflection")
+
+
+@dataclass
+class Model:
+    """One conversation, from a person's side: what is asked, who works, where it stands."""
+
+    status: str = "new"
+    phase: str = "chat"
+    is_asking: bool = False
+    attempts: int = 0
+    working: set[str] = field(default_factory=set)
+    done: list[str] = field(default_factory=list)
+    """Outcomes of the open turn."""
+    participants: set[str] = field(default_factory=set)
+    reflected: set[str] = field(default_factory=set)
+    met: set[str] = field(default_factory=set)
+    executed: bool = False
+    wrote_here: bool = False
+    """A person has written since the phase was entered."""
+    is_newer: bool = False
+    """A person has written since the last turn was opened."""
+    messages: list[str] = field(default_factory=list)
+
+    def wrote(self, event_id: str) -> None:
+        """A person's message: it begins, wakes, or is kept for later."""
+        self.messages.append(event_id)
+        if self.status == "ended":
+            self._new_cycle()
+        self.wrote_here = self.is_newer = True
+        if not self.working and not self.is_asking:
+            self._ask()
+
+    def permitted(self) -> list[tuple[str, list[str]]]:
+        """The decisions a good router may take: (phase, agents), and the two words."""
+        found = [(phase, ["executor", "helper"]) for phase in sorted(WAYS[self.phase]) if self._may_go(phase)]
+        found = [(p, sorted(self.participants)) if p == "reflection" else (p, agents) for p, agents in found]
+        if self.phase != "reflection":
+            found.append((self.phase, ["planner"]))
+        if not self.is_newer:
+            found.append(("", ["USER"]))
+            if not self.executed or set(GATES) <= self.met:
+                found.append(("", ["END"]))
+        return found
+
+    def forbidden(self) -> list[str]:
+        """The phases to which there is no way from here."""
+        return sorted(WAYS.keys() - WAYS[self.phase] - {self.phase})
+
+    def _may_go(self, phase: str) -> bool:
+        if self.phase == "brainstorm":
+            return self.wrote_here
+        if (self.phase, phase) == ("verification", "chores"):
+            return "verification" in self.met
+        if phase == "reflection":
+            return bool(self.participants - self.reflected)
+        return self.phase != "reflection"  # a way to chat from there begins another cycle: END says it better
+
+    def decided(self, phase: str, agents: list[str]) -> None:
+        """The router's permitted decision."""
+        self.is_asking = False
+        if agents == ["USER"]:
+            self.status = "waiting"
+        elif agents == ["END"]:
+            self.status = "ended"
+        else:
+            if phase != self.phase:
+                self.phase, self.wrote_here = phase, False
+            self.working, self.done, self.is_newer = set(agents), [], False
+            if phase == "execute":
+                self.executed, self.met, self.reflected = True, set(), set()
+            if phase != "reflection":
+                self.participants |= set(agents)
+
+    def refused(self) -> None:
+        """An answer of no use: asked again, three times in all."""
+        self.attempts += 1
+        if self.attempts >= 3:
+            self.status, self.is_asking = "waiting", False
+
+    def ended(self, agent: str, outcome: str) -> None:
+        """An agent came to its end; the last one closes the turn."""
+        self.working.discard(agent)
+        self.done.append(outcome)
+        if self.phase == "reflection":
+            self.reflected.add(agent)
+        if self.working:
+            return
+        is_met = "finished" in self.done if self.phase != "reflection" else self.participants <= self.reflected
+        if self.executed and self.phase in GATES and is_met:
+            self.met.add(self.phase)
+        self._ask()
+
+    def stopped(self) -> None:
+        """`/stop`: all that is open ends, and the person is next."""
+        if self.status == "active":
+            if self.phase == "reflection":
+                self.reflected |= self.working
+            self.status, self.is_asking, self.working, self.is_newer = "waiting", False, set(), False
+
+    def _ask(self) -> None:
+        self.status, self.is_asking, self.attempts = "active", True, 0
+
+    def _new_cycle(self) -> None:
+        self.phase, self.executed, self.wrote_here = "chat", False, False
+        self.participants, self.reflected, self.met = set(), set(), set()

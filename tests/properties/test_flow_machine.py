@@ -1,0 +1,255 @@
+"""The whole flow against a small obvious model: whatever happens to the process, the disk and the clock, they agree.
+
+The router and the agents wait until a rule lets them answer, so the model knows what has happened. Deaths, restarts,
+disks that fail and clocks that are set happen between; the model has never heard of them.
+"""
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)  # fmt: skip
+
+from tenex.core import records as r
+from tenex.core.errors import ModelRefused, ModelUnavailable
+from tenex.core.ids import ConversationId
+from tenex.core.pending import pending
+from tenex.core.ports import Whisper, unheard
+from tenex.core.roster import Limits
+from tenex.core.steps import ModelRequest, ModelStep
+from tests.core.kit import check_sound
+from tests.fakes.play import rules, says
+from tests.fakes.stage import Daemon, World
+from tests.fakes.virtual import VirtualLoop
+from tests.properties.model import Model
+from tests.simulation.oracle import Told, is_notice
+
+ID = "c" * 64
+YEARS = 10 * 365 * 86_400_000
+
+
+class PatientWorld(World):
+    """Minds that answer when they are told to."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda _question: None, lambda _request: None)
+        limits = Limits(turns_per_message=1_000, same_route=1_000, steps_per_run=1_000)
+        self.rules = rules(limits=limits)
+        self.asked: dict[str, asyncio.Future[Any]] = {}
+        self.refusing: set[str] = set()
+
+    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+        """Wait for the answer a rule gives."""
+        who = "router" if request.purpose == "route" else request.agent
+        if who in self.refusing:
+            raise ModelRefused("filtered")
+        self.must(who not in self.asked, f"{who} is asked twice at once")
+        self.asked[who] = asyncio.get_running_loop().create_future()
+        try:
+            answer = await self.asked[who]
+        finally:
+            del self.asked[who]
+        if isinstance(answer, Exception):
+            raise answer
+        return says(answer) if isinstance(answer, str) else answer
+
+
+class FlowMachine(RuleBasedStateMachine):
+    """One conversation in one daemon after another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = VirtualLoop()
+        asyncio.set_event_loop(self.loop)
+        self.world, self.model, self.count = PatientWorld(), Model(), 0
+        self.life: AbstractAsyncContextManager[Daemon] | None = None
+        self._begin(kill=True)
+
+    def _begin(self, *, kill: bool) -> None:
+        self.life = self.world.daemon(kill=kill)
+        self.daemon = self.loop.run_until_complete(self.life.__aenter__())
+        self._settle()
+
+    def _end(self) -> None:
+        assert self.life is not None
+        self.loop.run_until_complete(self.life.__aexit__(None, None, None))
+        self.life = None
+
+    def _settle(self) -> None:
+        """Longer than a frozen conversation waits for its disk, and than the first waits for a model."""
+        self.loop.run_until_complete(asyncio.sleep(100))
+
+    def _write(self, text: str, event_id: str | None = None) -> None:
+        async def write() -> str:
+            return self.daemon.write(text, event_id=event_id)
+
+        assert self.loop.run_until_complete(write()) == "admitted"
+
+    # ---- what may happen ----
+
+    @initialize()
+    def somebody_begins(self) -> None:
+        """The first message."""
+        self.a_person_writes()
+
+    @rule()
+    def a_person_writes(self) -> None:
+        """Whenever they like."""
+        self.count += 1
+        event_id = f"{self.count:064d}"[::-1]
+        self._write(f"message {self.count}", event_id)
+        self.model.wrote(event_id)
+        self._settle()
+
+    @precondition(lambda self: self.model.is_asking)
+    @rule(which=st.integers(0, 99))
+    def the_router_decides(self, which: int) -> None:
+        """As the table and the gates permit."""
+        ways = self.model.permitted()
+        if not ways:
+            return
+        phase, agents = ways[which % len(ways)]
+        chosen = f'"phase": "{phase}", ' if phase else ""
+        names = ", ".join(f'"{agent}"' for agent in agents)
+        self.world.asked["router"].set_result(f'{{{chosen}"agents": [{names}], "reason": "because"}}')
+        self.model.decided(phase, agents)
+        self._settle()
+
+    @precondition(lambda self: self.model.is_asking)
+    @rule(
+        answer=st.sampled_from(["hm", '{"agents": ["wizard"], "reason": "-"}', '{"agents": []}', "failed", "leap"]),
+        which=st.integers(0, 99),
+    )  # fmt: skip
+    def the_router_errs(self, answer: str, which: int) -> None:
+        """Asked again with the reason, three times in all; a failed call is no answer."""
+        if answer == "failed":
+            self.world.asked["router"].set_result(ModelUnavailable("connection refused"))
+        elif answer == "leap":
+            phases = self.model.forbidden()
+            leap = f'{{"phase": "{phases[which % len(phases)]}", "agents": ["planner"], "reason": "at once"}}'
+            self.world.asked["router"].set_result(leap)
+            self.model.refused()
+        else:
+            self.world.asked["router"].set_result(answer)
+            self.model.refused()
+        self._settle()
+
+    @precondition(lambda self: self.model.working)
+    @rule(which=st.integers(0, 9), outcome=st.sampled_from(["finished", "finished", "finished", "failed", "again"]))
+    def an_agent_ends(self, which: int, outcome: str) -> None:
+        """With its part done, with answers of no use, or not yet: its model has to be asked again."""
+        agent = sorted(self.model.working)[which % len(self.model.working)]
+        future = self.world.asked[agent]
+        if outcome == "again":
+            future.set_result(ModelUnavailable("connection refused"))
+        elif outcome == "failed":
+            self.world.refusing.add(agent)
+            future.set_result(ModelRefused("filtered"))
+            self.model.ended(agent, outcome)
+        else:
+            future.set_result(says("", ("complete", {"response": f"{agent} did it", "verdict": "verified"})))
+            self.model.ended(agent, outcome)
+        self._settle()
+        self.world.refusing.clear()
+
+    @precondition(lambda self: self.model.is_asking or self.model.working)
+    @rule(steps=st.integers(3, 20), which=st.integers(0, 99))
+    def work_goes_on(self, steps: int, which: int) -> None:
+        """Good minds for a while, so that later phases are reached as well."""
+        for step in range(steps):
+            if self.model.is_asking:
+                self.the_router_decides(which + 7 * step)
+            elif self.model.working:
+                self.an_agent_ends(which, "finished")
+
+    @rule()
+    def a_person_stops_it(self) -> None:
+        """Whatever it is doing."""
+        self._write("/stop")
+        self.model.stopped()
+        self._settle()
+
+    @rule(kill=st.booleans(), away=st.sampled_from([0.0, 60.0, 10_000.0]))
+    def the_process_ends_and_starts_again(self, away: float, *, kill: bool) -> None:
+        """Killed, or stopped in order."""
+        self._end()
+        self.loop.run_until_complete(asyncio.sleep(away))
+        self._begin(kill=kill)
+
+    @rule(by=st.sampled_from([-3_600_000, YEARS, -YEARS, 4_000]))
+    def the_clock_is_set(self, by: int) -> None:
+        """Back an hour, ten years either way, or a little."""
+        self.world.clock.epoch += by
+
+    @rule(kept=st.sampled_from([0, 1]), times=st.integers(1, 4), dies=st.booleans())
+    def the_disk_fails(self, kept: int, times: int, *, dies: bool) -> None:
+        """The next appends fail, with a part of each on disk or nothing; perhaps the process dies of it too."""
+        until = self.world.appends + times
+        self.world.fail_append = lambda number: kept if number <= until else None
+        if dies:
+            self.loop.run_until_complete(asyncio.sleep(0.3))
+            self.the_process_ends_and_starts_again(0.0, kill=True)
+
+    # ---- what always holds ----
+
+    @invariant()
+    def they_agree(self) -> None:
+        """Where it stands, who works, who took part, and that no message was lost or taken in twice."""
+        if self.model.status == "new":
+            return
+        state, model = self.daemon.state(), self.model
+        assert (state.status, str(state.phase)) == (model.status, model.phase)
+        assert {run.agent for run in state.runs.values()} == model.working
+        assert (state.question is not None) is model.is_asking
+        assert set(state.participants) == model.participants
+        heard = [rec.event_id for rec in self._records() if isinstance(rec, r.PersonWrote)]
+        assert heard == model.messages
+        assert set(self.world.asked) == model.working | ({"router"} if model.is_asking else set())
+
+    @invariant()
+    def it_is_sound(self) -> None:
+        """Legal transitions, each reflects once, sums equal, work in flight if and only if it does not wait."""
+        if self.model.status == "new":
+            return
+        state = self.daemon.state()
+        check_sound(Told(self.world.books[ConversationId(ID)], state))  # type: ignore[arg-type]
+        said = {event.id for rec in self._records() if isinstance(rec, r.Said) for event in rec.events}
+        published = self.world.published
+        assert said <= set(published)
+        assert all(is_notice(event) for key, event in published.items() if key not in said)
+        assert {key.work for key in pending(state)} <= {"route", "model", "timer"}
+
+    def _records(self) -> list[r.Record]:
+        return [rec for decision in self.world.books.get(ConversationId(ID), []) for rec in decision]
+
+    def teardown(self) -> None:
+        """Let go of the loop."""
+        if self.life is not None:
+            self._end()
+        self.loop.close()
+        asyncio.set_event_loop(None)
+
+
+FlowMachine.TestCase.settings = settings(
+    max_examples=15, stateful_step_count=25, deadline=None, derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+)  # fmt: skip
+TestFlowMachine = FlowMachine.TestCase
+
+
+@pytest.mark.soak
+def test_many_other_stories() -> None:
+    """New ones every time; a story that fails is printed with the seed that shows it again."""
+    many = settings(FlowMachine.TestCase.settings, max_examples=400, stateful_step_count=50, derandomize=False,
+                    print_blob=True)  # fmt: skip
+    run_state_machine_as_test(FlowMachine, settings=many)
