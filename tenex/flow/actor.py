@@ -11,7 +11,7 @@ Never: a rule, or a second writer.
 import asyncio
 import hashlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -27,8 +27,11 @@ from tenex.core.ids import ConversationId, Millis
 from tenex.core.pending import pending
 from tenex.core.ports import Clock, Draft, Journal, Journals, Observer, Prompter, Sealer
 from tenex.core.roster import Rules
-from tenex.core.signals import Opened, Published, Signal
+from tenex.core.signals import ClockMoved, Opened, Published, Signal
+from tenex.core.travel import RolledBack
 
+from .clock import ClockWatch
+from .owed import Owed, Trouble, askers
 from .reconciler import Reconciler, Spawn, Task
 from .stages import Stages
 
@@ -42,6 +45,8 @@ DELIVERY_FLUSH = 1.0
 """Seconds the record of a delivery may wait for another append to ride on; a lost one only means sending again."""
 THAW = (0.5, 30.0)
 """Seconds before a frozen conversation is read again: first, and at most."""
+TOLD_AFTER = 3_000
+"""ms of frost after which whoever waits is told: most disks that fail once take the next write."""
 FAILURES = 3
 """Times a signal may meet a fault of ours before it is given up."""
 SHOW_DELAY = 0.2
@@ -49,7 +54,7 @@ SHOW_DELAY = 0.2
 that waits for its append would wait for that too. A person cannot open the file sooner."""
 SHOW_EVERY = 1_000
 """ms between two views while nothing notable happens."""
-SHOWN = (r.TurnClosed, r.Waiting, r.Ended)
+SHOWN = (r.TurnClosed, r.Waiting, r.Ended, RolledBack)
 """The records after which the readable view is written."""
 LEAD = 60
 """Seconds our events may be dated ahead, so that relays do not refuse them (some do beyond 15 min)."""
@@ -74,23 +79,30 @@ class ConversationActor:
     """Reads one conversation from disk and lives with it until it has nothing to do."""
 
     def __init__(
-        self, conversation: ConversationId, around: Surroundings, retire: Callable[["ConversationActor"], None]
-    ) -> None:
+        self, conversation: ConversationId, around: Surroundings, owed: Owed,
+        retire: Callable[["ConversationActor"], None],
+    ) -> None:  # fmt: skip
         self.id = conversation
         self._around = around
+        self._owed = owed
         self._retire = retire
         self._inbox: deque[Signal] = deque([Opened()])
         self._bell = asyncio.Event()
         self._state: Conversation | None = None
         self._journal: Journal | None = None
         self._deferred: list[list[r.Record]] = []
+        self._doubtful: list[tuple[Signal, r.Record]] = []
+        """Signals being written down, with the last record of each."""
+        self._unheard: list[r.Record] = []
+        """The records of an append of which nothing is known."""
         self._reconciler = Reconciler(conversation[:8], self._prepare, self.post, around.spawn)
+        self._watch = ClockWatch(around.clock)
         self._showing: asyncio.Task[None] | None = None
         self._shown_at = Millis(0)
         self._stopping = asyncio.Event()
+        self._level = asyncio.Event()
+        """Set while the state is exactly what the disk has; a look at it in every pause of even the busiest talk."""
         self._thaw, self._batch, self._failures = THAW[0], BATCH, 0
-        self._is_ahead = False
-        """The state holds records that are not yet durable."""
         self.is_frozen = False
         self.frozen_since = Millis(0)
         self.frozen_why = ""
@@ -105,6 +117,11 @@ class ConversationActor:
     def waiting(self) -> int:
         """Signals that wait to be decided."""
         return len(self._inbox)
+
+    @property
+    def undecided(self) -> Iterator[Signal]:
+        """The signals that wait to be decided, in order."""
+        return iter(self._inbox)
 
     @property
     def is_quiet(self) -> bool:
@@ -127,7 +144,7 @@ class ConversationActor:
 
     def drain(self) -> None:
         """Begin no more steps; finish those under way and publish what was said."""
-        self._reconciler.is_draining = True
+        self._reconciler.drain()
 
     def stop(self) -> None:
         """Decide what has come in, write, let go of everything, and end."""
@@ -146,7 +163,9 @@ class ConversationActor:
                 self._thaw = min(self._thaw * 2, THAW[1])
         except StoreError as error:
             log.error("conversation.quarantined", conversation=self.id, reason=str(error))
+            self._owed.tell(self.id, Trouble.DAMAGED, askers(self._inbox))
         finally:
+            self._owed.keep(self.id, self._inbox)
             self._retire(self)
             await self._let_go()
 
@@ -159,6 +178,8 @@ class ConversationActor:
         except AppendFailed as error:
             log.error("conversation.frozen", conversation=self.id, reason=str(error), again_in=self._thaw)
             self._freeze(str(error))
+            if self._around.clock.now() - self.frozen_since >= TOLD_AFTER and not self._is_stopping:
+                self._owed.tell(self.id, Trouble.DISK, askers(self._inbox, self._state))
         except StoreError:
             raise
         except Exception as error:  # a fault of ours in one conversation must not end the others
@@ -174,13 +195,15 @@ class ConversationActor:
         if not self.frozen_since:  # reading worked, and writing has failed again: it is the same frost
             self.frozen_since = self._around.clock.now()
         # deliveries that cannot be written down are made again: relays drop the duplicate
-        self.is_frozen, self.frozen_why, self._is_ahead, self._deferred = True, why, False, []
+        self.is_frozen, self.frozen_why, self._deferred = True, why, []
+        self._level.clear()
 
     def _failed(self) -> None:
         """After a fault of ours: signals come one by one, and one that fails again and again is given up."""
         self._batch, self._failures = 1, self._failures + 1
         if self._failures >= FAILURES and self._inbox and not isinstance(self._inbox[0], Opened):
             signal = self._inbox.popleft()
+            self._owed.tell(self.id, Trouble.FAULT, askers([signal]))
             self._reconciler.decided(signal)
             self._failures = 0
             log.error("signal.given_up", conversation=self.id, signal=type(signal).__name__)
@@ -190,10 +213,28 @@ class ConversationActor:
             await self._journal.close()
         journal, records = await self._around.journals.open(self.id)
         self._journal, self._state, self.is_frozen = journal, fold(self.id, records), False
-        if not any(isinstance(signal, Opened) for signal in self._inbox):  # before that is decided nothing may start
+        self._take_for_written(self._state, records)
+        # before these are decided nothing may start: timers would begin with what another clock said
+        waits = any(isinstance(signal, Opened | ClockMoved) for signal in self._inbox)
+        if not self._look_at_clock() and not waits:
             self._reconciler.reconcile(pending(self._state))
         if records:  # the process that wrote the last of them may not have come to showing it
-            self._show_soon(self._state)
+            self._show_soon()
+
+    def _take_for_written(self, state: Conversation, records: Sequence[r.Record]) -> None:
+        """An append may have failed after the disk took it, or a part: what it took is heard of, and not decided again.
+
+        Most signals would say nothing new, but a step of the clock would count twice.
+        """
+        there = {record.seq: record for record in records} if self._doubtful or self._unheard else {}
+        for signal, last in self._doubtful:
+            if there.get(last.seq) == last and signal in self._inbox:  # else another process wrote there
+                self._inbox.remove(signal)
+                self._reconciler.decided(signal)
+        missed, self._doubtful = [record for record in self._unheard if there.get(record.seq) == record], []
+        self._unheard = []
+        if missed:
+            self._tell(state, missed)
 
     async def _let_go(self) -> None:
         await self._reconciler.cancel()
@@ -206,27 +247,40 @@ class ConversationActor:
     async def _turn_over(self) -> bool:
         """Decide on what has come in; True when the actor may end."""
         assert self._state is not None
+        self._look_at_clock()
         if not self._inbox:
             return await self._wait()
         batch = list(islice(self._inbox, self._batch))
-        self._is_ahead = True
+        self._level.clear()
         decisions = self._decide(self._state, batch)
         if all(isinstance(signal, Published) for signal in batch) and not self._is_stopping:
             self._deferred.extend(decisions)
         else:
             await self._append(self._state, [*self._deferred, *decisions])
             self._deferred.clear()
-        self._is_ahead, self._thaw, self._batch, self._failures = False, THAW[0], BATCH, 0
+        self._thaw, self._batch, self._failures = THAW[0], BATCH, 0
         self.frozen_since = Millis(0)
+        self._owed.passed(self.id)
         for signal in batch:  # only now: had the append failed, they would be decided again
             self._inbox.popleft()
             self._reconciler.decided(signal)
-        self._reconciler.reconcile(pending(self._state))
+        self._doubtful = []
+        if not self._look_at_clock():  # else timers would begin with what the old clock said
+            self._reconciler.reconcile(pending(self._state))
         return False
+
+    def _look_at_clock(self) -> bool:
+        """Whether the clock was set, which is decided on before anything else; `Opened` sees that by itself."""
+        by = self._watch.step()
+        if by and not any(isinstance(signal, Opened) for signal in self._inbox):
+            self._inbox.appendleft(ClockMoved(by=by))
+        return bool(by)
 
     async def _wait(self) -> bool:
         assert self._state is not None
         self._bell.clear()
+        if not self._deferred:
+            self._level.set()
         if self._is_stopping:
             await self._flush(self._state)
             await self._show(self._state)
@@ -249,6 +303,7 @@ class ConversationActor:
                 decision.append(sealed)
             if decision:
                 decisions.append(decision)
+                self._doubtful.append((signal, decision[-1]))
         return decisions
 
     def _seal(self, state: Conversation, record: r.Record) -> r.Record:
@@ -256,7 +311,7 @@ class ConversationActor:
         match record:
             case r.Said():
                 draft = Draft(
-                    speaker=record.speaker, text=record.text, tags=record.tags, created_at=_created_at(state, record),
+                    speaker=record.speaker, text=record.text, tags=record.tags, created_at=dated(state, record),
                     address=state.address, reply_to=state.origin,
                 )  # fmt: skip
                 sealer = self._around.sealer
@@ -267,37 +322,42 @@ class ConversationActor:
                 prompt = self._around.prompter.work(ahead, ahead.runs[record.run])
                 digest = hashlib.sha256(prompt.system.encode("utf-8", "surrogatepass")).hexdigest()[:16]
                 system = None if digest in state.systems else prompt.system
-                return replace(record, digest=digest, system=system, entries=prompt.entries)
+                forgets = state.spare_systems(digest)
+                return replace(record, digest=digest, system=system, forgets=forgets, entries=prompt.entries)
         return record
 
     async def _append(self, state: Conversation, decisions: Sequence[Sequence[r.Record]]) -> None:
         if not decisions:
             return
         assert self._journal is not None
+        self._unheard = written = [record for decision in decisions for record in decision]
         await self._journal.append(decisions)
-        written = [record for decision in decisions for record in decision]
+        self._unheard = []
+        self._tell(state, written)
+
+    def _tell(self, state: Conversation, written: Sequence[r.Record]) -> None:
         for observer in self._around.observers:
             observer.heard(state, written)
         now = self._around.clock.now()
-        if now - self._shown_at >= SHOW_EVERY or any(isinstance(record, SHOWN) for record in written):
+        if not 0 <= now - self._shown_at < SHOW_EVERY or any(isinstance(record, SHOWN) for record in written):
             self._shown_at = now
-            self._show_soon(state)
+            self._show_soon()
 
     async def _flush(self, state: Conversation) -> None:
         waiting, self._deferred = self._deferred, []
         await self._append(state, waiting)
 
-    def _show_soon(self, state: Conversation) -> None:
+    def _show_soon(self) -> None:
         """Have the readable view written a moment later, beside the work; what changes until then is in it."""
         if self._showing is None or self._showing.done():
-            self._showing = self._around.spawn(f"{self.id[:8]} view", self._show_later(state))
+            self._showing = self._around.spawn(f"{self.id[:8]} view", self._show_later())
 
-    async def _show_later(self, state: Conversation) -> None:
+    async def _show_later(self) -> None:
         await asyncio.sleep(SHOW_DELAY)
-        while self._is_ahead or self._deferred:  # noqa: ASYNC110 a view shows only what is durable
-            await asyncio.sleep(SHOW_DELAY)
-        if not self.is_frozen:
-            await self._write_view(state)
+        while not self._level.is_set():
+            await self._level.wait()
+        assert self._state is not None
+        await self._write_view(self._state)
 
     async def _show(self, state: Conversation) -> None:
         """Write the view now."""
@@ -326,10 +386,15 @@ class ConversationActor:
 
     def _prepare(self, effect: Effect) -> Task:
         assert self._state is not None
-        return self._around.stages.prepare(self._state, effect)
+        return self._around.stages.prepare(self._state, effect, self.post)
 
 
-def _created_at(state: Conversation, record: r.Said) -> int:
-    """After our last word here and after what it answers, but never far ahead: clients order by this."""
+def dated(state: Conversation, record: r.Said) -> int:
+    """After our last word here and after what it answers, but never far ahead: clients order by this.
+
+    What is further ahead was dated by a clock that has been set back since, or by a person's that is wrong. It is left
+    aside: held to the bound, all that is said in one second would have one time, and no order.
+    """
     now = record.at // 1000
-    return min(max(now, state.last_created_at + 1, state.origin_at), now + LEAD)
+    last, origin = (at if at <= now + LEAD else 0 for at in (state.last_created_at, state.origin_at))
+    return min(max(now, last + 1, origin), now + LEAD)

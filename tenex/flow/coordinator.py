@@ -12,6 +12,7 @@ from tenex.core.ids import ConversationId
 from tenex.core.signals import Signal, TimerFired
 
 from .actor import ConversationActor, Surroundings
+from .owed import Owed
 
 FLUSH = 2.0
 """Seconds for words on their way once all steps rest: an OK takes ms, and a relay that is away would take for ever."""
@@ -22,6 +23,7 @@ class ConversationCoordinator:
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around
+        self._owed = Owed(around.sealer, around.stages.outbox, around.rules, around.spawn)
         self._actors: dict[ConversationId, ConversationActor] = {}
         self._tasks: dict[ConversationActor, asyncio.Task[None]] = {}
         self._is_draining = False
@@ -35,7 +37,11 @@ class ConversationCoordinator:
         return len([self._actor(conversation) for conversation in conversations])
 
     def try_held(self) -> None:
-        """Try again now what is held for a model that could not be reached; what made it so may have been mended."""
+        """Try again now what is held for a model that could not be reached, and what people wrote into damaged files.
+
+        What made it so may have been mended.
+        """
+        self.resume(self._owed)
         for actor in self:
             state = actor.conversation
             waits = [(run.retry, "retry") for run in state.runs.values()] if state else []
@@ -44,6 +50,10 @@ class ConversationCoordinator:
             for retry, part in waits:
                 if retry is not None and retry.held:
                     actor.post(TimerFired(key=Key(Work.TIMER, retry.seq, part)))
+
+    def owed_since(self) -> int | None:
+        """When the earliest message that no journal holds yet was written, in seconds; None if there is none."""
+        return self._owed.since(signal for actor in self for signal in actor.undecided)
 
     def conversation(self, conversation: ConversationId) -> Conversation | None:
         """The state of a conversation that is in memory; None for one that is not."""
@@ -57,7 +67,9 @@ class ConversationCoordinator:
     def _actor(self, conversation: ConversationId) -> ConversationActor:
         actor = self._actors.get(conversation)
         if actor is None:
-            actor = ConversationActor(conversation, self._around, self._retire)
+            actor = ConversationActor(conversation, self._around, self._owed, self._retire)
+            for kept in self._owed.take(conversation):
+                actor.post(kept)
             if self._is_draining:
                 actor.drain()
             self._actors[conversation] = actor
@@ -93,7 +105,7 @@ class ConversationCoordinator:
         until = loop.time() + deadline
         is_flushing = False
         # a poll, because quiet is a property of many queues and tasks, and this happens once in a life
-        while not all(actor.is_quiet for actor in self) and loop.time() < until:
+        while (self._owed.is_saying or not all(actor.is_quiet for actor in self)) and loop.time() < until:
             if not is_flushing and all(actor.is_resting for actor in self):
                 is_flushing, until = True, min(until, loop.time() + FLUSH)
             await asyncio.sleep(0.02)
@@ -108,3 +120,4 @@ class ConversationCoordinator:
         tasks = list(self._tasks.values())
         if tasks:
             await asyncio.wait(tasks)
+        await self._owed.stop()

@@ -7,7 +7,7 @@ Never: wait; what cannot be taken now is refused with a reason.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 
 import structlog
@@ -54,6 +54,7 @@ class Inbox:
     def __init__(
         self, coordinator: ConversationCoordinator, directory: Directory, circle: Circle, clock: Clock, *,
         names: Mapping[PublicKey, str], slugs: Mapping[PublicKey, Slug], per_minute: int = PER_MINUTE,
+        workflows: Collection[PublicKey] = (),
     ) -> None:  # fmt: skip
         """Stand at the door.
 
@@ -63,8 +64,9 @@ class Inbox:
             circle: who may talk here.
             clock: tells the minute.
             names: what people call themselves; may grow while we serve.
-            slugs: which of our keys is which agent.
+            slugs: which of our keys is which agent or workflow.
             per_minute: messages one person may send in a minute, owners excepted.
+            workflows: the keys a p tag alone calls, where it begins a conversation.
         """
         self._coordinator = coordinator
         self._directory = directory
@@ -72,15 +74,16 @@ class Inbox:
         self._clock = clock
         self._names = names
         self._slugs = slugs
+        self._workflows = workflows
         self._per_minute = per_minute
         self._heard: OrderedDict[PublicKey, tuple[int, int]] = OrderedDict()
         self._places: OrderedDict[str, ConversationId] = OrderedDict()
         self.counts: Counter[Verdict] = Counter()
         self.is_closed = False
 
-    def change(self, circle: Circle, slugs: Mapping[PublicKey, Slug]) -> None:
-        """Go by other people and agents from the next message on."""
-        self._circle, self._slugs = circle, slugs
+    def change(self, circle: Circle, slugs: Mapping[PublicKey, Slug], workflows: Collection[PublicKey] = ()) -> None:
+        """Go by other people, agents and workflows from the next message on."""
+        self._circle, self._slugs, self._workflows = circle, slugs, workflows
 
     def receive(self, message: Incoming) -> Verdict:
         """Take a verified message in, or say why not. A second copy is a duplicate, also after a restart."""
@@ -104,26 +107,29 @@ class Inbox:
         if len(message.text) > LARGEST:
             log.warning("message.too_large", event_id=message.event_id, characters=len(message.text))
             return Verdict.TOO_LARGE
-        conversation = self._where(message)
+        known = self._known(message)
+        conversation = known or (message.conversation if message.starts else None)
+        is_new = known is None
         if conversation is None:
             return Verdict.ELSEWHERE
         if role is not Role.OWNER and self._is_flooding(message):
             return Verdict.TOO_MANY
-        addressed = tuple(dict.fromkeys(self._slugs[key] for key in message.mentions if key in self._slugs))
+        called = [*message.mentions, *(key for key in message.tagged if key in self._workflows and is_new)]
+        addressed = tuple(dict.fromkeys(self._slugs[key] for key in called if key in self._slugs))
         name = self._names.get(message.author) or f"person-{message.author[:8]}"
         self._remember(message.event_id, conversation)
         self._coordinator.deliver(conversation, PersonSpoke(message=message, role=role, name=name, addressed=addressed))
         return Verdict.ADMITTED
 
-    def _where(self, message: Incoming) -> ConversationId | None:
-        """An event id we have seen, then any it refers to, then the root; a new place only for what may start one."""
+    def _known(self, message: Incoming) -> ConversationId | None:
+        """The conversation of an event it refers to, then of the root; None for what none of ours is about."""
         for reference in message.references:
             known = self._places.get(reference) or self._directory.conversation_of(reference)
             if known is not None:
                 return known
         if self._coordinator.conversation(message.conversation) or self._directory.exists(message.conversation):
             return message.conversation
-        return message.conversation if message.starts else None
+        return None
 
     def _remember(self, event_id: str, conversation: ConversationId) -> None:
         self._places[event_id] = conversation

@@ -3,14 +3,25 @@
 A relay that is down holds up only its own row of a conversation. What is not delivered is still pending on disk, so
 nothing is kept here that a restart would lose.
 
+This is one of the places with a broad `except`: a fault of ours on the way to a relay is no answer of that relay, so
+the event is tried again. Meanwhile it lets the others pass, for one that always fails must not hold up all that
+follow; clients order by date.
+
 Never: change an event; its id was fixed before it was journaled.
 """
 
 import asyncio
 from dataclasses import dataclass, field
 
+import structlog
+
 from tenex.core.ids import ConversationId
 from tenex.core.ports import Publisher, PublishOutcome, UnsignedEvent
+
+log = structlog.get_logger(__name__)
+
+AGAIN = (1.0, 300.0)
+"""Seconds after a fault of ours until the next try: the first, and at most; each wait is twice the one before."""
 
 
 @dataclass(slots=True)
@@ -29,7 +40,17 @@ class Outbox:
         self._lanes: dict[tuple[ConversationId, str], _Lane] = {}
 
     async def publish(self, conversation: ConversationId, event: UnsignedEvent, relay: str) -> PublishOutcome:
-        """Wait for those before it at this relay, then send until the relay has answered for good."""
+        """Wait for those before it at this relay, then send until the relay has answered for good. Never raises."""
+        wait, most = AGAIN
+        while True:
+            try:
+                return await self._send(conversation, event, relay)
+            except Exception:
+                log.exception("publish.failed", event_id=event.id, relay=relay, again_in=wait)
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, most)
+
+    async def _send(self, conversation: ConversationId, event: UnsignedEvent, relay: str) -> PublishOutcome:
         lane = self._lanes.setdefault((conversation, relay), _Lane())
         lane.users += 1
         try:

@@ -6,6 +6,7 @@ failure, not end the daemon.
 Never: retry; a retry is a new key behind a timer, decided by the core.
 """
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -15,13 +16,15 @@ import structlog
 
 from tenex.core.context import CONTEXT_TOKENS, fitted
 from tenex.core.conversation import Conversation
-from tenex.core.effects import Effect, Key, ModelCall, Publish, Route, Timer, ToolCall
+from tenex.core.effects import Effect, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import ConversationId
-from tenex.core.ports import Clock, Model, Prompter, PublishOutcome, ToolResult, Tools, Whisper, unheard
+from tenex.core.participation import specs
+from tenex.core.ports import Clock, Missions, Model, Prompter, ToolResult, Tools, Whisper, unheard
 from tenex.core.signals import (
     ModelAnswered,
     ModelFailed,
+    NodeFailed,
     Published,
     RouteAnswered,
     Signal,
@@ -36,6 +39,10 @@ from .reconciler import Task
 log = structlog.get_logger(__name__)
 
 
+def _nobody(signal: Signal) -> None:
+    """A signal on the way nobody waits for."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stages:
     """Everything that carries out effects; one object for all conversations."""
@@ -48,9 +55,15 @@ class Stages:
     budget: Callable[[], int] = lambda: CONTEXT_TOKENS
     """Estimated tokens of a request, as configured now."""
     whisper: Callable[[Conversation, ModelCall], Whisper] = lambda _conversation, _call: unheard
+    missions: Missions | None = None
 
-    def prepare(self, conversation: Conversation, effect: Effect) -> Task:
-        """Take what an effect needs of the conversation as it is now; the task carries it out later, or never."""
+    def prepare(
+        self, conversation: Conversation, effect: Effect, post: Callable[[Signal], None] = _nobody
+    ) -> Task:  # fmt: skip
+        """Take what an effect needs of the conversation as it is now; the task carries it out later, or never.
+
+        `post` takes the signals of a mission's steps, which come before its node's last.
+        """
         match effect:
             case Route(key=key):
                 return partial(
@@ -65,12 +78,16 @@ class Stages:
                 return partial(self._publish, conversation.id, effect)
             case Timer():
                 return partial(self._sleep, effect)
+            case NodeRun():
+                if self.missions is not None:
+                    return self.missions.prepare(effect, post)
+                return partial(self._refuse, effect)
             case _:
                 assert_never(effect)
 
     def _request(self, conversation: Conversation, effect: ModelCall) -> ModelRequest:
         run = conversation.runs[effect.run]
-        tools = self.tools.specs(run.phase, run.agent)
+        tools = (*self.tools.specs(run.phase, run.agent), *specs(conversation.workflow, run.agent))
         return ModelRequest(
             purpose="work", agent=run.agent, phase=run.phase, system=effect.system, tools=tools,
             entries=fitted(effect.system, effect.entries, tools, self.budget()), conversation=conversation.id,
@@ -81,6 +98,7 @@ class Stages:
         self, key: Key, answered: type[RouteAnswered] | type[ModelAnswered], request: Callable[[], ModelRequest],
         whisper: Whisper,
     ) -> Signal:  # fmt: skip
+        await asyncio.sleep(0)  # words said in the same decision go out before the next request is put together
         try:
             return answered(key=key, step=writable(await self.model.step(request(), whisper)))
         except ModelUnavailable as error:
@@ -101,12 +119,12 @@ class Stages:
         return ToolReturned(key=effect.key, result=result)
 
     async def _publish(self, conversation: ConversationId, effect: Publish) -> Signal:
-        try:
-            outcome = await self.outbox.publish(conversation, effect.event, effect.relay)
-        except Exception as error:
-            log.exception("stage.failed", stage="publish", relay=effect.relay)
-            outcome = PublishOutcome(accepted=False, detail=f"an internal error: {type(error).__name__}")
+        outcome = await self.outbox.publish(conversation, effect.event, effect.relay)
         return Published(key=effect.key, outcome=outcome)
+
+    async def _refuse(self, effect: NodeRun) -> Signal:
+        sentence = f"this process cannot run the workflow {effect.workflow}."
+        return NodeFailed(key=effect.key, who="operator", kind="NoWorkflows", message=sentence)
 
     async def _sleep(self, effect: Timer) -> Signal:
         await self.clock.sleep_until(effect.due)

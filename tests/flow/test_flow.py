@@ -220,7 +220,7 @@ def test_a_conversation_whose_disk_stays_full_loses_nothing_and_goes_on_by_itsel
             daemon.write("other", conversation="d" * 64)
             await asyncio.sleep(60)
             assert not world.books[ConversationId("c" * 64)], "nothing is said before it is on disk"
-            assert not world.published
+            assert {event.tags for event in world.published.values()} == {(("error", "storage"),)}, "but for this"
             await daemon.until("waiting")
             await daemon.until("waiting", "d" * 64)
 

@@ -1,0 +1,75 @@
+"""The readable view: of what is durable, and soon, however busy the conversation."""
+
+import asyncio
+
+from tenex.core.conversation import Conversation
+from tests.fakes.play import ID, says, seven_phases
+from tests.fakes.stage import World
+from tests.fakes.virtual import run
+
+
+class Watched(World):
+    """Notes when a view was written, and that it showed exactly what the disk has."""
+
+    def __init__(self) -> None:
+        super().__init__(seven_phases, lambda request: says(f"{request.agent} is done"))
+        self.times: list[float] = []
+
+    async def show(self, conversation: Conversation) -> None:
+        """As `World.show`."""
+        durable = sum(map(len, self.books[conversation.id]))
+        assert conversation.next_seq - 1 == durable
+        self.times.append(asyncio.get_running_loop().time())
+        await super().show(conversation)
+
+
+def test_a_conversation_that_never_pauses_is_shown_all_the_same() -> None:
+    """Somebody writes, and relays answer, far more often than anybody looks."""
+    world = Watched()
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            for number in range(400):
+                daemon.write(f"message {number}")
+                await asyncio.sleep(0.0071)
+            assert world.times, "shown while it was busy"
+            assert max(b - a for a, b in zip([0.0, *world.times], world.times, strict=False)) < 1.3
+
+    run(main)
+
+
+def test_after_a_failed_append_only_what_was_read_again_is_shown() -> None:
+    world = Watched()
+    world.fail_append = lambda number: 0 if number % 7 == 3 else None
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            for number in range(40):
+                daemon.write(f"message {number}")
+                await asyncio.sleep(0.17)
+            world.fail_append = None
+            await daemon.until("waiting")
+
+    run(main)
+    assert world.times
+
+
+def test_the_view_is_up_to_date_in_the_end_although_an_append_failed() -> None:
+    world = Watched()
+    failed: list[int] = []
+
+    def once(number: int) -> int | None:
+        failed.append(number)
+        return 0 if len(failed) == 1 else None
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            daemon.write("hello")
+            await daemon.until("waiting")
+            world.fail_append = once
+            daemon.write("again")
+            await daemon.until("waiting")
+
+    run(main)
+    assert len(failed) > 1
+    assert world.shown == {ID: sum(map(len, world.books[ID]))}

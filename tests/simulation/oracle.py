@@ -1,0 +1,159 @@
+"""What must hold of any simulated world once it has come to rest: the promise, in assertions.
+
+Never: know the seed, or which faults there were, save those a promise excepts.
+"""
+
+import dataclasses
+import itertools
+import json
+from collections import Counter
+from typing import Any
+
+from tenex.core import records as r
+from tenex.core.conversation import Conversation, fold
+from tenex.core.ids import ConversationId
+from tenex.core.pending import pending
+from tenex.core.ports import UnsignedEvent
+from tenex.core.spending import cost_of
+from tenex.store.format import CONVERSATION
+from tenex.store.loading import VIEW
+from tenex.store.rendering import render
+from tenex.store.stats import Stats, as_json
+from tenex.store.verify import contradictions
+from tests.core.kit import check_sound
+from tests.fakes.play import RELAY
+from tests.simulation.world import FaultyWorld
+
+
+@dataclasses.dataclass
+class Told:
+    """A conversation as `check_sound` looks at a play."""
+
+    journal: list[tuple[r.Record, ...]]
+    conversation: Conversation
+
+    def refold(self) -> Conversation:
+        """The state as the journal alone gives it."""
+        return fold(self.conversation.id, [record for decision in self.journal for record in decision])
+
+
+def judge(world: FaultyWorld) -> None:
+    """Look at every conversation, then at all of them together."""
+    heard: Counter[str] = Counter()
+    said: Counter[str] = Counter()
+    for name in world.conversations():
+        records = world.on_disk(name)
+        heard.update(rec.event_id for rec in records if isinstance(rec, r.PersonWrote | r.CommandGiven))
+        said.update(event.id for rec in records if isinstance(rec, r.Said) for event in rec.events)
+        _judge_one(world, name, records)
+    assert heard.keys() == world.events.keys(), "a message was lost"
+    assert set(heard.values()) <= {1}, "a message was taken in twice"
+    assert set(said.values()) <= {1}, "two words have one event id"
+    unsaid = {word for word in said if (word, RELAY) not in world.taken}
+    assert not unsaid, f"{len(unsaid)} words were journaled and never published"
+    notices = {key for key, event in world.published.items() if is_notice(event)}
+    assert world.published.keys() - notices <= said.keys(), "something was said that no journal holds"
+    once = {key: count for key, count in world.calls.items() if key.startswith("send ") and count > 1}
+    assert not once, f"what may run only once ran again: {once}"
+
+
+def is_notice(event: UnsignedEvent) -> bool:
+    """Whether it tells a person that their message cannot be journaled: the one thing said that no journal holds."""
+    return any(tag[:2] in (("error", "storage"), ("error", "internal")) for tag in event.tags)
+
+
+def _judge_one(world: FaultyWorld, name: str, records: list[r.Record]) -> None:
+    state = fold(ConversationId(name), records)
+    assert not list(contradictions(ConversationId(name), records))
+    check_sound(Told([(record,) for record in records], state))  # type: ignore[arg-type]
+    assert state.status in ("waiting", "ended"), f"{name[-2:]} is {state.status} at rest"
+    assert not pending(state), f"{name[-2:]}: {list(pending(state))} at rest"
+    _each_once(records)
+    _completions(state)
+    _outcomes(world, records)
+    _money(world, name, records)
+    _deadlines(world, name, records)
+    _dates(world, records)
+    _text(world, name, records, state)
+
+
+def _each_once(records: list[r.Record]) -> None:
+    """Each run ends once, each call has one result, each agent of a turn one completion."""
+    ended = Counter(rec.run for rec in records if isinstance(rec, r.RunEnded))
+    started = Counter(rec.run for rec in records if isinstance(rec, r.RunStarted))
+    assert ended == started, "a run began or ended twice, or never"
+    results = Counter((rec.run, rec.call) for rec in records if isinstance(rec, r.CallReturned | r.CallRefused))
+    assert set(results.values()) <= {1}, "a call has two results"
+    warned = Counter(rec.run for rec in records if isinstance(rec, r.RunWarned))
+    assert set(warned.values()) <= {1}, "a person was warned twice of one run"
+    delivered = Counter((rec.said, rec.part, rec.relay) for rec in records if isinstance(rec, r.Delivered))
+    assert set(delivered.values()) <= {1}, "a delivery was noted twice"
+
+
+def _completions(state: Conversation) -> None:
+    """Each agent of a turn is counted once."""
+    assert state.history is not None
+    for turn in state.history.turns:
+        assert sorted(done.agent for done in turn.completions) == sorted(turn.agents), (
+            "a completion is not counted once"
+        )
+
+
+def _outcomes(world: FaultyWorld, records: list[r.Record]) -> None:
+    """What is noted of a relay is what it said: a fault of ours is no refusal of its."""
+    words = {rec.seq: rec.events for rec in records if isinstance(rec, r.Said)}
+    for rec in records:
+        if isinstance(rec, r.Delivered):
+            known = world.taken if rec.accepted else world.refused
+            assert (words[rec.said][rec.part].id, rec.relay) in known, f"{rec.relay} never said so: {rec}"
+
+
+def _money(world: FaultyWorld, name: str, records: list[r.Record]) -> None:
+    """What models were paid is told once; none of it is missing but what a death or a stop cut off."""
+    told = Counter(cost_of(rec).input_tokens for rec in records if cost_of(rec).calls)
+    assert set(told.values()) <= {1}, "what a model was paid is told twice"
+    assert all(world.paid[tokens][0] == name for tokens in told), "nobody was paid that"
+    owed = {tokens for tokens, paid in world.paid.items() if paid == (name, world.lives)}
+    assert name in world.stopped or owed <= told.keys(), f"what a model was paid is not told: {owed - told.keys()}"
+
+
+def _deadlines(world: FaultyWorld, name: str, records: list[r.Record]) -> None:
+    """Nobody is called late whose work did not hang, and nothing expires before its time."""
+    late = {(name, rec.run) for rec in records if isinstance(rec, r.RunEnded) and rec.outcome == "timed_out"}
+    assert late <= world.hung, f"{late - world.hung} were given up though nothing of theirs hung"
+    accepted: dict[int, float] = {}
+    for rec in records:
+        moment = world.moments.get((name, rec.seq))
+        if moment is None:
+            continue
+        if isinstance(rec, r.Delivered) and rec.accepted:
+            accepted.setdefault(rec.said, moment)
+        elif isinstance(rec, r.OutboxExpired) and rec.said in accepted:
+            days = (moment - accepted[rec.said]) / 86_400
+            assert days > 2.99, f"given up after {days:.2f} days"
+            assert days < 3.5, f"given up only after {days:.2f} days"
+
+
+def _dates(world: FaultyWorld, records: list[r.Record]) -> None:
+    """Our words are dated in their order, unless the clock was set back between."""
+    dates = [event.created_at for rec in records if isinstance(rec, r.Said) for event in rec.events]
+    backwards = sum(later <= earlier for earlier, later in itertools.pairwise(dates))
+    assert backwards <= sum(by < 0 for by in world.steps), f"dated backwards {backwards} times"
+
+
+def _text(world: FaultyWorld, name: str, records: list[r.Record], state: Conversation) -> None:
+    """The files say what the records say, and no number in them is nonsense."""
+    data = CONVERSATION.encode_decisions([[record] for record in records])
+    again, _, fault = CONVERSATION.decode_lines(data)
+    assert fault is None
+    assert again == records
+    shown = json.loads((world.root / name / VIEW).read_bytes())
+    assert shown == json.loads(render(state)), "the view is not what the journal says"
+    assert all(number >= 0 for number in _numbers(as_json(Stats.of(ConversationId(name), records))))
+    assert all(number >= 0 for number in _numbers(shown["phaseMetrics"]))
+
+
+def _numbers(value: Any) -> list[float]:
+    if isinstance(value, dict):
+        return [number for item in value.values() for number in _numbers(item)]
+    return [value] if isinstance(value, int | float) else []

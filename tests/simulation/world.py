@@ -1,0 +1,268 @@
+"""A world whose disk, minds, tools, relays and clock fail as the dice say.
+
+Never: judge; what must hold is asserted by `oracle`, save what only the moment itself can show.
+"""
+
+import asyncio
+import hashlib
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tenex.core import records as r
+from tenex.core.conversation import Conversation, fold
+from tenex.core.errors import ModelRefused, ModelUnavailable
+from tenex.core.ids import ConversationId, EventId, PublicKey
+from tenex.core.pending import pending
+from tenex.core.ports import Draft, ExecutionContext, PublishOutcome, ToolResult, UnsignedEvent, Whisper, unheard
+from tenex.core.roster import Circle
+from tenex.core.signals import Incoming
+from tenex.core.steps import ModelRequest, ModelStep, Note, Usage
+from tenex.store.folder import ConversationFolder
+from tenex.store.format import CONVERSATION
+from tenex.store.journal import FileJournal
+from tenex.store.loading import JOURNAL, VIEW, peek
+from tenex.store.view import Views
+from tests.fakes.play import ALICE, RELAY, says
+from tests.fakes.stage import World
+from tests.simulation.disk import VirtualDisk
+from tests.simulation.minds import garbage, route, work
+
+BOB = PublicKey("b" * 64)
+OTHER_RELAY = "ws://other"
+HANG = 10.0**7
+"""Seconds: longer than any deadline and any simulation."""
+
+
+class FaultyWorld(World):
+    """`World` with the real store, and faults at every port."""
+
+    def __init__(self, seed: int, root: Path) -> None:
+        super().__init__(lambda _question: None, lambda _request: None)
+        self.dice = Random(seed)
+        self.root = root
+        self.circle = Circle(owners=frozenset({ALICE}), members=frozenset({BOB}))
+        self.odds = {name: self.dice.choice([0.0, 0.0, 0.03, 0.15]) for name in FAULTS}
+        self.is_healed = False
+        self.lives = 0
+        self.stopped: set[str] = set()
+        """Conversations that this life was told to stop: what a model answers then may be thrown away."""
+        self.live()
+        self.events: dict[str, Incoming] = {}
+        """Everything people wrote, as relays keep it."""
+        self.hung: set[tuple[str, str]] = set()
+        """(conversation, run) of the calls that never return."""
+        self.returned: set[tuple[str, str, str]] = set()
+        """(conversation, run, call) whose result is durable."""
+        self.tokens = itertools.count(1)
+        self.paid: dict[int, tuple[str, int]] = {}
+        """The conversation and the life of each answer that cost something, by its tokens, which no other has."""
+        self.taken: set[tuple[str, str]] = set()
+        """(event, relay): what a relay took, and below what it refused."""
+        self.refused: set[tuple[str, str]] = set()
+        self.steps: list[int] = []
+        """ms by which the clock was set."""
+        self.places: dict[str, ConversationId] = {}
+        self.journaled: set[str] = set()
+        self._states: dict[str, tuple[tuple[int, ...], Conversation]] = {}
+        self.moments: dict[tuple[str, int], float] = {}
+        """Seconds of the loop at which a record of a conversation was heard."""
+
+    def live(self) -> None:
+        """Begin a process: nothing is known of the disk but what it holds."""
+        self.lives += 1
+        self.stopped.clear()
+        self.disk = VirtualDisk(self.dice)
+        self.disk.trouble, self.disk.slow = self.odd("disk"), self.odd("slow disk") / 3
+        self.folder = ConversationFolder(self.root, self.disk, self.clock)
+        self.views = Views(self.folder, self.disk)
+
+    def odd(self, name: str) -> float:
+        """How often a kind of fault happens now."""
+        return 0.0 if self.is_healed else self.odds[name]
+
+    def meets(self, name: str) -> bool:
+        """Whether that fault happens this time."""
+        return self.dice.random() < self.odd(name)
+
+    def heal(self) -> None:
+        """No more faults."""
+        self.is_healed = True
+        self.disk.trouble = self.disk.slow = 0.0
+
+    def set_clock(self, by: int) -> None:
+        """Set the wall clock, by so many ms."""
+        self.clock.epoch += by
+        self.steps.append(by)
+
+    # ---- the disk ----
+
+    def on_disk(self, conversation: str) -> list[r.Record]:
+        """All that a conversation's journal holds now."""
+        path = self.root / conversation / JOURNAL
+        return list(peek(path, CONVERSATION)) if path.exists() else []
+
+    def state(self, conversation: str) -> Conversation:
+        """Where a conversation stands on disk; read again whenever a file of it has another length. Only to be read."""
+        sizes = tuple(path.stat().st_size for path in sorted((self.root / conversation).glob("journal*.jsonl")))
+        known = self._states.get(conversation)
+        if known is None or known[0] != sizes:
+            known = self._states[conversation] = sizes, fold(ConversationId(conversation), self.on_disk(conversation))
+        return known[1]
+
+    def conversations(self) -> list[str]:
+        """All that have a journal."""
+        return sorted(path.parent.name for path in self.root.glob(f"*/{JOURNAL}"))
+
+    async def open(self, conversation: ConversationId) -> tuple[FileJournal, list[r.Record]]:  # type: ignore[override]
+        """Open a journal."""
+        return await self.folder.open(conversation)
+
+    async def show(self, conversation: Conversation) -> None:
+        """Write the view, and go on in another file where this one is long."""
+        page = self.views.page(conversation)
+        await self.folder.rotate(conversation)
+        await self.views.write(page)
+
+    def unfinished(self) -> list[ConversationId]:
+        """Read everything, as a start without an index does; a view that is behind is wanted too."""
+        found: list[ConversationId] = []
+        self.places.clear()
+        for name in self.conversations():
+            records = self.on_disk(name)
+            self.note(name, records)
+            if pending(fold(ConversationId(name), records)) or (records and self._shown(name) < records[-1].seq):
+                found.append(ConversationId(name))
+        return found
+
+    def _shown(self, conversation: str) -> int:
+        """How far the view goes. By its own word: virtual lives are so short that two files may have one mtime."""
+        path = self.root / conversation / VIEW
+        return int(json.loads(path.read_bytes())["seq"]) if path.exists() else 0
+
+    def note(self, conversation: str, records: Sequence[r.Record]) -> None:
+        """Know the events of durable records."""
+        for record in records:
+            for event in getattr(record, "events", ()):
+                self.places[event.id] = ConversationId(conversation)
+                self.journaled.add(event.id)
+            if isinstance(record, r.PersonWrote | r.CommandGiven):
+                self.places[record.event_id] = ConversationId(conversation)
+            if isinstance(record, r.CallReturned):
+                self.returned.add((conversation, record.run, record.call))
+
+    def heard_records(self, conversation: ConversationId, records: Sequence[r.Record]) -> None:
+        """Know what became durable, and when by a clock nobody sets."""
+        self.note(conversation, records)
+        for record in records:
+            self.moments[conversation, record.seq] = asyncio.get_running_loop().time()
+
+    def conversation_of(self, event_id: str) -> ConversationId | None:
+        """What the index says, which may have lost it."""
+        return None if self.meets("index") else self.places.get(event_id)
+
+    def exists(self, conversation: ConversationId) -> bool:
+        """Whether there is a journal."""
+        return (self.root / conversation / JOURNAL).exists()
+
+    # ---- minds and tools ----
+
+    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+        """Think for a while, or fail."""
+        await asyncio.sleep(self.dice.choice([0.0, 0.01, 0.2, 3.0]) * self.dice.random())
+        usage = Usage(input_tokens=next(self.tokens), output_tokens=1, cost_usd=0.001)
+        if self.meets("unavailable"):
+            raise ModelUnavailable("connection refused", self.dice.choice([None, None, 3.0, 90.0]))
+        if self.meets("timeout"):
+            await asyncio.sleep(20.0)
+            self._pays(request, usage)
+            raise ModelUnavailable("no answer in time", usage=usage, model="script")
+        if self.meets("refused"):
+            self._pays(request, usage)
+            raise ModelRefused("filtered", usage, model="script")
+        if self.meets("model bug"):
+            raise RuntimeError("a fault of ours")
+        self._pays(request, usage)
+        return replace(self._answer(request), usage=usage)
+
+    def _pays(self, request: ModelRequest, usage: Usage) -> None:
+        self.paid[usage.input_tokens] = request.conversation, self.lives
+
+    def _answer(self, request: ModelRequest) -> ModelStep:
+        if self.meets("garbage"):
+            return garbage(self.dice, request.purpose)
+        if request.purpose == "route":
+            question = json.loads(next(e.text for e in request.entries if isinstance(e, Note)))
+            return says(json.dumps(route(self.dice, question)))
+        return work(self.dice, request)
+
+    def route(self, conversation: Conversation) -> ModelRequest:
+        """The router's question, which says whose it is."""
+        return replace(super().route(conversation), conversation=conversation.id)
+
+    async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        """Work for a while; the effect is counted before the result is known."""
+        run = f"{context.turn}.{context.agent}"
+        done = (context.conversation_id, run, context.call_id)
+        self.must(done not in self.returned, f"{name} ran again after its result was durable: {done}")
+        self.calls[f"{name} {context.idempotency_key}"] += 1
+        await asyncio.sleep(self.dice.choice([0.0, 0.01, 1.0]) * self.dice.random())
+        if self.meets("hang"):
+            self.hung.add((context.conversation_id, run))
+            await asyncio.sleep(HANG)
+        if self.meets("tool bug"):
+            raise RuntimeError("a fault of ours")
+        if self.meets("tool error"):
+            return ToolResult(ok=False, content="it does not work")
+        return ToolResult(ok=True, content=f"{name} done", touched=("f",) if name in ("write_file", "send") else ())
+
+    # ---- relays ----
+
+    async def publish(self, event: UnsignedEvent, relay: str) -> PublishOutcome:
+        """Take an event, once with one content; or refuse it for good, or be away, or lose the OK."""
+        await asyncio.sleep(self.dice.choice([0.001, 0.001, 0.5]))
+        is_notice = ("error", "storage") in event.tags or ("error", "internal") in event.tags
+        if not is_notice and event.id not in self.journaled:
+            for name in self.conversations():  # a process may die between the flush and our hearing of it
+                self.note(name, self.on_disk(name))
+            self.must(event.id in self.journaled, f"said before it was durable: {event.content!r}")
+        if relay == OTHER_RELAY and self.meets("relay away"):
+            await asyncio.sleep(HANG)
+        while self.meets("relay slow"):
+            await asyncio.sleep(7.0)
+        if relay == OTHER_RELAY and self.meets("relay refuses"):
+            self.refused.add((event.id, relay))
+            return PublishOutcome(accepted=False, detail="blocked")
+        if self.meets("publisher bug"):
+            raise RuntimeError("a fault of ours")
+        self.must(self.published.setdefault(event.id, event) == event, "one id was published with two contents")
+        self.taken.add((event.id, relay))
+        if self.meets("OK lost"):
+            await asyncio.sleep(20.0)
+        return PublishOutcome(accepted=True)
+
+    def seal(self, draft: Draft) -> tuple[UnsignedEvent, ...]:
+        """An event whose id follows from everything in it; never far in the future."""
+        ahead = draft.created_at - self.clock.now() // 1000
+        is_notice = draft.tags[:1] in ((("error", "storage"),), (("error", "internal"),))
+        self.must(ahead <= 60 or is_notice, f"dated {ahead} s ahead")
+        whole = repr((draft.speaker, draft.created_at, draft.tags, draft.text, sorted(draft.reply_to.items())))
+        event = UnsignedEvent(
+            id=EventId(hashlib.sha256(whole.encode()).hexdigest()), pubkey=draft.speaker, created_at=draft.created_at,
+            kind=1, tags=draft.tags, content=draft.text,
+        )  # fmt: skip
+        return (event,)
+
+    def relays(self, draft: Draft) -> tuple[str, ...]:
+        """Two relays."""
+        return (RELAY, OTHER_RELAY)
+
+
+FAULTS = (
+    "disk", "slow disk", "index", "unavailable", "timeout", "refused", "model bug", "garbage", "hang", "tool bug",
+    "tool error", "relay away", "relay slow", "relay refuses", "publisher bug", "OK lost", "clock",
+)  # fmt: skip
