@@ -9,7 +9,7 @@ Never: drop an event, or keep one for ever because a reader does not come to its
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from itertools import groupby
 from typing import Any, Final
@@ -49,13 +49,16 @@ class Backlog:
 
     They are handed on `in_order`, when the last reader has come to its end. Where there are more than
     fit, or where nothing more has come for `patience` seconds though a reader is still at it, those that are there
-    are handed on in that order among themselves, and what comes later follows. Doubles are not looked for.
+    are handed on in that order among themselves, and what comes later follows. What was taken before is not held: after
+    every reconnect relays send two days again, most of which is known. Other doubles are not looked for.
     """
 
     def __init__(
-        self, take: Take, patience: float, *, most: int = MOST_HELD, most_characters: int = MOST_CHARACTERS
-    ) -> None:
+        self, take: Take, patience: float, *, is_known: Callable[[dict[str, Any]], bool] = lambda _: False,
+        most: int = MOST_HELD, most_characters: int = MOST_CHARACTERS,
+    ) -> None:  # fmt: skip
         self._take = take
+        self._is_known = is_known
         self._patience = patience
         self._most = most
         self._most_characters = most_characters
@@ -85,9 +88,11 @@ class Backlog:
 
     def add(self, raw: dict[str, Any], characters: int) -> Awaitable[None] | None:
         """Hold an event whose created_at is an int; what is returned waits for room."""
+        self._added_at = asyncio.get_running_loop().time()
+        if self._is_known(raw):
+            return None
         self._held.append(raw)
         self._characters += characters
-        self._added_at = asyncio.get_running_loop().time()
         self._empty.clear()
         if len(self._held) == 1:
             self._wake.set()

@@ -240,9 +240,8 @@ class KeyRing:
             finally:
                 os.close(folder)
         except OSError as fault:
-            raise ConfigurationError(
-                [f"{path}: cannot be written ({fault.strerror}); give {self.folder} to the user who runs tenex"]
-            ) from fault
+            mend = f"make room, or give {self.folder} to the user who runs tenex"
+            raise ConfigurationError([f"{path}: cannot be written ({fault.strerror}); {mend}"]) from fault
 
 
 def _bech32(prefix: str, payload: bytes) -> str:

@@ -8,6 +8,7 @@ Never: decide whether an event is wanted by a conversation, or keep anything on 
 """
 
 import asyncio
+import re
 import time
 import traceback
 from collections import Counter, defaultdict
@@ -36,6 +37,8 @@ log = structlog.get_logger(__name__)
 OnEvent = Callable[[Event, str], Awaitable[None] | None]
 """Takes a genuine event, once, and the url of the relay it came from first."""
 
+_ID: Final = re.compile(r"[0-9a-f]{64}")
+
 _INBOX: Final = 1000
 """Verified events that wait for `on_event`; beyond it sockets are no longer read, and relays wait."""
 
@@ -60,7 +63,7 @@ class RelayPool:
             urls: the relays every subscription goes to.
             on_event: hears every genuine event once. It must not wait for a publish: the OK may stand behind events
                 that wait for it.
-            is_seen: tells whether an id was taken in an earlier life; asked only about well-formed events.
+            is_seen: tells whether an id was taken in an earlier life; asked only about ids of the right shape.
             identity: the key shown to relays that ask.
             timings: the durations.
             dice: for jitter.
@@ -202,8 +205,7 @@ class RelayPool:
     def _take(self, raw: dict[str, Any], relay: str) -> Awaitable[None] | None:
         """Let a genuine, new event into the inbox; what is returned waits for room there."""
         counts = self._counts[relay]
-        claimed = raw.get("id")
-        if isinstance(claimed, str) and claimed in self._recent:
+        if self._is_recent(raw):
             counts["doubles"] += 1
             return None
         event = self._read(raw, relay)
@@ -220,6 +222,18 @@ class RelayPool:
             return self._inbox.put((event, relay))
         self._inbox.put_nowait((event, relay))
         return None
+
+    def _is_known(self, relay: str, raw: dict[str, Any]) -> bool:
+        """Tell whether a genuine event that bears this id was taken before; if so it is counted as a double."""
+        claimed = raw.get("id")
+        is_id = isinstance(claimed, str) and _ID.fullmatch(claimed) is not None
+        is_known = self._is_recent(raw) or (is_id and self._is_seen(str(claimed)))
+        self._counts[relay]["doubles"] += is_known
+        return is_known
+
+    def _is_recent(self, raw: dict[str, Any]) -> bool:
+        claimed = raw.get("id")
+        return isinstance(claimed, str) and claimed in self._recent
 
     def _collect(self, found: dict[str, Event], relay: str, raw: dict[str, Any]) -> None:
         event = self._read(raw, relay)
@@ -270,6 +284,9 @@ class RelayPool:
                 self._is_delivering = False
 
     def _relay(self, url: str) -> RelayConnection:
+        relay = self._relays.get(url) or self._guests.get(url)  # canonical already, as nearly all are
+        if relay is not None:
+            return relay
         known = normalise_url(url)
         relay = self._relays.get(known) or self._guests.get(known)
         if relay is None:
@@ -282,6 +299,7 @@ class RelayPool:
         return RelayConnection(
             url,
             on_event=self._take,
+            is_known=partial(self._is_known, url),
             identity=self._identity,
             timings=self._timings,
             dice=self._dice,

@@ -72,20 +72,16 @@ class RelayConnection:
     """One relay, for as long as `run` runs."""
 
     def __init__(
-        self,
-        url: str,
-        *,
-        on_event: TakeFrom,
-        identity: SecretKey | None = None,
-        timings: Timings | None = None,
-        dice: Random | None = None,
+        self, url: str, *, on_event: TakeFrom, is_known: Callable[[dict[str, Any]], bool] = lambda _: False,
+        identity: SecretKey | None = None, timings: Timings | None = None, dice: Random | None = None,
         now: Callable[[], float] = time.time,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Prepare; nothing is opened before `run`.
 
         Args:
             url: ws:// or wss://.
             on_event: takes what matches a subscription; see `TakeFrom`. It must not wait for a publish of ours.
+            is_known: tells whether it would drop a raw event as one it has taken: such a one need not be held.
             identity: the key shown where the relay asks who we are; a connection shows one key only.
             timings: the durations.
             dice: for jitter.
@@ -109,7 +105,7 @@ class RelayConnection:
         self._sessions = 0
         self._lives: dict[str, list[Live]] = {}
         self._keepers: dict[Live, asyncio.Task[None]] = {}
-        self._backlog = Backlog(self._take, self._timings.eose_timeout)
+        self._backlog = Backlog(self._take, self._timings.eose_timeout, is_known=is_known)
         self._limits = RelayLimits()
         self._deaf = False
         self._deaf_since: float | None = now()

@@ -6,13 +6,15 @@ Never: sign, send, or read a clock.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.ports import Draft, Sealer, UnsignedEvent
 
 from .forms import form_named
 from .forms.base import Tag
+from .forms.roots import begin
 from .urls import normalise_url
 
 _BY_A_MACHINE: Final[tuple[Tag, ...]] = (("L", "agent"), ("l", "ai", "agent"))
@@ -38,6 +40,14 @@ class FormSealer(Sealer):
             Bug: the address names no form of ours, or the tags alone are too large.
         """
         return form_named(draft.address.get("form")).seal(draft, self._marks)
+
+    def begin(self, draft: Draft, title: str, people: Sequence[str]) -> tuple[UnsignedEvent, dict[str, Any]]:
+        """Make the first event of a conversation of its own, and its address; `draft` names the one it comes from.
+
+        Raises:
+            Bug: the address names no form of ours.
+        """
+        return begin(replace(draft, tags=(*draft.tags, *self._marks)), title, tuple(people))
 
     def relays(self, draft: Draft) -> tuple[str, ...]:
         """Name where the conversation was opened, where the asker wrote, then the configured relays; each once.

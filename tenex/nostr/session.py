@@ -112,6 +112,8 @@ class Session:
         self._notices = 0
         linux = sys.platform == "linux"
         self._raw_socket: socket.socket | None = socket_.transport.get_extra_info("socket") if linux else None
+        self._has_acked = False
+        """Whether all that has been read from the socket so far is acknowledged."""
 
     async def write(self) -> None:
         """Send what is posted, no faster than the relay bears, until the connection ends."""
@@ -284,10 +286,18 @@ class Session:
     def _ack_at_once(self) -> None:
         """Acknowledge now (Linux): relays leave Nagle on, and a delayed ACK costs their next frame 40 ms.
 
-        The kernel forgets the option after some segments, so it is set again with every frame.
+        The kernel forgets the option after some segments, so it is set again with every read of the socket; frames
+        that came in one read share it, for the loop reads again only when it has come round.
         """
-        if self._raw_socket is not None:
-            try:
-                self._raw_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
-            except OSError:
-                self._raw_socket = None  # it has just closed; `recv` says so next
+        if self._raw_socket is None or self._has_acked:
+            return
+        try:
+            self._raw_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+        except OSError:
+            self._raw_socket = None  # it has just closed; `recv` says so next
+            return
+        self._has_acked = True
+        self._loop.call_soon(self._read_again)
+
+    def _read_again(self) -> None:
+        self._has_acked = False

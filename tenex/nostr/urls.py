@@ -3,12 +3,14 @@
 Never: look a name up.
 """
 
+from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 _DEFAULT_PORT = {"ws": 80, "wss": 443}
 
 
+@lru_cache(maxsize=1024)  # the same few, for every event in and out
 def normalise_url(url: str) -> str:
     """Give the canonical spelling: lower-case scheme and host, no default port, no lone slash, no fragment.
 
@@ -38,6 +40,7 @@ def normalise_url(url: str) -> str:
     return f"{scheme}://{place.lower()}{path}{query}"
 
 
+@lru_cache(maxsize=1024)
 def is_loopback(url: str) -> bool:
     """Tell whether a url names this machine, where no proxy stands between."""
     host = urlsplit(url).hostname or ""

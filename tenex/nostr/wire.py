@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tenex.core.jsontext import json_writer
+
 from .filters import MAX_FILTERS, AnyOf, Filter
 
 MAX_SUBSCRIPTIONS: Final = 10
@@ -110,7 +112,7 @@ class Wire:
     def receive(self, text: str | bytes) -> Frame | None:
         """Read one frame; None for one that was dropped."""
         try:
-            frame = json.loads(text) if isinstance(text, str) else None
+            frame = _read(text) if isinstance(text, str) else None
         except (ValueError, RecursionError):
             frame = None
         if type(frame) is list and len(frame) == 3 and frame[0] == "EVENT":  # nearly all there is: the short way
@@ -161,9 +163,20 @@ def auth_frame(event: Mapping[str, Any]) -> str:
     return encode_frame(["AUTH", event])
 
 
-def encode_frame(frame: list[Any]) -> str:
-    """Write a frame as JSON without spaces."""
-    return json.dumps(frame, ensure_ascii=False, separators=(",", ":"))
+encode_frame: Final = json_writer(separators=(",", ":"))
+"""Writes a frame as JSON without spaces."""
+
+
+_decode: Final = json.JSONDecoder().raw_decode
+
+
+def _read(text: str) -> Any:
+    """What `json.loads` gives, without its search for spaces around a text that has none."""
+    try:
+        value, end = _decode(text)
+    except ValueError:
+        end = -1
+    return value if end == len(text) else json.loads(text)
 
 
 def _text(rest: Sequence[Any]) -> str:

@@ -71,6 +71,25 @@ async def test_what_was_written_first_is_handed_on_first_and_ties_by_id() -> Non
     assert taken.names == ["old", "tie a", "tie b", "new"]
 
 
+async def test_what_was_taken_before_is_not_held() -> None:
+    taken = Taken()
+    backlog = Backlog(taken.take, 60, is_known=lambda raw: raw["id"] == "known", most=3)
+    task = asyncio.create_task(backlog.run())
+    backlog.expect(READER)
+    for number in range(10):  # of what is held three would be too many
+        assert put(backlog, "known", number) is None
+    assert backlog.is_empty
+    put(backlog, "new", 11)
+    await turn_over()
+    assert taken.names == []
+    backlog.done(READER)
+    async with asyncio.timeout(5):
+        await backlog.handed_on()
+    assert taken.names == ["new"]
+    task.cancel()
+    await asyncio.wait({task})
+
+
 async def test_one_reader_waits_for_another() -> None:
     taken, other = Taken(), object()
     async with holding(taken) as backlog:

@@ -114,6 +114,25 @@ async def test_what_an_earlier_life_has_taken_is_not_delivered_again() -> None:
     assert set(asked) == {old.id, new.id}
 
 
+async def test_an_id_that_is_none_is_no_question_to_the_index() -> None:
+    heard, good = Heard(), note()
+    asked: list[str] = []
+
+    def is_seen(event_id: str) -> bool:
+        asked.append(event_id)
+        return False
+
+    async with FaultRelay() as fault:
+        odd = [to_wire(note()) | {"id": name} for name in ("", "x" * 64, good.id + "\n", "' or 1=1")]
+        fault.stored += [*odd, to_wire(good)]
+        relays = pool(fault.url, heard=heard, is_seen=is_seen)
+        relays.subscribe("notes", NOTES, NOW - 1000)
+        async with running(relays):
+            await heard.has(good)
+    assert heard.ids == [good.id]
+    assert set(asked) == {good.id}
+
+
 async def test_a_handler_that_fails_loses_one_event_and_says_no_word_of_it() -> None:
     heard = Heard()
 

@@ -175,3 +175,12 @@ def test_shapes_no_event_has_match_nothing_and_raise_nothing(changes: dict[str, 
     wire, sub = opened({"kinds": [1], "authors": ["a" * 64], "ids": ["1" * 64], "#p": ["b" * 64], "since": 5})
     assert wire.receive(json.dumps(["EVENT", sub, EVENT | changes])) is None
     assert wire.dropped == {"unmatched": 1}
+
+
+def test_spaces_around_a_frame_are_no_fault() -> None:
+    wire = Wire()
+    assert wire.receive(' \r\n["NOTICE","hello"] \n') == Notice("hello")
+    assert wire.receive('["NOTICE","hello"]\n') == Notice("hello")
+    assert wire.receive('["NOTICE","hello"] x') is None
+    assert wire.receive('\ufeff["NOTICE","hello"]') is None
+    assert wire.dropped["malformed"] == 2

@@ -43,6 +43,9 @@ def read_event(
         return None
     readings = (form.read(event, ours, slugs, relay, project) for form in FORMS)
     incoming = next((reading for reading in readings if reading is not None), None)
+    if incoming is not None:
+        keys = dict.fromkeys(tag[1] for tag in event.tags if len(tag) > 1 and tag[0] == "p")
+        incoming = replace(incoming, tagged=tuple(PublicKey(key) for key in keys if key in ours))
     if incoming is not None and any(tag[0] == "l" and tag[1] == "ai" for tag in event.tags if len(tag) > 1):
         return replace(incoming, by_machine=True)
     return incoming

@@ -33,7 +33,7 @@ _PARAGRAPH: Final = re.compile(r"\n[ \t\r]*\n")
 _FIRST_PART_ONLY: Final = frozenset({"phase-from", "new-phase"})
 """A transition happens once."""
 
-_LAST_PART_ONLY: Final = frozenset({"status", "tool"})
+_LAST_PART_ONLY: Final = frozenset({"status", "tool", "close-reason"})
 """A message is complete when its last part is there; so are its costs (`llm-`), which clients add up."""
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

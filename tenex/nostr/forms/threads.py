@@ -109,7 +109,7 @@ THREADS: Final = Threads()
 def _scope(event: Event, here: str) -> tuple[Tag, ...] | None:
     """Give the root's tags; None where the root is no kind 11."""
     if event.kind == THREAD:
-        return _scope_tags(event.id, here, event.pubkey, here)
+        return scope_tags(event.id, here, event.pubkey, here)
     if event.kind != COMMENT or base.first_value(event, "K") != str(THREAD):
         return None
     root = next((tag for tag in base.tags_named(event, "E") if base.is_hex64(tag[1])), None)
@@ -119,10 +119,11 @@ def _scope(event: Event, here: str) -> tuple[Tag, ...] | None:
     author = base.key_at(author_tag, 1) or base.key_at(root, 3)
     root_relay = base.hint(base.element(root, 2))
     author_relay = base.hint(base.element(author_tag, 2))
-    return _scope_tags(root[1], root_relay or here, author, author_relay or root_relay or here)
+    return scope_tags(root[1], root_relay or here, author, author_relay or root_relay or here)
 
 
-def _scope_tags(root: str, relay: str, author: str, author_relay: str) -> tuple[Tag, ...]:
+def scope_tags(root: str, relay: str, author: str, author_relay: str) -> tuple[Tag, ...]:
+    """Give the tags by which a comment names its thread's root (NIP-22); empty strings for what is not known."""
     tags = (base.short_tag("E", root, relay, author), ("K", str(THREAD)))
     return (*tags, base.short_tag("P", author, author_relay)) if author else tags
 

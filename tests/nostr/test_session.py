@@ -1,0 +1,51 @@
+"""A session on a socket: what came in one read is acknowledged once, at once."""
+
+import asyncio
+import socket
+import sys
+from typing import cast
+
+import pytest
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosedOK
+
+from tenex.nostr.session import Session
+from tenex.nostr.timings import Timings
+
+
+class Socket:
+    """Both the socket and its transport: gives frames read by read, and counts what it is told to acknowledge."""
+
+    def __init__(self, *reads: list[str]) -> None:
+        self.transport = self
+        self._reads = list(reads)
+        self._frames: list[str] = []
+        self.acked: list[int] = []
+        """Frames that had been handed on when an option was set."""
+        self.handed = 0
+
+    def get_extra_info(self, _name: str) -> "Socket":
+        return self
+
+    def setsockopt(self, level: int, option: int, value: int) -> None:
+        assert (level, option, value) == (socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+        self.acked.append(self.handed)
+
+    async def recv(self) -> str:
+        if not self._frames:
+            await asyncio.sleep(0)  # as websockets does, which gives what it holds without a pause
+            if not self._reads:
+                raise ConnectionClosedOK(None, None)
+            self._frames = self._reads.pop(0)
+        self.handed += 1
+        return self._frames.pop(0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the option")
+async def test_each_read_of_the_socket_is_acknowledged_once_with_its_first_frame() -> None:
+    notice = '["NOTICE","hello"]'
+    ws = Socket([notice], [notice] * 3, [notice] * 2, [notice])
+    url = "ws://127.0.0.1:1"
+    session = Session(cast("ClientConnection", ws), url, prefix="1.", identity=None, timings=Timings(), now=lambda: 0.0)
+    await session.read()
+    assert ws.acked == [1, 2, 5, 7]
