@@ -1,0 +1,43 @@
+"""Which errors of a node may pass by themselves: those are tried again, all others are for good.
+
+Never: import a client library; its errors are known by what they carry.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from tenex.core.errors import StepFailed
+
+Classify = Callable[[Exception], bool | None]
+"""Whether an error may pass; None leaves it to `may_pass`."""
+
+_BUSY = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
+"""HTTP's words for: not now."""
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether the same again may succeed: an error that says so, a network's, a server's that is busy or fails."""
+    if isinstance(error, StepFailed):
+        return error.may_pass
+    said = getattr(error, "retryable", None)
+    if isinstance(said, bool):
+        return said
+    if isinstance(error, ConnectionError | TimeoutError | asyncio.TimeoutError | BlockingIOError | InterruptedError):
+        return True
+    if any(kind.__name__ == "TransportError" and kind.__module__.startswith("httpx") for kind in type(error).__mro__):
+        return True
+    return _status(error) in _BUSY
+
+
+def retry_after(error: BaseException) -> int | None:
+    """The ms somebody asked us to wait, where the error says so in seconds."""
+    said = getattr(error, "retry_after", None)
+    return int(said * 1000) if isinstance(said, int | float) and 0 <= said < 1e9 else None
+
+
+def _status(error: BaseException) -> Any:
+    response: Any = getattr(error, "response", None)
+    found: Any = getattr(error, "status_code", None) or getattr(error, "status", None)
+    found = found or getattr(response, "status_code", None)
+    return found if isinstance(found, int) else None

@@ -1,0 +1,91 @@
+"""A graph of speakers from where an operator keeps it: a TOML or JSON file, or a Python module.
+
+Never: search for files; whoever calls says which.
+"""
+
+import importlib
+import re
+from pathlib import Path
+
+from tenex.core.errors import ConfigurationError
+
+from .graph import TransitionGraph
+from .registry import TransitionRegistry
+
+LARGEST = 1_048_576
+"""Bytes of a file: a graph of a thousand rules has less than a quarter of that."""
+
+_REFERENCE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
+
+
+def load_graph(reference: str | Path, registry: TransitionRegistry | None = None) -> TransitionGraph:
+    """The graph of a `.toml` or `.json` file, or of `package.module:graph`.
+
+    Raises ConfigurationError with every fault: which file, which line or key, and what to do.
+    """
+    found = _REFERENCE.fullmatch(reference) if isinstance(reference, str) else None
+    if found and Path(str(reference)).suffix not in (".toml", ".json"):
+        value = object_of(str(reference))
+        if not isinstance(value, TransitionGraph):
+            kind = type(value).__name__
+            raise ConfigurationError(
+                [f"{reference} is a {kind} and no TransitionGraph; name a variable that holds one."]
+            )
+        return value
+    path = Path(reference)
+    if path.suffix not in (".toml", ".json"):
+        raise ConfigurationError(
+            [f"{reference} is neither a .toml or .json file nor of the form package.module:graph; name one of these."]
+        )
+    text = text_of(path)
+    try:
+        read = TransitionGraph.from_toml if path.suffix == ".toml" else TransitionGraph.loads
+        return read(text, registry=registry)
+    except ConfigurationError as fault:
+        raise ConfigurationError([f"{path}: {sentence}" for sentence in fault.faults]) from fault
+
+
+def text_of(path: Path) -> str:
+    """What a file holds; raises ConfigurationError where it cannot be read, is too large, or is no UTF-8."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+    except OSError as fault:
+        raise ConfigurationError(
+            [f"{path} cannot be read: {fault.strerror}. Check the path and its rights."]
+        ) from fault
+    if len(data) > LARGEST:
+        raise ConfigurationError([f"{path} is larger than {LARGEST} bytes; that is no graph anybody wrote."])
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as fault:
+        line = data.count(b"\n", 0, fault.start) + 1
+        raise ConfigurationError([f"{path}: line {line} is not UTF-8; save the file as UTF-8."]) from fault
+
+
+def object_of(reference: str) -> object:
+    """What `package.module:name` names; raises ConfigurationError with what to do."""
+    parts = _REFERENCE.fullmatch(reference)
+    if parts is None:
+        raise ConfigurationError([f"{reference} is not of the form package.module:name; write it so."])
+    module, name = parts["module"], parts["name"]
+    try:
+        found = importlib.import_module(module)
+    except ModuleNotFoundError as fault:
+        if fault.name and (module == fault.name or module.startswith(f"{fault.name}.")):
+            raise ConfigurationError(
+                [f"{reference}: there is no module {fault.name}. Install it, or set PYTHONPATH to its folder."]
+            ) from fault
+        raise ConfigurationError([f"{reference}: {module} needs {fault.name}, which is not installed."]) from fault
+    except Exception as fault:  # an operator's module may fail in any way while it is imported
+        raise ConfigurationError(
+            [f"{reference}: {module} failed while it was imported: {type(fault).__name__}: {fault}. Mend the module."]
+        ) from fault
+    value: object = found
+    for part in name.split("."):
+        if not hasattr(value, part):
+            there = [key for key, other in vars(found).items() if isinstance(other, TransitionGraph)]
+            known = f"The graphs there: {', '.join(there)}." if there else "There is no graph there."
+            raise ConfigurationError([f"{reference}: {module} has no {name}. {known}"])
+        value = getattr(value, part)
+    return value

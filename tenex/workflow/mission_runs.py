@@ -1,0 +1,253 @@
+"""Runs nodes: builds one from the journal's values, gives it its dependencies, and has its steps journaled.
+
+The same for a first run, a retry and a restart: a node is always made of what the journal says, and comes to where it
+was by running its code over the steps that have returned.
+
+Never: decide what follows; the signals say what happened.
+"""
+
+import asyncio
+import inspect
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from tenex.core.effects import NodeRun
+from tenex.core.errors import StepFailed, Unreadable, Unwritable, WorkflowError
+from tenex.core.missions import UNKNOWN_KIND, Step
+from tenex.core.roster import Replay
+from tenex.core.signals import NodeFailed, PauseAsked, Signal, StepAsked, StepDone
+
+from .durable import CURRENT, GraphRunContext, ReplayName
+from .failures import may_pass, retry_after
+from .typed import Typed
+
+if TYPE_CHECKING:
+    from .missions import Graph
+
+Post = Callable[[Signal], None]
+
+_IN_STEP: ContextVar[str | None] = ContextVar("tenex_step", default=None)
+
+log = structlog.get_logger(__name__)
+
+
+class NodeRunner:
+    """Runs the nodes of these graphs; `core.ports.Missions`."""
+
+    def __init__(self, graphs: "Mapping[str, tuple[Graph[Any, Any, Any], Callable[[], Any]]]") -> None:
+        """Take graphs by their names, each with what makes its dependencies for a run of a node."""
+        self._graphs = dict(graphs)
+
+    def prepare(self, effect: NodeRun, post: Post) -> "NodeTaskOf":
+        """The run of a node."""
+        return NodeTaskOf(self._graphs.get(effect.workflow), effect, post)
+
+
+class NodeTaskOf:
+    """One run of one node; `core.ports.NodeTask`."""
+
+    def __init__(
+        self, known: "tuple[Graph[Any, Any, Any], Callable[[], Any]] | None", effect: NodeRun, post: Post
+    ) -> None:  # fmt: skip
+        self._known = known
+        self._effect = effect
+        self._post = post
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._used: Counter[str] = Counter()
+        self._open = 0
+        self._is_resting = False
+        self._is_over = False
+        self._task: asyncio.Task[Any] | None = None
+        self._ctx: GraphRunContext[Any, Any] | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a step is under way."""
+        return self._open > 0
+
+    @property
+    def _is_cancelled(self) -> bool:
+        return self._task is not None and self._task.cancelling() > 0
+
+    def see(self, effect: NodeRun) -> None:
+        """Hear what has become durable of the steps."""
+        self._effect = effect
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def rest(self) -> None:
+        """Want no more steps."""
+        self._is_resting = True
+
+    async def __call__(self) -> Signal:
+        """Run the node, and say how it ended."""
+        self._task = asyncio.current_task()
+        try:
+            return await self._run()
+        except Unreadable as fault:
+            return self._failed("operator", type(fault).__name__, str(fault))
+        except Unwritable as fault:
+            return self._failed("author", type(fault).__name__, str(fault))
+        except asyncio.CancelledError:
+            if self._is_cancelled:
+                raise
+            return self._failed("author", "CancelledError", "something it awaited was cancelled from elsewhere")
+        except Exception as error:  # noqa: BLE001 - whatever a node raises is its failure, and logged there
+            return self._broken(error)
+        finally:
+            self._is_over = True
+            for waiter in self._waiters:  # of tasks the node began and left alone
+                waiter.cancel()
+
+    async def _run(self) -> Signal:
+        if self._known is None:
+            return self._failed("operator", "NoWorkflow", f"this process has no workflow {self._effect.workflow}.")
+        graph, deps_of = self._known
+        deps = deps_of()
+        node = graph.load_node(self._effect.node, self._effect.data, deps)
+        state = graph.load_state(self._effect.state)
+        self._ctx = GraphRunContext(
+            state, deps, self, mission=self._effect.conversation, attempt=self._effect.attempt
+        )  # fmt: skip
+        token = CURRENT.set(self._ctx)
+        try:
+            answer = await node.run(self._ctx)
+        finally:
+            CURRENT.reset(token)
+        return graph.read_answer(self._effect, answer, self._ctx.state)
+
+    def _broken(self, error: Exception) -> NodeFailed:
+        passes = self._may_pass(error)
+        kind = error.kind if isinstance(error, StepFailed) else type(error).__name__
+        log.warning("node.failed", node=self._effect.node, kind=kind, may_pass=passes)
+        log.debug("node.failed_at", node=self._effect.node, exc_info=error)
+        return self._failed("world" if passes else "author", kind, _sentence(error), retry_after(error))
+
+    def _may_pass(self, error: Exception) -> bool:
+        classify = self._known[0].classify if self._known else None
+        said = classify(error) if classify is not None and not isinstance(error, StepFailed) else None
+        return may_pass(error) if said is None else said
+
+    def _failed(self, who: Any, kind: str, message: str, after: int | None = None) -> NodeFailed:
+        return NodeFailed(key=self._effect.key, who=who, kind=kind, message=message, retry_after=after)
+
+    # ---- steps ----
+
+    async def step(
+        self, name: str, call: Callable[[str], Any], replay: ReplayName, returns: Any, label: str
+    ) -> Any:  # fmt: skip
+        """The result of a step; see `GraphRunContext.step`."""
+        kind = Typed[Any](returns, f"the result of the step {name} ({label})")
+        step = self._claim(name)
+        known = self._effect.steps.get(step)
+        if known is not None and known.is_done:
+            return self._replayed(known, kind)
+        await self._gate()
+        self._open += 1
+        try:
+            if known is None:
+                self._post(StepAsked(node=self._effect.key, step=step, replay=Replay(replay)))
+                known = await self._until(lambda: self._effect.steps.get(step))
+            cause = await self._carry_out(known, call, kind)
+            done = await self._until(lambda: self._returned(step))
+        finally:
+            self._open -= 1
+        if not done.ok:
+            raise _error_of(done) from cause
+        return kind.load(done.result)
+
+    async def pause(self, reason: str) -> None:
+        """Pause here; see `GraphRunContext.pause`."""
+        step = self._claim("pause")
+        if step in self._effect.steps:
+            return
+        await self._gate()
+        by = f"the node {self._effect.node}"
+        self._post(PauseAsked(by=by, reason=reason or f"{by} asks for it.", node=self._effect.key, step=step))
+        await asyncio.get_running_loop().create_future()  # the pause ends this task, and the next passes this place
+
+    def _claim(self, name: str) -> str:
+        """The name of the step in this visit."""
+        outer = _IN_STEP.get()
+        if outer is not None:
+            raise WorkflowError(f"The step {name} stands in the step {outer}: a step is one effect; put it beside it.")
+        if self._is_cancelled:  # a node that will not hear of it has no more effects
+            raise asyncio.CancelledError
+        if self._is_over:
+            raise WorkflowError(f"The step {name} was wanted after its node had ended; await what the node starts.")
+        if not name or not name.isprintable() or len(name) > 200 or "#" in name:
+            raise WorkflowError("A step's name is 1 to 200 printable characters without a number sign.")
+        self._used[name] += 1
+        return name if self._used[name] == 1 else f"{name}#{self._used[name]}"
+
+    async def _gate(self) -> None:
+        if self._is_resting:
+            await asyncio.get_running_loop().create_future()  # until the process cancels it; the next one goes on
+
+    async def _until(self, found: Callable[[], Step | None]) -> Step:
+        while (step := found()) is None:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.add(waiter)
+            try:
+                await waiter
+            finally:
+                self._waiters.discard(waiter)
+        return step
+
+    def _returned(self, step: str) -> Step | None:
+        known = self._effect.steps.get(step)
+        return known if known is not None and known.is_done else None
+
+    async def _carry_out(self, step: Step, call: Callable[[str], Any], kind: Typed[Any]) -> Exception | None:
+        """Have the effect and tell what came of it."""
+        token, ctx_token = _IN_STEP.set(step.id), CURRENT.set(None)
+        try:
+            result = call(f"{self._effect.conversation}:{step.seq}")
+            if inspect.isawaitable(result):
+                result = await _awaited(result)
+            self._tell(step, ok=True, result=kind.dump(result))
+        except Unwritable as fault:
+            self._tell(step, ok=False, kind=type(fault).__name__, message=str(fault))
+            return fault
+        except Exception as error:  # noqa: BLE001 - whatever a step raises is its result
+            passes = self._may_pass(error) and step.replay is not Replay.ONCE
+            self._tell(step, ok=False, kind=type(error).__name__, message=_sentence(error), may_pass=passes)
+            return error
+        finally:
+            CURRENT.reset(ctx_token)
+            _IN_STEP.reset(token)
+        return None
+
+    def _tell(self, step: Step, *, ok: bool, **outcome: Any) -> None:
+        assert self._known is not None
+        assert self._ctx is not None
+        state = self._known[0].dump_state(self._ctx.state)
+        self._post(StepDone(node=self._effect.key, step=step.id, ok=ok, state=state, **outcome))
+
+    def _replayed(self, step: Step, kind: Typed[Any]) -> Any:
+        """What the step gave when it ran, and what it did to the state."""
+        assert self._known is not None
+        assert self._ctx is not None
+        self._known[0].restore(self._ctx.state, step.changed)
+        if not step.ok:
+            raise _error_of(step)
+        return kind.load(step.result)
+
+
+async def _awaited(result: Awaitable[Any]) -> Any:
+    return await result
+
+
+def _error_of(step: Step) -> StepFailed:
+    unknown = step.kind == UNKNOWN_KIND
+    return StepFailed(step.id, step.kind, step.message, may_pass=step.may_pass, is_unknown=unknown)
+
+
+def _sentence(error: Exception) -> str:
+    words = str(error).strip() or type(error).__name__
+    return words[:2_000].encode("utf-8", "replace").decode()

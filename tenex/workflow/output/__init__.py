@@ -1,0 +1,46 @@
+"""An agent's output as a graph of states: what may be written, how it is read, and grammars that enforce it.
+
+`AgentState` and its kin say what a state is, `AgentStateMachine` how they follow each other, `OutputParser` reads a
+stream, `grammar` and `requests` make a server hold its model to the same.
+
+Never: run an action, or publish a private segment.
+"""
+
+from .content import (
+    EncapsulatedStateMachine,
+    FencedFreeformStateMachine,
+    JsonStateMachine,
+    PythonStateMachine,
+    StateMachine,
+    ToolCallStateMachine,
+)
+from .grammar import Grammar, grammar
+from .machine import AgentStateMachine, Plan
+from .parser import OutputParser
+from .segments import Fault, Heard, Piece, Segment, repair_prompt
+from .states import AgentState, InnerMonologue, Python, Scratchpad, Thinking, ToolCallState
+
+__all__ = [
+    "AgentState",
+    "AgentStateMachine",
+    "EncapsulatedStateMachine",
+    "Fault",
+    "FencedFreeformStateMachine",
+    "Grammar",
+    "Heard",
+    "InnerMonologue",
+    "JsonStateMachine",
+    "OutputParser",
+    "Piece",
+    "Plan",
+    "Python",
+    "PythonStateMachine",
+    "Scratchpad",
+    "Segment",
+    "StateMachine",
+    "Thinking",
+    "ToolCallState",
+    "ToolCallStateMachine",
+    "grammar",
+    "repair_prompt",
+]

@@ -1,0 +1,1 @@
+"""Tests of an agent's output states."""
