@@ -14,6 +14,7 @@ from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.core.errors import AppendFailed, StoreError
 from tenex.core.ids import Millis, Slug
+from tenex.core.travel import Forked
 from tenex.flow.clock import SystemClock
 from tenex.nostr.listener import Listener
 from tenex.nostr.pool import RelayPool
@@ -21,13 +22,19 @@ from tenex.nostr.urls import normalise_url
 from tenex.store.daemon import FOLDER, DaemonBook
 from tenex.store.folder import ConversationFolder
 from tenex.store.index import Index
-from tenex.store.loading import JOURNAL
-from tenex.store.summary import events_of, summarise
+from tenex.store.segments import ANY_FILE
+from tenex.store.summary import news_of, summarise
 
 log = structlog.get_logger(__name__)
 
 CURSOR_EVERY: Final = 30.0
 """Seconds between two notes of up to when relays have been heard: so much backlog is read again after a crash."""
+
+OWED_MOST: Final = 30 * 24 * 3_600_000
+"""ms that a message without a journal holds the notes back at most: by then somebody has looked, or nobody will, and
+each start reads so much of the relays' past."""
+
+Owed = Callable[[], int | None]
 
 
 class Bookkeeper:
@@ -46,9 +53,9 @@ class Bookkeeper:
 
     def heard(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
         """Note where the conversation stands and which events are new in it."""
-        self._index.hear(summarise(conversation, self._folder.length(conversation.id)), events_of(records))
+        self._index.hear(summarise(conversation, self._folder.length(conversation.id)), news_of(records))
         for record in records:
-            if isinstance(record, r.ConversationStarted):
+            if isinstance(record, r.ConversationStarted | Forked):
                 self._listener.follow(record.id, _first_written(records))
             elif isinstance(record, r.RouterCorrected):
                 key = f"{conversation.id}:{record.seq}"
@@ -68,22 +75,32 @@ def _first_written(records: Iterable[r.Record]) -> int | None:
     )
 
 
-async def keep_cursors(pool: RelayPool, index: Index, clock: SystemClock, every: float = CURSOR_EVERY) -> None:
+async def keep_cursors(
+    pool: RelayPool, index: Index, clock: SystemClock, every: float = CURSOR_EVERY, owed: Owed = lambda: None
+) -> None:
     """Note, now and then and when ended, up to when each relay has been heard and its past read."""
     try:
         while True:
             await asyncio.sleep(every)
-            note_cursors(pool, index, clock)
+            note_cursors(pool, index, clock, owed())
     finally:
-        note_cursors(pool, index, clock)
+        note_cursors(pool, index, clock, owed())
 
 
-def note_cursors(pool: RelayPool, index: Index, clock: SystemClock) -> None:
-    """Note each relay up to where nothing is missing; where some of its past is unread the note stays as it was."""
+def note_cursors(pool: RelayPool, index: Index, clock: SystemClock, owed: int | None = None) -> None:
+    """Note each relay up to where nothing is missing; where some of its past is unread the note stays as it was.
+
+    Args:
+        pool: the relays.
+        index: keeps the notes.
+        clock: tells the time.
+        owed: when the earliest message that no journal holds yet was written, in seconds: a restart must hear it again.
+    """
+    now = clock.now()  # it may have been set back since
+    most = now if owed is None else min(now, max(owed * 1000, now - OWED_MOST))
     for status in pool.status():
         if status.heard_until is not None:
-            until = Millis(int(status.heard_until * 1000))
-            index.set_cursor(status.url, min(until, clock.now()))  # the clock may have been set back since
+            index.set_cursor(status.url, Millis(min(int(status.heard_until * 1000), most)))
 
 
 async def last_heard(index: Index, folder: ConversationFolder, relays: Iterable[str], clock: SystemClock) -> int | None:
@@ -101,5 +118,5 @@ async def last_heard(index: Index, folder: ConversationFolder, relays: Iterable[
 
 
 def _last_written(root: Path) -> int | None:
-    times = [int(journal.stat().st_mtime) for journal in root.glob(f"*/{JOURNAL}") if journal.parent.name != FOLDER]
+    times = [int(journal.stat().st_mtime) for journal in root.glob(ANY_FILE) if journal.parent.name != FOLDER]
     return max(times, default=None)

@@ -30,6 +30,7 @@ from tenex.tools.workspace import Workspace
 
 from .minds import build_mind, is_offline
 from .staff import PROJECT, agent_keys, load_agents
+from .workflows import compile_graph, configured, load_workflows, workflow_keys
 
 AT_START = ("relays", "log", "metrics", "traces", "paths", "shutdown")
 """Sections that are read once: sockets, files and logs are opened by them."""
@@ -74,23 +75,34 @@ class Configuration:
 
     @property
     def slugs(self) -> dict[str, PublicKey]:
-        """The agents' keys by the name people may call them."""
-        return {slug: agent.pubkey for slug, agent in self.rules.roster.items()}
+        """The agents' and workflows' keys by the name people may call them."""
+        keys: dict[str, PublicKey] = {slug: agent.pubkey for slug, agent in self.rules.roster.items()}
+        return keys | {slug: workflow.pubkey for slug, workflow in self.rules.workflows.items()}
 
     @property
     def named(self) -> dict[PublicKey, Slug]:
-        """Which key is which agent."""
-        return {agent.pubkey: slug for slug, agent in self.rules.roster.items()}
+        """Which key is which agent or workflow."""
+        return {key: Slug(slug) for slug, key in self.slugs.items()}
+
+    @property
+    def workflows(self) -> frozenset[PublicKey]:
+        """The keys that are workflows'."""
+        return frozenset(workflow.pubkey for workflow in self.rules.workflows.values())
 
     @property
     def identities(self) -> list[Identity]:
-        """The project and its agents, as people are to see them."""
+        """The project, its agents and its workflows, as people are to see them."""
         project = self.settings.project
         agents = [
             Identity(pubkey=agent.pubkey, name=agent.name, about=f"{agent.role} An agent of {project.name}.".strip())
             for agent in self.rules.roster.values()
         ]
-        return [Identity(pubkey=self.rules.project.pubkey, name=project.name, about=project.about), *agents]
+        workflows = [
+            Identity(pubkey=one.pubkey, name=one.name, about=f"{one.about} A workflow of {project.name}.".strip())
+            for one in self.rules.workflows.values()
+        ]
+        ours = Identity(pubkey=self.rules.project.pubkey, name=project.name, about=project.about)
+        return [ours, *agents, *workflows]
 
 
 def configure(settings: Settings, ground: Ground) -> Configuration:
@@ -103,7 +115,10 @@ def configure(settings: Settings, ground: Ground) -> Configuration:
     people = circle(settings, parse_public_key)
     library = load_agents(ground.places.agents)
     mind = ground.mind or build_mind(settings, ground.places, library, ground.pace)
+    workers = [slug for slug, known in library.definitions.items() if known.kind is not Kind.ORCHESTRATOR]
+    found = load_workflows(settings, ground.places, workers)
     keys = agent_keys(ground.ring, library)
+    keys |= workflow_keys(ground.ring, found)
     roster = {definition.slug: definition.agent(keys[definition.slug].public) for definition in library.roster}
     only_rules = ground.mind is None and is_offline(settings, library)
     check = _check_policy(settings, has_sandbox=ground.has_sandbox, is_offline=only_rules)
@@ -112,6 +127,7 @@ def configure(settings: Settings, ground: Ground) -> Configuration:
     rules = Rules(
         roster={slug: agent for slug, agent in roster.items() if agent.kind is not Kind.ORCHESTRATOR},
         tools=tools.rules(), project=project, limits=limits(settings), gates=gate_rules(settings),
+        workflows=configured(found, keys), compile_graph=compile_graph,
     )  # fmt: skip
     prompter = ConversationPrompter(
         library, rules=lambda: rules, tools=tools.specs, project_name=settings.project.name,
@@ -164,13 +180,17 @@ def _tools(
     settings: Settings, ground: Ground, check: CheckPolicy, find_agent: Callable[[Slug], Agent | None]
 ) -> ToolRegistry:
     given = settings.tools
-    shadow = Checkpoints(ground.places.checkpoints, ground.workspace.root) if given.checkpoints and has_git() else None
-    turns = Transactions(ground.workspace, shadow)
+    turns = Transactions(ground.workspace, shadow_of(settings, ground.places, ground.workspace))
     shell = ShellRules(policy=shell_policy(settings, ground), network=given.shell.network, timeout=given.shell.timeout)
     tools = standard_tools(
         ground.workspace, ground.book, check=check, shell=shell, has_sandbox=ground.has_sandbox, transactions=turns
     )
     return ToolRegistry(tools, find_agent, turns)
+
+
+def shadow_of(settings: Settings, where: Places, workspace: Workspace) -> Checkpoints | None:
+    """The checkpoints of the workspace; None where they are off, or git is missing."""
+    return Checkpoints(where.checkpoints, workspace.root) if settings.tools.checkpoints and has_git() else None
 
 
 def shell_policy(settings: Settings, ground: Ground) -> ShellPolicy:

@@ -3,18 +3,71 @@
 Never: a rule of a conversation; an order that concerns one is a signal like a person's.
 """
 
-from collections.abc import Mapping
-from typing import Any
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
+from tenex.core.conversation import Conversation
+from tenex.core.errors import TenexError, UsageError
+from tenex.core.ids import ConversationId
+from tenex.core.records import Record
+from tenex.core.signals import RollBack
+from tenex.core.travel import RolledBack
+from tenex.flow.coordinator import ConversationCoordinator
 from tenex.flow.runtime import Runtime
 from tenex.service.control import Handler
 
 from .reloading import Reloading
 from .report import Reporter
+from .travelling import Back, Branch, Travelling
+
+ANSWERED: Final = 20.0
+"""Seconds a conversation may take to go back: it has to be read, to stop what runs, and to write."""
+_WORDS: Final = 500
+"""Characters of a reason: it stands in a message to people."""
 
 
-def orders(reporter: Reporter, reload: Reloading, runtime: Runtime) -> dict[str, Handler]:
-    """The orders by the word that gives them."""
+class Awaited:
+    """Hands orders to go back to conversations, and hears when they are durable. An `Observer`."""
+
+    def __init__(self, coordinator: ConversationCoordinator) -> None:
+        self._coordinator = coordinator
+        self._waiting: dict[tuple[ConversationId, int], asyncio.Future[RolledBack]] = {}
+
+    def heard(self, conversation: Conversation, records: Sequence[Record]) -> None:
+        """Tell who waits for one of these."""
+        for record in records:
+            if isinstance(record, RolledBack):
+                waiting = self._waiting.get((conversation.id, record.to))
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(record)
+
+    async def __call__(self, conversation: ConversationId, order: RollBack) -> RolledBack:
+        """Have a conversation take the order.
+
+        Raises:
+            TenexError: it did not in time; it may still.
+        """
+        key = (conversation, order.to)
+        self._waiting[key] = asyncio.get_running_loop().create_future()
+        try:
+            self._coordinator.deliver(conversation, order)
+            async with asyncio.timeout(ANSWERED):
+                return await self._waiting[key]
+        except TimeoutError as fault:
+            raise TenexError(
+                f"conversation {conversation[:12]} has not gone back within {ANSWERED:g} s; it may when the disk takes "
+                "it. `tenex status` says what it waits for."
+            ) from fault
+        finally:
+            del self._waiting[key]
+
+
+def orders(
+    reporter: Reporter, reload: Reloading, runtime: Runtime, travelling: Travelling, back: Awaited,
+    branched: Callable[[Branch], None],
+) -> dict[str, Handler]:  # fmt: skip
+    """The orders by the word that gives them; `branched` makes a new conversation known to the daemon."""
 
     async def read_again(_: Mapping[str, Any]) -> dict[str, Any]:
         """`reload`: as SIGHUP; a configuration that is refused is an error with all its faults."""
@@ -25,4 +78,47 @@ def orders(reporter: Reporter, reload: Reloading, runtime: Runtime) -> dict[str,
         runtime.stop()
         return {}
 
-    return {"status": reporter.status, "reload": read_again, "stop": stop}
+    async def roll_back(asked: Mapping[str, Any]) -> dict[str, Any]:
+        """`rollback`: `id`, `to`, and if wanted `by`, `reason`, `files`."""
+        name, to = _which(asked, "to")
+        by, reason = str(asked.get("by") or OPERATOR)[:80], str(asked.get("reason") or "")[:_WORDS]
+        return told_back(await travelling.roll_back(name, to, by, reason, back, files=asked.get("files") is True))
+
+    async def fork(asked: Mapping[str, Any]) -> dict[str, Any]:
+        """`fork`: `id`, `at`."""
+        made = await travelling.fork(*_which(asked, "at"))
+        branched(made)
+        return told_branch(made)
+
+    return {"status": reporter.status, "reload": read_again, "stop": stop, "rollback": roll_back, "fork": fork}
+
+
+OPERATOR: Final = "The operator"
+"""Who goes back, for people to read: only those who may use the daemon's files can."""
+
+
+def told_back(done: Back) -> dict[str, Any]:
+    """What came of going back, for programs."""
+    plan, record, files = done.plan, done.record, done.files
+    return {
+        "id": plan.id, "title": plan.title, "to": record.to, "at": record.seq, "undone": list(plan.undone),
+        "status": record.state.status, "phase": record.state.phase.value, "cycle": record.state.cycle,
+        "files": None if files is None else {"changed": list(files.changed), "left": list(files.left)},
+        "undo": record.seq - 1,
+    }  # fmt: skip
+
+
+def told_branch(made: Branch) -> dict[str, Any]:
+    """What was branched off, for programs."""
+    state = made.state
+    return {
+        "id": state.id, "title": state.title, "phase": state.phase.value, "cycle": state.cycle,
+        "forkedFrom": {"id": made.origin, "seq": made.at},
+    }  # fmt: skip
+
+
+def _which(asked: Mapping[str, Any], record: str) -> tuple[ConversationId, int]:
+    name, seq = asked.get("id"), asked.get(record)
+    if not isinstance(name, str) or type(seq) is not int:
+        raise UsageError(f'the order needs "id", a conversation\'s, and "{record}", a record\'s number')
+    return ConversationId(name), seq

@@ -20,7 +20,7 @@ from tenex.core.effects import ModelCall, Route
 from tenex.core.errors import Bug, UsageError
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.pending import pending
-from tenex.core.phases import PHASE_TRANSITIONS, Phase
+from tenex.core.phases import Phase, way
 from tenex.core.ports import PublishOutcome, UnsignedEvent, Whisper, unheard
 from tenex.core.roster import Kind, Role, Rules
 from tenex.core.steps import ModelRequest, ModelStep
@@ -33,7 +33,7 @@ from tenex.prompting import PromptLibrary
 from tenex.settings import Places, Settings, model_for, places, router_model
 from tenex.store.daemon import DAEMON, DaemonBook
 from tenex.store.disk import Disk
-from tenex.store.folder import ConversationFolder
+from tenex.store.folder import NEWEST, ConversationFolder
 from tenex.store.loading import peek
 from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
@@ -128,7 +128,7 @@ async def _read(where: Places, start: str) -> Conversation:
         if len(found) != 1:
             many = f"{len(found)} conversations begin" if found else "no conversation begins"
             raise UsageError(f"{many} with {start[:70]!r}; `tenex conversations list` shows them")
-        return fold(found[0], await folder.read(found[0]))
+        return fold(found[0], await folder.read(found[0], NEWEST))
     finally:
         disk.close()
 
@@ -138,28 +138,13 @@ def _standing(known: Conversation, phase: Phase, rules: Rules) -> Conversation:
     draft = Draft(known, rules, SystemClock().now())
     state = draft.state
     state.turn, state.runs, state.question = None, {}, None
-    for target in _way(state.phase, phase):
+    for target in way(state.phase, phase):
         draft.add(
             r.PhaseTransition, from_=state.phase, to=target, message=REASON, agent_pubkey=rules.project.pubkey,
             agent_name=rules.project.name, reason=REASON, announce_at=Millis(draft.now),
             summary=state.last_turn.summary if state.last_turn is not None and state.turns else "",
         )  # fmt: skip
     return state
-
-
-def _way(here: Phase, there: Phase) -> tuple[Phase, ...]:
-    """The shortest way the table has."""
-    ways: list[tuple[Phase, ...]] = [()]
-    seen = {here}
-    for way in ways:
-        last = way[-1] if way else here
-        if last is there:
-            return way
-        for target in map(Phase, PHASE_TRANSITIONS.permitted(last)):
-            if target not in seen:
-                seen.add(target)
-                ways.append((*way, target))
-    return (there,)
 
 
 # ---- the request --------------------------------------------------------------------------------------------------

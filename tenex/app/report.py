@@ -28,7 +28,7 @@ from tenex.flow.runtime import Runtime
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.relay import RelayStatus
 from tenex.settings import Places
-from tenex.store.folder import ConversationFolder
+from tenex.store.folder import NEWEST, ConversationFolder
 from tenex.store.index import Index
 from tenex.store.summary import Row
 
@@ -248,7 +248,7 @@ async def report_from_files(places: Places, folder: ConversationFolder, now: Mil
             found.rests(shown)
             continue
         try:
-            found.add(fold(name, await folder.read(name)), now)
+            found.add(fold(name, await folder.read(name, NEWEST)), now)
         except (TenexError, ValueError, LookupError) as fault:
             found.quarantined[name] = str(fault)
     return {

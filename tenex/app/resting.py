@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from tenex.core.conversation import Conversation, fold
 from tenex.core.errors import TenexError
 from tenex.core.ids import ConversationId
-from tenex.store.folder import ConversationFolder
+from tenex.store.folder import NEWEST, ConversationFolder
 from tenex.store.loading import VIEW
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class Asleep:
         for name, length in lengths.items():
             if name not in self._known:
                 try:
-                    self._known[name] = (length, fold(name, await self._folder.read(name)))
+                    self._known[name] = (length, fold(name, await self._folder.read(name, NEWEST)))
                 except (TenexError, ValueError, LookupError):
                     continue
         return [conversation for _, conversation in self._known.values()]

@@ -8,7 +8,7 @@ Never: logic; whatever needs a decision or a test of its own belongs to the part
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tenex.core.conversation import Conversation
@@ -35,20 +35,23 @@ from tenex.settings import Places, Settings, check_paths, places
 from tenex.store.daemon import DaemonBook
 from tenex.store.disk import Disk
 from tenex.store.folder import ConversationFolder
-from tenex.store.index import Index
+from tenex.store.index import Index, Shown
 from tenex.store.lock import FolderLock
+from tenex.store.summary import News, summarise
 from tenex.store.view import Views
 from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
 
 from .bookkeeper import Bookkeeper, keep_cursors, last_heard
-from .configuration import Ground, check_people, configure, reconfigure
-from .control import orders
+from .configuration import Ground, check_people, configure, reconfigure, shadow_of
+from .control import Awaited, orders
 from .current import Current
 from .introductions import Introductions
+from .regaining import OldFiles, Regaining
 from .reloading import Reloading
 from .report import Reporter
 from .staff import former_keys
+from .travelling import Branch, Travelling
 from .watching import make_meter, open_port, open_spans
 from .whispers import Whispers, project_status
 
@@ -87,7 +90,7 @@ class Application:
 @asynccontextmanager
 async def open_application(
     settings: Settings, *, model: Model | None = None, observers: Sequence[Observer] = (), pace: Pace | None = None,
-    lines_dropped: Callable[[], int] = int,
+    lines_dropped: Callable[[], int] = int, shown: Shown = iter,
 ) -> AsyncIterator[Application]:  # fmt: skip
     """Put a daemon together; on leaving, every file is closed and the folder's lock is let go of.
 
@@ -97,6 +100,7 @@ async def open_application(
         observers: hear what becomes durable.
         pace: slows the offline model down, for a demonstration.
         lines_dropped: how many lines of the log nobody took.
+        shown: shows how far the reading of journals is, where the index has to be made anew.
 
     Raises:
         ConfigurationError: with all faults of settings, prompts, agents, models and keys.
@@ -120,7 +124,9 @@ async def open_application(
         stack.push_async_callback(folder.close)
         index = Index(where.conversations / "index.sqlite")
         stack.push_async_callback(index.close)
-        book = await DaemonBook.open(where.conversations, disk, clock)
+        regaining = Regaining(settings, where, folder, disk, clock)
+        old = OldFiles(folder, regaining, lambda *taken: bookkeeper.heard(*taken))  # noqa: PLW0108 it is made below
+        book = await DaemonBook.begin(where.conversations, disk, clock)
         stack.push_async_callback(book.close)
 
         # what can be configured: people, agents, tools, words, minds
@@ -154,16 +160,23 @@ async def open_application(
         )  # fmt: skip
         listening = [whispers, *observers, *([meter] if meter else []), *open_spans(stack, settings)]
         around = Surroundings(
-            journals=_Journals(folder, Views(folder, disk)), stages=stages, sealer=sealer, prompter=current,
+            journals=_Journals(folder, Views(folder, disk), old, index), stages=stages, sealer=sealer, prompter=current,
             clock=clock, rules=current.rules, spawn=spawn, observers=listening,
         )  # fmt: skip
         coordinator = ConversationCoordinator(around)
         inbox = Inbox(
-            coordinator, _Directory(folder, index), first.people, clock, names=introductions.names, slugs=first.named
+            coordinator,
+            _Directory(folder, index, old),
+            first.people,
+            clock,
+            names=introductions.names,
+            slugs=first.named,
+            workflows=first.workflows,
         )
         listener = Listener(pool, list(voices), first.slugs, None, inbox.receive, people=first.everybody)
-        listening.append(Bookkeeper(folder, index, book, listener, first.rules.project.slug, spawn))
-        unfinished = dict.fromkeys([*await index.catch_up(folder), *await folder.behind()])
+        bookkeeper = Bookkeeper(folder, index, book, listener, first.rules.project.slug, spawn)
+        listening.append(bookkeeper)
+        unfinished = dict.fromkeys([*await index.catch_up(folder, shown), *await folder.behind()])
         known = await index.rows(limit=500)
         introductions.start()
         listener.start(await last_heard(index, folder, urls, clock), [row.id for row in reversed(known)])
@@ -173,7 +186,7 @@ async def open_application(
             changed, needs_restart = await asyncio.to_thread(reconfigure, current.now, ground)
             current.change(changed)
             voices.update({key.public: key for key in changed.keys.values()})
-            inbox.change(changed.people, changed.named)
+            inbox.change(changed.people, changed.named, changed.workflows)
             listener.change(list(voices), changed.slugs, changed.everybody)
             introductions.change(changed.identities, changed.everybody)
             whispers.changed()
@@ -189,7 +202,19 @@ async def open_application(
         listening.append(reporter)
         if meter:
             await open_port(stack, settings, meter, lambda: disk.probe(where.conversations), pool, inbox)
-        await stack.enter_async_context(control_socket(where.socket, orders(reporter, reload, runtime)))
+        back = Awaited(coordinator)
+        listening.append(back)
+        travelling = Travelling(
+            folder, disk, clock, sealer, first.rules.project, ground.workspace,
+            lambda: shadow_of(current.now.settings, where, ground.workspace),
+        )  # fmt: skip
+
+        def branched(branch: Branch) -> None:
+            bookkeeper.heard(branch.state, branch.records)
+            coordinator.resume([branch.state.id])
+
+        asked = orders(reporter, reload, runtime, travelling, back, branched)
+        await stack.enter_async_context(control_socket(where.socket, asked))
 
         yield Application(
             places=where, current=current, pool=pool, reload=reload, runtime=runtime,
@@ -197,7 +222,7 @@ async def open_application(
             _services={
                 "whispers": whispers.run,
                 "relays": pool.run,
-                "cursors": lambda: keep_cursors(pool, index, clock),
+                "cursors": lambda: keep_cursors(pool, index, clock, owed=coordinator.owed_since),
                 "introductions": introductions.run,
             },
         )  # fmt: skip
@@ -217,26 +242,35 @@ def _make_folders(where: Places) -> None:
 class _Journals:
     """The folder's journals, and the views beside them."""
 
-    def __init__(self, folder: ConversationFolder, views: Views) -> None:
+    def __init__(self, folder: ConversationFolder, views: Views, old: OldFiles, index: Index) -> None:
         self._folder = folder
         self._views = views
+        self._old = old
+        self._index = index
 
     async def open(self, conversation: ConversationId) -> tuple[Journal, Sequence[Record]]:
+        await self._old.take_in(conversation)
         return await self._folder.open(conversation)
 
     async def show(self, conversation: Conversation) -> None:
-        await self._views.show(conversation)
+        page, row = self._views.page(conversation), summarise(conversation, 0)  # all look before the first await
+        if await self._folder.rotate(conversation):  # longer without a record: else a start would read it again
+            self._index.hear(replace(row, bytes=self._folder.length(conversation.id)), News())
+        await self._views.write(page)
 
 
 class _Directory:
     """Which conversations there are."""
 
-    def __init__(self, folder: ConversationFolder, index: Index) -> None:
+    def __init__(self, folder: ConversationFolder, index: Index, old: OldFiles) -> None:
         self._folder = folder
         self._index = index
+        self._old = old
 
     def conversation_of(self, event_id: str) -> ConversationId | None:
         return self._index.conversation_of(event_id)
 
     def exists(self, conversation: ConversationId) -> bool:
-        return self._index.conversation_of(conversation) == conversation or self._folder.path(conversation).exists()
+        if self._index.conversation_of(conversation) == conversation or self._folder.path(conversation).exists():
+            return True
+        return self._old.has(conversation)

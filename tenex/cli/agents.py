@@ -41,7 +41,7 @@ def list_(ctx: typer.Context, data: DataOption = None, as_json: JsonOption = Fal
     if as_json:
         output.result_json(rows)
         return
-    head = ("slug", "kind", "model", "phases", "tools", "npub")
+    head = ("slug", "kind", "model", "phases", "npub")  # with the tools it would be twice as wide as a terminal
     output.result(output.table(head, [[_cell(row[name]) for name in head] for row in rows]))
     if any(row["npub"] is None for row in rows):
         output.say("an agent without an npub has no key yet; `tenex init` makes it")

@@ -25,7 +25,7 @@ config = group("Show and check the settings.")
 
 @config.command()
 def check(ctx: typer.Context, data: DataOption = None) -> None:
-    """Check settings, keys, folders and agents, and name every fault.
+    """Check settings, keys, folders, agents and workflows, and name every fault.
 
     The exit code is 3 where there is one.
     """
@@ -40,6 +40,7 @@ def check(ctx: typer.Context, data: DataOption = None) -> None:
         lambda: circle(settings, parse_public_key),
         lambda: check_paths(settings),
         lambda: load_agents(settings),
+        lambda: _check_workflows(settings),
         *(partial(ring.get, name) for name in ring.names()),
     ]
     faults: list[str] = []
@@ -51,6 +52,21 @@ def check(ctx: typer.Context, data: DataOption = None) -> None:
     if faults:
         raise ConfigurationError(faults)
     output.result(f"ok: {settings.file or 'no tenex.toml, the defaults'}")
+
+
+def _check_workflows(settings: "Settings") -> None:
+    from tenex.app.workflows import load_workflows
+    from tenex.core.roster import Kind
+    from tenex.settings import places
+
+    from .agents import load_agents
+
+    try:
+        known = load_agents(settings).definitions
+    except ConfigurationError:  # told already
+        return
+    workers = [slug for slug, agent in known.items() if agent.kind is not Kind.ORCHESTRATOR]
+    load_workflows(settings, places(settings), workers)
 
 
 @config.command()

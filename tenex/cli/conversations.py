@@ -6,7 +6,6 @@ Never: write.
 """
 
 import asyncio
-import json
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -16,31 +15,88 @@ import typer
 from tenex.core.errors import UsageError
 
 from . import output
+from .carrying import export, import_
+from .inspecting import replay, verify
 from .options import DataOption, JsonOption, data_folder, group, open_settings
+from .rebuilding import rebuild
+from .travelling import fork, rollback
 
 if TYPE_CHECKING:
+    from tenex.core.ids import ConversationId
+    from tenex.core.records import Record
     from tenex.store.folder import ConversationFolder
 
 T = TypeVar("T")
 
-conversations = group("List and show conversations.")
+conversations = group("List, show and search conversations.")
 
 IdArgument = Annotated[
     str, typer.Argument(metavar="ID", help="The id, or its beginning; without it the newest.", show_default=False)
 ]
 
 
+PhaseOption = Annotated[str, typer.Option(metavar="PHASE", help="Only those that stand in this phase.")]
+WasInOption = Annotated[str, typer.Option("--was-in", metavar="PHASE", help="Only those that have been in it.")]
+StatusOption = Annotated[str, typer.Option(metavar="STATUS", help="Only those that are active, waiting, ended, ...")]
+AgentOption = Annotated[
+    str, typer.Option(metavar="AGENT", help="Only those it worked in or was addressed in: its slug or its key.")
+]
+SinceOption = Annotated[
+    str, typer.Option(metavar="WHEN", help="Not before: 2026-11-21, '2026-11-21 14:30', yesterday, '2 days ago'.")
+]
+UntilOption = Annotated[str, typer.Option(metavar="WHEN", help="Not after; a day counts to its end.")]
+
+
 @conversations.command("list")
-def list_(ctx: typer.Context, data: DataOption = None, as_json: JsonOption = False) -> None:
+def list_(
+    ctx: typer.Context, phase: PhaseOption = "", was_in: WasInOption = "", status: StatusOption = "",
+    agent: AgentOption = "", since: SinceOption = "", until: UntilOption = "",
+    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="At most so many.")] = None,
+    data: DataOption = None, as_json: JsonOption = False,
+) -> None:  # fmt: skip
     """List conversations, the newest first."""
-    rows = _run(ctx, data, _rows)
+    from . import finding
+
+    wanted = finding.filter_of(phase=phase, was_in=was_in, status=status, agent=agent, since=since, until=until)
+    rows = _run(ctx, data, lambda folder: finding.rows(folder, wanted, limit or -1))
     if as_json:
         output.result_json(rows)
     elif not rows:
-        output.say(f"There are no conversations in {_folder(ctx, data)}.")
+        which = " of that kind" if wanted != finding.filter_of() else ""
+        output.say(f"There are no conversations{which} in {_folder(ctx, data)}.")
     else:
         head = ("id", "status", "phase", "cycle", "updated", "title")
         output.result(output.table(head, [[_cell(row, name) for name in head] for row in rows]))
+
+
+@conversations.command()
+def search(
+    ctx: typer.Context,
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="WORDS...",
+            help="All must be in one message or title, also as beginnings of longer words; "
+            "in double quotes exactly so and in that order: '\"no such file\"'.",
+            show_default=False,
+        ),
+    ],
+    phase: PhaseOption = "", was_in: WasInOption = "", status: StatusOption = "",
+    agent: AgentOption = "", since: SinceOption = "", until: UntilOption = "",
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="At most so many conversations.")] = 20,
+    data: DataOption = None, as_json: JsonOption = False,
+) -> None:  # fmt: skip
+    """Search what was said, and the titles; the best match comes first. --since and --until are about the messages."""
+    from . import finding
+
+    wanted = finding.filter_of(phase=phase, was_in=was_in, status=status, agent=agent, since=since, until=until)
+    found = _run(ctx, data, lambda folder: finding.search(folder, " ".join(words), wanted, limit))
+    if as_json:
+        output.result_json(finding.as_json(found))
+    elif not found:
+        output.say("Nothing was found.")
+    else:
+        output.result(finding.as_text(found))
 
 
 @conversations.command()
@@ -62,6 +118,10 @@ def path(ctx: typer.Context, id: IdArgument = "", data: DataOption = None) -> No
         return
     output.result(str(_run(ctx, data, lambda folder: _path(folder, id))))
 
+
+for _command in (verify, replay, rollback, fork, export, rebuild):
+    conversations.command()(_command)
+conversations.command("import")(import_)
 
 StatsIdArgument = Annotated[
     str, typer.Argument(metavar="ID", help="The id, or its beginning; without it all together.", show_default=False)
@@ -104,23 +164,6 @@ def _run(ctx: typer.Context, data: Path | None, work: "Any") -> Any:
     return asyncio.run(main())
 
 
-async def _rows(folder: "ConversationFolder") -> list[dict[str, Any]]:
-    marks = await folder.quarantined()
-    rows = []
-    for name in await folder.lengths():
-        row: dict[str, Any] = {"id": name}
-        try:
-            view = json.loads((folder.path(name) / "conversation.json").read_text("utf-8"))
-            row |= {key: view.get(key) for key in ("status", "phase", "cycle", "title")}
-            row["updated"] = str(view.get("updatedAt", ""))
-        except (OSError, ValueError):
-            row |= {"status": "unread", "title": "(conversation.json cannot be read; the journal is the truth)"}
-        if name in marks:
-            row |= {"status": "quarantined", "fault": marks[name]}
-        rows.append(row)
-    return sorted(rows, key=lambda row: str(row.get("updated", "")), reverse=True)
-
-
 def _cell(row: dict[str, Any], name: str) -> str:
     value = str(row.get(name) or "")
     if name == "id":
@@ -131,13 +174,14 @@ def _cell(row: dict[str, Any], name: str) -> str:
 
 
 async def _find(folder: "ConversationFolder", start: str) -> str:
-    names = list(await folder.lengths())
     if not start:
-        rows = await _rows(folder)
+        from . import finding
+
+        rows = await finding.rows(folder, finding.filter_of(), 1)
         if not rows:
             raise UsageError(f"There are no conversations in {folder.root}.")
         return str(rows[0]["id"])
-    found = [name for name in names if name.startswith(start.lower())]
+    found = [name for name in await folder.lengths() if name.startswith(start.lower())]
     if len(found) == 1:
         return found[0]
     if not found:
@@ -155,7 +199,15 @@ async def _view(folder: "ConversationFolder", start: str) -> str:
     from tenex.store.view import render
 
     name = ConversationId(await _find(folder, start))
-    return render(fold(name, await folder.read(name))).rstrip("\n")
+    return render(fold(name, await _left(folder, name))).rstrip("\n")
+
+
+async def _left(folder: "ConversationFolder", name: "ConversationId") -> "list[Record]":
+    """The records that are there; what is missing is said."""
+    records, gone = await folder.read_left(name)
+    if gone:
+        output.say(f"tenex: in part only: {gone}")
+    return records
 
 
 async def _tell(folder: "ConversationFolder", start: str) -> None:
@@ -166,7 +218,7 @@ async def _tell(folder: "ConversationFolder", start: str) -> None:
     from .story import Story
 
     name = ConversationId(await _find(folder, start))
-    records = await folder.read(name)
+    records = await _left(folder, name)
     conversation = fold(name, records)
     screen, story = Screen(), Story()
     screen.say(f"{conversation.title}\n{name}", "bold")
@@ -184,7 +236,7 @@ async def _stats_of(folder: "ConversationFolder", start: str, *, as_json: bool) 
     from .stats import as_text
 
     name = ConversationId(await _find(folder, start))
-    figures = Stats.of(name, await folder.read(name))
+    figures = Stats.of(name, await _left(folder, name))
     if as_json:
         output.result_json({"id": name, **told(figures)})
     else:
@@ -199,6 +251,8 @@ async def _stats_of_all(folder: "ConversationFolder", *, as_json: bool) -> None:
     found = await gather(folder)
     for name, fault in sorted(found.left_out.items()):
         output.say(f"tenex: left out {name[:12]}: {fault}")
+    for name, fault in sorted(found.in_part.items()):
+        output.say(f"tenex: {name[:12]} in part only: {fault}")
     if as_json:
         output.result_json(all_as_json(found))
     elif not found.each:

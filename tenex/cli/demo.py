@@ -11,11 +11,11 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -59,6 +59,18 @@ def demo(
     Without a terminal, or with --message, one conversation is held to its end: exit code 0; or 6 and the question,
     where it would have to wait for a person.
     """
+    hold(ctx, message, port=port, data=data)
+
+
+def hold(
+    ctx: typer.Context, message: str | None, *, port: int | None, data: Path | None,
+    overrides: Mapping[str, Any] | None = None,
+) -> None:  # fmt: skip
+    """Hold one conversation to its end, or chat where there is no message and there is a terminal.
+
+    Raises:
+        typer.Exit: with the exit code, where it is not 0.
+    """
     from tenex.nostr.keys import KeyRing
     from tenex.settings import places
     from tenex.telemetry import configure
@@ -77,7 +89,7 @@ def demo(
         owners = [*settings.people.owners, person.npub]
         show = _Demo(Screen(terminal=True if is_chat else None), is_chat=is_chat, message=message or REQUEST)
         code = asyncio.run(show.hold(lambda url: open_settings(ctx, data, {
-            "relays": {"urls": [url]}, "people": {"owners": owners},
+            "relays": {"urls": [url]}, "people": {"owners": owners}, **(overrides or {}),
         }), person, project, port))  # fmt: skip
     finally:
         telemetry.close()

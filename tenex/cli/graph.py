@@ -1,24 +1,41 @@
-"""`tenex graph`: the graph that permits, drawn from the table the program runs by.
+"""`tenex graph`: the graphs that permit, drawn and checked as the program runs by them, and workflows held here.
 
 Never: a table of its own.
 """
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.phases import PHASE_TRANSITIONS
 
 from . import output
-from .options import JsonOption, group
+from .options import DataOption, JsonOption, group, open_settings
 
-graph = group("Draw what may follow what.")
+if TYPE_CHECKING:
+    from tenex.settings import Settings
+    from tenex.workflow.definitions import Found
+
+graph = group("Draw what may follow what; check and run workflows.")
+
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="A workflow's name, a file, or package.module:name.", show_default=False)
+]
 
 
 @graph.callback()
 def _graph() -> None:
-    """Draw what may follow what."""
+    """Draw what may follow what; check and run workflows."""
 
 
 @graph.command()
-def show(as_json: JsonOption = False) -> None:
-    """Print the seven phases and their transitions, as a Mermaid diagram."""
+def show(ctx: typer.Context, name: NameArgument = "", data: DataOption = None, as_json: JsonOption = False) -> None:
+    """Print a workflow, or the seven phases, as a Mermaid diagram."""
+    if name:
+        _show_workflow(_found(open_settings(ctx, data), name), as_json=as_json)
+        return
     if not as_json:
         output.result(PHASE_TRANSITIONS.mermaid().rstrip("\n"))
         return
@@ -30,3 +47,106 @@ def show(as_json: JsonOption = False) -> None:
             "terminal": [node for node in PHASE_TRANSITIONS.nodes if node in PHASE_TRANSITIONS.terminal],
         }
     )
+
+
+def _show_workflow(found: "Found", *, as_json: bool) -> None:
+    workflow = found.workflow
+    if not as_json:
+        output.result(workflow.graph.mermaid(workflow.everybody).rstrip("\n"))
+        return
+    output.result_json(
+        {
+            "name": found.slug,
+            "title": workflow.name or found.slug,
+            "source": found.source,
+            "participants": list(workflow.everybody),
+            "view": workflow.view,
+            "context": dict(workflow.context),
+            "expectations": {
+                name: {"warn": within.warn / 1000, "close": within.close / 1000}
+                for name, within in workflow.within().items()
+            },
+            "graph": workflow.graph.to_dict(),
+        }
+    )
+
+
+@graph.command()
+def check(ctx: typer.Context, name: NameArgument = "", data: DataOption = None, as_json: JsonOption = False) -> None:
+    """Name every fault and every doubt of a workflow; without a name, of all there are."""
+    from tenex.app.workflows import faults_of_participants
+    from tenex.settings import places
+    from tenex.workflow.definitions import find_workflows
+
+    settings = open_settings(ctx, data)
+    faults: list[str] = []
+    folder, modules = places(settings).workflows, settings.workflows
+    found = [_found(settings, name)] if name else find_workflows(folder, modules, faults)
+    agents = _agents(settings)
+    for one in found:
+        faults += faults_of_participants(one, agents)
+    if faults:
+        raise ConfigurationError(faults)
+    if as_json:
+        output.result_json([{"name": one.slug, "source": one.source, "doubts": one.workflow.doubts()} for one in found])
+        return
+    for one in found:
+        output.result(f"{one.slug}  {', '.join(one.workflow.everybody)}  {one.source}")
+        for doubt in one.workflow.doubts():
+            output.result(f"  doubtful: {doubt}")
+    if not found:
+        output.say(f"there are no workflows; put one into {folder}")
+
+
+@graph.command()
+def run(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="As `tenex graph check` names it.")],
+    message: Annotated[str, typer.Option(help="What begins it.")] = "Begin.",
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="Of the embedded relay; else 7447, or a free one.")
+    ] = None,
+    data: DataOption = None,
+) -> None:
+    """Hold a workflow on this machine to its end: relay, daemon and all, as `tenex demo --message` does.
+
+    Exit code 0 at its end; 6 and the question, where it would have to wait for a person.
+    """
+    from .demo import hold
+
+    settings = open_settings(ctx, data)
+    found = _found(settings, name)
+    more: dict[str, Any] = {}
+    if name != found.slug:  # one that is not configured here is, for this once
+        more = {"paths": {"workflows": str(Path(name).absolute().parent)}} if ":" not in name else {"workflows": [name]}
+    hold(ctx, f"@{found.slug} {message}", port=port, data=data, overrides=more)
+
+
+def _found(settings: "Settings", name: str) -> "Found":
+    """The workflow of that name here, else of that file or module; raises with every fault."""
+    from tenex.settings import places
+    from tenex.workflow.definitions import SUFFIXES, find_workflows, read_workflow
+
+    if ":" in name or name.endswith(SUFFIXES):
+        found = read_workflow(name)
+        if found is None:
+            raise UsageError(f"{name} holds no workflow of speakers")
+        return found
+    faults: list[str] = []
+    all_ = find_workflows(places(settings).workflows, settings.workflows, faults)
+    one = next((known for known in all_ if known.slug == name.removeprefix("@")), None)
+    if one is None and faults:
+        raise ConfigurationError(faults)
+    if one is None:
+        there = ", ".join(known.slug for known in all_) or "none"
+        raise UsageError(f"there is no workflow {name!r}; there are: {there}")
+    return one
+
+
+def _agents(settings: "Settings") -> list[str]:
+    from tenex.core.roster import Kind
+
+    from .agents import load_agents
+
+    known = load_agents(settings).definitions
+    return [slug for slug, agent in known.items() if agent.kind is not Kind.ORCHESTRATOR]

@@ -6,6 +6,7 @@ Exit codes: 0 clean, 1 unexpected (`status`: no daemon runs), 2 usage, 3 configu
 Never: import a command before it is run; `tenex --help` has 0.2 s.
 """
 
+import errno
 import os
 import select
 import sys
@@ -33,10 +34,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "init": ("tenex.cli.init:init", "Make the configuration, the keys and the folders."),
     "status": ("tenex.cli.status:status", "Ask the daemon how it fares."),
     "doctor": ("tenex.cli.doctor:doctor", "Find out what is wrong, and how to mend it."),
-    "conversations": ("tenex.cli.conversations:conversations", "List and show conversations."),
+    "conversations": ("tenex.cli.conversations:conversations", "List, show and search conversations."),
     "agents": ("tenex.cli.agents:agents", "List and show the agents."),
     "config": ("tenex.cli.config:config", "Show and check the settings."),
-    "graph": ("tenex.cli.graph:graph", "Draw what may follow what."),
+    "graph": ("tenex.cli.graph:graph", "Draw what may follow what; check and run workflows."),
 }
 """Name -> where its function or typer app is, and its line in the help."""
 
@@ -167,6 +168,10 @@ def _run(arguments: list[str], options: Globals) -> int:
     except BrokenPipeError:
         if _is_reader_gone():
             return 0
+        return _unexpected(options)
+    except OSError as fault:
+        if fault.errno == errno.ENOSPC:  # no fault of ours, wherever it was met
+            raise
         return _unexpected(options)
     except Exception:  # noqa: BLE001 the last place that can say it in one line
         return _unexpected(options)

@@ -28,14 +28,14 @@ def say(text: str) -> None:
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Lay out rows under a head, in columns as wide as their widest cell."""
-    lines = [tuple(name.upper() for name in head), *(tuple(_cell(text) for text in row) for row in rows)]
+    lines = [tuple(name.upper() for name in head), *(tuple(one_line(text) for text in row) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
     )
 
 
-def _cell(text: str) -> str:
+def one_line(text: str) -> str:
     """A text of somebody else's on one line, with nothing in it that would steer a terminal."""
     return "".join(char if char.isprintable() else " " for char in text)
 

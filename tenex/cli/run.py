@@ -11,6 +11,7 @@ Never: anything that a service manager could not watch; results and talk go to s
 
 import asyncio
 import faulthandler
+import gc
 import os
 import resource
 import select
@@ -27,6 +28,7 @@ import typer
 from tenex.core.errors import TenexError
 
 from .options import DataOption, open_settings, said
+from .progress import shown
 
 if TYPE_CHECKING:
     from tenex.app import Application
@@ -104,7 +106,7 @@ async def _serve(
     signals = _Signals(notifier, within=settings.shutdown.deadline + LETTING_GO)
     signals.listen(early)
     try:
-        async with open_application(settings, model=model, lines_dropped=lines_dropped) as app:
+        async with open_application(settings, model=model, lines_dropped=lines_dropped, shown=shown) as app:
             return await _serve_on(app, signals, notifier)
     except asyncio.CancelledError:
         if not signals.has_ended_the_start:
@@ -123,7 +125,11 @@ async def _serve_on(app: "Application", signals: "_Signals", notifier: "Notifier
         return standing(app.runtime, app.pool)
 
     async def ready() -> None:
+        relays = [status.url for status in app.pool.status()]
+        log.info("daemon.serving", address=app.project.npub, relays=relays, data=str(app.places.data))
         notifier.ready(line())
+        gc.collect()
+        gc.freeze()  # what was loaded stays, and looking through it again would hold up a turn for 50 ms
         chores.append(group.create_task(signals.hear_hang_ups(line), name="signals"))
         chores.append(group.create_task(notifier.keep_up(line), name="service manager"))
 

@@ -3,24 +3,20 @@
 Never: add up; `store.stats` does. Nor stop at a conversation that cannot be read: it is named, and left out.
 """
 
-import sys
-import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from tenex.core.errors import StoreDamaged, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.phases import Phase
 
 from . import output
+from .progress import shown
 
 if TYPE_CHECKING:
     from tenex.store.folder import ConversationFolder
     from tenex.store.stats import Spending, Stats
-
-PATIENCE: Final = 1.0
-"""Seconds after which a person at a terminal is shown how far it is."""
 
 
 @dataclass(slots=True)
@@ -30,6 +26,8 @@ class Found:
     each: "dict[ConversationId, Stats]" = field(default_factory=dict)
     left_out: dict[ConversationId, str] = field(default_factory=dict)
     """Id -> why."""
+    in_part: dict[ConversationId, str] = field(default_factory=dict)
+    """Id -> what is missing of a conversation whose figures are those of the rest."""
 
 
 async def gather(folder: "ConversationFolder") -> Found:
@@ -37,34 +35,17 @@ async def gather(folder: "ConversationFolder") -> Found:
     from tenex.store.stats import Stats
 
     found = Found(left_out=await folder.quarantined())
-    async for name in _shown(sorted(await folder.lengths())):
+    for name in shown(sorted(await folder.lengths())):
         if name in found.left_out:
             continue
         try:
-            found.each[name] = Stats.of(name, await folder.read(name))
+            records, gone = await folder.read_left(name)
+            found.each[name] = Stats.of(name, records)
+            if gone:
+                found.in_part[name] = gone
         except (StoreDamaged, UsageError) as fault:
             found.left_out[name] = str(fault)
     return found
-
-
-async def _shown(names: Sequence[ConversationId]) -> AsyncIterator[ConversationId]:
-    """The names, with a bar on stderr where somebody looks and it takes long."""
-    began, bar = time.monotonic(), None
-    try:
-        for number, name in enumerate(names):
-            if bar is None and time.monotonic() - began > PATIENCE and sys.stderr.isatty():
-                from rich.console import Console
-                from rich.progress import Progress
-
-                bar = Progress(console=Console(stderr=True), transient=True)
-                bar.start()
-                task = bar.add_task("Reading journals", total=len(names))
-            if bar is not None:
-                bar.update(task, completed=number)
-            yield name
-    finally:
-        if bar is not None:
-            bar.stop()
 
 
 def all_as_json(found: Found) -> dict[str, Any]:
@@ -76,7 +57,9 @@ def all_as_json(found: Found) -> dict[str, Any]:
         told = as_json(stats)
         each.append({"id": name, **{key: told[key] for key in ("cycles", "turns", "workingMs", "usage")}})
     left_out = [{"id": name, "fault": fault} for name, fault in sorted(found.left_out.items())]
-    return {"total": as_json(total(found.each.values())), "conversations": each, "leftOut": left_out}
+    in_part = [{"id": name, "fault": fault} for name, fault in sorted(found.in_part.items())]
+    sums = as_json(total(found.each.values()))
+    return {"total": sums, "conversations": each, "leftOut": left_out, "inPart": in_part}
 
 
 def as_text(stats: "Stats") -> str:

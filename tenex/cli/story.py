@@ -11,6 +11,7 @@ from typing import Any, Literal
 from tenex.core import records as r
 from tenex.core.phases import Phase
 from tenex.core.steps import ModelStep
+from tenex.core.travel import Forked, RolledBack
 
 Tone = Literal["person", "agent", "phase", "turn", "tool", "refused", "notice", "error", "end", "dim"]
 
@@ -50,6 +51,7 @@ class Story:
     def __init__(self) -> None:
         self._calls: dict[tuple[str, str], tuple[str, str]] = {}
         self._agents: dict[str, str] = {}
+        self._workflow = ""
 
     def tell(self, record: r.Record) -> Iterator[Line]:
         """The lines of a record; none for what only the machinery needs."""
@@ -58,6 +60,19 @@ class Story:
 
     def _tell(self, record: r.Record) -> Iterator[tuple[Any, ...]]:  # noqa: C901 one case a record: flat, and complete
         match record:
+            case r.ConversationStarted():
+                self._workflow = ""
+            case r.WorkflowOpened():
+                self._workflow = record.workflow
+                yield "phase", f"🗣 {record.name}", f"{', '.join(record.participants)}"
+            case r.ContextSet():
+                changes = [
+                    *(f"{key} = {value!r}" for key, value in record.set_.items()),
+                    *(f"no {key}" for key in record.delete),
+                ]
+                yield "dim", "variable", f"{', '.join(changes)} (by {record.by})"
+            case r.ExpectationMissed():
+                yield "notice", "late", f"{record.expectation}: {record.action}"
             case r.PersonWrote():
                 yield "person", record.name, record.text
             case r.CommandGiven():
@@ -67,7 +82,11 @@ class Story:
             case r.PhaseTransition():
                 yield "phase", f"{ICONS[record.to]} {record.from_} → {record.to}", record.reason
             case r.TurnOpened():
-                yield "turn", f"{record.turn_id} · {record.phase}", f"{', '.join(record.agents)} — {record.reason}"
+                yield (
+                    "turn",
+                    f"{record.turn_id} · {self._workflow or record.phase}",
+                    f"{', '.join(record.agents)} — {record.reason}",
+                )
             case r.RunStarted():
                 self._agents[record.run] = record.agent
             case r.ModelStepped():
@@ -94,6 +113,14 @@ class Story:
                 yield "dim", "model", f"{who} is tried again: {record.message}"
             case r.Reopened():
                 yield "dim", "restart", "the daemon goes on with this conversation"
+            case r.ClockSet():
+                yield "dim", "clock", f"it was set {'on' if record.by > 0 else 'back'} by {abs(record.by) // 1000} s"
+            case RolledBack():
+                yield "turn", f"back to record {record.to}", record.reason or f"{record.by} asked for it"
+            case Forked():
+                yield "turn", f"fork of {record.origin[:12]}", f"as it stood after its record {record.at_seq}"
+            case r.Rebuilt():
+                yield "notice", f"regained from {record.source}", f"Lost: {'; '.join(record.lost) or 'nothing known'}"
             case r.Waiting():
                 yield "dim", "waiting", {"user": "for you"}.get(record.reason, f"for you ({record.reason})")
             case r.Ended():

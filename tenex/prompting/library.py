@@ -93,6 +93,7 @@ class PromptLibrary:
     def system_prompt(
         self, slug: Slug, phase: Phase, *, previous: Phase | None = None, tools: Sequence[ToolSpec],
         lessons: Sequence[str] = (), workspace_notes: str | None = None, project_name: str, language: str = "",
+        workflow: str | None = None,
     ) -> str:  # fmt: skip
         """What an agent is told at the start of a run in that phase; see `render.system_prompt`."""
         definition = self.definitions.get(slug)
@@ -100,7 +101,7 @@ class PromptLibrary:
             raise Bug(f"There is no worker or expert {slug!r} to write a prompt for.")
         return render.system_prompt(
             self.templates, definition, self.guides[phase], previous=previous, tools=tools, lessons=lessons,
-            workspace_notes=workspace_notes, project_name=project_name, language=language,
+            workspace_notes=workspace_notes, project_name=project_name, language=language, workflow=workflow,
         )  # fmt: skip
 
     def router_prompt(self, *, project_name: str, plan_approval: str = "router") -> str:

@@ -10,6 +10,7 @@ from typing import Final
 from tenex.core.context import BYTES_PER_TOKEN, CONTEXT_TOKENS, cut_bytes, tokens, weight
 from tenex.core.conversation import Conversation, Run
 from tenex.core.ids import Slug
+from tenex.core.participation import specs
 from tenex.core.phases import Phase
 from tenex.core.ports import Prompt
 from tenex.core.roster import Rules
@@ -21,6 +22,9 @@ from .library import PromptLibrary
 
 REMEMBERED: Final = 128
 """Rendered prompts kept: every agent in every phase, from wherever it was entered, while lessons and notes stay."""
+
+SCHEMA: Final = tokens(str(DECISION_SCHEMA))
+"""Estimated tokens of the form in which the router is asked to answer."""
 
 DATA: Final = 0.12
 """Of the budget, for lessons and as much again for the workspace's notes: they help the work and are not the work."""
@@ -47,14 +51,16 @@ class ConversationPrompter:
     def work(self, conversation: Conversation, run: Run) -> Prompt:
         """What an agent is told at the start of its run; the same for the whole run."""
         lessons, notes = self._data(run.agent)
-        tools = self._tools(run.phase, run.agent)
+        session = conversation.workflow
+        tools = (*self._tools(run.phase, run.agent), *specs(session, run.agent))
         previous = conversation.previous_phase
-        key = (run.agent, run.phase, previous, lessons, notes, tuple(tool.name for tool in tools))
+        workflow = None if session is None else session.name
+        key = (run.agent, run.phase, previous, workflow, lessons, notes, tuple(tool.name for tool in tools))
         system = self._rendered.get(key)
         if system is None:
             system = self._library.system_prompt(
                 run.agent, run.phase, previous=previous, tools=tools, lessons=lessons, workspace_notes=notes,
-                project_name=self._project_name,
+                project_name=self._project_name, workflow=workflow,
             )  # fmt: skip
             self._rendered[key] = system
             if len(self._rendered) > REMEMBERED:
@@ -78,7 +84,7 @@ class ConversationPrompter:
         """The question the router is asked now."""
         rules = self._rules()
         system = self._library.router_prompt(project_name=self._project_name, plan_approval=rules.gates.plan_approval)
-        room = self._budget - tokens(system) - tokens(str(DECISION_SCHEMA))
+        room = self._budget - tokens(system) - SCHEMA
         return ModelRequest(
             purpose="route", agent=rules.project.slug, phase=conversation.phase, system=system,
             entries=(question_for(conversation, rules, max(1, room), self._lessons(rules.project.slug)),),

@@ -63,6 +63,7 @@ def fenced(text: str) -> str:
 def agent_values(
     definition: AgentDefinition, guide: PhaseGuide, *, previous: Phase | None, tools: Sequence[ToolSpec],
     lessons: Sequence[str], workspace_notes: str | None, project_name: str, language: str,
+    workflow: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """The variables that fragments may use."""
     by_name = {tool.name: tool for tool in tools}
@@ -74,7 +75,7 @@ def agent_values(
         "project_name": _in_a_line(project_name),
         "workspace_notes": fenced(cut(notes, NOTES_CHARACTERS)) if notes else "",
         "lessons": fenced(learned) if learned else "",
-        "phase": str(guide.phase),
+        "phase": "this workflow" if workflow else str(guide.phase),
         "previous_phase": str(previous) if previous is not None and previous is not guide.phase else "",
         "phase_text": guide.text,
         "own_section": definition.in_phase.get(guide.phase, ""),
@@ -84,13 +85,14 @@ def agent_values(
         "completion": completion,
         "needs_verdict": any(field.name == "verdict" and field.required for field in completion),
         "language": _in_a_line(language),
+        "workflow": _in_a_line(workflow or ""),
     }
 
 
 def system_prompt(
     templates: Templates, definition: AgentDefinition, guide: PhaseGuide, *, previous: Phase | None = None,
     tools: Sequence[ToolSpec], lessons: Sequence[str] = (), workspace_notes: str | None = None, project_name: str,
-    language: str = "",
+    language: str = "", workflow: str | None = None,
 ) -> str:  # fmt: skip
     """What an agent is told once, at the start of its run.
 
@@ -104,10 +106,11 @@ def system_prompt(
         workspace_notes: The workspace's AGENTS.md, if there is one.
         project_name: As people call the project.
         language: The name of the person's language, where something knows it.
+        workflow: The workflow it takes part in, in place of the phases.
     """
     values = agent_values(
         definition, guide, previous=previous, tools=tools, lessons=lessons, workspace_notes=workspace_notes,
-        project_name=project_name, language=language,
+        project_name=project_name, language=language, workflow=workflow,
     )  # fmt: skip
     parts = (templates.render(fragment, values) for fragment in FRAGMENTS)
     return "\n\n".join(part for part in parts if part) + "\n"

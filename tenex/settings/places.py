@@ -29,6 +29,7 @@ class Places:
     workspace: Path
     keys: Path
     agents: Path
+    workflows: Path
     checkpoints: Path
     socket: Path
 
@@ -90,6 +91,7 @@ def places(settings: Settings) -> Places:
         workspace=_absolute(Path(settings.paths.workspace), data),
         keys=_absolute(Path(settings.paths.keys), data),
         agents=_absolute(Path(settings.paths.agents), data),
+        workflows=_absolute(Path(settings.paths.workflows), data),
         checkpoints=_absolute(Path(settings.paths.checkpoints), data),
         socket=_absolute(Path(settings.paths.socket), data),
     )
@@ -108,6 +110,7 @@ def check_paths(settings: Settings) -> None:
         "conversations": here.conversations,
         "keys": here.keys,
         "agents": here.agents,
+        "workflows": here.workflows,
         "checkpoints": here.checkpoints,
     }
     faults = [

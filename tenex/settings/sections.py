@@ -192,6 +192,8 @@ class LimitSettings(Section):
     turns_per_message: Count = 25
     same_route: Count = 4
     steps_per_run: Count = 50
+    nodes_per_mission: Count = 1_000
+    steps_per_node: Count = 500
     tokens_per_cycle: Count = 2_000_000
     cost_per_cycle_usd: Annotated[float, Field(ge=0, le=1_000_000)] = 20.0
     routing_attempts: Annotated[int, Field(ge=1, le=20)] = 3
@@ -246,6 +248,7 @@ class Paths(Section):
     workspace: Text = "workspace"
     keys: Text = "keys"
     agents: Text = "agents"
+    workflows: Text = "config/workflows"
     checkpoints: Text = "checkpoints"
     socket: Text = "tenex.sock"
 
@@ -268,6 +271,7 @@ class Settings(BaseSettings):
         env_ignore_empty=True,  # compose files hand on variables that nobody has set as empty ones
     )
 
+    workflows: list[Text] = []
     relays: Relays = Relays()
     people: People = People()
     project: Project = Project()

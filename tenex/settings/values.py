@@ -20,6 +20,8 @@ def limits(settings: Settings) -> Limits:
         turns_per_message=given.turns_per_message,
         same_route=given.same_route,
         steps_per_run=given.steps_per_run,
+        nodes_per_mission=given.nodes_per_mission,
+        steps_per_node=given.steps_per_node,
         tokens_per_cycle=given.tokens_per_cycle,
         cost_per_cycle_usd=given.cost_per_cycle_usd,
         routing_attempts=given.routing_attempts,

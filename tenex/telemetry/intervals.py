@@ -22,6 +22,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.ids import ConversationId, Millis, RunId, Slug
 from tenex.core.phases import Phase
 from tenex.core.steps import NO_USAGE, Usage
+from tenex.core.travel import RolledBack
 
 from .underway import Mark, OpenCall, OpenRun, OpenTurn, Underway, begun_before
 
@@ -104,9 +105,22 @@ def _reopened(c: Underway, record: r.Reopened) -> Found:
     yield from ()
 
 
+def _clock_set(c: Underway, record: r.ClockSet) -> Found:
+    """Measure by one clock only: what began before it was set is taken to have begun now."""
+    mark = Mark(record.seq, record.at)
+    c.unrouted, c.unanswered = c.unrouted and mark, c.unanswered and mark
+    yield from _reopened(c, r.Reopened(seq=record.seq, at=record.at))
+
+
 def _cycle(c: Underway, record: r.CycleStarted) -> Found:
     c.cycle, c.phase = record.cycle, Phase.CHAT
     yield from ()
+
+
+def _rolled_back(c: Underway, record: RolledBack) -> Found:
+    """What was open has been stopped by the records before it."""
+    c.cycle, c.phase = record.state.cycle, record.state.phase
+    yield from _rest(c, record)
 
 
 def _transition(c: Underway, record: r.PhaseTransition) -> Found:
@@ -268,7 +282,7 @@ def _interval(
     c: Underway, stage: Stage, key: str, began: Millis, record: r.Record, *, outcome: str = "", usage: Usage = NO_USAGE
 ) -> Interval:
     return Interval(
-        stage=stage, conversation=c.id, cycle=c.cycle, phase=c.phase, key=key, began=began, ended=record.at,
+        stage=stage, conversation=c.id, cycle=c.cycle, phase=c.phase, key=key, began=began, ended=max(began, record.at),
         outcome=outcome, usage=usage, ending=record,
     )  # fmt: skip
 
@@ -280,12 +294,13 @@ def _of_run(
     phase = c.turn.phase if c.turn is not None else c.phase
     return Interval(
         stage=stage, conversation=c.id, cycle=c.cycle, phase=phase, key=key, parent=record.run, began=began,
-        ended=record.at, outcome=outcome, agent=run.agent, tool=tool, usage=usage, ending=record,
+        ended=max(began, record.at), outcome=outcome, agent=run.agent, tool=tool, usage=usage, ending=record,
     )  # fmt: skip
 
 
 _FOLLOW: Final[dict[type[r.Record], Callable[[Underway, Any], Found]]] = {
     r.Reopened: _reopened,
+    r.ClockSet: _clock_set,
     r.CycleStarted: _cycle,
     r.PersonWrote: _wrote,
     r.Waiting: _rest,
@@ -309,4 +324,5 @@ _FOLLOW: Final[dict[type[r.Record], Callable[[Underway, Any], Found]]] = {
     r.RunEnded: _run_ended,
     r.TurnClosed: _turn_closed,
     r.Said: _said,
+    RolledBack: _rolled_back,
 }

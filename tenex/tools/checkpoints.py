@@ -54,6 +54,17 @@ class Change:
     """Whether it exists now."""
 
 
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A snapshot that was kept under a conversation."""
+
+    tree: str
+    moment: str
+    """Its first word: `before`, `after`, or `put` where something was put back."""
+    call: int
+    """The seq of the record that permitted the call it was made for; 0 where it was made for none."""
+
+
 class Checkpoints:
     """The checkpoints of one workspace. All methods block; call them off the loop."""
 
@@ -159,7 +170,7 @@ class Checkpoints:
         Raises:
             CheckpointFailed: it is not kept.
         """
-        ref = f"refs/tenex/{re.sub(r'[^0-9A-Za-z_-]', '-', conversation) or '-'}"
+        ref = _ref(conversation)
         with self._one:
             parent = self._tip(ref)
             if parent and self._tree_of(parent) == snapshot.tree:
@@ -173,6 +184,21 @@ class Checkpoints:
             if self._count % TIDY_EVERY == 1:
                 with suppress(CheckpointFailed):
                     self._git.run("gc", "--auto", "--quiet")
+
+    def commits(self, conversation: str) -> list[Commit]:
+        """What was kept under a conversation, the oldest first; none where nothing was, or git was never used.
+
+        Raises:
+            CheckpointFailed: git did not say.
+        """
+        if not self._git.folder.exists():
+            return []
+        with self._one:
+            if not self._tip(_ref(conversation)):
+                return []
+            raw = self._git.run("log", "-z", "--reverse", "--format=%T%n%B", _ref(conversation))
+        told = (entry.partition("\n") for entry in raw.decode("utf-8", "replace").split("\0") if entry)
+        return [_commit(tree, message, conversation) for tree, _, message in told]
 
     def _differences(self, before: str, after: str) -> Iterator[tuple[bytes, Kept | None, bool]]:
         """Paths whose content or kind differs between two trees, what was there, and whether something is now."""
@@ -226,6 +252,15 @@ class Checkpoints:
         if len(self._trees) >= _MOST_KNOWN:
             del self._trees[next(iter(self._trees))]
         self._trees[commit] = tree
+
+
+def _ref(conversation: str) -> str:
+    return f"refs/tenex/{re.sub(r'[^0-9A-Za-z_-]', '-', conversation) or '-'}"
+
+
+def _commit(tree: str, message: str, conversation: str) -> Commit:
+    key = re.search(rf"^key: {re.escape(conversation)}:(\d{{1,18}})$", message, re.MULTILINE)
+    return Commit(tree=tree, moment=message.partition(" ")[0], call=int(key[1]) if key else 0)
 
 
 @contextmanager

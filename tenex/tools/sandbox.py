@@ -135,7 +135,14 @@ def probe_bubblewrap() -> bool:
 
     Where bubblewrap is missing or user namespaces are forbidden (most containers) it says no, and logs why.
     """
-    with tempfile.TemporaryDirectory(prefix="tenex-probe-") as folder:
+    try:
+        # named, for to find one by itself `tempfile` writes into each it knows, and a full disk takes nothing
+        place = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - the folder made in it has a name of its own
+        scratch = tempfile.TemporaryDirectory(prefix="tenex-probe-", dir=place)
+    except OSError as error:
+        _log.warning("sandbox.broken", error=str(error))
+        return False
+    with scratch as folder:
         root = Path(folder).resolve()
         script = "import sys\ntry: open('x', 'w')\nexcept OSError: print('confined', sys.argv[1])"
         command = [sys.executable, "-I", "-B", "-c", script, root.name]

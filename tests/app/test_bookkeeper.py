@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tenex.app.bookkeeper import Bookkeeper, keep_cursors, last_heard, note_cursors
+from tenex.app.bookkeeper import OWED_MOST, Bookkeeper, keep_cursors, last_heard, note_cursors
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
@@ -127,6 +127,23 @@ async def test_a_thread_whose_past_is_unread_holds_the_cursor_of_its_relay_back(
             following.follow(ROOT, heard_at // 1000)
             note_cursors(relays, index, SystemClock())
             assert index.cursor(fault.url) == heard_at
+
+
+async def test_a_message_that_no_journal_holds_keeps_the_cursor_before_it(index: Index) -> None:
+    """However often it is noted; but one that says it is of last year does not have a year read again."""
+    async with FaultRelay() as fault:
+        relays, began = pool(fault.url), SystemClock().now()
+        listener(relays).start(began // 1000 - 5)
+        async with running(relays):
+            await becomes(lambda: relays.status()[0].heard_until is not None)
+            for owed, noted in ((None, began - 10_000), (began // 1000 - 3 * DAYS, began - 3 * DAYS * 1000)):
+                note_cursors(relays, index, SystemClock(), owed)
+                note_cursors(relays, index, SystemClock(), owed)
+                assert abs((index.cursor(fault.url) or 0) - noted) < 30_000
+            note_cursors(relays, index, SystemClock(), began // 1000 - 400 * DAYS)
+            assert (index.cursor(fault.url) or 0) >= began - OWED_MOST
+            note_cursors(relays, index, SystemClock(), began // 1000 + 400 * DAYS)
+            assert (index.cursor(fault.url) or 0) <= SystemClock().now()
 
 
 async def test_a_cursor_is_never_ahead_of_the_clock(index: Index) -> None:

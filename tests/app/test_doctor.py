@@ -1,16 +1,11 @@
-"""`tenex doctor`: how checks are run, and what they say of settings, folders, permissions, keys and the machine."""
+"""`tenex doctor`: how checks are run, and what they say of settings, agents and models."""
 
 import asyncio
-import fcntl
 import os
-import re
-import resource
-import socket
-import stat
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,52 +14,20 @@ import pytest
 from tenex.app.doctor import machine
 from tenex.app.doctor.checks import FIRST, THEN
 from tenex.app.doctor.configuring import agents, paths_and_people, settings
-from tenex.app.doctor.disk import disk, kind_of
 from tenex.app.doctor.examination import MOST, Report, examine, mend
-from tenex.app.doctor.findings import Case, Check, Daemon, Finding, Fix, Level, fault, ok, warning
-from tenex.app.doctor.keeping import folders, permissions
-from tenex.app.doctor.keyring import keys
+from tenex.app.doctor.findings import Case, Check, Finding, Fix, Level, fault, ok, warning
 from tenex.app.doctor.models import models
-from tenex.app.doctor.running import control, daemon, holder
-from tenex.app.doctor.testimony import complaints
-from tenex.app.doctor.workbench import git, sandbox
 from tenex.cli.init import prepare
 from tenex.core.errors import Bug, ConfigurationError, RelayUnavailable, StoreError
 from tenex.nostr.keys import KeyRing
-from tenex.service.control import control_socket
 from tenex.store.lock import FolderLock
-
-NOBODY = Daemon()
-Look = Callable[[Case], Iterator[Finding]]
+from tests.app.doctor_kit import bad, case_of, change, said
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """A data folder as `tenex init` leaves it."""
     return prepare(tmp_path / "data", None, ["ws://127.0.0.1:1"]).data
-
-
-def case_of(data: Path, **more: Any) -> Case:
-    """A case whose settings have been looked at."""
-    case = Case(data=data, config=None, env={}, **more)
-    list(settings(case))
-    return case
-
-
-def bad(look: Look, case: Case) -> list[Finding]:
-    """What a check says is not well."""
-    return [finding for finding in look(case) if finding.level is not Level.OK]
-
-
-def said(findings: list[Finding]) -> str:
-    """All of it, as a person reads it."""
-    return "\n".join(f"{f.level} {f.where}: {f.what} -> {f.mend}" for f in findings)
-
-
-def change(data: Path, text: str) -> None:
-    """Add to the configuration."""
-    file = data / "tenex.toml"
-    file.write_text(f"{file.read_text()}\n{text}\n")
 
 
 # ---- how checks are run -------------------------------------------------------------------------------------------
@@ -250,320 +213,6 @@ def test_agents_with_faults_and_settings_for_agents_that_are_not_there(data: Pat
     found = bad(agents, case_of(data))
     assert found
     assert all(str(data / "agents" / "critic.md") in f.where for f in found)
-
-
-# ---- folders, permissions, keys -----------------------------------------------------------------------------------
-
-
-def test_a_folder_that_is_not_there_or_not_ours_is_named(tmp_path: Path) -> None:
-    assert "there is no such folder" in said(bad(folders, case_of(tmp_path / "nowhere")))
-    (tmp_path / "something").write_text("of somebody else")
-    assert "holds nothing of tenex" in said(bad(folders, case_of(tmp_path)))
-
-
-async def test_missing_folders_are_made_by_fix(data: Path) -> None:
-    (data / "agents").rmdir()
-    (data / "workspace").rmdir()
-    found = bad(folders, case_of(data))
-    assert {Path(f.where).name for f in found} == {"agents", "workspace"}
-    assert all(m.success for m in await mend(data / "conversations", found))
-    assert not bad(folders, case_of(data))
-    assert stat.S_IMODE((data / "workspace").stat().st_mode) == 0o700
-
-
-async def test_what_others_may_read_is_told_and_mended(data: Path) -> None:
-    (data / "keys" / "openai.api-key").write_text("sk-x\n")
-    modes = {"keys/project.nsec": 0o644, "keys/openai.api-key": 0o640, "keys": 0o755, "tenex.toml": 0o666, ".": 0o755}
-    for name, mode in modes.items():
-        (data / name).chmod(mode)
-    found = bad(permissions, case_of(data))
-    assert {f.where for f in found} == {str(data / name) for name in modes}
-    levels = {str(Path(f.where).relative_to(data)): f.level for f in found}
-    assert levels["keys/project.nsec"] == levels["keys/openai.api-key"] == levels["tenex.toml"] == Level.FAULT
-    assert levels["keys"] == levels["."] == Level.WARNING
-    assert all("chmod" in f.mend for f in found)
-    assert all(m.success for m in await mend(data / "conversations", found))
-    assert not bad(permissions, case_of(data))
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_files_of_another_user_are_told(data: Path) -> None:
-    os.chown(data / "keys" / "project.nsec", 12_345, -1)
-    (data / "conversations" / ("a" * 64)).mkdir()
-    os.chown(data / "conversations" / ("a" * 64), 12_345, -1)
-    found = bad(permissions, case_of(data))
-    assert {f.blame for f in found} == {ConfigurationError, StoreError}
-    assert all("chown" in f.mend for f in found)
-
-
-def test_a_link_is_not_followed_when_permissions_are_mended(data: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    other.write_text("mine")
-    other.chmod(0o644)
-    (data / "keys" / "x.nsec").symlink_to(other)
-    assert not [f for f in bad(permissions, case_of(data)) if "x.nsec" in f.where]
-    assert stat.S_IMODE(other.stat().st_mode) == 0o644
-
-
-def test_keys_that_are_missing_broken_or_doubled(data: Path) -> None:
-    ring = data / "keys"
-    (ring / "planner.nsec").write_bytes((ring / "executor.nsec").read_bytes())
-    (ring / "project.nsec").unlink()
-    (ring / "project-manager.nsec").unlink()
-    (ring / "old.nsec").write_bytes(b"\xff nonsense")
-    (ring / "old.nsec").chmod(0o600)
-    (ring / "a b.nsec").write_text("x")
-    (ring / ".executor.nsec.k3k3").write_text("x")
-    (ring / "openai.api-key").write_text("two words")
-    found = {Path(f.where).name: f for f in bad(keys, case_of(data))}
-    assert found["planner.nsec"].what.startswith("this is the same key as executor.nsec")
-    assert "project's key is missing" in found["project.nsec"].what
-    assert "tenex init" in found["project.nsec"].mend
-    assert found["project-manager.nsec"].level is Level.WARNING
-    assert "holds no nsec1 key" in found["old.nsec"].what
-    assert "no name of a key" in found["a b.nsec"].what
-    assert "cut short" in found[".executor.nsec.k3k3"].what
-    assert "one line" in found["openai.api-key"].what
-    assert not re.search(r"nsec1[a-z0-9]{6}", said(list(found.values())))
-
-
-@pytest.mark.parametrize("name", ["project", "owner"])
-def test_a_key_that_cannot_be_replaced_is_never_called_the_copy(data: Path, name: str) -> None:
-    """Whoever moves that one away and runs `tenex init` has another address, or is no owner any more."""
-    (data / "keys" / "executor.nsec").write_bytes((data / "keys" / f"{name}.nsec").read_bytes())
-    (found,) = [f for f in bad(keys, case_of(data)) if "the same key" in f.what]
-    assert found.where == str(data / "keys" / "executor.nsec")
-    assert f"as {name}.nsec" in found.what
-
-
-def test_an_owner_who_has_the_key_of_an_agent_is_never_heard(data: Path) -> None:
-    npub = KeyRing(data / "keys").get("executor").npub
-    (data / "tenex.toml").write_text(f'[people]\nowners = ["{npub}"]\n')
-    (found,) = bad(keys, case_of(data))
-    assert found.where == "people.owners[0]"
-    assert "key of executor" in found.what
-
-
-# ---- the daemon ---------------------------------------------------------------------------------------------------
-
-
-def test_the_holder_is_found_without_taking_the_lock(data: Path) -> None:
-    """A pid that was left, a holder in this process, one that wrote nothing: and a lock stays what it is."""
-    path = data / "conversations" / ".lock"
-    path.write_text("1\n")  # a process that lives and has nothing to do with us
-    assert holder(path) == Daemon()
-    with FolderLock(data / "conversations"):
-        assert holder(path) == Daemon(running=True, pid=os.getpid())
-        case = case_of(data)
-        assert not bad(daemon, case)
-        assert case.daemon.running
-    descriptor = os.open(path, os.O_RDWR)
-    try:
-        os.ftruncate(descriptor, 0)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        assert holder(path).running
-        with pytest.raises(BlockingIOError), path.open() as second:
-            fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    finally:
-        os.close(descriptor)
-    assert holder(path) == Daemon()
-
-
-def test_a_lock_that_is_no_file_is_a_fault(data: Path) -> None:
-    (data / "conversations" / ".lock").mkdir()
-    (found,) = bad(daemon, case_of(data))
-    assert found.blame is StoreError
-
-
-async def asked(data: Path, running: Daemon = NOBODY) -> list[Finding]:
-    """What the check of the socket says is not well."""
-    return [f async for f in control(case_of(data, daemon=running)) if f.level is not Level.OK]
-
-
-async def test_a_socket_that_was_left_is_removed_by_fix_and_only_then(data: Path) -> None:
-    path = data / "tenex.sock"
-    with socket.socket(socket.AF_UNIX) as left:
-        _bind_in(left, path)
-    found = await asked(data)
-    assert [f.level for f in found] == [Level.WARNING]
-    assert path.exists()
-    (mended,) = await mend(data / "conversations", found)
-    assert mended.done == "removed"
-    assert not path.exists()
-    assert not await asked(data)
-    assert "not there" in said(await asked(data, Daemon(running=True, pid=1)))
-
-
-def _bind_in(server: socket.socket, path: Path) -> None:
-    before = Path.cwd()
-    os.chdir(path.parent)
-    try:
-        server.bind(path.name)
-    finally:
-        os.chdir(before)
-
-
-async def test_a_file_in_the_place_of_the_socket_and_a_socket_without_answers(
-    data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tenex.app.doctor.running.ANSWER", 0.2)
-    path = data / "tenex.sock"
-    path.write_text("x")
-    assert "no socket" in said(await asked(data))
-    path.unlink()
-    with socket.socket(socket.AF_UNIX) as mute:
-        _bind_in(mute, path)
-        mute.listen()
-        (found,) = await asked(data)
-    assert "does not tell its status" in found.what
-    assert found.blame.exit_code == 1
-
-
-async def test_a_daemon_is_asked_over_its_socket(data: Path) -> None:
-    async def status(_: dict[str, Any]) -> dict[str, Any]:
-        return {"conversations": {"frozen": [{"id": "f", "why": "disk full"}]}}
-
-    async with control_socket(data / "tenex.sock", {"status": status}):
-        found = [f async for f in control(case_of(data, daemon=Daemon(running=True, pid=1)))]
-    assert [f.what for f in found] == ["the daemon answers", "frozen: disk full"]
-    assert found[1].blame is StoreError
-
-
-def test_what_a_daemon_says_is_wrong_is_passed_on() -> None:
-    status = {
-        "configuration": {"file": "/x/tenex.toml", "refused": ["a", "b"], "needsRestart": ["relays.urls"]},
-        "relays": [
-            {"url": "wss://a.example?key=1", "state": "deaf", "deafSince": "2026-01-01T00:00:00Z", "fault": "x"},
-            {"url": "wss://b.example", "state": "connected"},
-        ],
-        "models": {"lastFailure": {"why": "no credit left"}},
-        "conversations": {
-            "open": [{"id": "h", "kind": "held"}, {"id": "p", "kind": "parked"}],
-            "frozen": [{"id": "f", "since": "then", "why": "disk full"}],
-            "quarantined": [{"id": "q", "why": "line 3"}],
-        },
-    }
-    found = list(complaints(status))
-    assert [f.level for f in found] == [Level.WARNING, Level.WARNING, *[Level.FAULT] * 4]
-    text = said(found)
-    for word in ("2 faults", "relays.urls", "wss://a.example?...", "disk full", "line 3", "no credit left"):
-        assert word in text
-    assert "key=1" not in text
-
-
-@pytest.mark.parametrize("status", [None, 5, [], {"relays": 5, "conversations": [1], "models": {"lastFailure": 1}}])
-def test_a_status_of_another_shape_says_nothing(status: object) -> None:
-    assert not list(complaints(status))
-
-
-# ---- the machine --------------------------------------------------------------------------------------------------
-
-
-def test_this_machine_has_what_the_program_needs(data: Path) -> None:
-    assert not bad(machine.installed, case_of(data))
-    assert not bad(machine.clock, case_of(data))
-
-
-def test_a_package_that_is_missing_or_of_another_version_is_told() -> None:
-    needed = [
-        "coincurve<22,>=21", "nothing-of-that-name>=1", "pynostr==0.0.1", "nothing-else; extra == 'dev'",
-        "nothing-at-all; python_version < '3'", "rich<1,>=0.5; extra == 'relay'",
-    ]  # fmt: skip
-    assert [name for name, _ in machine.unmet(needed)] == ["nothing-of-that-name", "pynostr", "rich"]
-
-
-@pytest.mark.parametrize(
-    ("version", "sign", "bound", "holds"),
-    [("1.10", ">=", "1.9", True), ("1.0", "==", "1.0.0", True), ("2.0rc1", "<", "2.1", True), ("3", "<", "3", False)],
-)
-def test_versions_are_compared_as_numbers(version: str, sign: str, bound: str, holds: bool) -> None:
-    assert machine._holds(version, sign, bound) is holds
-
-
-def test_a_clock_of_1970_is_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.time", lambda: 86_400.0)
-    (found,) = bad(machine.clock, case_of(data))
-    assert "1970-01-02" in found.what
-
-
-def test_what_a_service_manager_left_out_is_told(data: Path) -> None:
-    change(data, "[metrics]\nport = 9")
-    env = {"NOTIFY_SOCKET": str(data / "none"), "CREDENTIALS_DIRECTORY": str(data / "none")}
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        file = data / "tenex.toml"
-        file.write_text(file.read_text().replace("port = 9", f"port = {taken.getsockname()[1]}"))
-        case = Case(data=data, config=None, env=env)
-        list(settings(case))
-        resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
-        try:
-            found = bad(machine.service, case)
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert {f.where for f in found} >= {"$NOTIFY_SOCKET", "$CREDENTIALS_DIRECTORY", "metrics.port"}
-    assert "only 200 files" in said(found)
-    (port,) = [f for f in found if f.where == "metrics.port"]
-    assert port.what.endswith("of 127.0.0.1 cannot be used (Address already in use)")
-
-
-def test_a_collector_of_traces_that_is_away_is_told_and_no_fault(data: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as collector:
-        port = collector.getsockname()[1]
-        change(data, f'[traces]\nendpoint = "http://127.0.0.1:{port}/v1/traces?key=1"')
-        assert not bad(machine.service, case_of(data))
-    (found,) = bad(machine.service, case_of(data))
-    assert (found.level, found.where) == (Level.WARNING, "traces.endpoint")
-    assert f"127.0.0.1:{port} cannot be reached (Connection refused)" in found.what
-    assert "key=1" not in said([found])
-
-
-def test_the_kind_of_disk_is_that_of_the_nearest_mount(tmp_path: Path) -> None:
-    mounts = tmp_path / "mounts"
-    mounts.write_text("/dev/a / ext4 rw 0 0\nx /srv tmpfs rw 0 0\ny /srv/my\\040data nfs4 rw 0 0\n")
-    assert kind_of(Path("/srv/my data/x"), mounts) == "nfs4"
-    assert kind_of(Path("/srv/other"), mounts) == "tmpfs"
-    assert kind_of(Path("/home"), mounts) == "ext4"
-    assert kind_of(Path("/"), tmp_path / "none") == ""
-
-
-@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="there is no tmpfs here")
-def test_a_data_folder_in_memory_is_a_warning() -> None:
-    data = Path("/dev/shm") / f"tenex-doctor-{os.getpid()}"
-    data.mkdir()
-    try:
-        case = case_of(data)
-        assert "everything is gone when the machine stops" in said(bad(disk, case))
-        assert not list(data.iterdir())
-    finally:
-        data.rmdir()
-
-
-def test_a_disk_that_takes_nothing_is_a_fault_of_the_store(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fdatasync", full)
-    (found,) = bad(disk, case_of(data))
-    assert found.blame is StoreError
-    assert "No space left" in found.what
-    assert not [path for path in (data / "conversations").iterdir() if path.name != ".lock"]
-
-
-def test_without_bubblewrap_the_tools_that_are_off_are_named(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nonexistent")
-    change(data, '[models.phases]\nchat = "openai:gpt-5"')
-    found = bad(sandbox, case_of(data))
-    assert "bubblewrap is not installed" in said(found)
-    assert {f.where for f in found} == {"tools", "tools.shell.sandbox", "tools.check"}
-    assert "git is not installed" in said(bad(git, case_of(data)))
-
-
-def test_a_checkpoint_folder_that_is_no_repository_is_a_fault(data: Path) -> None:
-    (data / "checkpoints").mkdir()
-    assert not bad(git, case_of(data))
-    (data / "checkpoints" / "HEAD").write_text("nonsense")
-    (found,) = bad(git, case_of(data))
-    assert found.where == str(data / "checkpoints")
 
 
 # ---- models -------------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ def test_list_names_the_built_in_agents_and_makes_no_key(tmp_path: Path, capsys:
     assert main(["--data", str(tmp_path), "agents", "list"]) == 0
     out, said = capsys.readouterr()
     head, *lines = out.splitlines()
-    assert head.split() == ["SLUG", "KIND", "MODEL", "PHASES", "TOOLS", "NPUB"]
+    assert head.split() == ["SLUG", "KIND", "MODEL", "PHASES", "NPUB"]
     assert [line.split()[0] for line in lines] == BUILT_IN
     assert "tenex init" in said
     assert list(tmp_path.iterdir()) == []

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tenex.cli import stats as stats_module
+from tenex.cli.progress import PATIENCE
 from tenex.cli.stats import _cost, _span, gather
 from tenex.core.conversation import fold
 from tenex.core.ids import ConversationId
@@ -150,7 +150,7 @@ def test_a_bar_is_shown_on_a_terminal_where_it_takes_long(data: Path) -> None:
     """The figures are on stdout alone, whatever the terminal is shown meanwhile."""
     ours, theirs = pty.openpty()
     code = (
-        "import sys; from tenex.cli import stats; from tenex.cli.main import main; stats.PATIENCE = 0.0;"
+        "import sys; from tenex.cli import progress; from tenex.cli.main import main; progress.PATIENCE = 0.0;"
         "sys.exit(main(sys.argv[1:]))"
     )
     python = command()[0] if command()[0].endswith("python") else str(Path(command()[0]).with_name("python"))
@@ -177,7 +177,7 @@ async def test_a_conversation_that_goes_while_we_read_is_named(data: Path, monke
     disk.close()
     assert list(found.each) == [ONE]
     assert f"no conversation {THREE}" in found.left_out[THREE]
-    assert stats_module.PATIENCE > 0
+    assert PATIENCE > 0
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """`tenex graph show` draws the table the program runs by."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -25,3 +26,56 @@ def test_json_holds_the_same_for_programs(capsys: pytest.CaptureFixture[str]) ->
     assert {"from": "plan", "to": "execute"} in found["edges"]
     assert {"from": "plan", "to": "chat"} not in found["edges"]
     assert len(found["edges"]) == len(PHASE_TRANSITIONS.edges)
+
+
+WORKFLOW = """
+initial_speaker = "planner"
+max_turns = 2
+[[transitions]]
+when = { name = "from_speaker", args = { agent_id = "planner" } }
+then = { name = "agent", args = { agent_id = "executor" } }
+"""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data folder with one workflow."""
+    folder = tmp_path / "config" / "workflows"
+    folder.mkdir(parents=True)
+    (folder / "pair.toml").write_text(WORKFLOW)
+    return tmp_path
+
+
+def test_a_workflow_is_drawn_by_its_name(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["graph", "show", "pair", "--data", str(data)]) == 0
+    assert "planner --> executor" in capsys.readouterr().out
+    assert main(["graph", "show", "pair", "--json", "--data", str(data)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["participants"] == ["planner", "executor"]
+    assert found["expectations"]["turn_within"] == {"warn": 120.0, "close": 600.0}
+
+
+def test_check_names_every_workflow_and_every_fault(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["graph", "check", "--data", str(data)]) == 0
+    assert capsys.readouterr().out.startswith("pair  planner, executor")
+    (data / "config" / "workflows" / "bad.toml").write_text(WORKFLOW.replace("executor", "ghost"))
+    (data / "config" / "workflows" / "worse.toml").write_text("[")
+    assert main(["graph", "check", "--data", str(data)]) == 3
+    said = capsys.readouterr().err
+    assert "ghost takes part, and is no agent here" in said
+    assert "worse.toml" in said
+
+
+def test_a_workflow_nobody_knows_is_a_fault_of_usage(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["graph", "show", "nobody", "--data", str(data)]) == 2
+    assert "there are: pair" in capsys.readouterr().err
+
+
+def test_config_check_and_doctor_name_the_same_faults(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "check", "--data", str(data)]) == 3  # nobody may talk yet
+    assert "pair" not in capsys.readouterr().err
+    (data / "config" / "workflows" / "bad.toml").write_text(WORKFLOW.replace("executor", "ghost"))
+    assert main(["config", "check", "--data", str(data)]) == 3
+    assert "ghost takes part, and is no agent here" in capsys.readouterr().err
+    assert main(["doctor", "--data", str(data)]) != 0
+    assert "ghost takes part, and is no agent here" in " ".join(capsys.readouterr().out.split())

@@ -156,11 +156,13 @@ def test_a_reader_who_goes_away_is_no_error(unbuffered: str) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_a_full_disk_under_stdout_is_one_line() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_under_stdout_is_one_line(unbuffered: str) -> None:
+    """Whether it is met when the buffer is flushed at the end, or in the middle of a long result."""
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             [*command(), "graph", "show"],
-            env=environment(),
+            env=environment(PYTHONUNBUFFERED=unbuffered),
             stdout=full,
             stderr=subprocess.PIPE,
             timeout=60,
@@ -210,3 +212,8 @@ def test_a_fault_that_several_tasks_met_is_told_like_any_other(
     monkeypatch.setattr("tenex.cli.main.load_command", together)
     assert main(["chat"]) == 1
     assert capsys.readouterr().err == "tenex: the relay is away\n"
+
+
+def test_python_runs_the_package_as_the_script_does() -> None:
+    ran = subprocess.run([sys.executable, "-m", "tenex", "--version"], capture_output=True, text=True, check=True)
+    assert ran.stdout == f"tenex {__version__}\n"

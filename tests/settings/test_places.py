@@ -74,7 +74,7 @@ def test_the_default_folders_are_fine(tmp_path: Path) -> None:
 def test_a_workspace_that_holds_our_folders_is_refused_for_each_of_them(tmp_path: Path) -> None:
     (tmp_path / "tenex.toml").touch()
     found = refused(tmp_path, workspace=".")
-    assert len(found) == 6
+    assert len(found) == 7
     for word in ("conversations", "keys", "agents", "configuration"):
         assert any(f"holds our {word}" in line for line in found)
 

@@ -15,6 +15,8 @@ OTHER = {
     "turns_per_message": (11, 11),
     "same_route": (12, 12),
     "steps_per_run": (13, 13),
+    "nodes_per_mission": (17, 17),
+    "steps_per_node": (18, 18),
     "tokens_per_cycle": (14, 14),
     "cost_per_cycle_usd": (1.5, 1.5),
     "routing_attempts": (5, 5),

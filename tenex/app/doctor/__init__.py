@@ -6,7 +6,7 @@
     running testimony        the daemon, its lock and socket; what it says of itself
     machine disk             Python, clock, service manager; the disk
     relays models workbench  what is asked over the network; the sandbox and git
-    journals cache           conversations on disk; the index
+    journals beside cache    conversations on disk, and what stands beside them; the index
     checks words             all checks in order; values as people read them
 
 Never: import at this level, or let one check's fault end another's.

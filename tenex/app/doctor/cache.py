@@ -11,8 +11,7 @@ from typing import Final
 from urllib.parse import quote
 
 from tenex.core.errors import StoreError
-from tenex.store import atomic
-from tenex.store.loading import JOURNAL
+from tenex.store import atomic, segments
 from tenex.store.schema import VERSION
 
 from .findings import Case, Finding, Fix, fault, ok, warning
@@ -75,7 +74,7 @@ def _lengths(root: Path) -> dict[str, int]:
     for folder in root.iterdir():
         if len(folder.name) == 64:
             try:
-                found[folder.name] = (folder / JOURNAL).stat().st_size
+                found[folder.name] = segments.stat_all(str(folder))[0]
             except OSError:
                 continue
     return found

@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from tenex.app.staff import load_agents
+from tenex.app.workflows import load_workflows
 from tenex.core.errors import ConfigurationError
+from tenex.core.roster import Kind
 from tenex.nostr.keys import parse_public_key
-from tenex.settings import CONFIG_NAMES, Settings, check_paths, circle, find_config, load, places
+from tenex.prompting import PromptLibrary
+from tenex.settings import CONFIG_NAMES, Places, Settings, check_paths, circle, find_config, load, places
 
 from .findings import Case, Finding, fault, ok, warning
 from .sense import doubts
@@ -91,6 +94,8 @@ def agents(case: Case) -> Iterator[Finding]:
         return
     slugs = [str(slug) for slug in library.definitions]
     yield ok(f"{len(slugs)} agents: {', '.join(slugs)}", where.agents)
+    if case.settings is not None:
+        yield from _workflows(case.settings, where, library)
     known = set(slugs)
     for slug in case.settings.models.agents if case.settings else ():
         if slug not in known:
@@ -99,6 +104,17 @@ def agents(case: Case) -> Iterator[Finding]:
                 f"models.agents.{slug}",
                 f"name one of: {', '.join(slugs)}",
             )
+
+
+def _workflows(settings: Settings, where: Places, library: PromptLibrary) -> Iterator[Finding]:
+    workers = [slug for slug, known in library.definitions.items() if known.kind is not Kind.ORCHESTRATOR]
+    try:
+        found = load_workflows(settings, where, workers)
+    except ConfigurationError as error:
+        yield from _faults(error.faults, "mend the file (`tenex graph check`), or move it out of the workflows folder")
+        return
+    if found:
+        yield ok(f"{len(found)} workflows: {', '.join(one.slug for one in found)}", where.workflows)
 
 
 def _faults(sentences: tuple[str, ...], mend: str) -> Iterator[Finding]:

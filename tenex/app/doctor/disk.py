@@ -19,6 +19,8 @@ from .words import size
 TOO_LITTLE: Final = 50_000_000
 """Bytes: an hour of busy agents fills more."""
 LITTLE: Final = 1_000_000_000
+PROBE: Final = ".doctor."
+"""How the name of the file begins that is flushed for a look; another doctor may meet it."""
 FLUSHES: Final = 5
 SLOW: Final = 0.05
 """Seconds of one flush; a turn takes three or four, and nobody is answered before them."""
@@ -35,6 +37,9 @@ def disk(case: Case) -> Iterator[Finding]:
     if not folder.is_dir():
         return
     yield from _room(folder)
+    for other in (where.workspace, where.checkpoints):
+        if other.is_dir() and other.stat().st_dev != folder.stat().st_dev:
+            yield from _room_for_work(other)
     yield from _kind(folder)
     yield from _flush(folder)
 
@@ -53,6 +58,17 @@ def _room(folder: Path) -> Iterator[Finding]:
         yield warning(f"only {size(free)} are free", folder, "make room before it stops the conversations")
     elif found.f_files and not found.f_favail:
         yield fault("no more files can be made", folder, "remove some: the file system is out of inodes", StoreError)
+    else:
+        yield ok(f"{size(free)} are free", folder)
+
+
+def _room_for_work(folder: Path) -> Iterator[Finding]:
+    """On a disk of its own, where agents work or where what they change is kept."""
+    found = os.statvfs(folder)
+    free = found.f_bavail * found.f_frsize
+    if free < TOO_LITTLE or (found.f_files and not found.f_favail):
+        what = "no more files can be made" if free >= TOO_LITTLE else f"only {size(free)} are free"
+        yield warning(what, folder, "make room: agents cannot change files, or what they change cannot be put back")
     else:
         yield ok(f"{size(free)} are free", folder)
 
@@ -91,7 +107,7 @@ def kind_of(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
 
 def _flush(folder: Path) -> Iterator[Finding]:
     try:
-        descriptor, name = tempfile.mkstemp(dir=folder, prefix=".doctor.", suffix=".tmp")
+        descriptor, name = tempfile.mkstemp(dir=folder, prefix=PROBE, suffix=".tmp")
         try:
             took = [_timed(descriptor) for _ in range(FLUSHES)]
         finally:

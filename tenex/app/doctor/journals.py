@@ -1,36 +1,34 @@
-"""Conversations on disk: every journal read to its end, and what stands beside it.
+"""Conversations on disk: every journal read to its end, file after file.
 
 A line that a running daemon is just writing looks torn; then it is no finding.
 
 Never: change a byte; and nothing of what people wrote into a finding.
 """
 
-import json
 import os
 import re
-import stat
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from tenex.core.conversation import fold
-from tenex.core.errors import StoreDamaged
+from tenex.core.checkpoint import Checkpoint
+from tenex.core.conversation import Conversation
+from tenex.core.errors import StoreDamaged, StoreError
 from tenex.core.ids import ConversationId
-from tenex.store import atomic
+from tenex.core.records import Record
+from tenex.store import segments
 from tenex.store.daemon import DAEMON, FOLDER
 from tenex.store.format import CONVERSATION, Codec
 from tenex.store.loading import JOURNAL, MARK, VIEW, mark_of
-from tenex.store.lock import NAME
 
-from .findings import Case, Finding, Fix, fault, ok, warning
+from .beside import beside, read, stranger
+from .findings import Case, Finding, fault, ok, warning
 from .words import several, size
 
 _ID: Final = re.compile(r"[0-9a-f]{64}")
-_LEFTOVER: Final = re.compile(r"\..+\.tmp")
-_ASIDE: Final = re.compile(r"journal\.torn-.+")
 AWAY: Final = (
-    "put the folder back from a copy; or move it away, and its conversation begins anew. "
-    "Its conversation.json still tells what was said"
+    "put the folder back from a copy; or stop the daemon: `tenex conversations rebuild ID --from conversation.json` "
+    "(or `--from relay`) makes a new journal of what can be regained"
 )
 
 
@@ -43,12 +41,12 @@ def conversations(case: Case) -> Iterator[Finding]:
     for entry in sorted(os.scandir(root), key=lambda entry: entry.name):
         path = Path(entry.path)
         if not _ID.fullmatch(entry.name):
-            yield from _stranger(path)
+            yield from stranger(path)
             continue
         found = list(_conversation(path, ConversationId(entry.name), is_running=case.daemon.running))
         bad += bool(found)
         whole += not found
-        length += _length(path / JOURNAL)
+        length += _length(path)
         yield from found
     if not bad:
         yield ok(f"{several(whole, 'conversation')} whole ({size(length)})", root)
@@ -80,111 +78,127 @@ def _conversation(folder: Path, name: ConversationId, *, is_running: bool) -> It
     except OSError as error:
         yield fault(f"cannot be read ({error.strerror})", folder, "give it to the user who runs tenex", StoreDamaged)
         return
-    if JOURNAL not in names:
+    if not os.access(folder, os.W_OK | os.X_OK):
+        mend = "make it writable for the user who runs tenex; a running daemon then goes on by itself"
+        yield fault("this folder is read-only, so the conversation cannot go on", folder, mend, StoreError)
+    if not any(segments.number_of(name) for name in names):
         if VIEW in names:
             yield fault("the journal is missing, though conversation.json stands beside it", folder, AWAY, StoreDamaged)
         else:
             yield warning("this holds no conversation", folder, "remove it if it is empty")
         return
-    damage = list(_journal(folder / JOURNAL, CONVERSATION, name, is_running=is_running, mend=AWAY))
-    yield from damage
+    damage: list[Finding] = []
+    last = yield from _kept(_journal(folder / JOURNAL, CONVERSATION, name, is_running=is_running, mend=AWAY), damage)
     mark = mark_of(folder) if MARK in names else None
     if mark is not None and not damage:
         yield warning(
             "this conversation was put into quarantine, and its journal is whole again",
             folder / MARK,
-            "restart the daemon, which then takes it up again",
+            "write in its thread, reload the daemon or restart it, and it is taken up again",
         )
-    yield from _view(folder, has_view=VIEW in names, is_running=is_running)
-    aside = sorted(name for name in names if _ASIDE.fullmatch(name))
-    if aside:
-        yield warning(
-            f"{several(len(aside), 'torn tail')} of this journal set aside: steps a crash cut short",
-            folder / aside[0],
-            "nothing was lost that anybody was told of; remove when you have looked",
-        )
-    leftovers = [name for name in names if _LEFTOVER.fullmatch(name)]
-    if leftovers and not is_running:
-        yield warning(
-            f"{several(len(leftovers), 'file')} left by a write that was cut short",
-            folder / leftovers[0],
-            "remove it; the next start does too",
-            Fix(act=lambda: _swept(folder), needs_rest=True),
-        )
+    yield from beside(folder, names, last, is_running=is_running)
+
+
+def _kept(found: Generator[Finding, None, int | None], into: list[Finding]) -> Generator[Finding, None, int | None]:
+    """Hand findings on and keep them too; returns what the generator does."""
+    while True:
+        try:
+            finding = next(found)
+        except StopIteration as end:
+            last: int | None = end.value
+            return last
+        into.append(finding)
+        yield finding
 
 
 def _journal(
     path: Path, codec: Codec, name: ConversationId | None, *, is_running: bool, mend: str
-) -> Iterator[Finding]:
-    """Damage first: a journal with any is not read further."""
+) -> Generator[Finding, None, int | None]:
+    """Damage first: a journal with any is not read further; returns the seq of the last record, None with damage."""
     try:
-        data = _read(path)
+        found = segments.numbers(path.parent) if name is not None else [1]
+    except OSError as error:
+        yield fault(f"cannot be read ({error.strerror})", path.parent, "look who owns it and what it is", StoreDamaged)
+        return None
+    gone = segments.missing(found)
+    if gone:
+        yield warning(
+            f"{several(len(gone), 'earlier file')} of this journal missing: the past in them cannot be shown any more",
+            path.with_name(gone[0]),
+            f"put {' and '.join(gone)} back from a copy; the daemon goes on from the newest file meanwhile",
+        )
+    state = Conversation(id=name) if name is not None else None
+    last: int | None = 0
+    for number in found:
+        here = path.with_name(segments.name_of(number))
+        if here.name in _followers(gone):  # it stands on its own checkpoint
+            state, last = Conversation(id=name) if name is not None else None, None
+        last = yield from _file(
+            here, codec, state, number, last, is_newest=number == found[-1], is_running=is_running, mend=mend
+        )
+        if last is None:
+            return None
+    return last
+
+
+def _followers(gone: Sequence[str]) -> set[str]:
+    """The files that come after missing ones."""
+    return {segments.name_of((segments.number_of(name) or 0) + 1) for name in gone}
+
+
+def _file(
+    path: Path, codec: Codec, state: Conversation | None, number: int, before: int | None, *, is_newest: bool,
+    is_running: bool, mend: str,
+) -> Generator[Finding, None, int | None]:  # fmt: skip
+    """One file of a journal, and the last seq of the one before it; returns its own, None if it cannot be believed."""
+    try:
+        data = read(path)
     except OSError as error:
         yield fault(f"cannot be read ({error.strerror})", path, "look who owns it and what it is", StoreDamaged)
-        return
+        return None
     records, length, broken = codec.decode_lines(data)
-    if broken is not None and broken.kind == "damage":
+    if broken is not None and (broken.kind == "damage" or not is_newest):
         yield fault(f"line {broken.line} cannot be right: {broken.what}", path, mend, StoreDamaged)
-        return
-    if not records and name is not None and (path.parent / VIEW).exists() and not is_running:
+        return None
+    if odd := _misplaced(records, number, before):
+        yield fault(odd, path, "look which file is a copy or an older one and move it out of the folder", StoreDamaged)
+        return None
+    has_view = (path.parent / VIEW).exists()
+    if not records and state is not None and has_view and not is_running:
         yield fault("it holds no whole decision, though conversation.json stands beside it", path, mend, StoreDamaged)
-        return
+        return None
     if broken is not None and not is_running:
         yield warning(
             f"the last {several(len(data) - length, 'byte')} are a write that was cut short: {broken.what}",
             path,
             "nothing to do: the next start sets them aside and goes on",
         )
-    if name is None or not records:
-        return
+    last = records[-1].seq if records else before or 0
+    if state is None:
+        return last
     try:
-        fold(name, records)
+        for record in records:
+            state.apply(record)
     except Exception as failure:  # noqa: BLE001 records that nobody foresaw are the finding
         yield fault(f"its records contradict each other ({type(failure).__name__})", path, mend, StoreDamaged)
+        return None
+    return last
 
 
-def _read(path: Path) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # it may be a pipe, or a link
-    with open(descriptor, "rb") as file:  # noqa: PTH123 a descriptor has no path
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(0, "it is no file")
-        return file.read()
+def _misplaced(records: Sequence[Record], number: int, before: int | None) -> str:
+    """Why a file cannot stand where it does; `before` is the seq the file before it ends with, where that is known."""
+    first = records[0] if records else None
+    if number == 1:
+        return "it begins with a checkpoint of files that are not there" if isinstance(first, Checkpoint) else ""
+    if not isinstance(first, Checkpoint):
+        return "it does not begin with a checkpoint of the files before it"
+    if before is not None and first.seq != before:
+        return f"it follows on seq {first.seq}, but the file before it ends with seq {before}"
+    return ""
 
 
-def _view(folder: Path, *, has_view: bool, is_running: bool) -> Iterator[Finding]:
-    path = folder / VIEW
-    if not has_view:
-        if not is_running:
-            yield warning("conversation.json is missing", path, "nothing to do: the next start writes it")
-        return
+def _length(folder: Path) -> int:
     try:
-        is_whole = isinstance(json.loads(_read(path)), dict)
-    except (OSError, ValueError, RecursionError):
-        is_whole = False
-    if not is_whole:
-        fix = Fix(act=lambda: f"set aside as {atomic.set_aside(path, 'damaged').name}", needs_rest=True)
-        yield warning(
-            "conversation.json cannot be read; the journal has it all",
-            path,
-            "move it away; the next start writes it anew",
-            fix,
-        )
-
-
-def _stranger(path: Path) -> Iterator[Finding]:
-    known = path.name in (FOLDER, NAME) or path.name.startswith("index.")
-    if _LEFTOVER.fullmatch(path.name) or known:
-        return
-    yield warning("this is no conversation: its name is not 64 hex digits", path, "move it out of this folder")
-
-
-def _length(path: Path) -> int:
-    try:
-        return path.stat().st_size
+        return segments.stat_all(str(folder))[0]
     except OSError:
         return 0
-
-
-def _swept(folder: Path) -> str:
-    atomic.sweep(folder)
-    return "removed"

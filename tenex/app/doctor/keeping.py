@@ -11,6 +11,7 @@ from typing import Final
 
 from tenex.core.errors import StoreError
 from tenex.settings import CONFIG_NAMES
+from tenex.store import segments
 from tenex.store.atomic import FILE_MODE, FOLDER_MODE, make_folder
 
 from .findings import Case, Finding, Fix, fault, ok, warning
@@ -131,7 +132,11 @@ def _conversation_files(root: Path) -> Iterator[Path]:
     for entry in entries:
         yield Path(entry.path)
         if entry.is_dir(follow_symlinks=False):
-            yield Path(entry.path, "journal.jsonl")
+            try:
+                found = segments.numbers(entry.path)
+            except OSError:  # `journals` says so
+                continue
+            yield from (Path(entry.path, segments.name_of(number)) for number in found)
 
 
 def _owner(data: Path) -> int:

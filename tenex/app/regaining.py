@@ -1,0 +1,295 @@
+"""Makes a conversation's journal anew: from its readable file, from its relays, from the file of an older program.
+
+    what tells of it -> Past -> records -> store.renewal
+
+Needs the folder's lock; nothing is asked of a model, and nothing is published.
+
+Never: replace a journal that can be read, unless told to.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import structlog
+
+from tenex.core.conversation import Conversation, fold
+from tenex.core.errors import AppendFailed, RelayUnavailable, StoreDamaged, StoreError, UsageError
+from tenex.core.ids import ConversationId, PublicKey, Slug
+from tenex.core.ports import Clock
+from tenex.core.records import PersonWrote, Record
+from tenex.nostr.events import Event
+from tenex.nostr.filters import Filter
+from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
+from tenex.nostr.listener import KINDS
+from tenex.nostr.pool import RelayPool
+from tenex.nostr.profiles import METADATA, name_in
+from tenex.prompting import PromptLibrary, builtin_prompts
+from tenex.settings import Places, Settings, circle
+from tenex.store.disk import Disk
+from tenex.store.folder import NEWEST, ConversationFolder
+from tenex.store.loading import VIEW
+from tenex.store.readable import past_of_view, read_view
+from tenex.store.regained import Past, decisions_of
+from tenex.store.renewal import create, heard_before, renew, stamp
+from tenex.store.verify import contradictions
+from tenex.store.view import Views
+
+from .staff import PROJECT
+from .threads import Cast, past_of_thread, read_history
+
+log = structlog.get_logger(__name__)
+
+PATIENCE: Final = 15.0
+"""Seconds a relay has to be there, and again for each page of what it keeps."""
+PAGES: Final = 400
+"""Of one filter: twenty times a long conversation, at what relays give to a page."""
+OWNER: Final = "owner"
+"""The key of the person who runs this; the others in that folder are ours."""
+
+Source = Literal["conversation.json", "relay"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renewed:
+    """A journal that was made anew."""
+
+    id: ConversationId
+    records: int
+    messages: int
+    turns: int
+    lost: Sequence[str]
+    aside: Path | None
+    """Where the damaged files are."""
+
+
+class Regaining:
+    """What a folder of conversations, its keys and its relays can still tell."""
+
+    def __init__(self, settings: Settings, where: Places, folder: ConversationFolder, disk: Disk, clock: Clock) -> None:
+        self._settings = settings
+        self._where = where
+        self._folder = folder
+        self._disk = disk
+        self._clock = clock
+
+    async def rebuild(self, conversation: ConversationId, source: Source, *, force: bool = False) -> Renewed:
+        """Give a conversation whose journal is damaged or gone a new one.
+
+        Raises:
+            UsageError: its journal is whole, or can be gone on with, and `force` was not given; or nobody knows that
+                conversation.
+            StoreDamaged: the readable file cannot be read either.
+            RelayUnavailable: none of the relays answered.
+            StoreError: the disk did not take it.
+        """
+        path = self._folder.path(conversation)
+        if not force and (why := await self._why_not(conversation)):
+            raise UsageError(f"{why} `--force` replaces it all the same; it is kept beside.")
+        if source == "relay":
+            past = await self._from_relays(conversation)
+        else:
+            try:
+                view = await self._disk.run(read_view, path / VIEW)
+            except StoreDamaged as fault:
+                raise StoreDamaged(f"{fault} `--from relay` needs no file.") from fault
+            past = past_of_view(view, conversation, VIEW, None)
+        seen = await self._disk.run(heard_before, path, past.covered)
+        if source != "relay" and not seen:
+            past = replace(past, lost=[*past.lost, "the ids of older messages: relays may bring some of them again"])
+        past = replace(past, seen=seen)
+        decisions = decisions_of(past, self._clock.now())
+        aside = await self._disk.run(renew, path, decisions, stamp(self._clock.now()))
+        return await self._shown(past, decisions, aside)
+
+    async def take_in(self, file: Path, conversation: ConversationId) -> Renewed:
+        """Make a conversation of an older program's file, which stays as it is.
+
+        Raises:
+            StoreDamaged: it holds no conversation, or another one.
+            StoreError: the conversation is here already, or the disk did not take it.
+        """
+        view = await self._disk.run(read_view, file)
+        cast = await self._disk.run(cast_of, self._settings, self._where)
+        past = past_of_old_file(view, conversation, file.name, cast)
+        decisions = decisions_of(past, self._clock.now())
+        await self._disk.run(create, self._folder.path(conversation), decisions)
+        return await self._shown(past, decisions, None)
+
+    async def _why_not(self, conversation: ConversationId) -> str:
+        """Why a journal needs no other in its place; empty where it cannot be gone on with."""
+        damage = ""
+        for since in (0, NEWEST):
+            try:
+                records = await self._folder.read(conversation, since)
+            except UsageError:
+                return ""
+            except StoreError as fault:
+                damage = damage or str(fault)
+                continue
+            if not records or any(contradictions(conversation, records)):
+                return ""
+            if damage:
+                return (
+                    f"{damage} Only the past is lost with that: a daemon goes on from the newest file, which is whole."
+                )
+            return (
+                f"The journal of {conversation} is whole ({len(records)} records), and holds more than can be regained."
+            )
+        return ""
+
+    async def _shown(self, past: Past, decisions: Sequence[Sequence[Record]], aside: Path | None) -> Renewed:
+        records = [record for decision in decisions for record in decision]
+        try:
+            await Views(self._folder, self._disk).show(fold(past.id, records))
+        except OSError as fault:  # the next start writes it
+            log.warning("view.failed", conversation=past.id, reason=str(fault))
+        messages = sum(isinstance(record, PersonWrote) for record in records)
+        return Renewed(
+            id=past.id, records=len(records), messages=messages, turns=len(past.turns), lost=past.lost, aside=aside
+        )
+
+    async def _from_relays(self, conversation: ConversationId) -> Past:
+        cast = cast_of(self._settings, self._where)
+        identity = KeyRing(self._where.keys).get(PROJECT)
+        urls = self._settings.relays.urls
+        answers = await asyncio.gather(*(_thread_on(url, conversation, cast, identity) for url in urls))
+        if all(answer is None for answer in answers):
+            raise RelayUnavailable(f"None of the relays answered: {', '.join(urls)}. Look at `relays.urls`; try again.")
+        events: dict[str, tuple[Event, str]] = {}
+        names: dict[PublicKey, str] = {}
+        lost: list[str] = []
+        for url, answer in zip(urls, answers, strict=True):
+            if answer is None:
+                lost.append(f"what only {url} keeps: it did not answer")
+                continue
+            found, named = answer
+            names |= named
+            for event in found:
+                events.setdefault(event.id, (event, url))
+        return past_of_thread(conversation, events.values(), replace(cast, names={**names, **cast.names}), lost)
+
+
+class OldFiles:
+    """`<id>.json` beside the conversations' folders: conversations of an older program, taken in when they go on."""
+
+    def __init__(
+        self, folder: ConversationFolder, regaining: Regaining,
+        heard: Callable[[Conversation, Sequence[Record]], object],
+    ) -> None:  # fmt: skip
+        """Look beside the folders.
+
+        Args:
+            folder: where they are.
+            regaining: makes the journals.
+            heard: takes what was made, as if it had just been heard; for the index.
+        """
+        self._folder = folder
+        self._regaining = regaining
+        self._heard = heard
+
+    def has(self, conversation: ConversationId) -> bool:
+        """Whether an old file waits to be taken in."""
+        return self._file(conversation).is_file()
+
+    async def take_in(self, conversation: ConversationId) -> None:
+        """Make a journal of the old file, if there is one and no folder yet; the file then lies in the folder.
+
+        Raises:
+            StoreDamaged: it holds no conversation, or another one; nothing was changed.
+            AppendFailed: the disk did not take it, or cannot be read now; try again.
+        """
+        file, path = self._file(conversation), self._folder.path(conversation)
+        if not file.is_file() or path.exists():
+            return
+        try:
+            taken = await self._regaining.take_in(file, conversation)
+        except StoreDamaged:
+            raise
+        except (OSError, StoreError) as fault:  # a full disk is no damage, and nobody is to be told that it is
+            raise AppendFailed(f"{file} cannot be taken in now: {fault}") from fault
+        log.info("conversation.taken_in", conversation=conversation, file=str(file), messages=taken.messages)
+        with suppress(OSError):  # where it is left, nobody looks at it again
+            file.rename(path / file.name)
+        records = await self._folder.read(conversation)
+        self._heard(fold(conversation, records), records)
+
+    def _file(self, conversation: ConversationId) -> Path:
+        return self._folder.root / f"{conversation}.json"
+
+
+def past_of_old_file(view: Mapping[str, Any], conversation: ConversationId, name: str, cast: Cast) -> Past:
+    """What the file of an older program tells; answers go to the thread its first event began.
+
+    Raises:
+        StoreDamaged: it is of another conversation.
+    """
+    messages, phases, lost, address = read_history(view.get("history") or [], cast)
+    past = past_of_view(view, conversation, name, lambda _: (messages, phases, lost))
+    return replace(past, address=past.address or address or _thread_of(conversation))
+
+
+def _thread_of(conversation: ConversationId) -> dict[str, Any]:
+    """The address of a thread of which only the id is known, as the form `threads` writes it."""
+    return {
+        "form": "threads", "root": conversation, "root_kind": 11, "root_author": "", "root_relay": "", "relays": [],
+        "scope": [["E", conversation], ["K", "11"]],
+    }  # fmt: skip
+
+
+def cast_of(settings: Settings, where: Places) -> Cast:
+    """Who is who, by the keys and agents of this folder.
+
+    Raises:
+        ConfigurationError: the project has no key, or what is there cannot be read.
+    """
+    ring = KeyRing(where.keys)
+    keys = {name: ring.get(name).public for name in ring.names() if name != OWNER}
+    project = ring.get(PROJECT).public
+    library = PromptLibrary.load(builtin_prompts(), where.agents)
+    known = {definition.slug: definition.name for definition in library.roster}
+    agents = {key: Slug(name) for name, key in keys.items() if name != PROJECT}
+    names = {key: known[slug] for key, slug in agents.items() if slug in known} | {project: settings.project.name}
+    return Cast(project=project, agents=agents, circle=circle(settings, parse_public_key), names=names)
+
+
+async def _thread_on(
+    url: str, conversation: ConversationId, cast: Cast, identity: SecretKey
+) -> tuple[list[Event], dict[PublicKey, str]] | None:
+    """All a relay keeps of a thread, and what those who wrote call themselves; None where it does not answer."""
+    pool = RelayPool([url], on_event=lambda *_: None, identity=identity)
+    running = asyncio.create_task(pool.run(), name=f"relay {url}")
+    try:
+        await pool.connected(PATIENCE)
+        found: dict[str, Event] = {}
+        for wanted in (
+            {"ids": [conversation]},
+            {"kinds": list(KINDS), "#e": [conversation]},
+            {"kinds": [1111], "#E": [conversation]},
+        ):
+            await _page(pool, wanted, found)
+        people = sorted({event.pubkey for event in found.values()} - {cast.project, *cast.agents})
+        profiles = await pool.fetch([{"kinds": [METADATA], "authors": people}], PATIENCE) if people else []
+        names = {profile.pubkey: name for profile in reversed(profiles) if (name := name_in(profile))}
+    except RelayUnavailable:
+        return None
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+    return list(found.values()), names
+
+
+async def _page(pool: RelayPool, wanted: Filter, found: dict[str, Event]) -> None:
+    """Read what a filter matches, the newest first, until a page brings nothing new."""
+    known: set[str] = set()  # of this filter: what another one found says nothing about the next page
+    page = wanted
+    for _ in range(PAGES):
+        events = await pool.fetch([page], PATIENCE)
+        if known.issuperset(event.id for event in events):
+            return
+        known.update(event.id for event in events)
+        found.update((event.id, event) for event in events)
+        page = {**wanted, "until": min(event.created_at for event in events)}

@@ -1,0 +1,197 @@
+"""What `tenex conversations list` and `search` find and how they tell it.
+
+Never: look into a file by itself; the catalogue and the folder do.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+from tenex.core.errors import UsageError
+from tenex.core.ids import ConversationId, Millis
+from tenex.core.phases import Phase
+from tenex.core.state import Status
+
+from . import dates, output
+from .progress import shown
+
+if TYPE_CHECKING:
+    from tenex.store.catalogue import Catalogue
+    from tenex.store.folder import ConversationFolder
+    from tenex.store.search import Excerpt, Filter, Found
+    from tenex.store.summary import Row
+
+QUARANTINED: Final = "quarantined"
+UNREAD: Final = "unread"
+STATUSES: Final = (*get_args(Status), QUARANTINED, UNREAD)
+
+MARKS: Final = ("«", "»")
+"""Around what matched, for a person."""
+
+
+def filter_of(
+    *, status: str = "", phase: str = "", was_in: str = "", agent: str = "", since: str = "", until: str = ""
+) -> "Filter":
+    """What somebody typed, as the index takes it.
+
+    Raises:
+        UsageError: there is no such status or phase, or that is no time or key.
+    """
+    from tenex.store.search import Filter
+
+    now = datetime.now().astimezone()
+    if status and status.lower() not in STATUSES:
+        raise UsageError(f"{status[:40]!r} is no status; there are {', '.join(STATUSES)}.")
+    return Filter(
+        status=status.lower(),
+        phase=_phase(phase),
+        was_in=_phase(was_in),
+        agent=_agent(agent),
+        since=dates.since(since, now) if since else None,
+        until=dates.until(until, now) if until else None,
+    )
+
+
+def _phase(word: str) -> str:
+    phase = Phase.parse(word) if word else None
+    if word and phase is None:
+        raise UsageError(f"{word[:40]!r} is no phase; there are {', '.join(Phase)}.")
+    return phase.value if phase else ""
+
+
+def _agent(word: str) -> str:
+    """A slug as it is, a key in any of its forms as hex."""
+    from tenex.nostr.keys import parse_public_key
+
+    name = word.strip().removeprefix("@")
+    if not name.lower().startswith(("npub1", "nprofile1", "nsec1", "nostr:")) and len(name) != 64:
+        return name.lower()
+    try:
+        return parse_public_key(name)
+    except ValueError as fault:
+        raise UsageError(f"That is neither an agent's slug nor its key: {fault}.") from fault
+
+
+async def rows(folder: "ConversationFolder", wanted: "Filter", limit: int = -1) -> list[dict[str, Any]]:
+    """The conversations a filter lets through, last updated first; what cannot be read is among them."""
+    from tenex.store.catalogue import open_catalogue
+    from tenex.store.search import Filter
+
+    marks = await folder.quarantined()
+    by_fault = wanted.status in (QUARANTINED, UNREAD)
+    async with open_catalogue(folder, shown) as catalogue:
+        found = await catalogue.rows(replace(wanted, status="") if by_fault else wanted)
+        _tell_fault(catalogue)
+        faults = {name: (UNREAD, why) for name, why in catalogue.unread.items()}
+    faults |= {name: (QUARANTINED, why) for name, why in marks.items()}
+    told = [] if by_fault else [_row(row) for row in found if row.id not in faults]
+    if by_fault or wanted == Filter():
+        told += [_faulty(folder, name, *fault) for name, fault in faults.items() if wanted.status in ("", fault[0])]
+        told.sort(key=lambda row: str(row["updated"]), reverse=True)
+    elif faults:
+        output.say(f"tenex: left out {len(faults)} that cannot be read; `tenex conversations list` shows them")
+    return told if limit < 0 else told[:limit]
+
+
+def _row(row: "Row") -> dict[str, Any]:
+    return {
+        "id": row.id, "status": row.status, "phase": row.phase, "cycle": row.cycle, "title": row.title,
+        "created": _time(row.started), "updated": _time(row.updated),
+    }  # fmt: skip
+
+
+def _faulty(folder: "ConversationFolder", name: ConversationId, status: str, why: str) -> dict[str, Any]:
+    """One whose journal cannot be read: its `conversation.json` may still tell what it was about."""
+    view: dict[str, Any] = {}
+    try:
+        read = json.loads((folder.path(name) / "conversation.json").read_text("utf-8"))
+        view = read if isinstance(read, dict) else {}
+    except (OSError, ValueError):
+        pass
+    return {
+        "id": name, "status": status, "phase": view.get("phase"), "cycle": view.get("cycle"),
+        "title": view.get("title"), "updated": str(view.get("updatedAt", "")), "fault": why,
+    }  # fmt: skip
+
+
+async def search(folder: "ConversationFolder", query: str, wanted: "Filter", limit: int) -> list["Found"]:
+    """The conversations in which a person's query is found, the best first.
+
+    Raises:
+        UsageError: the query holds no word, or too much.
+    """
+    from tenex.store.catalogue import open_catalogue
+    from tenex.store.words import match_of
+
+    match = match_of(query)
+    async with open_catalogue(folder, shown) as catalogue:
+        found = await catalogue.search(match, wanted, limit)
+        _tell_fault(catalogue)
+        for name, why in sorted(catalogue.unread.items()):
+            output.say(f"tenex: left out {name[:12]}: {why}")
+    return found
+
+
+def _tell_fault(catalogue: "Catalogue") -> None:
+    if catalogue.fault:
+        output.say(f"tenex: {catalogue.fault}; the journals were read instead. The daemon's next start makes it anew.")
+
+
+def as_json(found: list["Found"]) -> list[dict[str, Any]]:
+    """What was found, for programs."""
+    return [
+        {
+            **_row(one.row),
+            "matches": one.matches,
+            "messages": [
+                {"seq": each.seq, "time": _time(each.at), "from": each.name, "excerpt": _excerpt(each)}
+                for each in one.excerpts
+            ],
+        }
+        for one in found
+    ]  # fmt: skip
+
+
+def as_text(found: list["Found"]) -> str:
+    """What was found, for a person: each conversation, and below it the lines that match."""
+    return "\n\n".join("\n".join(map(output.one_line, _lines(one))) for one in found)
+
+
+def _lines(found: "Found") -> Iterator[str]:
+    row = found.row
+    yield f"{row.id[:12]}  {row.status} in {row.phase}  {local_time(row.updated)}  {short(row.title)}"
+    for each in found.excerpts:
+        who = each.name or "title"
+        yield f"    {local_time(each.at)}  {who}: {' '.join(_excerpt(each, *MARKS).split())}"
+    more = found.matches - len(found.excerpts)
+    if more:
+        yield f"    and {more} more"
+
+
+def _excerpt(excerpt: "Excerpt", before: str = "", after: str = "") -> str:
+    from tenex.store.words import CLOSE, OPEN
+
+    return excerpt.text.replace(OPEN, before).replace(CLOSE, after)
+
+
+def short(text: str, most: int = 60) -> str:
+    """A text cut to fit into a column."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def local_time(at: Millis) -> str:
+    """A time as a person here reads it; a clock that was set to nonsense gives the number."""
+    try:
+        return datetime.fromtimestamp(at / 1000).astimezone().strftime("%Y-%m-%d %H:%M")
+    except (OverflowError, ValueError, OSError):
+        return str(at)
+
+
+def _time(at: Millis) -> str:
+    """As `conversation.json` writes it."""
+    try:
+        return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (OverflowError, ValueError, OSError):
+        return str(at)

@@ -1,0 +1,63 @@
+"""Points in time as people type them."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from tenex.cli.dates import since, until
+from tenex.core.errors import UsageError
+
+NOW = datetime(2026, 11, 21, 15, 30, 12, tzinfo=timezone(timedelta(hours=1)))
+
+
+@pytest.fixture(autouse=True)
+def _berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Everybody's time zone is that of Berlin."""
+    import time
+
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def utc(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+@pytest.mark.parametrize(
+    ("text", "begins", "is_over"),
+    [
+        ("2026-11-21", "2026-11-20 23:00:00", "2026-11-21 23:00:00"),
+        ("2026-07-01", "2026-06-30 22:00:00", "2026-07-01 22:00:00"),
+        ("2026-11-21 14:30", "2026-11-21 13:30:00", "2026-11-21 13:31:00"),
+        ("2026-11-21T14:30:05", "2026-11-21 13:30:05", "2026-11-21 13:30:06"),
+        ("2026-11-21T14:30Z", "2026-11-21 14:30:00", "2026-11-21 14:31:00"),
+        ("2026-11-21 14:30:05.5+02:00", "2026-11-21 12:30:05", "2026-11-21 12:30:06"),
+        ("today", "2026-11-20 23:00:00", "2026-11-21 23:00:00"),
+        (" Yesterday ", "2026-11-19 23:00:00", "2026-11-20 23:00:00"),
+        ("now", "2026-11-21 14:30:12", "2026-11-21 14:30:12"),
+        ("2 days ago", "2026-11-19 14:30:12", "2026-11-19 14:30:12"),
+        ("1 week ago", "2026-11-14 14:30:12", "2026-11-14 14:30:12"),
+        ("90m", "2026-11-21 13:00:12", "2026-11-21 13:00:12"),
+        ("3 Hours", "2026-11-21 11:30:12", "2026-11-21 11:30:12"),
+    ],
+)
+def test_what_is_named_begins_and_is_over(text: str, begins: str, is_over: str) -> None:
+    assert utc(since(text, NOW)) == begins
+    assert utc(until(text, NOW)) == is_over
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "soon", "11/21", "21.11.2026", "2026-13-01", "2026-02-30", "2026-11-21 25:00", "2026-11-21 14", "20261121",
+        "2026-W01", "3 months ago", "-2 days", "2 days hence", "99999999999 days ago", "9" * 5000 + "d", "9999-12-31",
+    ],
+)  # fmt: skip
+def test_what_is_no_time_is_refused_with_examples(text: str) -> None:
+    with pytest.raises(UsageError, match="is no point in time; give one like 2026-11-21") as fault:
+        until(text, NOW)
+    assert len(str(fault.value)) < 200

@@ -1,0 +1,257 @@
+"""`tenex conversations list` and `search`, from real files."""
+
+import asyncio
+import json
+import os
+import pty
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenex.cli.main import main
+from tenex.core.ids import ConversationId, Slug
+from tenex.core.records import PersonWrote, Record, RunStarted
+from tenex.nostr.keys import SecretKey
+from tenex.store.disk import Disk
+from tenex.store.folder import ConversationFolder
+from tenex.store.index import Index
+from tenex.store.loading import JOURNAL, MARK
+from tests.cli.conftest import Done, command, environment
+from tests.cli.test_conversations_stats import keep, renamed
+from tests.fakes.play import Play, diligent, seven_phases
+from tests.store.kit import StillClock
+from tests.store.test_stats import lived
+
+Tenex = Callable[..., Done]
+ONE, TWO, THREE = (ConversationId(digit * 64) for digit in "123")
+KEY = SecretKey.generate().public
+
+
+@pytest.fixture
+def tenex(capsys: pytest.CaptureFixture[str]) -> Tenex:
+    """The program within this process: there are many questions here, and a process takes a second to begin."""
+
+    def run(*arguments: str | Path, **env: str) -> Done:
+        words = [str(word) for word in arguments]
+        capsys.readouterr()
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in env.items():
+                patch.setenv(name, value)
+            time.tzset()
+            code = main(words)
+        time.tzset()
+        captured = capsys.readouterr()
+        return Done(words, code, captured.out, captured.err)
+
+    return run
+
+
+def worded(decisions: list[tuple[Record, ...]], words: str, **more: Any) -> list[tuple[Record, ...]]:
+    """The same conversation, where the person writes something else."""
+    return [
+        tuple(replace(record, text=words, **more) if isinstance(record, PersonWrote) else record for record in decision)
+        for decision in decisions
+    ]
+
+
+def keyed(decisions: list[tuple[Record, ...]]) -> list[tuple[Record, ...]]:
+    """The same conversation, its agents with a real key."""
+    return [
+        tuple(replace(record, pubkey=KEY) if isinstance(record, RunStarted) else record for record in decision)
+        for decision in decisions
+    ]
+
+
+def talked() -> list[tuple[Record, ...]]:
+    play = Play(seven_phases, diligent)
+    play.person("I want something nice")
+    play.settle()
+    return play.journal
+
+
+def index(data: Path) -> None:
+    """Have the index know all, as a daemon leaves it."""
+
+    async def main() -> None:
+        disk = Disk()
+        known = Index(data / "conversations" / "index.sqlite")
+        await known.catch_up(ConversationFolder(data / "conversations", disk, StillClock()))
+        await known.close()
+        disk.close()
+
+    asyncio.run(main())
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """One conversation that has been through all phases, one that never left chat; the first with real keys."""
+    chatted = worded(talked(), "Où est la bibliothèque? \x1b[31m数据库", addressed=(Slug("security"),))
+    keep(
+        tmp_path,
+        {
+            ONE: renamed(ONE, keyed(worded(lived(0).journal, "Build the zebra enclosure"))),
+            TWO: renamed(TWO, chatted),
+        },
+    )
+    index(tmp_path)
+    return tmp_path
+
+
+def listed(tenex: Tenex, data: Path, *words: str, command: str = "list") -> list[str]:
+    done = tenex("conversations", command, *words, "--json", "--data", data)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return [row["id"] for row in json.loads(done.stdout)]
+
+
+@pytest.mark.parametrize("has_index", [True, False])
+def test_filters_name_what_they_let_through(data: Path, tenex: Tenex, has_index: bool) -> None:
+    """With the index and, where it was deleted, without it: the answers are the same."""
+    if not has_index:
+        (data / "conversations" / "index.sqlite").unlink()
+    one = json.loads((data / "conversations" / ONE / "conversation.json").read_text("utf-8"))
+    assert set(listed(tenex, data)) == {ONE, TWO}
+    assert listed(tenex, data, "--status", one["status"].upper(), "--phase", one["phase"].upper()) == [ONE]
+    assert listed(tenex, data, "--phase", "chat") == [TWO]
+    assert listed(tenex, data, "--was-in", "execute") == [ONE]
+    assert listed(tenex, data, "--agent", "executor") == [ONE]
+    assert listed(tenex, data, "--agent", "@Security") == [TWO], "who is only addressed counts too"
+    assert listed(tenex, data, "--agent", KEY) == [ONE]
+    assert listed(tenex, data, "--agent", "nobody") == []
+    assert listed(tenex, data, "--agent", os.fsdecode(b"nobody\xff")) == [], "half a character, from a poor terminal"
+    assert listed(tenex, data, "--until", "1969-12-31") == []
+    assert listed(tenex, data, "--since", "1 day ago") == []
+    assert len(listed(tenex, data, "--limit", "1")) == 1
+
+
+def test_a_row_says_what_the_file_says(data: Path, tenex: Tenex) -> None:
+    done = tenex("conversations", "list", "--was-in", "execute", "--json", "--data", data)
+    (row,) = json.loads(done.stdout)
+    view = json.loads((data / "conversations" / ONE / "conversation.json").read_text("utf-8"))
+    assert row == {
+        "id": ONE, "status": view["status"], "phase": view["phase"], "cycle": view["cycle"], "title": view["title"],
+        "created": view["createdAt"], "updated": view["updatedAt"],
+    }  # fmt: skip
+
+
+def test_words_of_people_and_agents_and_titles_are_found(data: Path, tenex: Tenex) -> None:
+    assert listed(tenex, data, "zebra", "encl", command="search") == [ONE]
+    assert listed(tenex, data, "BIBLIOTHEQUE", command="search") == [TWO]
+    assert listed(tenex, data, "数据", command="search") == [TWO]
+    assert listed(tenex, data, "executor", "done", command="search") == [ONE], "an agent said so"
+    assert set(listed(tenex, data, '"something nice"', command="search")) == {ONE, TWO}, "the titles"
+    assert listed(tenex, data, '"nice something"', command="search") == []
+    assert listed(tenex, data, "zebra", "--agent", "security", command="search") == []
+    assert listed(tenex, data, "zebra", "--phase", "chat", command="search") == []
+    assert listed(tenex, data, "zebra", "--since", "2000-01-01", command="search") == []
+
+
+def test_a_person_is_shown_where_it_stands(data: Path, tenex: Tenex) -> None:
+    done = tenex("conversations", "search", "bibliothèque", "--data", data, TZ="UTC")
+    assert (done.returncode, done.stderr) == (0, "")
+    head, line = done.stdout.splitlines()
+    assert head.startswith(f"{TWO[:12]}  waiting in chat  1970-01-01 00:16  I want something nice")
+    assert line == "    1970-01-01 00:16  alice: Où est la «bibliothèque»? [31m数据库"
+    done = tenex("conversations", "search", "bibliothèque", "--json", "--data", data)
+    (found,) = json.loads(done.stdout)
+    assert found["matches"] == 1
+    (message,) = found["messages"]
+    assert (message["from"], message["excerpt"]) == ("alice", "Où est la bibliothèque?  [31m数据库")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["search", "!!!"], "no word"),
+        (["search", ""], "no word"),
+        (["search", "x" * 2000], "2,000 characters"),
+        (["search", *"a" * 40], "40 words"),
+        (["search"], "Missing argument"),
+        (["search", "x", "--limit", "0"], "greater than or equal to 1"),
+        (["list", "--phase", "sleep"], "'sleep' is no phase; there are chat, brainstorm"),
+        (["list", "--status", "gone"], "'gone' is no status; there are new, active"),
+        (["list", "--since", "11/21"], "'11/21' is no point in time; give one like 2026-11-21"),
+        (["list", "--agent", "npub1nonsense"], "neither an agent's slug nor its key"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_in_a_sentence(
+    tmp_path: Path, tenex: Tenex, words: list[str], sentence: str
+) -> None:
+    done = tenex("conversations", *words, "--data", tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_secret_key_given_for_an_agent_is_not_repeated(tmp_path: Path, tenex: Tenex) -> None:
+    secret = SecretKey.generate().nsec
+    done = tenex("conversations", "list", "--agent", secret, "--data", tmp_path)
+    assert done.returncode == 2
+    assert secret not in done.stderr
+    assert "secret key" in done.stderr
+
+
+def test_nothing_found_is_said(data: Path, tenex: Tenex) -> None:
+    done = tenex("conversations", "search", "unheard-of", "--data", data)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "Nothing was found.\n")
+    assert tenex("conversations", "search", "unheard-of", "--json", "--data", data).stdout == "[]\n"
+    done = tenex("conversations", "list", "--phase", "plan", "--data", data)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "no conversations of that kind" in done.stderr
+
+
+def test_what_cannot_be_read_is_listed_with_its_fault_and_left_out_of_searches(data: Path, tenex: Tenex) -> None:
+    journal = data / "conversations" / TWO / JOURNAL
+    damaged = bytearray(journal.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    journal.write_bytes(damaged + b"x")
+    keep(data, {THREE: renamed(THREE, talked())})
+    (data / "conversations" / THREE / MARK).write_text("journal.jsonl: it was odd.\n")
+    (data / "conversations" / "index.sqlite").unlink()
+    done = tenex("conversations", "list", "--json", "--data", data)
+    rows = {row["id"]: row for row in json.loads(done.stdout)}
+    assert (rows[TWO]["status"], rows[THREE]["status"]) == ("unread", "quarantined")
+    assert "line " in rows[TWO]["fault"]
+    assert rows[TWO]["title"] == rows[THREE]["title"] == "I want something nice", "as conversation.json tells"
+    assert listed(tenex, data, "--status", "quarantined") == [THREE]
+    assert listed(tenex, data, "--status", "unread") == [TWO]
+    done = tenex("conversations", "list", "--phase", "chat", "--json", "--data", data)
+    assert json.loads(done.stdout) == []
+    assert "left out 2 that cannot be read" in done.stderr
+    done = tenex("conversations", "search", "zebra", "--json", "--data", data)
+    assert [row["id"] for row in json.loads(done.stdout)] == [ONE]
+    assert f"left out {TWO[:12]}" in done.stderr
+
+
+def test_a_damaged_index_is_told_and_left_as_it_is(data: Path, tenex: Tenex) -> None:
+    path = data / "conversations" / "index.sqlite"
+    path.write_bytes(b"nonsense" * 1000)
+    done = tenex("conversations", "search", "zebra", "--json", "--data", data)
+    assert done.returncode == 0
+    assert [row["id"] for row in json.loads(done.stdout)] == [ONE]
+    assert f"{path} is of no use: " in done.stderr
+    assert "the journals were read instead" in done.stderr
+    assert path.read_bytes() == b"nonsense" * 1000
+
+
+def test_a_bar_is_shown_on_a_terminal_where_journals_have_to_be_read(data: Path) -> None:
+    (data / "conversations" / "index.sqlite").unlink()
+    ours, theirs = pty.openpty()
+    code = (
+        "import sys; from tenex.cli import progress; from tenex.cli.main import main; progress.PATIENCE = 0.0;"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    python = command()[0] if command()[0].endswith("python") else str(Path(command()[0]).with_name("python"))
+    process = subprocess.run(
+        [python, "-c", code, "conversations", "search", "zebra", "--json", "--data", str(data)],
+        env=environment(TERM="xterm"), stdout=subprocess.PIPE, stderr=theirs, timeout=60, check=True,
+    )  # fmt: skip
+    os.close(theirs)
+    shown = os.read(ours, 65_536).decode()
+    os.close(ours)
+    assert "Reading journals" in shown
+    assert [row["id"] for row in json.loads(process.stdout)] == [ONE]
