@@ -42,7 +42,7 @@ format: $(DEV)  ## put the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(DEV)  ## measure against the budgets of the design
+bench: $(DEV)  ## measure against the budgets of the design; ARGS=--quick for fewer turns
 	$(BIN)/python -m tests.benchmarks $(ARGS)
 
 soak: $(DEV)  ## the long sweeps
@@ -50,5 +50,5 @@ soak: $(DEV)  ## the long sweeps
 
 clean:  ## remove what was built or installed; conversations, keys and workspace stay
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	rm -rf tests/interop/node_modules
+	rm -rf tests/interop/node_modules tests/workflow/.ag2
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

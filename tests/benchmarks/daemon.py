@@ -1,10 +1,12 @@
 """The daemon of the benchmark, in a process of its own: `python -m tests.benchmarks.daemon DATA URL NPUB`.
 
-Put together as `tenex run` does it, with a mind that answers at once. Says READY and the project's npub on stdout.
+Put together as `tenex run` does it, with a mind that answers at once. Says READY and the project's npub on stdout, and
+in the end how often it connected to the relay.
 """
 
 import asyncio
 import json
+import re
 import signal
 import sys
 from pathlib import Path
@@ -17,6 +19,9 @@ from tenex.core.steps import ModelRequest, ModelStep, Note, Usage
 from tenex.nostr.keys import KeyRing, parse_public_key
 from tenex.settings import load, places
 
+TURN, HEARD = re.compile(r'"turn": "([^"]+)"'), re.compile(r'"after_turn": (?:"([^"]+)"|null)')
+"""The turns of the router's question, and after which of them each message was written; both in order."""
+
 
 class Instant:
     """A mind that answers at once: the project manager after a message, the person after the project manager."""
@@ -27,11 +32,15 @@ class Instant:
         if request.purpose == "work":
             return ModelStep(text="I have heard you, and this is what I say to it. " * 2, model="instant", usage=usage)
         note = next(entry for entry in request.entries if isinstance(entry, Note))
-        question = json.loads(note.text)
-        last = question["turns"][-1]["turn"] if question["turns"] else None
-        waits = last is not None and question["messages"][-1]["after_turn"] != last
+        # found, not parsed: what a mind takes is no part of what is measured
+        last, heard = (_last(pattern, note.text) for pattern in (TURN, HEARD))
+        waits = last != "" and heard != last
         who = "USER" if waits else "project-manager"
         return ModelStep(text=json.dumps({"agents": [who], "reason": "talk"}), model="instant", usage=usage)
+
+
+def _last(pattern: re.Pattern[str], text: str) -> str:
+    return next(reversed(pattern.findall(text)), "")
 
 
 async def serve(data: Path, url: str, owner: str) -> None:
@@ -48,6 +57,7 @@ async def serve(data: Path, url: str, owner: str) -> None:
             print("READY", project.npub, flush=True)
 
         await app.serve(ready)
+        print(sum(status.counters.get("sessions", 0) for status in app.pool.status()), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What went wrong on disk (B11, B12, B14)."""
+"""What went wrong on disk (B11 to B14)."""
 
 # ruff: noqa: N802 (the numbers of the catalogue are written B1)
 
@@ -13,11 +13,14 @@ from tenex.core import records as r
 from tenex.core.ids import ConversationId
 from tenex.nostr.seen import GENERATION, RecentIds
 from tenex.store import atomic
+from tenex.store.catalogue import open_catalogue
 from tenex.store.disk import Disk
 from tenex.store.folder import ConversationFolder
 from tenex.store.index import Index
+from tenex.store.search import Filter
+from tenex.store.words import match_of
 from tests.core.kit import ENDS, WAITS, go
-from tests.fakes.play import says
+from tests.fakes.play import ID, Play, says
 from tests.fakes.stage import World
 from tests.fakes.virtual import run
 from tests.store.kit import StillClock, asked, started
@@ -33,6 +36,23 @@ async def folder(tmp_path: Path) -> AsyncIterator[ConversationFolder]:
         journal, _ = await folder.open(name)
         await journal.append([[started(name), asked(2)]])
     yield folder
+    await folder.close()
+    disk.close()
+
+
+@pytest.fixture
+async def held(tmp_path: Path) -> AsyncIterator[tuple[ConversationFolder, Play]]:
+    """A conversation of a person with the planner, and one in which nobody has worked."""
+    disk = Disk()
+    folder = ConversationFolder(tmp_path / "held", disk, StillClock())
+    answer = "The weather service answers in Kelvin, so I convert it"
+    play = Play(lambda question: WAITS if question["turns"] else go("plan", "planner"), lambda *_: says(answer))
+    play.person("Show the temperature in the corridor")
+    play.settle()
+    for name, decisions in ((ID, play.journal), (NAMES[0], [(started(NAMES[0]), asked(2))])):
+        journal, _ = await folder.open(name)
+        await journal.append(decisions)
+    yield folder, play
     await folder.close()
     disk.close()
 
@@ -95,6 +115,26 @@ def test_B12_a_conversation_that_has_ended_is_found_where_it_was() -> None:
             assert (await daemon.until("ended")).cycle == 2
 
     run(main)
+
+
+async def test_B13_words_in_the_middle_of_any_message_are_found(held: tuple[ConversationFolder, Play]) -> None:
+    """Search looked at titles only."""
+    async with open_catalogue(held[0]) as catalogue:
+        for words in ("temperature", "kelvin convert", '"service answers"', "corr"):
+            assert [one.row.id for one in await catalogue.search(match_of(words), Filter(), 20)] == [ID], words
+        assert await catalogue.search(match_of("fahrenheit"), Filter(), 20) == []
+
+
+async def test_B13_the_agent_asked_for_is_heeded(held: tuple[ConversationFolder, Play]) -> None:
+    """A search for an agent's key found the conversations of all."""
+    folder, play = held
+    (run,) = play.all(r.RunStarted)
+    async with open_catalogue(folder) as catalogue:
+        assert {row.id for row in await catalogue.rows(Filter())} == {NAMES[0], ID}
+        for agent in ("planner", run.pubkey):
+            assert [row.id for row in await catalogue.rows(Filter(agent=agent))] == [ID]
+            assert [one.row.id for one in await catalogue.search(match_of("corridor"), Filter(agent=agent), 20)] == [ID]
+        assert await catalogue.search(match_of("corridor"), Filter(agent="executor"), 20) == []
 
 
 def test_B14_an_event_counts_as_heard_only_once_it_is_on_disk() -> None:

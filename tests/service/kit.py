@@ -9,11 +9,14 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, Self
+from unittest.mock import patch
 
 from tenex.cli.init import prepare
+from tenex.cli.main import main
 from tenex.core.conversation import Conversation, fold
 from tenex.core.ids import ConversationId
 from tenex.core.records import Record
@@ -237,6 +240,20 @@ async def tenex(*words: str | Path, **env: str) -> tuple[int, str, str]:
             await process.wait()
     assert process.returncode is not None
     return process.returncode, out.decode(), said.decode()
+
+
+async def tenex_here(*words: str | Path, **env: str) -> tuple[int, str, str]:
+    """The same in this process, one command at a time: for what needs no process of its own, which costs a second."""
+
+    def run() -> tuple[int, str, str]:
+        streams = [BytesIO(), BytesIO()]
+        out, said = (TextIOWrapper(stream, "utf-8", write_through=True) for stream in streams)
+        with redirect_stdout(out), redirect_stderr(said), patch.dict(os.environ, environment(**env), clear=True):
+            code = main(list(map(str, words)))
+        told = [stream.getvalue().decode() for stream in streams]
+        return code, told[0], told[1]
+
+    return await asyncio.to_thread(run)
 
 
 def phases(view: dict[str, Any]) -> list[str]:

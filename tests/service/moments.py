@@ -12,8 +12,9 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partialmethod
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +25,9 @@ from tenex.llm.offline import OfflineModel
 from tenex.nostr.keys import parse_public_key
 from tenex.nostr.publisher import Publisher
 from tenex.settings import load
+from tenex.store import journal
 from tenex.store.daemon import FOLDER
+from tenex.store.disk import Disk
 from tenex.store.journal import FileJournal
 from tenex.tools.registry import ToolRegistry
 
@@ -41,7 +44,8 @@ class Orders:
 
     Of the `at`-th time it reaches `moment` (counted from 1) it dies, or, if `hold` is set, writes the file `held` into
     `marks` and waits there for a file `go`. `tool` narrows the moments of tools to one. Each execution of a tool
-    is noted in `marks/calls`, one line `<idempotency key> <tool> <pid>`.
+    is noted in `marks/calls`, one line `<idempotency key> <tool> <pid>`; each question to an agent's model in
+    `marks/steps`, one line `<idempotency key> <pid>`.
     """
 
     data: str
@@ -51,9 +55,18 @@ class Orders:
     hold: bool = False
     tool: str = ""
     mind: str = "offline"
+    one_thread: bool = False
+    """The disk's work is done in one thread, so that who counts a thread's calls counts all."""
+    rotates: bool = False
+    """Journals go on in another file whenever the view is written."""
 
     def dumps(self) -> str:
         return json.dumps(asdict(self))
+
+
+def command(orders: Orders) -> list[str]:
+    """The words that start a daemon with these orders."""
+    return [sys.executable, "-m", "tests.service.moments", orders.dumps()]
 
 
 class Moments:
@@ -84,11 +97,10 @@ class Moments:
         while not (self._marks / "go").exists():
             await asyncio.sleep(0.01)
 
-    def note(self, name: str, context: ExecutionContext) -> None:
-        """Write an execution down before it begins."""
-        line = f"{context.idempotency_key} {name} {os.getpid()}\n"
-        with (self._marks / "calls").open("a") as file:
-            file.write(line)
+    def note(self, file: str, *words: str) -> None:
+        """Write down what is about to be done."""
+        with (self._marks / file).open("a") as notes:
+            notes.write(" ".join([*words, f"{os.getpid()}\n"]))
 
     def is_meant(self, tool: str) -> bool:
         """Whether the orders are about this tool."""
@@ -103,6 +115,8 @@ class Watched:
 
     async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
         """Answer as the inner one does."""
+        if request.purpose == "work":
+            self._moments.note("steps", request.idempotency_key)
         await self._moments.reach("route" if request.purpose == "route" else "model")
         return await self._inner.step(request, whisper)
 
@@ -114,7 +128,7 @@ def watch(moments: Moments) -> None:
     async def watched_call(
         self: ToolRegistry, name: str, arguments: Mapping[str, Any], context: ExecutionContext
     ) -> ToolResult:
-        moments.note(name, context)
+        moments.note("calls", context.idempotency_key, name)
         if moments.is_meant(name):
             await moments.reach("tool")
         result = await call(self, name, arguments, context)
@@ -150,8 +164,8 @@ def watch(moments: Moments) -> None:
     _replace(Publisher, "publish", watched_publish)
 
 
-def _replace(owner: type, name: str, function: Callable[..., Awaitable[Any] | None]) -> None:
-    setattr(owner, name, function)
+def _replace(owner: object, name: str, value: Any) -> None:
+    setattr(owner, name, value)
 
 
 def main() -> int:
@@ -159,6 +173,11 @@ def main() -> int:
     orders = Orders(**json.loads(sys.argv[1]))
     moments = Moments(orders)
     watch(moments)
+    if orders.one_thread:
+        _replace(Disk, "__init__", partialmethod(Disk.__init__, threads=1))
+    if orders.rotates:
+        _replace(journal, "FILE_BYTES", 1)
+        _replace(journal, "PER_CHECKPOINT", 0)
     settings = load(None, Path(orders.data), env={}, parse_key=parse_public_key)
     mind: Model = OfflineModel() if orders.mind == "offline" else minds.MINDS[orders.mind]()
     return 0 if serve(settings, model=Watched(mind, moments)) else FORCED

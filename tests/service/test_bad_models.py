@@ -339,6 +339,7 @@ async def test_an_agent_that_never_answers_well_fails_and_the_router_is_told(tmp
         agree(server, spent(folder.records(name)))
 
 
+@pytest.mark.soak
 async def test_those_who_wait_for_a_busy_provider_are_not_given_up(tmp_path: Path, relay: str) -> None:
     """One answer at a time for eight conversations: each waits longer in the queue than its agents may work."""
     pace, most = 0.25, 2.5

@@ -9,13 +9,13 @@ import pytest
 
 from . import person
 from .conftest import Finished
-from .kit import FULL_CYCLE, TENEX, Folder, daemon, ordered, phases, running, tenex
+from .kit import FULL_CYCLE, TENEX, Folder, daemon, ordered, phases, running, tenex_here
 
 
 async def test_show_tells_the_phases_and_words_of_the_file(finished: Finished) -> None:
     """What `show` draws from the journal is what `conversation.json` says."""
     view = finished.folder.view(finished.name)
-    code, out, said = await tenex("conversations", "show", finished.name[:8], "--data", finished.folder.data)
+    code, out, said = await tenex_here("conversations", "show", finished.name[:8], "--data", finished.folder.data)
     assert (code, said) == (0, "")
     assert re.findall(r"^== \S+ (\w+) → (\w+)", out, re.MULTILINE) == [
         (transition["from"], transition["to"]) for transition in view["phaseTransitions"]
@@ -32,7 +32,7 @@ async def test_show_tells_the_phases_and_words_of_the_file(finished: Finished) -
 
 
 async def test_show_json_is_the_file(finished: Finished) -> None:
-    code, out, _ = await tenex("conversations", "show", "--json", "--data", finished.folder.data)
+    code, out, _ = await tenex_here("conversations", "show", "--json", "--data", finished.folder.data)
     assert code == 0
     shown = json.loads(out)
     assert shown == finished.folder.view(finished.name)
@@ -47,18 +47,18 @@ async def test_list_shows_the_newest_first_and_paths_lead_there(folder: Folder) 
         await folder.write("Create three.py that prints three", to=one)
         await folder.until(one, "ended", cycle=2)
         assert await process.stop() == 0
-    code, out, _ = await tenex("conversations", "list", "--json", "--data", folder.data)
+    code, out, _ = await tenex_here("conversations", "list", "--json", "--data", folder.data)
     rows = json.loads(out)
     assert code == 0
     assert [(row["id"], row["status"], row["phase"], row["cycle"]) for row in rows] == [
         (one, "ended", "reflection", 2),
         (two, "ended", "reflection", 1),
     ]
-    _, table, _ = await tenex("conversations", "list", "--data", folder.data)
+    _, table, _ = await tenex_here("conversations", "list", "--data", folder.data)
     assert [line.split()[0] for line in table.splitlines()] == ["ID", one[:12], two[:12]]
-    _, path, _ = await tenex("conversations", "path", two[:10].upper(), "--data", folder.data)
+    _, path, _ = await tenex_here("conversations", "path", two[:10].upper(), "--data", folder.data)
     assert path == f"{folder.conversation(two)}\n"
-    _, path, _ = await tenex("conversations", "path", "--data", folder.data)
+    _, path, _ = await tenex_here("conversations", "path", "--data", folder.data)
     assert path == f"{folder.data / 'conversations'}\n"
 
 
@@ -67,11 +67,11 @@ async def test_it_looks_while_the_daemon_works(folder: Folder) -> None:
     async with ordered(folder, "model", 2, hold=True) as process:
         name = await folder.write("Create hello.py that prints hello")
         await person.until((folder.marks / "held").exists)
-        code, out, said = await tenex("conversations", "show", name, "--data", folder.data)
+        code, out, said = await tenex_here("conversations", "show", name, "--data", folder.data)
         assert (code, said) == (0, "")
         assert "chat → execute" in out
         assert "active in execute" in out
-        code, out, _ = await tenex("conversations", "list", "--data", folder.data)
+        code, out, _ = await tenex_here("conversations", "list", "--data", folder.data)
         assert (code, name[:12] in out) == (0, True)
         (folder.marks / "go").touch()
         await folder.until(name, "ended")
@@ -90,11 +90,11 @@ async def test_a_quarantined_conversation_is_listed_with_its_fault(finished: Fin
     async with running([*TENEX, "run", "--data", str(data)]) as process:
         await process.until("conversation.quarantined")
         assert await process.stop() == 0
-    code, out, _ = await tenex("conversations", "list", "--json", "--data", data)
+    code, out, _ = await tenex_here("conversations", "list", "--json", "--data", data)
     (row,) = json.loads(out)
     assert (code, row["id"], row["status"]) == (0, finished.name, "quarantined")
     assert str(journal) in row["fault"]
-    code, _, said = await tenex("conversations", "show", finished.name, "--data", data)
+    code, _, said = await tenex_here("conversations", "show", finished.name, "--data", data)
     assert code == 4
     assert f"{journal}: line " in said
     assert "Traceback" not in said
@@ -113,16 +113,16 @@ async def test_an_id_that_is_not_one_is_told(tmp_path: Path, words: list[str], s
     for end in "12":
         (tmp_path / "conversations" / ("abc" + end * 61)).mkdir(parents=True)
         (tmp_path / "conversations" / ("abc" + end * 61) / "journal.jsonl").touch()
-    code, out, said = await tenex("conversations", *words, "--data", tmp_path)
+    code, out, said = await tenex_here("conversations", *words, "--data", tmp_path)
     assert (code, out) == (2, "")
     assert sentence in said
 
 
 async def test_an_empty_folder_has_none_and_says_so(tmp_path: Path) -> None:
-    code, out, said = await tenex("conversations", "list", "--data", tmp_path)
+    code, out, said = await tenex_here("conversations", "list", "--data", tmp_path)
     assert (code, out) == (0, "")
     assert "no conversations" in said
-    assert await tenex("conversations", "list", "--json", "--data", tmp_path) == (0, "[]\n", "")
-    code, _, said = await tenex("conversations", "show", "--data", tmp_path)
+    assert await tenex_here("conversations", "list", "--json", "--data", tmp_path) == (0, "[]\n", "")
+    code, _, said = await tenex_here("conversations", "show", "--data", tmp_path)
     assert code == 2
     assert "no conversations" in said

@@ -18,7 +18,7 @@ from tests.fakes.faultrelay import FaultRelay
 
 from . import person
 from .conftest import Finished
-from .kit import PATIENCE, ROOT, TENEX, Folder, daemon, environment, of_kind, tenex
+from .kit import PATIENCE, ROOT, TENEX, Folder, daemon, environment, of_kind, tenex, tenex_here
 
 Break = Callable[[Folder], object]
 Found = dict[str, Any]
@@ -29,7 +29,7 @@ FINDING = {"check", "level", "what", "where", "mend", "fixable"}
 
 async def examined(data: Path, *options: str, **env: str) -> tuple[int, Found]:
     """The exit code and what `--json` says; whatever the state, that is all there is on stdout."""
-    code, out, said = await tenex("doctor", "--data", data, "--json", *options, **env)
+    code, out, said = await tenex_here("doctor", "--data", data, "--json", *options, **env)
     assert "Traceback" not in said
     report: Found = json.loads(out)
     assert set(report) == KEYS
@@ -45,6 +45,12 @@ def wrong(report: Found) -> list[Found]:
 
 def _append(folder: Folder, text: str) -> None:
     folder.file.write_text(f"{folder.file.read_text()}\n{text}\n")
+
+
+def _tear(path: Path) -> None:
+    """Leave the beginning of one more record, as a power cut does."""
+    with path.open("ab") as file:
+        file.write(b'{"v":1,"seq":')
 
 
 def _replace(path: Path, old: bytes, new: bytes) -> None:
@@ -111,9 +117,11 @@ BROKEN: list[tuple[str, Break, int, str, str, str, str]] = [
     ("a lock that is a folder", _folder_for_the_lock, 4, "daemon", ".lock", "no file", "move it away"),
     ("a damaged index", lambda f: (f.data / "conversations/index.sqlite").write_bytes(b"x" * 9_000), 0, "index",
      "index.sqlite", "the index is damaged", "move it away"),
-    ("a torn tail", lambda f: os.truncate(_conversation(f) / "journal.jsonl",
-     (_conversation(f) / "journal.jsonl").stat().st_size - 9), 0, "conversations", "journal.jsonl", "cut short",
-     "nothing to do"),
+    ("a torn tail", lambda f: _tear(_conversation(f) / "journal.jsonl"), 0, "conversations", "journal.jsonl",
+     "cut short", "nothing to do"),
+    ("an end that is gone", lambda f: os.truncate(_conversation(f) / "journal.jsonl",
+     (_conversation(f) / "journal.jsonl").stat().st_size - 9), 4, "conversations", "conversation.json",
+     "the end of it is missing", "copy"),
     ("a view that is no JSON", lambda f: (_conversation(f) / "conversation.json").write_text("{"), 0, "conversations",
      "conversation.json", "cannot be read", "move it away"),
     ("a socket that was left", _left_socket, 0, "control", "tenex.sock", "left by a daemon", "next start"),

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import resource
 import signal
 import socket
@@ -16,7 +17,7 @@ from typing import Any
 from tests.fakes.faultrelay import FaultRelay, Peer
 
 from . import person
-from .kit import PATIENCE, Folder, Process, daemon, running, tenex
+from .kit import PATIENCE, Folder, Process, daemon, running, tenex_here
 
 ASKS = "Create a script that prints hello; ask me which name it should have"
 QUICK = "Create hello.py that prints hello"
@@ -29,7 +30,7 @@ def faulty(folder: Folder, kind: str) -> AbstractAsyncContextManager[Process]:
 
 async def status(folder: Folder, expected: int = 0) -> dict[str, Any]:
     """What `tenex status --json` says."""
-    code, told, said = await tenex("status", "--data", folder.data, "--json")
+    code, told, said = await tenex_here("status", "--data", folder.data, "--json")
     assert code == expected, said
     report: dict[str, Any] = json.loads(told)
     return report
@@ -37,16 +38,19 @@ async def status(folder: Folder, expected: int = 0) -> dict[str, Any]:
 
 async def until(folder: Folder, holds: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
     """Ask again and again until it is so."""
-    for _ in range(int(PATIENCE)):
-        report = await status(folder)
-        if holds(report):
-            return report
-    raise AssertionError(json.dumps(report, indent=2))
+    report: dict[str, Any] = {}
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while not holds(report := await status(folder)):
+                pass
+    except TimeoutError:
+        raise AssertionError(json.dumps(report, indent=2)) from None
+    return report
 
 
 async def text(folder: Folder) -> str:
     """What it says to people."""
-    _, told, _ = await tenex("status", "--data", folder.data)
+    _, told, _ = await tenex_here("status", "--data", folder.data)
     return told
 
 
@@ -134,7 +138,7 @@ async def test_a_held_model(folder: Folder) -> None:
         assert report["models"]["lastFailure"]["who"] == "the orchestrator"
         assert report["conversations"]["counts"] == {"held": 1}
         assert "HELD" in told
-        assert "orchestrator held, next try in 9 min" in told
+        assert re.search(r"orchestrator held, next try in (9|10) min", told)
         (folder.marks / "go").touch()
         await folder.write("/continue", to=name)
         await folder.until(name, "ended")
@@ -234,24 +238,24 @@ async def test_a_quarantined_conversation_with_its_sentence(folder: Folder) -> N
 
 async def test_no_daemon_a_hung_one_and_a_left_socket(folder: Folder) -> None:
     """Exit code 1 in each case, with what is the matter; nothing is waited for longer than was said."""
-    code, told, _ = await tenex("status", "--data", folder.data)
+    code, told, _ = await tenex_here("status", "--data", folder.data)
     assert code == 1
     assert "NOT RUNNING" in told
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(folder.data / "tenex.sock"))
-    code, told, _ = await tenex("status", "--data", folder.data)
+    code, told, _ = await tenex_here("status", "--data", folder.data)
     assert (code, "NOT RUNNING" in told) == (1, True)
     async with daemon(folder) as process:
         assert (await status(folder))["state"] == "running"
         process.signal(signal.SIGSTOP)
-        code, told, _ = await tenex("status", "--data", folder.data, "--patience", "0.5")
+        code, told, _ = await tenex_here("status", "--data", folder.data, "--patience", "0.5")
         assert code == 1
         assert "NOT ANSWERING: " in told
         assert "does not answer within 0.5 s" in told
-        code, told, _ = await tenex("status", "--data", folder.data, "--patience", "0.5", "--json")
+        code, told, _ = await tenex_here("status", "--data", folder.data, "--patience", "0.5", "--json")
         assert (code, json.loads(told)["state"]) == (1, "silent")
         (folder.data / "tenex.sock").unlink()
-        code, told, _ = await tenex("status", "--data", folder.data)
+        code, told, _ = await tenex_here("status", "--data", folder.data)
         assert code == 1
         assert f"NOT ANSWERING: process {process.pid} holds {folder.data / 'conversations'} and does not" in told
         process.signal(signal.SIGCONT)

@@ -1,0 +1,29 @@
+"""How long `tenex --help` takes beyond an interpreter that does nothing."""
+
+import subprocess
+import sys
+import time
+
+from .rig import Row
+
+TIMES = 7
+
+
+def _quickest(*arguments: str) -> float:
+    """Seconds of the least disturbed of some runs."""
+    took = []
+    for _ in range(TIMES):
+        began = time.perf_counter()
+        subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+        took.append(time.perf_counter() - began)
+    return min(took)
+
+
+def measure() -> list[Row]:
+    """Run both."""
+    bare = _quickest("-c", "pass")
+    helped = _quickest("-m", "tenex.cli.main", "--help")
+    return [
+        Row(work="a bare interpreter", figure=bare, unit="s"),
+        Row(work="`tenex --help` beyond that", figure=helped - bare, unit="s", budget=0.2),
+    ]

@@ -1,0 +1,143 @@
+"""What all rows share: how a figure stands beside its budget, the floor of this machine, and processes of their own.
+
+Never: a measurement of the product; each row's module has its own.
+"""
+
+import asyncio
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from tenex.nostr.events import Event, is_genuine, sign, unsigned_event
+from tenex.nostr.keys import SecretKey
+
+TICK: Final = os.sysconf("SC_CLK_TCK")
+PATIENCE: Final = 600.0
+"""Seconds for a process of a row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One figure."""
+
+    work: str
+    figure: float
+    unit: str
+    budget: float | None = None
+    sense: Literal["at most", "at least"] = "at most"
+    floors: float | None = None
+    """How many times what no implementation can do without, measured in the same minute."""
+    grows: bool = False
+    """It is a ratio that tells whether our work grows with the history: the one thing that must never miss."""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the figure keeps its budget; one without a budget does."""
+        if self.budget is None:
+            return True
+        return self.figure <= self.budget if self.sense == "at most" else self.figure >= self.budget
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What this machine takes now for what has to be done, in ms."""
+
+    append: float
+    sign: float
+    verify: float
+
+    @property
+    def turn(self) -> float:
+        """Of a turn: three durable appends one after another, a signature and a verification."""
+        return 3 * self.append + self.sign + self.verify
+
+    def rows(self) -> list[Row]:
+        """The floor as figures."""
+        return [
+            Row(work="floor: a durable append of 300 bytes, p50", figure=self.append, unit="ms"),
+            Row(work="floor: an id and a signature", figure=self.sign, unit="ms"),
+            Row(work="floor: a verification", figure=self.verify, unit="ms"),
+        ]
+
+
+def notes(count: int, key: SecretKey, text: str = "x" * 300) -> list[Event]:
+    """So many signed notes, a second apart."""
+    return [sign(unsigned_event(key.public, number, 1, [["p", key.public]], text), key) for number in range(count)]
+
+
+def floor(place: Path) -> Floor:
+    """Measure it, with a file beside the data."""
+    descriptor = os.open(place / "floor", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    appends = []
+    for _ in range(200):
+        began = time.perf_counter()
+        os.write(descriptor, b"x" * 300)
+        os.fdatasync(descriptor)
+        appends.append(ms_since(began))
+    os.close(descriptor)
+    key = SecretKey.generate()
+    began = time.perf_counter()
+    events = notes(500, key)
+    signing = ms_since(began) / len(events)
+    began = time.perf_counter()
+    assert all(map(is_genuine, events))
+    return Floor(statistics.median(appends), signing, ms_since(began) / len(events))
+
+
+def ms_since(began: float) -> float:
+    """Milliseconds since a moment of `time.perf_counter`."""
+    return (time.perf_counter() - began) * 1000
+
+
+def percentile(values: Iterable[float], part: float) -> float:
+    """The smallest value that `part` of all are not above."""
+    ordered = sorted(values)
+    return ordered[max(0, int(len(ordered) * part) - 1)]
+
+
+def processor_ms(pid: int) -> float:
+    """Milliseconds in which a process's living threads have had a processor (proc(5), schedstat)."""
+    tasks = Path(f"/proc/{pid}/task")
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks.iterdir()) / 1e6
+
+
+def resident_mb(pid: int | Literal["self"] = "self") -> float:
+    """MB of memory a process holds."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return float(pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
+
+
+async def in_process(module: str, *arguments: str) -> dict[str, Any]:
+    """Run `python -m tests.benchmarks.<module>` and read the JSON object on its last line."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", f"tests.benchmarks.{module}", *arguments, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        said, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        raise RuntimeError(f"tests.benchmarks.{module} ended with {process.returncode}")
+    found: dict[str, Any] = json.loads(said.splitlines()[-1])
+    return found
+
+
+def table(rows: Iterable[Row]) -> str:
+    """The figures beside their budgets."""
+    every = list(rows)
+    width = max(len(row.work) for row in every)
+    lines = [f"{'':<{width}} {'measured':>10} {'':<9} {'budget':>17} {'kept':>6} {'x floor':>8}"]
+    for row in every:
+        budget = f"{row.sense} {row.budget:g}" if row.budget is not None else ""
+        kept = "" if row.budget is None else "yes" if row.is_kept else "NO"
+        floors = f"{row.floors:.1f}" if row.floors is not None else ""
+        lines.append(f"{row.work:<{width}} {row.figure:>10.2f} {row.unit:<9} {budget:>17} {kept:>6} {floors:>8}")
+    return "\n".join(line.rstrip() for line in lines)

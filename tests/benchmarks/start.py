@@ -1,0 +1,174 @@
+"""A start with 10,000 conversations on disk, 100 of them unfinished; the index made anew; and a search.
+
+The time is taken from the start of the process to READY, beside that of the same start on an empty folder: what is
+between the two is what the conversations cost. Then what it costs to make the index anew, and to search it.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from tenex.app import open_application
+from tenex.core import records as r
+from tenex.core.ids import ConversationId, EventId, PublicKey
+from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
+from tenex.settings import load, places
+from tenex.store.catalogue import open_catalogue
+from tenex.store.disk import Disk
+from tenex.store.folder import ConversationFolder
+from tenex.store.format import CONVERSATION
+from tenex.store.index import Index
+from tenex.store.search import Filter
+from tenex.store.words import match_of
+from tests.fakes.play import Play, diligent
+from tests.store.kit import StillClock
+
+from .daemon import Instant
+from .rig import Row, ms_since
+
+CONVERSATIONS = 10_000
+UNFINISHED = 100
+NOWHERE = "ws://127.0.0.1:9"
+"""No relay: a start waits for none."""
+
+
+class Lives:
+    """Journals like those of short talks, each of other words."""
+
+    def __init__(self) -> None:
+        self._random = random.Random(1)
+        letters = "abcdefghijklmnopqrstuvwxyz"
+        lengths = (self._random.randint(3, 10) for _ in range(20_000))
+        self._vocabulary = ["".join(self._random.choices(letters, k=length)) for length in lengths]
+        self._author = SecretKey.generate().public
+        self._settled, self._unfinished = self._play(ends=True), self._play(ends=False)
+
+    def _play(self, *, ends: bool) -> list[tuple[r.Record, ...]]:
+        def router(question: dict[str, Any]) -> dict[str, Any]:
+            who = ["USER"] if question["turns"] else ["project-manager"]
+            return {"agents": who, "reason": "talk"}
+
+        play = Play(router, diligent)
+        play.person("hello")
+        if ends:
+            play.settle()
+        return play.journal
+
+    def make(self, root: Path, count: int, unfinished: int) -> None:
+        """Write so many conversations, with views that are newer than their journals."""
+        for number in range(count):
+            name = f"{self._random.getrandbits(256):064x}"
+            folder = root / name
+            folder.mkdir(parents=True, mode=0o700)
+            decisions = self._unfinished if number < unfinished else self._settled
+            data = CONVERSATION.encode_decisions([list(self._renamed(name, decision)) for decision in decisions])
+            (folder / "journal.jsonl").write_bytes(data)
+            (folder / "conversation.json").write_text("{}\n")
+
+    def words(self, count: int) -> str:
+        """Some words, few of them common."""
+        picks = (min(int(self._random.expovariate(1 / 3000)), len(self._vocabulary) - 1) for _ in range(count))
+        return " ".join(self._vocabulary[pick] for pick in picks)
+
+    def _renamed(self, name: str, decision: tuple[r.Record, ...]) -> Iterator[r.Record]:
+        for record in decision:
+            match record:
+                case r.ConversationStarted():
+                    address = {"form": "notes", "root": name, "root_kind": 1, "root_author": self._author,
+                               "root_relay": NOWHERE, "relays": [NOWHERE]}  # fmt: skip
+                    yield replace(record, id=ConversationId(name), title=self.words(6), address=address)
+                case r.PersonWrote():
+                    author = PublicKey(self._author)
+                    yield replace(record, event_id=EventId(name), author=author, text=self.words(40), origin={})
+                case r.Said():
+                    events = tuple(
+                        replace(e, id=EventId(f"{self._random.getrandbits(256):064x}")) for e in record.events
+                    )
+                    yield replace(record, text=self.words(80), events=events)
+                case _:
+                    yield record
+
+
+async def serve(data: Path, owner: str) -> None:
+    """Be the daemon until SIGTERM; says READY on stdout."""
+    overrides = {"relays": {"urls": [NOWHERE]}, "people": {"owners": [owner]}}
+    settings = load(None, data, env={}, parse_key=parse_public_key, overrides=overrides)
+    KeyRing(places(settings).keys).get_or_create("project")
+    async with open_application(settings, model=Instant()) as app:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, app.runtime.stop)
+
+        async def ready() -> None:
+            print("READY", flush=True)
+
+        await app.serve(ready)
+
+
+async def started(data: Path) -> tuple[float, float]:
+    """Seconds from the start of a daemon's process to its READY, and those of them in which it had a processor."""
+    began = time.perf_counter()
+    daemon = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.benchmarks.start", str(data), SecretKey.generate().npub,
+        stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert daemon.stdout is not None
+    line = await asyncio.wait_for(daemon.stdout.readline(), 120)
+    took = time.perf_counter() - began
+    assert line == b"READY\n", line
+    ticks = _ticks(daemon.pid)
+    daemon.kill()
+    await daemon.wait()
+    return took, ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _ticks(pid: int) -> int:
+    """The clock ticks a process has had a processor (proc(5), utime and stime)."""
+    return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
+
+
+async def measure(place: Path) -> list[Row]:
+    """Make the conversations, start, and search."""
+    lives, full, empty = Lives(), place / "full", place / "empty"
+    root = full / "conversations"
+    lives.make(root, CONVERSATIONS, UNFINISHED)
+    disk = Disk()
+    folder = ConversationFolder(root, disk, StillClock())
+    began = time.perf_counter()
+    index = Index(root / "index.sqlite")
+    await index.catch_up(folder)
+    await index.close()
+    rebuilt = time.perf_counter() - began
+    await started(empty)  # keys are made, and files come into the cache
+    bare = min([await started(empty) for _ in range(3)])
+    waited, used = await started(full)
+    began = time.perf_counter()
+    async with open_catalogue(folder) as catalogue:
+        opened = ms_since(began)
+        searched = []
+        for query in (lives.words(1), lives.words(2), "a"):
+            began = time.perf_counter()
+            await catalogue.search(match_of(query), Filter(), 20)
+            searched.append(ms_since(began))
+    disk.close()
+    what = f"a start with {CONVERSATIONS:,} conversations, {UNFINISHED} unfinished"
+    return [
+        Row(work=f"{what}: READY beyond an empty folder's", figure=waited - bare[0], unit="s", budget=1),
+        Row(work=f"{what}: processor time beyond that", figure=used - bare[1], unit="s", budget=1),
+        Row(work="a start with an empty folder, interpreter and imports included", figure=bare[0], unit="s"),
+        Row(work="the index made anew, to a conversation", figure=rebuilt / CONVERSATIONS * 1000, unit="ms"),
+        Row(work="comparing the index with the folder", figure=opened, unit="ms"),
+        Row(work="the slowest of three searches", figure=max(searched), unit="ms"),
+    ]
+
+
+if __name__ == "__main__":
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
+    asyncio.run(serve(Path(sys.argv[1]), sys.argv[2]))

@@ -1,0 +1,166 @@
+"""One turn, relay in to reply seen on the relay, early and late in a long conversation.
+
+Three parties as in life: the daemon in a process of its own, with its files on a real disk and every record fsynced;
+the embedded relay; and a person's client on real sockets. The mind answers at once. A turn is a person's note, the
+router, one agent, and its reply as the person's own subscription brings it.
+
+Each figure is taken over a window of turns back to back; between windows turns are paced, because the embedded relay
+resets a socket at 6,001 frames a minute. Growth is told by the processor's time, which does not depend on who else has
+the machine, in the quietest third of each window.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tenex.cli.talk import Heard, Talk, talking
+from tenex.nostr.embedded import embedded_relay
+from tenex.nostr.keys import SecretKey, parse_public_key
+from tenex.store import segments
+
+from .rig import Floor, Row, ms_since, percentile, processor_ms, resident_mb
+
+WINDOW = 60
+"""Turns of a window: at one frame a turn, less than what a connection may send in a second."""
+PART = 20
+"""Turns over which processor time is taken."""
+PACE = 0.012
+"""Seconds between turns outside the windows."""
+SETTLED = 1_000
+"""Memory is compared from here on: before, caches of bounded size still fill."""
+SAID = "Tell me something about this, in a sentence or two, as you would to a friend."
+
+
+@dataclass
+class Window:
+    """What was measured from one turn on."""
+
+    times: list[float] = field(default_factory=list)
+    parts: list[float] = field(default_factory=list)
+    """Milliseconds of processor time of the daemon a turn, for each part."""
+    memory: float = 0.0
+    """MB the daemon holds."""
+    newest: float = 0.0
+    """KB of the file a start would read."""
+
+    @property
+    def p50(self) -> float:
+        """Milliseconds."""
+        return percentile(self.times, 0.5)
+
+    @property
+    def processor(self) -> float:
+        """Milliseconds of a turn, the least disturbed ones."""
+        return min(self.parts)
+
+
+class Person:
+    """A person who writes, and waits for the answer."""
+
+    def __init__(self, talk: Talk) -> None:
+        self._talk = talk
+        self._answer: asyncio.Future[Heard] = asyncio.get_running_loop().create_future()
+        talk.on_heard(self._heard)
+
+    def _heard(self, heard: Heard) -> None:
+        if not self._answer.done():
+            self._answer.set_result(heard)
+
+    async def turn(self) -> float:
+        """Write and wait; returns ms."""
+        self._answer = asyncio.get_running_loop().create_future()
+        began = time.perf_counter()
+        sending = asyncio.create_task(self._talk.send(SAID))
+        await asyncio.wait_for(self._answer, 10)
+        took = ms_since(began)
+        await sending
+        return took
+
+
+async def measure(data: Path, counts: Sequence[int], floor: Callable[[], Floor]) -> list[Row]:
+    """Hold one conversation for as long as it takes."""
+    owner = SecretKey.generate()
+    async with embedded_relay() as url:
+        daemon = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "tests.benchmarks.daemon", str(data), url, owner.npub, stdout=asyncio.subprocess.PIPE
+        )
+        try:
+            assert daemon.stdout is not None
+            said = (await asyncio.wait_for(daemon.stdout.readline(), 30)).split()
+            async with talking(url, owner, parse_public_key(said[1].decode())) as talk:
+                person = Person(talk)
+                windows = await _take(person, counts, daemon.pid, lambda: data / "conversations" / str(talk.root))
+                folder = data / "conversations" / str(talk.root)
+        finally:
+            daemon.terminate()
+            last, _ = await daemon.communicate()
+    return [*_rows(windows, floor()), *_disk(folder, max(counts) + WINDOW, int(last or 1))]
+
+
+async def _take(
+    person: Person, counts: Sequence[int], pid: int, folder: Callable[[], Path]
+) -> dict[int, Window]:  # fmt: skip
+    """Take all turns; each window by the turn it begins at."""
+    windows = {count: Window() for count in counts}
+    number = 0
+    for count, window in windows.items():
+        for _ in range(number, count):
+            await person.turn()
+            await asyncio.sleep(PACE)
+        for _ in range(WINDOW // PART):
+            before = processor_ms(pid)
+            window.times += [await person.turn() for _ in range(PART)]
+            window.parts.append((processor_ms(pid) - before) / PART)
+        number = count + WINDOW
+        window.memory, window.newest = resident_mb(pid), segments.current(folder()).stat().st_size / 1024
+    return windows
+
+
+def _rows(windows: dict[int, Window], floor: Floor) -> list[Row]:
+    rows: list[Row] = []
+    first = next(iter(windows.values()))
+    settled = next((window for count, window in windows.items() if count >= SETTLED), None)
+    for count, window in windows.items():
+        times = floor.turn
+        p99 = percentile(window.times, 0.99)
+        rows += [
+            Row(work=f"turn {count:,}: p50", figure=window.p50, unit="ms", budget=4, floors=window.p50 / times),
+            Row(work=f"turn {count:,}: p99", figure=p99, unit="ms", budget=8, floors=p99 / times),
+            Row(work=f"turn {count:,}: the daemon's processor time", figure=window.processor, unit="ms",
+                floors=window.processor / times),
+            Row(work=f"turn {count:,}: the daemon's memory", figure=window.memory, unit="MB"),
+            Row(work=f"turn {count:,}: what a start would read", figure=window.newest, unit="KB"),
+        ]  # fmt: skip
+        against = f"turn {count:,} against turn {next(iter(windows)):,}"
+        if window is not first:
+            rows += [
+                Row(work=f"{against}: p50", figure=window.p50 / first.p50, unit="x", budget=1.2),
+                Row(work=f"{against}: processor time", figure=window.processor / first.processor, unit="x", budget=1.2,
+                    grows=True),
+            ]  # fmt: skip
+        if settled is not None and window is not settled and count > SETTLED:
+            rows.append(
+                Row(work=f"turn {count:,} against turn {SETTLED:,}: memory", figure=window.memory / settled.memory,
+                    unit="x", budget=1.2, grows=True)
+            )  # fmt: skip
+    return rows
+
+
+def _disk(folder: Path, turns: int, sessions: int) -> list[Row]:
+    records = checkpoints = length = 0
+    for number in segments.numbers(folder):
+        lines = (folder / segments.name_of(number)).read_bytes().splitlines(keepends=True)
+        length += sum(map(len, lines))
+        begins = b'"type":"Checkpoint"' in lines[0][:100]
+        checkpoints += len(lines[0]) if begins else 0
+        records += len(lines) - begins
+    return [
+        Row(work="records to a turn", figure=records / turns, unit=""),
+        Row(work="bytes on disk to a record, checkpoints included", figure=length / records, unit="bytes", budget=700),
+        Row(work="of them checkpoints", figure=checkpoints / length * 100, unit="%"),
+        Row(work="conversation.json", figure=(folder / "conversation.json").stat().st_size / 1024, unit="KB"),
+        Row(work="connections the relay ended meanwhile", figure=sessions - 1, unit=""),
+    ]

@@ -1,0 +1,211 @@
+"""The real daemon on damaged files: what is whole goes on, who writes into the rest is told, and no byte is changed."""
+
+import asyncio
+import hashlib
+import json
+import os
+import shutil
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tenex.core import records as r
+
+from . import person
+from .conftest import Finished
+from .kit import Folder, daemon, of_kind, tenex
+from .test_disk import complaints, notices, status, until_told, whole
+
+Spoil = Callable[[Path], object]
+
+
+@pytest.fixture
+def worked_in(finished: Finished, relay: str, tmp_path: Path) -> Folder:
+    """A copy of the folder whose daemon has held a conversation, with a relay that is there."""
+    copy = object.__new__(Folder)
+    for name, value in vars(finished.folder).items():
+        setattr(copy, name, value)
+    copy.data, copy.url = tmp_path / "data", relay
+    shutil.copytree(finished.folder.data, copy.data)
+    copy.file = copy.data / "tenex.toml"
+    copy.file.write_text(copy.file.read_text().replace(finished.folder.url, relay))
+    return copy
+
+
+def flip(path: Path) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 3] ^= 1
+    path.write_bytes(raw)
+
+
+def as_folder(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.mkdir()
+
+
+def as_file(path: Path) -> None:
+    shutil.rmtree(path)
+    path.write_text("no folder")
+
+
+def left_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as left:
+        descriptor = os.open(path, os.O_RDONLY)
+        left.bind(f"/proc/self/fd/{descriptor}/tenex.sock")
+        os.close(descriptor)
+
+
+def spoilt_index(path: Path) -> None:
+    """Its pages and the log of them."""
+    for name in ("index.sqlite", "index.sqlite-wal", "index.sqlite-shm"):
+        (path / name).write_bytes(b"\xff" * 9_000)
+
+
+PASSABLE: dict[str, Spoil] = {
+    "lessons": lambda data: flip(data / "conversations/_daemon/journal.jsonl"),
+    "a folder for the index": lambda data: as_folder(data / "conversations/index.sqlite"),
+    "an index of noise": lambda data: spoilt_index(data / "conversations"),
+    "no head of the checkpoints": lambda data: (data / "checkpoints/HEAD").write_bytes(b"\x00"),
+    "an emptied lock": lambda data: (data / "conversations/.lock").write_bytes(b""),
+    "a socket nobody listens at": left_socket,
+    "an empty folder of a conversation": lambda data: (data / "conversations" / ("e" * 64)).mkdir(),
+}
+"""What must not keep a daemon from starting, nor a new conversation from its end."""
+
+REFUSED: dict[str, tuple[Spoil, int, str]] = {
+    "a folder for the lock": (lambda data: as_folder(data / "conversations/.lock"), 4, "cannot be opened"),
+    "a file for the socket": (lambda data: (data / "tenex.sock").write_text("x"), 3, "no socket"),
+    "a folder for the socket": (lambda data: (data / "tenex.sock").mkdir(), 3, "no socket"),
+    "a file for the conversations": (lambda data: as_file(data / "conversations"), 3, "conversations"),
+    "a file for the checkpoints": (lambda data: as_file(data / "checkpoints"), 3, "it must be a folder"),
+    "an empty key": (lambda data: (data / "keys/project.nsec").write_bytes(b""), 3, "keys/project.nsec"),
+    "a folder for a key": (lambda data: as_folder(data / "keys/project.nsec"), 3, "keys/project.nsec"),
+}
+"""Without these there is nothing to serve or nobody to speak: one sentence, and nothing is changed."""
+
+
+def bytes_of(data: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(data)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in data.rglob("*")
+        if path.is_file() and path.name not in (".lock", "index.sqlite")  # the holder's number, and a cache
+    }
+
+
+async def goes_on(folder: Folder, spoils: list[Spoil]) -> None:
+    """A daemon on damaged files holds a new conversation to its end, and stops well."""
+    for spoil in spoils:
+        spoil(folder.data)
+    async with daemon(folder) as process:
+        new = await folder.write("Create three.py that prints three")
+        await folder.until(new, "ended")
+        assert (await status(folder))["conversations"]["frozen"] == []
+        assert await process.stop() == 0
+    assert "Traceback" not in process.said
+    await whole(folder, new, 1)
+
+
+async def test_whatever_is_damaged_beside_conversations_a_new_one_comes_to_its_end(worked_in: Folder) -> None:
+    """All at once; each alone where there is time."""
+    together = [PASSABLE[name] for name in PASSABLE if name != "an index of noise"]
+    lessons = worked_in.data / "conversations/_daemon/journal.jsonl"
+    await goes_on(worked_in, together)
+    assert (lessons.parent / "QUARANTINED").exists()
+    code, said = await complaints(worked_in)
+    assert code == 4
+    for place in ("_daemon/journal.jsonl", "index.sqlite"):
+        assert place in said
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", PASSABLE)
+async def test_each_damage_beside_conversations_stops_nobody(worked_in: Folder, name: str) -> None:
+    await goes_on(worked_in, [PASSABLE[name]])
+
+
+@pytest.mark.parametrize(
+    "name", [*REFUSED][:1] + [pytest.param(name, marks=pytest.mark.soak) for name in [*REFUSED][1:]]
+)
+async def test_what_a_daemon_cannot_do_without_is_refused_in_a_sentence(worked_in: Folder, name: str) -> None:
+    spoil, expected, words = REFUSED[name]
+    spoil(worked_in.data)
+    before = bytes_of(worked_in.data)
+    code, _, said = await tenex("run", "--data", worked_in.data)
+    assert code == expected, said
+    assert words in said
+    assert "Traceback" not in said
+    after = bytes_of(worked_in.data)
+    assert {path: after.get(path) for path in before} == before
+
+
+async def test_who_writes_into_a_damaged_conversation_is_told_once_and_heard_after_the_mend(folder: Folder) -> None:
+    """The answer stands in the thread, a restart says the same event, and the message is taken in when it can be."""
+    async with daemon(folder) as process:
+        name = await folder.write("Create one.py that prints one")
+        await folder.until(name, "ended")
+        assert await process.stop() == 0
+    path = folder.conversation(name) / "journal.jsonl"
+    good = path.read_bytes()
+    flip(path)
+    damaged = path.read_bytes()
+    async with daemon(folder) as process:
+        refused = await folder.write("Create two.py that prints two", to=name)
+        await until_told(folder, refused)
+        again = await folder.write("Are you there?", to=name)
+        other = await folder.write("Create three.py that prints three")
+        await folder.until(other, "ended")
+        (marked,) = (await status(folder))["conversations"]["quarantined"]
+        assert marked["id"] == name
+        assert "line " in marked["why"]
+        code, said = await complaints(folder)
+        assert code == 4
+        assert "in quarantine" in said
+        assert await process.stop() == 0
+    assert path.read_bytes() == damaged
+    (word,) = await notices(folder)
+    assert ["e", refused] in [tag[:2] for tag in word["tags"]]
+    assert word["content"].startswith("I cannot take this in: the files of this conversation are damaged")
+    assert f"rebuild {name[:12]}" in word["content"]
+    async with daemon(folder) as process:
+        await process.until("person.told")
+        assert await process.stop() == 0
+    assert await notices(folder) == [word], "relays drop the second copy"
+    path.write_bytes(good)
+    async with daemon(folder) as process:
+        state = await asyncio.wait_for(_answered(folder, name, {refused, again}), 30)
+        assert state
+        assert await process.stop() == 0
+
+
+async def _answered(folder: Folder, name: str, messages: set[str]) -> bool:
+    """Wait until these have been taken in and the conversation rests."""
+
+    def there() -> bool:
+        wrote = {record.event_id for record in of_kind(folder.records(name), r.PersonWrote)}
+        state = folder.state(name)
+        return wrote >= messages and state.status in ("ended", "waiting") and state.turn is None and not state.outbox
+
+    return bool(await person.until(there, 30))
+
+
+@pytest.mark.soak
+async def test_a_conversation_is_taken_up_again_beside_a_running_daemon_when_its_files_are_back(folder: Folder) -> None:
+    """Put back from a copy: the next message is heard, and the one that was refused before it."""
+    async with daemon(folder) as process:
+        name = await folder.write("Create one.py that prints one")
+        await folder.until(name, "ended")
+        assert await process.stop() == 0
+    path = folder.conversation(name) / "journal.jsonl"
+    good = path.read_bytes()
+    path.write_bytes(good[: len(good) // 2] + b"\x00" * 200 + good[len(good) // 2 :])
+    async with daemon(folder) as process:
+        refused = await folder.write("Create two.py that prints two", to=name)
+        await until_told(folder, refused)
+        path.write_bytes(good)
+        again = await folder.write("Are you there?", to=name)
+        assert await _answered(folder, name, {refused, again})
+        assert (await status(folder))["conversations"]["quarantined"] == []
+        assert await process.stop() == 0
+    assert json.loads((folder.conversation(name) / "conversation.json").read_text())["cycle"] >= 2

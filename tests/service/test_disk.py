@@ -1,0 +1,248 @@
+"""A disk that is full, read-only or out of descriptors, under the real daemon: told to people, and got over alone.
+
+Where nothing may be mounted, the limit on the size of files stands in for the full disk: every write that grows a file
+fails, too. For root the power to ignore permissions is taken from the daemon, so that a mode means something.
+"""
+
+import asyncio
+import json
+import os
+import resource
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from tenex.core import records as r
+
+from . import person
+from .kit import TENEX, Folder, Process, daemon, of_kind, running, tenex_here
+
+SIZE = 6 * 2**20
+"""Bytes of the small disk: a conversation and the index take one."""
+
+
+class Room(Protocol):
+    """A disk that can be filled up under a daemon."""
+
+    def fill(self, pid: int) -> None: ...
+
+    def free(self, pid: int) -> None: ...
+
+
+class Mounted:
+    """A tmpfs and a file that takes what is left of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._filler = folder / "filler"
+
+    def fill(self, _: int) -> None:
+        with self._filler.open("wb", buffering=0) as filler:
+            for size in (65_536, 4_096, 512, 1):
+                with suppress(OSError):
+                    while True:
+                        filler.write(b"x" * size)
+
+    def free(self, _: int) -> None:
+        self._filler.unlink()
+
+
+class Limited:
+    """A limit on the length of the files a process writes."""
+
+    def fill(self, pid: int) -> None:
+        _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, most))
+
+    def free(self, pid: int) -> None:
+        _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
+
+
+@pytest.fixture
+def room(folder: Folder) -> Iterator[Room]:
+    """The disk the conversations lie on, before a daemon is started."""
+    path = folder.data / "conversations"
+    words: list[str | Path] = ["mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=0700", "none", path]
+    if shutil.which("mount") is None or subprocess.run(words, capture_output=True, check=False).returncode:
+        yield Limited()
+        return
+    try:
+        yield Mounted(path)
+    finally:
+        subprocess.run(["umount", "--lazy", path], check=True)
+
+
+async def notices(folder: Folder, about: str = "storage") -> list[person.Wire]:
+    """What the project has said about messages it could not take in."""
+    said = await person.stored(folder.url, authors=[folder.project.public], kinds=[1])
+    return [event for event in said if ["error", about] in event["tags"]]
+
+
+async def until_told(folder: Folder, *messages: str) -> None:
+    """Wait until each of these messages has been answered with such a word."""
+    async with asyncio.timeout(20):
+        while True:
+            answered = {tag[1] for event in await notices(folder) for tag in event["tags"] if tag[0] == "e"}
+            if answered >= set(messages):
+                return
+            await asyncio.sleep(0.1)
+
+
+async def status(folder: Folder) -> dict[str, Any]:
+    _, out, _ = await tenex_here("status", "--data", folder.data, "--json")
+    report: dict[str, Any] = json.loads(out)
+    return report
+
+
+async def complaints(folder: Folder) -> tuple[int, str]:
+    """The doctor's exit code, and what is not well."""
+    code, out, said = await tenex_here("doctor", "--data", folder.data, "--json")
+    assert "Traceback" not in said
+    found = [one for one in json.loads(out)["findings"] if one["level"] == "fault"]
+    return code, "\n".join(f"{one['where']}: {one['what']}" for one in found)
+
+
+async def whole(folder: Folder, name: str, messages: int) -> None:
+    """Every message was taken in once, and the journal has no fault."""
+    wrote = of_kind(folder.records(name), r.PersonWrote)
+    assert len({record.event_id for record in wrote}) == len(wrote) == messages
+    code, out, said = await tenex_here("conversations", "verify", name, "--data", folder.data)
+    assert code == 0, out + said
+
+
+async def test_a_full_disk_is_told_to_people_and_operator_and_got_over_without_a_restart(
+    folder: Folder, room: Room
+) -> None:
+    async with daemon(folder) as process:
+        old = await folder.write("Create one.py that prints one")
+        await folder.until(old, "ended")
+        room.fill(process.pid)
+        again = await folder.write("Create two.py that prints two", to=old)
+        new = await folder.write("Create three.py that prints three")
+        await until_told(folder, again, new)
+        report = await status(folder)
+        assert {one["id"] for one in report["conversations"]["frozen"]} == {old, new}
+        whys = [one["why"] for one in report["conversations"]["frozen"]]
+        assert all("No space left" in why or "File too large" in why for why in whys), whys
+        code, said = await complaints(folder)
+        assert code == 4
+        assert all(f"conversation {name}: frozen since" in said for name in (old, new))
+        room.free(process.pid)
+        await folder.until(old, "ended", cycle=2)
+        await folder.until(new, "ended")
+        assert (await status(folder))["conversations"]["frozen"] == []
+        assert await process.stop() == 0
+    await whole(folder, old, 2)
+    await whole(folder, new, 1)
+    assert len(await notices(folder)) == 2
+    assert (folder.workspace / "two.py").exists()
+    assert "Traceback" not in process.said
+
+
+@pytest.mark.soak
+async def test_a_daemon_that_starts_on_a_full_disk_goes_on_once_there_is_room(folder: Folder, room: Room) -> None:
+    """It has no index and may open no journal; it stands, says so, and begins by itself."""
+    async with daemon(folder) as process:
+        old = await folder.write("Create one.py that prints one")
+        await folder.until(old, "ended")
+        assert await process.stop() == 0
+    for path in (folder.data / "conversations").glob("index.sqlite*"):
+        path.unlink()
+    if isinstance(room, Limited):
+        words = ["prlimit", "--fsize=0:unlimited", *TENEX, "run", "--data", str(folder.data)]
+        starting = running(words)
+    else:
+        room.fill(0)
+        starting = daemon(folder)
+    async with starting as process:
+        await process.until("runtime.ready")
+        again = await folder.write("Create two.py that prints two", to=old)
+        await until_told(folder, again)
+        room.free(process.pid)
+        await folder.until(old, "ended", cycle=2)
+        assert await process.stop() == 0
+    await whole(folder, old, 2)
+    assert "Traceback" not in process.said
+
+
+@asynccontextmanager
+async def bound_by_modes(folder: Folder) -> AsyncIterator[Process]:
+    """The daemon without root's power to ignore permissions."""
+    words = [*TENEX, "run", "--data", str(folder.data)]
+    if os.geteuid() == 0:
+        assert shutil.which("setpriv"), "util-linux is everywhere"
+        words = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *words]
+    async with running(words) as process:
+        await process.until("runtime.ready")
+        yield process
+
+
+@pytest.mark.soak
+async def test_a_folder_that_became_read_only_stops_what_is_new_and_nothing_else(folder: Folder) -> None:
+    """And nothing that is only unwritable is taken for damaged."""
+    conversations = folder.data / "conversations"
+    async with bound_by_modes(folder) as process:
+        old = await folder.write("Create one.py that prints one")
+        await folder.until(old, "ended")
+        conversations.chmod(0o500)
+        try:
+            new = await folder.write("Create three.py that prints three")
+            await until_told(folder, new)
+            await folder.write("Create two.py that prints two", to=old)
+            await folder.until(old, "ended", cycle=2)
+            assert [one["id"] for one in (await status(folder))["conversations"]["frozen"]] == [new]
+        finally:
+            conversations.chmod(0o700)
+        await folder.until(new, "ended")
+        assert await process.stop() == 0
+    await whole(folder, old, 2)
+    await whole(folder, new, 1)
+
+
+@pytest.mark.soak
+async def test_a_conversation_that_may_not_be_written_at_a_start_waits_and_is_not_damaged(folder: Folder) -> None:
+    async with bound_by_modes(folder) as process:
+        old = await folder.write("Create one.py that prints one")
+        await folder.until(old, "ended")
+        assert await process.stop() == 0
+    folder.conversation(old).chmod(0o500)
+    try:
+        async with bound_by_modes(folder) as process:
+            again = await folder.write("Create two.py that prints two", to=old)
+            new = await folder.write("Create three.py that prints three")
+            await until_told(folder, again)
+            await folder.until(new, "ended")
+            report = await status(folder)
+            assert [one["id"] for one in report["conversations"]["frozen"]] == [old]
+            assert report["conversations"]["quarantined"] == []
+            folder.conversation(old).chmod(0o700)
+            await folder.until(old, "ended", cycle=2)
+            assert await process.stop() == 0
+    finally:
+        folder.conversation(old).chmod(0o700)
+    await whole(folder, old, 2)
+
+
+@pytest.mark.soak
+async def test_without_free_descriptors_the_daemon_waits_and_then_goes_on(folder: Folder) -> None:
+    """Its sockets stay open, so it hears; a journal it has to open it cannot."""
+    async with daemon(folder) as process:
+        old = await folder.write("Create one.py that prints one")
+        await folder.until(old, "ended")
+        many, most = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (3, most))
+        new = await folder.write("Create three.py that prints three")
+        await until_told(folder, new)
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (many, most))
+        await folder.until(new, "ended")
+        await folder.write("Create two.py that prints two", to=old)
+        await folder.until(old, "ended", cycle=2)
+        assert (await status(folder))["conversations"]["frozen"] == []
+        assert await process.stop() == 0
+    await whole(folder, old, 2)
+    await whole(folder, new, 1)

@@ -1,0 +1,111 @@
+"""No room where agents work, or where what they change is kept: who has to know is told, and the daemon goes on.
+
+Where nothing may be mounted, the daemon is refused the folder instead, without root's power to ignore permissions.
+"""
+
+import asyncio
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tenex.core import records as r
+
+from .kit import TENEX, Folder, of_kind, tenex_here
+from .test_disk import Mounted, bound_by_modes, whole
+
+SIZE = 2**20
+
+
+@contextmanager
+def no_room(path: Path) -> Iterator[bool]:
+    """A small disk at that place, with what was there, and no byte left; whether it could be mounted."""
+    held = path.with_name(f"{path.name}-before")
+    shutil.copytree(path, held)
+    words = ["mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=0700", "none", str(path)]
+    if shutil.which("mount") is None or subprocess.run(words, capture_output=True, check=False).returncode:
+        path.chmod(0o500)
+        try:
+            yield False
+        finally:
+            path.chmod(0o700)
+        return
+    try:
+        shutil.copytree(held, path, dirs_exist_ok=True)
+        room = Mounted(path)
+        room.fill(0)
+        yield True
+        room.free(0)
+    finally:
+        subprocess.run(["umount", "--lazy", path], check=True)
+
+
+async def warnings(folder: Folder) -> dict[str, str]:
+    """What the doctor warns of, by its place."""
+    _, out, _ = await tenex_here("doctor", "--data", folder.data, "--json")
+    return {one["where"]: one["what"] for one in json.loads(out)["findings"] if one["level"] != "ok"}
+
+
+@pytest.mark.soak
+async def test_no_room_in_the_workspace_is_told_to_the_agent_and_by_it_to_the_person(folder: Folder) -> None:
+    async with bound_by_modes(folder) as process:
+        with no_room(folder.workspace) as is_mounted:
+            name = await folder.write("Create two.py that prints two")
+            await folder.until(name, "waiting")
+            found = await warnings(folder)
+            assert is_mounted == (found.get(str(folder.workspace)) == "only 0 bytes are free"), found
+        failed = [call for call in of_kind(folder.records(name), r.CallReturned) if call.tool == "write_file"]
+        assert not any(call.ok for call in failed)
+        reason = "the disk is full; nothing was changed" if is_mounted else "the system does not permit it"
+        assert all(reason in call.content for call in failed)
+        said = [record.text for record in of_kind(folder.records(name), r.Said)]
+        assert reason in said[-1]
+        await folder.write("Create two.py that prints two", to=name)
+        await folder.until(name, "ended")
+        assert await process.stop() == 0
+    assert "Traceback" not in process.said
+    await whole(folder, name, 2)
+    assert (folder.workspace / "two.py").exists()
+
+
+@pytest.mark.soak
+async def test_no_room_for_checkpoints_is_told_to_the_operator_and_work_goes_on(folder: Folder) -> None:
+    """What cannot be undone is still done; each change that was not kept is an error in the log."""
+    async with bound_by_modes(folder) as process:
+        first = await folder.write("Create one.py that prints one")
+        await folder.until(first, "ended")
+        with no_room(folder.data / "checkpoints") as is_mounted:
+            name = await folder.write("Create two.py that prints two")
+            await folder.until(name, "ended")
+            found = await warnings(folder)
+            assert is_mounted == (found.get(str(folder.data / "checkpoints")) == "only 0 bytes are free"), found
+        logs = [log for log in process.logs if log["event"] == "checkpoint.failed"]
+        reason = "No space left" if is_mounted else "Permission denied"
+        assert logs
+        assert all(reason in log["error"] for log in logs), logs
+        third = await folder.write("Create three.py that prints three")
+        await folder.until(third, "ended")
+        assert len([log for log in process.logs if log["event"] == "checkpoint.failed"]) == len(logs), "there is room"
+        assert await process.stop() == 0
+    assert "Traceback" not in process.said
+    await whole(folder, name, 1)
+    assert {path.name for path in folder.workspace.glob("*.py")} == {"one.py", "two.py", "three.py"}
+
+
+@pytest.mark.soak
+async def test_no_room_for_the_keys_is_refused_in_a_sentence_and_leaves_no_half_key(folder: Folder) -> None:
+    """A daemon that finds a new agent has to make it a key before it can speak."""
+    (folder.data / "keys" / "executor.nsec").unlink()
+    with no_room(folder.data / "keys") as is_mounted:
+        kept = {path.name for path in (folder.data / "keys").iterdir()}
+        words = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *TENEX] if not is_mounted else TENEX
+        words = [*words, "run", "--data", str(folder.data)]
+        ran = await asyncio.to_thread(subprocess.run, words, capture_output=True, text=True, check=False)
+        assert ran.returncode == 3, ran.stderr
+        assert "keys/executor.nsec: cannot be written (" in ran.stderr
+        assert "Traceback" not in ran.stderr
+        assert {path.name for path in (folder.data / "keys").iterdir()} == kept

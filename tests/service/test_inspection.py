@@ -1,0 +1,279 @@
+"""Damage, and the way back: verify, rebuild, export, import and old files, with the real daemon before and after."""
+
+import json
+import shutil
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tenex.core import records as r
+from tenex.nostr.keys import SecretKey
+
+from . import person
+from .conftest import Finished
+from .kit import FULL_CYCLE, Folder, daemon, of_kind, ordered, phases, tenex_here
+
+
+def damage(folder: Folder, name: str) -> bytes:
+    """Flip a bit in the middle of a journal; returns what is there now."""
+    journal = folder.conversation(name) / "journal.jsonl"
+    data = bytearray(journal.read_bytes())
+    data[len(data) // 2] ^= 1
+    journal.write_bytes(data)
+    return bytes(data)
+
+
+async def finished_once(folder: Folder) -> tuple[str, list[person.Wire]]:
+    """A conversation held to its end, and what people saw of it; the daemon has stopped."""
+    async with daemon(folder) as process:
+        name = await folder.write("Create zebra.py that prints xylophone")
+        await folder.until(name, "ended")
+        assert await process.stop() == 0
+    return name, await said(folder)
+
+
+async def said(folder: Folder) -> list[person.Wire]:
+    """Every message of ours the relay keeps."""
+    return await person.stored(folder.url, kinds=[1], authors=sorted(folder.voices))
+
+
+async def goes_on(folder: Folder, name: str, before: list[person.Wire], *, cycle: int) -> None:
+    """The daemon is silent until the person writes, then works to the end; nothing is said twice."""
+    async with daemon(folder) as process:
+        assert "conversation.quarantined" not in process.events()
+        other = await folder.write("Create other.py that prints other")  # by then the backlog has been read too
+        await folder.until(other, "ended")
+        mine = [event for event in await said(folder) if ["e", other] not in [tag[:2] for tag in event["tags"]]]
+        assert [event["id"] for event in mine] == [event["id"] for event in before]
+        await folder.write("Create yak.py that prints gong", to=name)
+        await folder.until(name, "ended", cycle=cycle)
+        assert await process.stop() == 0
+    assert (folder.workspace / "yak.py").exists()
+    contents = Counter(event["content"] for event in await said(folder))
+    for event in before:
+        assert contents[event["content"]] == 1, event["content"]
+
+
+async def verified(folder: Folder) -> tuple[int, list[dict[str, object]]]:
+    code, out, _ = await tenex_here("conversations", "verify", "--json", "--data", folder.data)
+    return code, json.loads(out)
+
+
+async def test_a_conversation_is_rebuilt_from_its_readable_file_and_goes_on(folder: Folder) -> None:
+    name, before = await finished_once(folder)
+    code, (verdict,) = await verified(folder)
+    assert (code, verdict["id"], verdict["ok"], verdict["faults"]) == (0, name, True, [])
+    view, damaged = folder.view(name), damage(folder, name)
+    code, (verdict,) = await verified(folder)
+    assert (code, verdict["ok"]) == (4, False)
+    assert f"{folder.conversation(name) / 'journal.jsonl'}: line " in str(verdict["faults"])
+    assert "(byte " in str(verdict["faults"])
+
+    words = ("conversations", "rebuild", name[:12], "--from", "conversation.json", "--data", folder.data)
+    code, out, _ = await tenex_here(*words, "--json")
+    made = json.loads(out)
+    assert code == 0
+    assert made["lost"]
+    assert (Path(made["aside"]) / "journal.jsonl").read_bytes() == damaged
+    assert json.loads((Path(made["aside"]) / "conversation.json").read_text()) == view
+    code, (verdict,) = await verified(folder)
+    assert (code, verdict["faults"]) == (0, [])
+    now = folder.view(name)
+    assert phases(now) == FULL_CYCLE
+    for part in ("status", "phase", "cycle", "orchestratorTurns", "messages", "phaseMetrics", "metadata"):
+        assert now[part] == view[part], part
+    code, _, told = await tenex_here(*words)
+    assert (code, "is whole" in told) == (2, True)
+    (folder.data / "conversations" / "index.sqlite").unlink()  # the journal alone knows what was heard
+    await goes_on(folder, name, before, cycle=2)
+
+
+@pytest.mark.soak
+async def test_a_conversation_of_which_nothing_is_left_is_regained_from_the_relay(folder: Folder) -> None:
+    name, before = await finished_once(folder)
+    shutil.rmtree(folder.conversation(name))
+    (folder.data / "conversations" / "index.sqlite").unlink()
+    code, out, told = await tenex_here(
+        "conversations", "rebuild", name, "--from", "relay", "--json", "--data", folder.data
+    )
+    assert code == 0, told
+    made = json.loads(out)
+    assert (made["messages"], made["turns"]) == (1, 4)
+    view = folder.view(name)
+    assert phases(view) == FULL_CYCLE
+    assert [turn["phase"] for turn in view["orchestratorTurns"]] == FULL_CYCLE
+    assert {completion["agent"] for turn in view["orchestratorTurns"] for completion in turn["completions"]} == {
+        "executor"
+    }
+    assert (view["status"], view["undelivered"]) == ("waiting", 0)
+    assert view["openGates"] == ["verification", "chores", "reflection"]
+    async with daemon(folder) as process:
+        other = await folder.write("Create other.py that prints other")
+        await folder.until(other, "ended")
+        mine = [event for event in await said(folder) if ["e", other] not in [tag[:2] for tag in event["tags"]]]
+        assert {event["id"] for event in mine} == {event["id"] for event in before}
+        await folder.write("/new", to=name)
+        await folder.until(name, "ended")
+        await folder.write("Create yak.py that prints gong", to=name)
+        await folder.until(name, "ended", cycle=2)
+        assert await process.stop() == 0
+    assert (folder.workspace / "yak.py").exists()
+    assert (await verified(folder))[0] == 0
+
+
+@pytest.mark.soak
+async def test_a_step_that_was_under_way_does_not_run_again_after_a_rebuild(folder: Folder) -> None:
+    """What was open is over: its turn says so, and the person decides what comes next."""
+    async with ordered(folder, "tool done", 1, hold=True) as process:
+        name = await folder.write("Create zebra.py that prints xylophone")
+        await person.until((folder.marks / "held").exists)
+        await person.until(lambda: (folder.conversation(name) / "conversation.json").exists())
+        assert folder.view(name)["openTurn"]
+        process.signal(signal.SIGKILL)
+        await process.ended()
+    damage(folder, name)
+    words = ("rebuild", name, "--from", "conversation.json", "--json", "--data", folder.data)
+    code, out, told = await tenex_here("conversations", *words)
+    assert code == 0, told
+    assert "what was under way in the open turn: it counts as stopped" in json.loads(out)["lost"]
+    records, state = folder.records(name), folder.state(name)
+    assert (state.status, state.turn, dict(state.runs), state.question) == ("waiting", None, {}, None)
+    async with ordered(folder) as process:
+        other = await folder.write("Create other.py that prints other")
+        await folder.until(other, "ended")
+        assert await process.stop() == 0
+    assert folder.records(name) == records
+    assert not [key for key, _, _ in folder.executions()[1:] if key.startswith(name)]
+
+
+@pytest.mark.soak
+async def test_a_message_the_readable_file_does_not_know_yet_is_answered_after_a_rebuild(folder: Folder) -> None:
+    """The file may be a moment behind the journal; relays bring what came after it again, and only that."""
+    name, before = await finished_once(folder)
+    file = folder.conversation(name) / "conversation.json"
+    view = file.read_bytes()
+    async with ordered(folder, "route", 1, hold=True) as process:
+        await folder.write("Create yak.py that prints gong", to=name)
+        await person.until((folder.marks / "held").exists)
+        process.signal(signal.SIGKILL)
+        await process.ended()
+    file.write_bytes(view)
+    damage(folder, name)
+    words = ("rebuild", name, "--from", "conversation.json", "--data", folder.data)
+    assert (await tenex_here("conversations", *words))[0] == 0
+    async with daemon(folder) as process:
+        await folder.until(name, "ended", cycle=2)
+        assert await process.stop() == 0
+    asked = [record.text for record in of_kind(folder.records(name), r.PersonWrote)]
+    assert asked == ["Create zebra.py that prints xylophone", "Create yak.py that prints gong"]
+    assert (folder.workspace / "yak.py").exists()
+    contents = Counter(event["content"] for event in await said(folder))
+    assert all(contents[event["content"]] == 1 for event in before)
+
+
+async def test_reading_commands_work_beside_a_daemon_and_writing_ones_are_refused(folder: Folder) -> None:
+    async with ordered(folder, "model", 2, hold=True) as process:
+        name = await folder.write("Create hello.py that prints hello")
+        await person.until((folder.marks / "held").exists)
+        assert (await verified(folder))[0] == 0
+        code, out, _ = await tenex_here("conversations", "replay", name, "--json", "--data", folder.data)
+        stood = json.loads(out)
+        assert (code, stood["status"], stood["runs"][0]["state"]) == (0, "active", "model")
+        file = folder.data / "carried.jsonl"
+        assert (await tenex_here("conversations", "export", name, "--out", file, "--data", folder.data))[0] == 0
+        for words in (
+            ("import", file),
+            ("rebuild", name, "--from", "conversation.json"),
+            ("rebuild", name, "--from", "relay"),
+        ):
+            code, out, told = await tenex_here("conversations", *words, "--data", folder.data)
+            assert (code, out) == (4, "")
+            assert "is in use by process" in told
+        (folder.marks / "go").touch()
+        await folder.until(name, "ended")
+        assert await process.stop() == 0
+
+
+async def test_a_conversation_is_carried_to_another_folder(finished: Finished, tmp_path: Path) -> None:
+    """The same records, the same view, no key; and not over another state of it."""
+    data = finished.folder.data
+    file = tmp_path / "carried.jsonl"
+    code, out, _ = await tenex_here("conversations", "export", finished.name, "--data", data)
+    file.write_text(out)
+    assert code == 0
+    assert not any(key.read_text().strip() in out for key in (data / "keys").glob("*.nsec"))
+    other = tmp_path / "other"
+    for result in ("imported", "already here, and the same"):
+        code, out, _ = await tenex_here("conversations", "import", file, "--json", "--data", other)
+        assert (code, json.loads(out)["result"]) == (0, result)
+    carried = other / "conversations" / finished.name
+    assert json.loads((carried / "conversation.json").read_text()) == finished.folder.view(finished.name)
+    assert (carried / "journal.jsonl").stat().st_mode & 0o777 == 0o600
+    assert (await tenex_here("conversations", "verify", "--data", other))[0] == 0
+    with (carried / "journal.jsonl").open("ab") as journal:
+        journal.write(b"")
+    lines = (carried / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    (carried / "journal.jsonl").write_bytes(b"".join(lines[:5]))
+    code, _, told = await tenex_here("conversations", "import", file, "--data", other)
+    assert code == 4
+    assert "is here already, with 5 records" in told
+    file.write_bytes(file.read_bytes()[:-40])
+    code, _, told = await tenex_here("conversations", "import", file, "--data", tmp_path / "third")
+    assert code == 4
+    assert "checksum does not hold" in told
+    assert not [path for path in (tmp_path / "third" / "conversations").iterdir() if path.name != ".lock"]
+
+
+async def test_an_old_file_is_taken_in_when_its_conversation_goes_on(folder: Folder) -> None:
+    """`<id>.json` of the original: phases in upper case, events as its library wrote them, no journal."""
+    root = person.note(folder.owner, "Please add a login page", ["title", "Login"], kind=11)
+    await person.publish(folder.url, root)
+    answer = person.note(
+        SecretKey.generate(), "What kind?", ["E", root["id"]], ["K", "11"], ["phase", "CHAT"], kind=1111
+    )
+    old = {
+        "id": root["id"],
+        "title": "Login",
+        "phase": "CHAT",
+        "history": [
+            json.dumps([0, *(event[name] for name in ("pubkey", "created_at", "kind", "tags", "content", "sig", "id"))])
+            for event in (root, answer)
+        ],
+        "agentStates": {},
+        "phaseStartedAt": 1_755_000_000_000,
+        "metadata": {"readFiles": ["src/a.ts"]},
+        "phaseTransitions": [
+            {"from": "CHAT", "to": "EXECUTE", "message": "m", "timestamp": 1_755_000_000_000, "agentName": "o"},
+            {"from": "EXECUTE", "to": "CHAT", "message": "m", "timestamp": 1_755_000_001_000, "agentName": "o"},
+        ],
+        "orchestratorTurns": [],
+    }  # fmt: skip
+    file = folder.data / "conversations" / f"{root['id']}.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(old))
+    async with daemon(folder) as process:
+        assert file.exists()  # nothing is touched before it goes on
+        await person.publish(
+            folder.url,
+            person.note(
+                folder.owner, "Create yak.py that prints gong", ["E", root["id"], folder.url], ["K", "11"],
+                ["e", root["id"], folder.url], ["k", "11"], ["p", folder.project.public], kind=1111,
+            ),
+        )  # fmt: skip
+        await process.until("conversation.taken_in")
+        await folder.until(root["id"], "ended")
+        assert await process.stop() == 0
+    records = folder.records(root["id"])
+    assert [record.text for record in of_kind(records, r.PersonWrote)] == [
+        "Please add a login page", "Create yak.py that prints gong",
+    ]  # fmt: skip
+    assert [record.source for record in of_kind(records, r.Rebuilt)] == [file.name]
+    assert phases(folder.view(root["id"]))[:2] == ["execute", "chat"]
+    assert not file.exists()
+    assert json.loads((folder.conversation(root["id"]) / file.name).read_text()) == old
+    answers = await person.stored(folder.url, kinds=[1111], authors=sorted(folder.voices))
+    assert answers
+    assert all(["E", root["id"]] in [tag[:2] for tag in event["tags"]] for event in answers)
+    assert (await verified(folder))[0] == 0

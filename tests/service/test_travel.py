@@ -1,0 +1,339 @@
+"""Going back and branching off with the real program: beside a daemon, without one, with files, and through a kill."""
+
+import json
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.ids import ConversationId
+from tenex.core.phases import Phase
+from tenex.core.travel import Forked, RolledBack
+from tests.service import person
+from tests.service.kit import FULL_CYCLE, Folder, daemon, of_kind, ordered, phases, tenex_here
+
+Wire = dict[str, Any]
+
+
+async def did(folder: Folder, *words: str | Path) -> Any:
+    """What a command about conversations says with `--json`."""
+    code, out, told = await tenex_here("conversations", *words, "--json", "--data", folder.data)
+    assert code == 0, told
+    return json.loads(out)
+
+
+async def refused(folder: Folder, *words: str | Path) -> tuple[int, str]:
+    """The exit code and the sentence of a command that is refused."""
+    code, out, told = await tenex_here("conversations", *words, "--data", folder.data)
+    assert code
+    assert not out
+    return code, told
+
+
+async def is_whole(folder: Folder) -> None:
+    """Every journal and every view is as it should be."""
+    for verdict in await did(folder, "verify"):
+        assert verdict["faults"] == [], verdict
+
+
+def before_verification(folder: Folder, name: str) -> int:
+    """The last record before verification was entered for the first time."""
+    moves = of_kind(folder.records(name), r.PhaseTransition, lambda move: move.to is Phase.VERIFICATION)
+    return int(moves[0].seq) - 2
+
+
+def in_workspace(folder: Folder) -> dict[str, str]:
+    """Every file there, with its content."""
+    return {
+        path.relative_to(folder.workspace).as_posix(): path.read_text()
+        for path in sorted(folder.workspace.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts and ".pytest_cache" not in path.parts
+    }
+
+
+async def ended(folder: Folder, name: str) -> None:
+    """A conversation has come to its end, and every delivery is on record."""
+    await folder.until(name, "ended")
+    await person.until(lambda: not folder.state(name).outbox)
+
+
+async def said(folder: Folder) -> list[Wire]:
+    """What ours have published."""
+    return await person.stored(folder.url, kinds=[1, 11, 1111], authors=sorted(folder.voices))
+
+
+async def test_a_conversation_goes_back_with_its_files_and_comes_to_its_end_again(folder: Folder) -> None:
+    async with daemon(folder) as process:
+        name = await folder.write("Create hello.py that prints hello")
+        await ended(folder, name)
+        made = in_workspace(folder)
+        (folder.workspace / "hello.py").write_text("print('broken by hand')\n")
+        (folder.workspace / "notes.txt").write_text("mine\n")
+        broken = in_workspace(folder)
+        to = before_verification(folder, name)
+        at_end = folder.state(name)
+        code, told = await refused(folder, "rollback", name, "--to", str(to))
+        assert (code, "Nothing was done. `--yes`" in told, "undone: turn-2" in told) == (2, True, True)
+        assert folder.state(name) == at_end
+        done = await did(folder, "rollback", name, "--to", str(to), "--files", "--yes", "--reason", "test it anew")
+        assert (done["phase"], done["status"]) == ("execute", "waiting")
+        assert done["files"]["changed"]
+        assert {"hello.py", "notes.txt"} <= set(done["files"]["changed"])
+        assert in_workspace(folder)["hello.py"] == made["hello.py"]
+        assert "notes.txt" not in in_workspace(folder)
+        state = folder.state(name)
+        assert (state.phase, state.status, state.open_gates) == (
+            Phase.EXECUTE, "waiting", (Phase.VERIFICATION, Phase.CHORES, Phase.REFLECTION),
+        )  # fmt: skip
+        assert state.usage == at_end.usage
+
+        undone = await did(folder, "rollback", name, "--to", str(done["undo"]), "--files", "--yes")
+        assert in_workspace(folder) == broken, "going back can itself be undone, with what was there by hand"
+        assert (undone["status"], undone["phase"]) == ("ended", "reflection")
+        await did(folder, "rollback", name, "--to", str(to), "--files", "--yes")
+
+        await folder.write("Go on and verify it", to=name)
+        await ended(folder, name)
+        assert await process.stop() == 0
+    await is_whole(folder)
+    view = folder.view(name)
+    assert phases(view)[:4] == FULL_CYCLE
+    assert phases(view)[4:] == FULL_CYCLE[1:]
+    first, second, third = view["rollbacks"]
+    assert (first["to"], first["by"], first["reason"]) == (to, "The operator", "test it anew")
+    assert first["undone"] == third["undone"] == [turn["turnId"] for turn in view["orchestratorTurns"]][1:4]
+    assert second["undone"] == []
+    words = [event["content"] for event in await said(folder)]
+    assert sum("test it anew" in text for text in words) == 1
+    assert max(Counter(event["id"] for event in await said(folder)).values()) == 1
+    stats = await did(folder, "stats", name)
+    assert stats["usage"]["inputTokens"] == view["usage"]["inputTokens"]
+    assert (await did(folder, "replay", name, "--to", str(to)))["phase"] == "execute"
+
+
+@pytest.mark.soak
+async def test_work_under_way_ends_and_without_a_daemon_the_next_start_says_so(folder: Folder) -> None:
+    """The daemon is killed in the middle of a tool; the operator goes back before anybody goes on."""
+    async with ordered(folder, "tool", 1, hold=True) as process:
+        name = await folder.write("Create hello.py that prints hello")
+        await person.until((folder.marks / "held").exists)
+        process.signal(signal.SIGKILL)
+        await process.ended()
+    ran = folder.executions()
+    first = of_kind(folder.records(name), r.PersonWrote)[0].seq
+    done = await did(folder, "rollback", name, "--to", str(first), "--yes")
+    assert (done["status"], done["undone"]) == ("waiting", ["turn-1"])
+    assert folder.view(name)["rollbacks"][0]["to"] == first
+    assert not [event for event in await said(folder) if "went back" in event["content"]]
+    async with ordered(folder) as process:
+        await person.until(lambda: not folder.state(name).outbox)
+        assert folder.executions() == ran, "nothing goes on by itself"
+        told = [event for event in await said(folder) if "went back" in event["content"]]
+        assert len(told) == 1
+        await folder.write("/continue", to=name)
+        await ended(folder, name)
+        assert await process.stop() == 0
+    assert (folder.workspace / "hello.py").exists()
+    assert [turn["turnId"] for turn in folder.view(name)["orchestratorTurns"]][:2] == ["turn-1", "turn-2"]
+    await is_whole(folder)
+
+
+@pytest.mark.soak
+async def test_a_daemon_that_runs_a_tool_stops_it_and_its_late_result_changes_nothing(folder: Folder) -> None:
+    async with ordered(folder, "model", 2, hold=True) as process:
+        name = await folder.write("Create hello.py that prints hello")
+        await person.until((folder.marks / "held").exists)
+        first = of_kind(folder.records(name), r.PersonWrote)[0].seq
+        done = await did(folder, "rollback", name, "--to", str(first), "--yes")
+        assert done["undone"] == ["turn-1"]
+        after = folder.state(name)
+        (folder.marks / "go").touch()
+        await person.until(lambda: not folder.state(name).outbox)
+        assert (folder.state(name).turn, folder.state(name).status) == (None, "waiting")
+        assert folder.state(name).usage == after.usage
+        await folder.write("/continue", to=name)
+        await ended(folder, name)
+        assert await process.stop() == 0
+    await is_whole(folder)
+
+
+@pytest.mark.soak
+async def test_a_kill_right_after_the_record_loses_nothing_and_says_it_once(folder: Folder) -> None:
+    async with daemon(folder) as process:
+        name = await folder.write("Create hello.py that prints hello")
+        await ended(folder, name)
+        assert await process.stop() == 0
+    to = before_verification(folder, name)
+    async with ordered(folder, "appended", 1) as process:  # the first append of this life is the rollback's
+        code, out, told = await tenex_here(
+            "conversations", "rollback", name, "--to", str(to), "--yes", "--data", folder.data
+        )
+        assert (code != 0, out) == (True, ""), told
+        await process.ended()
+    (back,) = of_kind(folder.records(name), RolledBack)
+    assert back.to == to
+    async with daemon(folder) as process:
+        await person.until(lambda: not folder.state(name).outbox)
+        assert folder.state(name).phase is Phase.EXECUTE
+        assert sum("went back" in event["content"] for event in await said(folder)) == 1
+        await folder.write("Go on and verify it", to=name)
+        await ended(folder, name)
+        assert await process.stop() == 0
+    await is_whole(folder)
+
+
+async def test_a_fork_is_a_conversation_of_its_own(folder: Folder) -> None:
+    async with daemon(folder) as process:
+        name = await folder.write("Create hello.py that prints hello")
+        await ended(folder, name)
+        at = before_verification(folder, name)
+        records = folder.records(name)
+        made = await did(folder, "fork", name, "--at", str(at))
+        other = made["id"]
+        assert made["forkedFrom"] == {"id": name, "seq": at}
+        root = await published(folder, other)
+        assert root["kind"] == 1
+        assert ["q", name] in [tag[:2] for tag in root["tags"]]
+        assert ["p", folder.owner.public] in root["tags"]
+        assert not [tag for tag in root["tags"] if tag[0] == "e"]
+        assert folder.records(name) == records, "the original is as it was"
+        await folder.write("Go on and verify it", to=other)
+        await ended(folder, other)
+        assert await process.stop() == 0
+    assert folder.records(name) == records
+    begins = folder.records(other)[0]
+    assert isinstance(begins, Forked)
+    known = {event.id for said_ in of_kind(records, r.Said) for event in said_.events}
+    mine = [event for event in await said(folder) if event["id"] not in known and ["e", other] in heads(event)]
+    assert mine, "answers stand in the thread of the fork"
+    view = folder.view(other)
+    assert phases(view) == FULL_CYCLE
+    assert view["forkedFrom"] == {"id": name, "seq": at, "title": folder.view(name)["title"]}
+    assert view["title"] == f"Fork of {folder.view(name)['title']}"
+
+
+@pytest.mark.soak
+async def test_every_command_knows_a_fork(folder: Folder) -> None:
+    async with daemon(folder) as process:
+        name = await folder.write("Create hello.py that prints hello")
+        await ended(folder, name)
+        other = (await did(folder, "fork", name, "--at", str(before_verification(folder, name))))["id"]
+        await folder.write("Go on and verify it", to=other)
+        await ended(folder, other)
+        assert await process.stop() == 0
+    await is_whole(folder)
+    view = folder.view(other)
+    rows = {row["id"]: row for row in await did(folder, "list")}
+    assert (rows[other]["status"], rows[other]["title"]) == ("ended", view["title"])
+    found = await did(folder, "search", "Fork")
+    assert other in json.dumps(found)
+    stats = await did(folder, "stats", other)
+    assert stats["usage"]["inputTokens"] == view["usage"]["inputTokens"]
+    assert (stats["cycles"], stats["cyclesEnded"]) == (1, 1)
+    assert {p: s["visits"] for p, s in stats["phases"].items()} == dict.fromkeys(FULL_CYCLE, 1)
+    code, out, told = await tenex_here("conversations", "show", other, "--data", folder.data)
+    assert (code, f"fork of {name[:12]}" in out) == (0, True), told
+    await carried(folder, other)
+    await rebuilt(folder, other, view)
+
+
+def heads(event: Wire) -> list[list[str]]:
+    return [tag[:2] for tag in event["tags"]]
+
+
+async def published(folder: Folder, event: str) -> Wire:
+    """An event, once the relay has it."""
+    await person.until(lambda: not folder.state(event).outbox)
+    (found,) = await person.stored(folder.url, ids=[event])
+    return found
+
+
+async def carried(folder: Folder, name: str) -> None:
+    """Export and import give the same records elsewhere."""
+    file, data = folder.data / "fork.jsonl", folder.data.parent / "elsewhere"
+    assert (await tenex_here("conversations", "export", name, "--out", file, "--data", folder.data))[0] == 0
+    code, _, told = await tenex_here("conversations", "import", file, "--data", data)
+    assert code == 0, told
+    assert (data / "conversations" / name / "conversation.json").read_bytes() == (
+        folder.conversation(name) / "conversation.json"
+    ).read_bytes()
+
+
+async def rebuilt(folder: Folder, name: str, view: dict[str, Any]) -> None:
+    """A fork whose journal is gone is regained from its readable file."""
+    (folder.conversation(name) / "journal.jsonl").unlink()
+    made = await did(folder, "rebuild", name, "--from", "conversation.json")
+    assert "where it was forked from" in made["lost"]
+    await is_whole(folder)
+    now = folder.view(name)
+    assert (now["status"], now["phase"], phases(now)) == (view["status"], view["phase"], phases(view))
+
+
+@pytest.mark.soak
+async def test_a_fork_without_a_daemon_and_in_a_thread_is_answered_by_the_next_one(folder: Folder) -> None:
+    """Kind 11 has titles, and its comments name their root."""
+    root = person.note(
+        folder.owner, "Create hello.py that prints hello", ["title", "Hello"], ["p", folder.project.public], kind=11
+    )
+    async with daemon(folder) as process:
+        await person.publish(folder.url, root)
+        name = str(root["id"])
+        await ended(folder, name)
+        assert await process.stop() == 0
+    at = before_verification(folder, name)
+    other = (await did(folder, "fork", name, "--at", str(at)))["id"]
+    assert folder.view(other)["undelivered"] >= 1
+    async with daemon(folder) as process:
+        event = await published(folder, other)
+        assert (event["kind"], ["title", "Fork of Hello"] in event["tags"]) == (11, True)
+        reply = person.note(
+            folder.owner, "Go on and verify it", ["E", other, folder.url, folder.project.public], ["K", "11"],
+            ["e", other, folder.url, folder.project.public], ["k", "11"], ["p", folder.project.public], kind=1111,
+        )  # fmt: skip
+        await person.publish(folder.url, reply)
+        await ended(folder, other)
+        assert await process.stop() == 0
+    assert ConversationId(other) == folder.state(other).id
+    await is_whole(folder)
+
+
+@pytest.mark.soak
+async def test_what_cannot_be_gone_back_to_is_refused_with_a_sentence(folder: Folder) -> None:
+    async with daemon(folder) as process:
+        name = await folder.write("Create hello.py that prints hello")
+        await ended(folder, name)
+        last = len(folder.records(name))
+        for words, sentence in (
+            (("rollback", name, "--to", "0", "--yes"), "There is no record 0"),
+            (("rollback", name, "--to", str(last + 1), "--yes"), f"they go from 1 to {last}"),
+            (("rollback", name, "--to", str(last), "--yes"), "There is nothing to undo"),
+            (("rollback", "f" * 64, "--to", "1", "--yes"), "No conversation begins with"),
+            (("fork", name, "--at", str(last + 1)), f"There is no record {last + 1}"),
+            (("fork", "f" * 64, "--at", "1"), "No conversation begins with"),
+        ):
+            code, told = await refused(folder, *words)
+            assert (code, sentence in told) == (2, True), told
+        assert len(folder.records(name)) == last
+        assert await process.stop() == 0
+    journal = folder.conversation(name) / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([*lines[:3], b"nonsense\n", *lines[4:]]))
+    for words in (("rollback", name, "--to", "5", "--yes"), ("fork", name, "--at", "5")):
+        code, told = await refused(folder, *words)
+        assert (code, "line 4" in told) == (4, True), told
+
+
+@pytest.mark.soak
+async def test_files_of_which_nothing_is_known_stay(folder: Folder) -> None:
+    folder.file.write_text(folder.file.read_text().replace("[tools]\n", "[tools]\ncheckpoints = false\n"))
+    async with daemon(folder) as process:
+        name = await folder.write("Create hello.py that prints hello")
+        await ended(folder, name)
+        before = folder.records(name)
+        code, told = await refused(folder, "rollback", name, "--to", "4", "--files", "--yes")
+        assert (code, "`tools.checkpoints` is off" in told) == (2, True)
+        assert folder.records(name) == before
+        assert await process.stop() == 0

@@ -1,0 +1,82 @@
+"""Two processes and one folder: who comes second is refused, also where the first cannot answer; unless it is dead."""
+
+import asyncio
+import hashlib
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tenex.core import records as r
+
+from . import person
+from .kit import Folder, daemon, of_kind, tenex, tenex_here
+
+REQUEST = "Create hello.py that prints hello"
+
+
+def content(folder: Folder) -> dict[str, str]:
+    """Every file of the conversations, as a sum."""
+    files = sorted(path for path in (folder.data / "conversations").rglob("*") if path.is_file())
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process has been stopped; not whether it has ended."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+async def test_a_daemon_that_is_stopped_keeps_its_folder_and_one_that_was_killed_does_not(
+    folder: Folder, tmp_path: Path
+) -> None:
+    """SIGSTOP is no death: whoever wrote now would have the stopped one write over it when it goes on."""
+    async with daemon(folder) as first:
+        name = await folder.write(REQUEST)
+        await folder.until(name, "ended")
+        packed = tmp_path / "packed"
+        packed.write_text("{}")
+        os.kill(first.pid, signal.SIGSTOP)
+        await person.until(lambda: is_stopped(first.pid))
+        before = content(folder)
+        started = await asyncio.gather(
+            tenex("run", "--data", folder.data),
+            tenex("demo", "--message", "hello", "--data", folder.data),
+        )
+        rebuild = ("conversations", "rebuild", name, "--from", "conversation.json", "--force")
+        both = (rebuild, ("conversations", "import", packed))
+        refused = [await tenex_here(*words, "--data", folder.data) for words in both]
+        for code, out, said in [*started, *refused]:
+            assert (code, out) == (4, ""), said
+            assert f"is in use by process {first.pid}. Stop that one" in said
+        assert content(folder) == before
+
+        os.kill(first.pid, signal.SIGCONT)
+        await folder.write("Create bye.py that prints bye", to=name)
+        await folder.until(name, "ended", cycle=2)
+        os.kill(first.pid, signal.SIGKILL)
+        assert await first.ended() == -signal.SIGKILL
+    async with daemon(folder) as second:
+        await folder.write("Create again.py that prints again", to=name)
+        await folder.until(name, "ended", cycle=3)
+        assert await second.stop() == 0
+    assert {path.name for path in folder.workspace.glob("*.py")} == {"hello.py", "bye.py", "again.py"}
+
+
+@pytest.mark.soak
+async def test_of_two_that_start_at_once_one_serves(folder: Folder) -> None:
+    """Whichever it is: the other is refused, and what is asked is done once."""
+    name = await folder.write(REQUEST)
+    async with daemon(folder, ready=False) as one, daemon(folder, ready=False) as other:
+        ends = {asyncio.ensure_future(process.ended()): process for process in (one, other)}
+        done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        (loser,) = done
+        assert loser.result() == 4
+        serving = other if ends[loser] is one else one
+        assert f"is in use by process {serving.pid}" in ends[loser].said
+        await folder.until(name, "ended")
+        serving.signal(signal.SIGTERM)
+        assert [await end for end in ends if end is not loser] == [0]
+    said = [event.id for record in of_kind(folder.records(name), r.Said) for event in record.events]
+    seen = await person.stored(folder.url, kinds=[1], authors=sorted(folder.voices))
+    assert sorted(event["id"] for event in seen) == sorted(said)

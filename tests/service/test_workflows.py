@@ -1,0 +1,226 @@
+"""A workflow over a relay: whoever mentions it begins it, its speakers follow its rules, its end bears the reason."""
+
+import json
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.ids import PublicKey
+from tenex.nostr.keys import KeyRing
+from tests.service import person
+from tests.service.kit import ROOT, Folder, Process, daemon, of_kind, ordered, tenex
+from tests.service.moments import Moment
+
+SHIPPED = ROOT / "config" / "workflows"
+LINE = """
+initial_speaker = "planner"
+default_target = { name = "terminate", args = { reason = "done" } }
+max_turns = 6
+
+[[transitions]]
+when = { name = "from_speaker", args = { agent_id = "planner" } }
+then = { name = "agent", args = { agent_id = "executor" } }
+
+[[transitions]]
+when = { name = "from_speaker", args = { agent_id = "executor" } }
+then = { name = "agent", args = { agent_id = "security-expert" } }
+
+[workflow]
+name = "Line"
+participants = ["planner", "executor", "security-expert"]
+"""
+REQUEST = "Create hello.py that prints hello"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, relay: str) -> Folder:
+    """A data folder with the workflow `line` of three offline agents."""
+    made = Folder(tmp_path / "data", relay)
+    put(made, "line.toml", LINE)
+    return made
+
+
+def put(folder: Folder, name: str, text: str) -> None:
+    """Write a file of the operator's workflows."""
+    place = folder.data / "config" / "workflows" / name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text)
+
+
+def key_of(folder: Folder, name: str = "line") -> PublicKey:
+    """The key of a workflow; the daemon has made it."""
+    return KeyRing(folder.data / "keys").get(name).public
+
+
+async def begin(folder: Folder, text: str = REQUEST, *, name: str = "line") -> str:
+    """A second client begins it by its p tag alone: it knows nothing of the project."""
+    note = person.note(folder.owner, text, ["p", key_of(folder, name)])
+    await person.publish(folder.url, note)
+    return str(note["id"])
+
+
+async def heard(folder: Folder, name: str) -> list[dict[str, Any]]:
+    """What the relay keeps of what ours said in a thread, in order."""
+    await person.until(lambda: not folder.state(name).outbox)
+    return [event for event in await person.stored(folder.url, _e=[name]) if event["pubkey"] != folder.owner.public]
+
+
+def tags(event: dict[str, Any]) -> dict[str, str]:
+    """An event's tags, the first value of each."""
+    return {tag[0]: tag[1] for tag in event["tags"] if len(tag) > 1}
+
+
+def speakers(folder: Folder, name: str) -> list[str]:
+    """Who closed a round, in order."""
+    return [record.speaker for record in of_kind(folder.records(name), r.RoundClosed)]
+
+
+async def test_who_mentions_it_begins_it_and_hears_every_speaker_and_the_end(folder: Folder) -> None:
+    async with daemon(folder) as process:
+        name = await begin(folder)
+        await folder.until(name, "ended")
+        events = await heard(folder, name)
+        profiles = await person.stored(folder.url, kinds=[0], authors=[key_of(folder)])
+        assert await process.stop() == 0
+    ring = KeyRing(folder.data / "keys")
+    slugs = ("planner", "executor", "security-expert", "line")
+    assert [event["pubkey"] for event in events] == [ring.get(slug).public for slug in slugs]
+    assert all(tags(event)["workflow"] == "line" and "phase" not in tags(event) for event in events)
+    assert [tags(event).get("close-reason") for event in events] == [None, None, None, "done"]
+    assert json.loads(profiles[0]["content"])["name"] == "Line"
+    assert (folder.workspace / "hello.py").read_text() == 'print("hello")\n'
+    view = folder.view(name)["workflow"]
+    assert (view["name"], view["next"], view["turnCount"], view["closeReason"]) == ("line", None, 3, "done")
+    for words in (["verify"], ["stats"], ["show", name], ["replay", name]):
+        code, out, said = await tenex("conversations", *words, "--json", "--data", folder.data)
+        assert code == 0, said
+        assert json.loads(out), words
+    code, out, _ = await tenex("conversations", "show", name, "--data", folder.data)
+    assert code == 0
+    assert "turn-2 · line" in out
+
+
+async def test_an_offline_speaker_hands_over_and_finishes_where_it_is_asked(folder: Folder) -> None:
+    async with daemon(folder):
+        asked = "planner hands off to security-expert, security-expert finishes the workflow"
+        name = await begin(folder, asked)
+        await folder.until(name, "ended")
+        last = (await heard(folder, name))[-1]
+    assert speakers(folder, name) == ["planner", "security-expert"]
+    assert tags(last)["close-reason"] == "asked"
+
+
+@pytest.mark.parametrize(("moment", "at"), [("tool done", 2)])
+async def test_a_killed_daemon_goes_on_with_the_round_and_repeats_nothing(
+    folder: Folder, moment: Moment, at: int
+) -> None:
+    await kill_and_go_on(folder, moment, at)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("moment", "at"),
+    [
+        *((moment, at) for moment in ("append", "torn append", "appended") for at in range(1, 9)),
+        *((moment, at) for moment in ("tool", "tool done", "publish", "published") for at in range(1, 3)),
+        *(("model", at) for at in range(1, 6)),
+    ],
+)
+async def test_whatever_the_moment_at_which_it_is_killed(folder: Folder, moment: Moment, at: int) -> None:
+    await kill_and_go_on(folder, moment, at)
+
+
+async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
+    """Let a daemon die at a moment, start another, and check what came of it."""
+    async with daemon(folder) as process:  # the key has to be there before anybody can mention it
+        assert await process.stop() == 0
+    async with ordered(folder, moment, at) as first:
+        name = await begin(folder)
+        assert await first.ended() == -signal.SIGKILL, first.said
+    async with ordered(folder) as second:
+        await folder.until(name, "ended")
+        events = await heard(folder, name)
+        assert await second.stop() == 0
+    assert speakers(folder, name) == ["planner", "executor", "security-expert"]
+    assert len(events) == len({(event["pubkey"], event["content"]) for event in events}) == 4
+    assert len(of_kind(folder.records(name), r.WorkflowClosed)) == 1
+    changes = [key for key, tool, _ in folder.executions() if tool == "write_file"]
+    assert len(set(changes)) == 1, "the round went on: its call was not made anew"
+
+
+async def reloaded(process: Process) -> None:
+    """Have the daemon read its configuration again."""
+    process.signal(signal.SIGHUP)
+
+
+async def test_a_reload_brings_a_new_workflow_and_a_broken_one_is_refused_whole(folder: Folder) -> None:
+    async with daemon(folder) as process:
+        put(folder, "broken.toml", LINE.replace("executor", "ghost"))
+        await reloaded(process)
+        refused = await process.until("configuration.refused")
+        assert "broken.toml: ghost takes part, and is no agent here." in json.dumps(refused)
+        (folder.data / "config" / "workflows" / "broken.toml").unlink()
+        shutil.copy(SHIPPED / "draft-and-review.toml", folder.data / "config" / "workflows")
+        shutil.copy(SHIPPED / "triage.py", folder.data / "config" / "workflows")
+        await reloaded(process)
+        await process.until("configuration.reloaded")
+        text = "@draft-and-review Create hello.py that prints hello. security-expert sets approved to true"
+        name = await folder.write(text)
+        other = await begin(folder, "Please look at this", name="triage")
+        await folder.until(name, "ended")
+        await folder.until(other, "ended")
+        assert await process.stop() == 0
+    assert speakers(folder, name) == ["planner", "security-expert", "executor"]
+    assert folder.view(name)["workflow"]["context"] == {"approved": True}
+    assert folder.view(name)["workflow"]["closeReason"] == "built"
+    assert speakers(folder, other)[0] == "project-manager"
+
+
+async def test_it_is_stopped_gone_back_in_and_branched_off(folder: Folder) -> None:
+    async with daemon(folder) as process:
+        name = await begin(folder)
+        await folder.until(name, "ended")
+        rounds = of_kind(folder.records(name), r.RoundClosed)
+        code, out, said = await tenex(
+            "conversations", "rollback", name, "--to", str(rounds[0].seq), "--yes", "--json", "--data", folder.data
+        )
+        assert code == 0, out + said
+        state = await folder.until(name, "waiting")
+        assert state.workflow is not None
+        assert (state.workflow.expected, state.workflow.is_closed) == ("executor", False)
+        await folder.write("/continue", to=name)
+        await folder.until(name, "ended")
+        assert speakers(folder, name) == ["planner", "executor", "security-expert", "executor", "security-expert"]
+        code, out, said = await tenex(
+            "conversations", "fork", name, "--at", str(rounds[1].seq), "--json", "--data", folder.data
+        )
+        assert code == 0, out + said
+        fork = json.loads(out)["id"]
+        await folder.until(fork, "waiting")
+        await folder.write("/continue", to=fork)
+        state = await folder.until(fork, "ended")
+        assert [turn.agents for turn in state.turns] == [("planner",), ("executor",), ("security-expert",)]
+        assert await process.stop() == 0
+    code, out, _ = await tenex("conversations", "verify", "--json", "--data", folder.data)
+    assert code == 0, out
+
+
+async def test_a_workflow_is_checked_drawn_and_run_from_a_terminal(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    code, out, _ = await tenex("graph", "check", str(SHIPPED / "triage.py"), "--data", data)
+    assert (code, out.split()[0]) == (0, "triage")
+    code, out, _ = await tenex("graph", "show", str(SHIPPED / "draft-and-review.toml"), "--data", data)
+    assert code == 0
+    assert out.startswith("stateDiagram-v2")
+    code, out, said = await tenex(
+        "graph", "run", str(SHIPPED / "draft-and-review.toml"), "--message", "finish the workflow", "--port", "0",
+        "--data", data,
+    )  # fmt: skip
+    assert code == 0, said
+    assert "has ended: asked" in " ".join(out.split())
+    code, _, said = await tenex("graph", "check", "ghost", "--data", data)
+    assert (code, "there is no workflow 'ghost'" in said) == (2, True)
