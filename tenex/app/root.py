@@ -17,13 +17,13 @@ from tenex.core.ids import ConversationId
 from tenex.core.ports import Journal, Model, Observer
 from tenex.core.records import Record
 from tenex.core.roster import Rules
-from tenex.flow.actor import Surroundings
 from tenex.flow.clock import SystemClock
 from tenex.flow.coordinator import ConversationCoordinator
 from tenex.flow.inbox import Inbox
 from tenex.flow.outbox import Outbox
 from tenex.flow.runtime import Runtime, Spawner
 from tenex.flow.stages import Stages
+from tenex.flow.surroundings import Surroundings
 from tenex.llm.offline import Pace
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.nostr.listener import Listener
@@ -160,8 +160,8 @@ async def open_application(
         )  # fmt: skip
         listening = [whispers, *observers, *([meter] if meter else []), *open_spans(stack, settings)]
         around = Surroundings(
-            journals=_Journals(folder, Views(folder, disk), old, index), stages=stages, sealer=sealer, prompter=current,
-            clock=clock, rules=current.rules, spawn=spawn, observers=listening,
+            journals=_Journals(folder, Views(folder, disk), old, index), stages=stages, sealer=sealer, notices=book,
+            prompter=current, clock=clock, rules=current.rules, spawn=spawn, observers=listening,
         )  # fmt: skip
         coordinator = ConversationCoordinator(around)
         inbox = Inbox(

@@ -3,7 +3,7 @@
 Never: an implementation, or a type of a library.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -254,6 +254,41 @@ class Journals(Protocol):
 
         Called with a state that is wholly durable, at a moment when nobody waits.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """Somebody's message has no answer, and they are told why: what the word about it is made of."""
+
+    conversation: ConversationId
+    author: PublicKey
+    """Who is told."""
+    trouble: str
+    written: int
+    """Seconds: when what waits, or the last word after it, was written."""
+    address: Mapping[str, Any]
+    origin: Mapping[str, Any]
+
+
+class Notices(Protocol):
+    """Remembers, across restarts, who has been told of a trouble that keeps a conversation's own journal from it."""
+
+    def told(self) -> Iterable[Notice]:
+        """The notices of all troubles that are not over."""
+        ...
+
+    async def tell(self, notice: Notice) -> None:
+        """Remember a notice that is about to be said.
+
+        Raises:
+            AppendFailed: the disk did not take it.
+            StoreDamaged: what is remembered cannot be read.
+        """
+        ...
+
+    async def passed(self, conversation: ConversationId) -> None:
+        """The troubles of a conversation are over: its notices are forgotten. Raises as `tell` does."""
         ...
 
 

@@ -13,7 +13,7 @@ import hashlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 import structlog
@@ -25,22 +25,19 @@ from tenex.core.effects import Effect
 from tenex.core.errors import AppendFailed, StoreError
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.pending import pending
-from tenex.core.ports import Clock, Draft, Journal, Journals, Observer, Prompter, Sealer
-from tenex.core.roster import Rules
+from tenex.core.ports import Draft, Journal
 from tenex.core.signals import ClockMoved, Opened, Published, Signal
 from tenex.core.travel import RolledBack
 
 from .clock import ClockWatch
-from .owed import Owed, Trouble, askers
-from .reconciler import Reconciler, Spawn, Task
-from .stages import Stages
+from .owed import Owed, Trouble, notices
+from .reconciler import Reconciler, Task
+from .surroundings import Surroundings
 
 log = structlog.get_logger(__name__)
 
 BATCH = 64
 """Signals decided in one append at most: enough to share an fdatasync, few enough to keep replies flowing."""
-IDLE = 30.0
-"""Seconds without work after which a settled conversation leaves memory."""
 DELIVERY_FLUSH = 1.0
 """Seconds the record of a delivery may wait for another append to ride on; a lost one only means sending again."""
 THAW = (0.5, 30.0)
@@ -58,21 +55,6 @@ SHOWN = (r.TurnClosed, r.Waiting, r.Ended, RolledBack)
 """The records after which the readable view is written."""
 LEAD = 60
 """Seconds our events may be dated ahead, so that relays do not refuse them (some do beyond 15 min)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What every actor needs; one object for all."""
-
-    journals: Journals
-    stages: Stages
-    sealer: Sealer
-    prompter: Prompter
-    clock: Clock
-    rules: Callable[[], Rules]
-    observers: Sequence[Observer]
-    spawn: Spawn
-    idle: float = IDLE
 
 
 class ConversationActor:
@@ -163,7 +145,7 @@ class ConversationActor:
                 self._thaw = min(self._thaw * 2, THAW[1])
         except StoreError as error:
             log.error("conversation.quarantined", conversation=self.id, reason=str(error))
-            self._owed.tell(self.id, Trouble.DAMAGED, askers(self._inbox))
+            self._owed.tell(notices(self.id, Trouble.DAMAGED, self._inbox))
         finally:
             self._owed.keep(self.id, self._inbox)
             self._retire(self)
@@ -179,7 +161,7 @@ class ConversationActor:
             log.error("conversation.frozen", conversation=self.id, reason=str(error), again_in=self._thaw)
             self._freeze(str(error))
             if self._around.clock.now() - self.frozen_since >= TOLD_AFTER and not self._is_stopping:
-                self._owed.tell(self.id, Trouble.DISK, askers(self._inbox, self._state))
+                self._owed.tell(notices(self.id, Trouble.DISK, self._inbox, self._state))
         except StoreError:
             raise
         except Exception as error:  # a fault of ours in one conversation must not end the others
@@ -203,7 +185,7 @@ class ConversationActor:
         self._batch, self._failures = 1, self._failures + 1
         if self._failures >= FAILURES and self._inbox and not isinstance(self._inbox[0], Opened):
             signal = self._inbox.popleft()
-            self._owed.tell(self.id, Trouble.FAULT, askers([signal]))
+            self._owed.tell(notices(self.id, Trouble.FAULT, [signal]))
             self._reconciler.decided(signal)
             self._failures = 0
             log.error("signal.given_up", conversation=self.id, signal=type(signal).__name__)

@@ -11,8 +11,9 @@ from tenex.core.effects import Key, Work
 from tenex.core.ids import ConversationId
 from tenex.core.signals import Signal, TimerFired
 
-from .actor import ConversationActor, Surroundings
+from .actor import ConversationActor
 from .owed import Owed
+from .surroundings import Surroundings
 
 FLUSH = 2.0
 """Seconds for words on their way once all steps rest: an OK takes ms, and a relay that is away would take for ever."""
@@ -23,7 +24,7 @@ class ConversationCoordinator:
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around
-        self._owed = Owed(around.sealer, around.stages.outbox, around.rules, around.spawn)
+        self._owed = Owed(around.sealer, around.notices, around.stages.outbox, around.rules, around.spawn)
         self._actors: dict[ConversationId, ConversationActor] = {}
         self._tasks: dict[ConversationActor, asyncio.Task[None]] = {}
         self._is_draining = False

@@ -4,15 +4,16 @@ A message is believed to be taken in when its record is durable. Where a convers
 takes nothing, that may be days away; until then the message waits here, and `since` says from when on relays must be
 asked for it again, should this process end first.
 
-The word about it goes straight to the relays, as no other does: no journal can hold it. It is made of nothing but the
-message it answers, so the same refusal, after a restart too, is the same event.
+The word about it goes straight to the relays, as no other does: no journal of the conversation can hold it. It is made
+of nothing but a message it answers, and which one that was is remembered (`Notices`), so that the same refusal after a
+restart is the same event, whatever order relays then give the messages in.
 
 Never: decide, write, or say anything else.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -20,9 +21,9 @@ from typing import Any, Final
 import structlog
 
 from tenex.core.conversation import Conversation
-from tenex.core.errors import TenexError
+from tenex.core.errors import AppendFailed, StoreError, TenexError
 from tenex.core.ids import ConversationId, PublicKey
-from tenex.core.ports import Draft, Sealer, UnsignedEvent
+from tenex.core.ports import Draft, Notice, Notices, Sealer, UnsignedEvent
 from tenex.core.roster import Rules
 from tenex.core.signals import Opened, PersonSpoke, Published, Signal, TimerFired
 
@@ -63,17 +64,6 @@ _TEXTS: Final[Mapping[Trouble, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asker:
-    """Who is to be told, and where."""
-
-    author: PublicKey
-    written: int
-    """Seconds: when what waits, or the last word after it, was written."""
-    address: Mapping[str, Any]
-    origin: Mapping[str, Any]
-
-
 @dataclass(slots=True)
 class _Kept:
     since: int
@@ -84,13 +74,18 @@ class _Kept:
 class Owed:
     """Messages without a journal, of all conversations; used on the event loop only."""
 
-    def __init__(self, sealer: Sealer, outbox: Outbox, rules: Callable[[], Rules], spawn: Spawn) -> None:
+    def __init__(
+        self, sealer: Sealer, notices: Notices, outbox: Outbox, rules: Callable[[], Rules], spawn: Spawn
+    ) -> None:
         self._sealer = sealer
+        self._notices = notices
         self._outbox = outbox
         self._rules = rules
         self._spawn = spawn
         self._kept: dict[ConversationId, _Kept] = {}
-        self._told: dict[ConversationId, set[tuple[PublicKey, Trouble]]] = {}
+        self._remembered = {_key(notice): notice for notice in notices.told()}
+        """What an earlier process said, or was about to say; it is said again before anything else is."""
+        self._told: dict[ConversationId, set[tuple[PublicKey, str]]] = {}
         self._saying: set[asyncio.Task[None]] = set()
 
     # ---- keeping ------------------------------------------------------------------------------------------------
@@ -124,17 +119,25 @@ class Owed:
 
     # ---- telling ------------------------------------------------------------------------------------------------
 
-    def tell(self, conversation: ConversationId, trouble: Trouble, askers: Iterable[Asker]) -> None:
-        """Tell each of them what the trouble is, unless they have been told since it began. Returns at once."""
-        told = self._told.setdefault(conversation, set())
-        for asker in askers:
-            if (asker.author, trouble) not in told:
-                told.add((asker.author, trouble))
-                self._say(conversation, trouble, asker)
+    def tell(self, notices: Iterable[Notice]) -> None:
+        """Tell each of these people, unless they have been told since the trouble began. Returns at once."""
+        for notice in notices:
+            told = self._told.setdefault(notice.conversation, set())
+            if (notice.author, notice.trouble) not in told:
+                told.add((notice.author, notice.trouble))
+                known = self._remembered.get(_key(notice))
+                is_known = known is not None or notice.trouble == Trouble.DISK  # which may take no note of it either
+                self._spawn_saying(notice.conversation, self._say(known or notice, is_noted=is_known))
 
     def passed(self, conversation: ConversationId) -> None:
         """The conversation goes on: whoever meets a trouble after this is told anew."""
-        self._told.pop(conversation, None)
+        told = self._told.pop(conversation, set())
+        remembered = [key for key in self._remembered if key[0] == conversation]
+        for key in remembered:
+            del self._remembered[key]
+        if remembered or any(trouble != Trouble.DISK for _, trouble in told):
+            noted = self._noted(conversation, self._notices.passed(conversation))
+            self._spawn_saying(conversation, noted)
 
     @property
     def is_saying(self) -> bool:
@@ -149,45 +152,69 @@ class Owed:
         if saying:
             await asyncio.wait(saying)
 
-    def _say(self, conversation: ConversationId, trouble: Trouble, asker: Asker) -> None:
+    def _spawn_saying(self, conversation: ConversationId, work: Coroutine[Any, Any, None]) -> None:
+        task = self._spawn(f"{conversation[:8]} notice", work)
+        self._saying.add(task)
+        task.add_done_callback(self._saying.discard)
+
+    async def _say(self, notice: Notice, *, is_noted: bool) -> None:
+        if not is_noted:
+            await self._noted(notice.conversation, self._notices.tell(notice))
         draft = Draft(
-            speaker=self._rules().project.pubkey, text=_TEXTS[trouble].format(name=conversation[:12]),
-            tags=(("error", "storage" if trouble is not Trouble.FAULT else "internal"),),
-            created_at=asker.written + 1, address=asker.address, reply_to=asker.origin,
+            speaker=self._rules().project.pubkey,
+            text=_TEXTS[Trouble(notice.trouble)].format(name=notice.conversation[:12]),
+            tags=(("error", "storage" if notice.trouble != Trouble.FAULT else "internal"),),
+            created_at=notice.written + 1, address=notice.address, reply_to=notice.origin,
         )  # fmt: skip
         try:
             events, relays = self._sealer.seal(draft), self._sealer.relays(draft)
         except (TenexError, LookupError, TypeError, ValueError):  # the trouble is elsewhere, and that is being mended
-            log.exception("notice.failed", conversation=conversation, trouble=trouble)
+            log.exception("notice.failed", conversation=notice.conversation, trouble=notice.trouble)
             return
-        log.warning("person.told", conversation=conversation, trouble=trouble, event_id=events[0].id)
+        log.warning("person.told", conversation=notice.conversation, trouble=notice.trouble, event_id=events[0].id)
         for event in events:
             for relay in relays:
-                task = self._spawn(f"{conversation[:8]} notice", self._publish(conversation, event, relay))
-                self._saying.add(task)
-                task.add_done_callback(self._saying.discard)
+                self._spawn_saying(notice.conversation, self._publish(notice.conversation, event, relay))
+
+    async def _noted(self, conversation: ConversationId, note: Awaitable[None]) -> None:
+        try:
+            await note
+        except (AppendFailed, StoreError) as error:  # at worst somebody is told twice
+            log.warning("notice.not_kept", conversation=conversation, reason=str(error))
 
     async def _publish(self, conversation: ConversationId, event: UnsignedEvent, relay: str) -> None:
         await self._outbox.publish(conversation, event, relay)
 
 
-def askers(signals: Collection[Signal], state: Conversation | None = None) -> list[Asker]:
-    """The people whose messages are among the signals; if there are none, whoever waits for an answer of an open one.
+def _key(notice: Notice) -> tuple[ConversationId, PublicKey, str]:
+    return notice.conversation, notice.author, notice.trouble
+
+
+def notices(
+    conversation: ConversationId, trouble: Trouble, signals: Collection[Signal], state: Conversation | None = None
+) -> list[Notice]:
+    """For the people whose messages are among the signals; without any, for whoever waits for an answer of an open one.
 
     Args:
+        conversation: the one that is in trouble.
+        trouble: what it is.
         signals: those that could not be decided on.
         state: the conversation as it was before that, where it is known.
     """
-    found: dict[PublicKey, Asker] = {}
+    found: dict[PublicKey, Notice] = {}
     for signal in signals:
         if isinstance(signal, PersonSpoke):
             message = signal.message
-            found.setdefault(message.author, Asker(
-                author=message.author, written=message.created_at, address=message.address, origin=message.origin
+            found.setdefault(message.author, Notice(
+                conversation=conversation, trouble=trouble, author=message.author, written=message.created_at,
+                address=message.address, origin=message.origin,
             ))  # fmt: skip
     is_working = any(not isinstance(signal, Opened | Published | TimerFired) for signal in signals)
     if not found and state is not None and state.origin and (is_working or state.status == "active"):
         author = PublicKey(str(state.origin.get("author", "")))
         written = max(state.origin_at, state.last_created_at)
-        found[author] = Asker(author=author, written=written, address=state.address, origin=state.origin)
+        found[author] = Notice(
+            conversation=conversation, trouble=trouble, author=author, written=written, address=state.address,
+            origin=state.origin,
+        )  # fmt: skip
     return list(found.values())

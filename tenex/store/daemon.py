@@ -1,20 +1,20 @@
-"""What belongs to no conversation: lessons learned and profiles published, in `conversations/_daemon/journal.jsonl`.
+"""Beside the conversations, in `conversations/_daemon/journal.jsonl`: lessons, profiles, and words no journal holds.
 
 Never: what a conversation's own journal already says.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import structlog
 
 from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
-from tenex.core.ports import Clock
+from tenex.core.ports import Clock, Notice
 from tenex.core.records import Record
 
 from .disk import Disk
@@ -58,7 +58,37 @@ class ProfilePublished(Record):
     created_at: int
 
 
-DAEMON: Final = Codec({kind.__name__: kind for kind in (LessonLearned, ProfilePublished)}, DAEMON_STEPS)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonTold(Record):
+    """Somebody is told that a conversation is in trouble: the word is made of this, and is the same whoever says it."""
+
+    conversation: ConversationId
+    author: PublicKey
+    trouble: str
+    written: int
+    """Seconds, of the message that is answered."""
+    address: Mapping[str, Any]
+    origin: Mapping[str, Any]
+
+    @property
+    def notice(self) -> Notice:
+        """What the flow knows it as."""
+        return Notice(
+            conversation=self.conversation, author=self.author, trouble=self.trouble, written=self.written,
+            address=self.address, origin=self.origin,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TroublePassed(Record):
+    """A conversation goes on; whoever meets a trouble in it after this is told anew."""
+
+    conversation: ConversationId
+
+
+DAEMON: Final = Codec(
+    {kind.__name__: kind for kind in (LessonLearned, ProfilePublished, PersonTold, TroublePassed)}, DAEMON_STEPS
+)
 
 
 class DaemonBook:
@@ -161,6 +191,35 @@ class DaemonBook:
                     ),
                 )
 
+    def told(self) -> tuple[Notice, ...]:
+        """The notices of all troubles that are not over."""
+        return tuple(record.notice for record in self._told.values())
+
+    async def tell(self, notice: Notice) -> None:
+        """Make a notice durable before it is said; one for the same person and trouble does nothing.
+
+        Raises:
+            AppendFailed: the disk did not take it; the next call begins anew.
+            StoreDamaged: the journal has become unreadable.
+        """
+        async with self._turn:
+            journal = await self._opened()
+            if (notice.conversation, notice.author, notice.trouble) not in self._told:
+                await self._append(
+                    journal,
+                    lambda seq, now: PersonTold(
+                        seq=seq, at=now, conversation=notice.conversation, author=notice.author, trouble=notice.trouble,
+                        written=notice.written, address=notice.address, origin=notice.origin,
+                    ),
+                )  # fmt: skip
+
+    async def passed(self, conversation: ConversationId) -> None:
+        """Forget the notices of a conversation that goes on. Raises as `tell` does."""
+        async with self._turn:
+            journal = await self._opened()
+            if any(key[0] == conversation for key in self._told):
+                await self._append(journal, lambda seq, now: TroublePassed(seq=seq, at=now, conversation=conversation))
+
     async def close(self) -> None:
         """Let go of the file; the next record opens it again."""
         async with self._turn:
@@ -195,6 +254,7 @@ class DaemonBook:
         self._lessons: dict[Slug, tuple[LessonLearned, ...]] = {}
         self._profiles: dict[tuple[PublicKey, int], ProfilePublished] = {}
         self._keys: dict[str, None] = {}
+        self._told: dict[tuple[ConversationId, PublicKey, str], PersonTold] = {}
 
     def _fold(self, record: Record) -> None:
         match record:
@@ -205,5 +265,9 @@ class DaemonBook:
                     del self._keys[next(iter(self._keys))]
             case ProfilePublished():
                 self._profiles[record.pubkey, record.kind] = record
+            case PersonTold():
+                self._told[record.conversation, record.author, record.trouble] = record
+            case TroublePassed():
+                self._told = {key: told for key, told in self._told.items() if key[0] != record.conversation}
             case _:
                 pass

@@ -21,6 +21,7 @@ from tenex.core.ports import (
     Draft,
     ExecutionContext,
     Missions,
+    Notice,
     Prompt,
     PublishOutcome,
     ToolResult,
@@ -33,12 +34,12 @@ from tenex.core.roster import Circle, Rules
 from tenex.core.signals import Incoming
 from tenex.core.steps import ModelRequest, ModelStep, Note, ToolSpec
 from tenex.core.transcript import entries_for, question_for
-from tenex.flow.actor import Surroundings
 from tenex.flow.coordinator import ConversationCoordinator
 from tenex.flow.inbox import Inbox
 from tenex.flow.outbox import Outbox
 from tenex.flow.runtime import Runtime, Spawner
 from tenex.flow.stages import Stages
+from tenex.flow.surroundings import Surroundings
 from tests.fakes.play import ALICE, RELAY, rules, says
 from tests.fakes.virtual import VirtualClock
 
@@ -73,6 +74,25 @@ class MemoryJournal:
         self.is_dead = True
 
 
+class MemoryNotices:
+    """Remembers who was told of a trouble."""
+
+    def __init__(self) -> None:
+        self.notices: dict[tuple[str, str, str], Notice] = {}
+
+    def told(self) -> list[Notice]:
+        """All that are not over."""
+        return list(self.notices.values())
+
+    async def tell(self, notice: Notice) -> None:
+        """Remember one."""
+        self.notices[notice.conversation, notice.author, notice.trouble] = notice
+
+    async def passed(self, conversation: ConversationId) -> None:
+        """Forget those of a conversation."""
+        self.notices = {key: notice for key, notice in self.notices.items() if key[0] != conversation}
+
+
 class World:
     """Disk, relays, minds and tools that outlive a daemon."""
 
@@ -95,6 +115,7 @@ class World:
         self.heard: list[Record] = []
         self.shown: dict[ConversationId, int] = {}
         self.ids = 0
+        self.notices = MemoryNotices()
         self.missions: Missions | None = None
         self.wrongs: list[str] = []
         """What ports must never be asked: the flow takes what a port raises for a fault of that port, and goes on."""
@@ -213,8 +234,8 @@ class World:
             clock=self.clock, model=self, tools=self, prompter=prompter, outbox=outbox, missions=self.missions
         )  # fmt: skip
         around = Surroundings(
-            journals=self, stages=stages, sealer=self, prompter=prompter, clock=self.clock, rules=lambda: self.rules,
-            observers=(_Observer(self),), spawn=spawn,
+            journals=self, stages=stages, sealer=self, notices=self.notices, prompter=prompter, clock=self.clock,
+            rules=lambda: self.rules, observers=(_Observer(self),), spawn=spawn,
         )  # fmt: skip
         coordinator = ConversationCoordinator(around)
         workflows = {workflow.pubkey: workflow.slug for workflow in self.rules.workflows.values()}

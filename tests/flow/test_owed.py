@@ -132,6 +132,31 @@ def test_a_restart_that_finds_the_same_damage_says_the_same_event() -> None:
     run(play)
 
 
+def test_relays_that_give_the_messages_in_another_order_after_a_restart_hear_the_same_event() -> None:
+    """Two messages of one second have no order of their own; and a mended conversation tells of new damage anew."""
+
+    async def play() -> None:
+        world = Spoiled()
+        world.damaged = {HERE}
+        for times, order in enumerate((("7", "8"), ("8", "7")), 1):
+            async with world.daemon() as daemon:
+                for name in order:
+                    speak(daemon, f"number {name}", name=name * 64, at=1_700_000_000)
+                await until_told(world, "damaged", times)
+        assert list(world.sent.values()) == [2]
+        world.damaged.clear()
+        async with world.daemon() as daemon:
+            speak(daemon, "number 7", name="7" * 64, at=1_700_000_000)
+            await daemon.until("ended")
+            assert not world.notices.told()
+        world.damaged = {HERE}
+        async with world.daemon() as daemon:
+            speak(daemon, "number 9", name="9" * 64, at=1_700_000_900)
+            await until_told(world, "damaged", 2)
+
+    run(play)
+
+
 def test_what_was_refused_is_tried_again_when_the_configuration_is_read_again() -> None:
     async def play() -> None:
         world = Spoiled()

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tenex.core.errors import AppendFailed, StoreDamaged
-from tenex.core.ids import EventId, PublicKey
+from tenex.core.ids import ConversationId, EventId, PublicKey
+from tenex.core.ports import Notice
 from tenex.store import daemon
 from tenex.store.daemon import DaemonBook, ProfilePublished
 from tenex.store.disk import Disk
@@ -185,3 +186,30 @@ async def test_a_closed_book_opens_itself_again(tmp_path: Path, disk: Disk) -> N
     await book.close()
     await learn(book, "2")
     assert len(book.lessons("executor")) == 2
+
+
+def notice(trouble: str = "damaged", written: int = 5) -> Notice:
+    return Notice(
+        conversation=CONVERSATION_ID, author=KEY, trouble=trouble, written=written, address={"form": "notes"},
+        origin={"id": "e" * 64, "author": KEY},
+    )  # fmt: skip
+
+
+async def test_a_notice_is_there_after_a_restart_as_it_first_was_until_the_trouble_is_over(
+    tmp_path: Path, disk: Disk
+) -> None:
+    book = await opened(tmp_path, disk)
+    await book.tell(notice())
+    await book.tell(notice(written=6))
+    await book.tell(notice("fault"))
+    again = await opened(tmp_path, disk)
+    assert again.told() == book.told() == (notice(), notice("fault"))
+    await again.passed(ConversationId("f" * 64))
+    assert len(again.told()) == 2
+    await again.passed(CONVERSATION_ID)
+    await again.passed(CONVERSATION_ID)
+    last = await opened(tmp_path, disk)
+    assert last.told() == ()
+    await last.tell(notice(written=7))
+    assert (await opened(tmp_path, disk)).told() == (notice(written=7),)
+    assert (tmp_path / "_daemon" / "journal.jsonl").read_bytes().count(b"\n") == 4
