@@ -1,0 +1,132 @@
+"""Every graph of AG2's page on workflows, over a relay: begun by a mention, spoken in order, ended for its reason."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenex.app import open_application
+from tenex.core.ids import CallId, PublicKey
+from tenex.core.ports import Whisper, unheard
+from tenex.core.steps import CallRequest, ModelRequest, ModelStep
+from tenex.nostr.keys import KeyRing, parse_public_key
+from tenex.settings import load
+from tenex.workflow import AgentTarget, Always, TerminateTarget, Transition, TransitionGraph
+from tenex.workflow.definitions import Workflow
+from tenex.workflow.registry import TransitionRegistry
+from tests.service import person
+from tests.service.kit import Folder
+from tests.workflow import test_ag2_examples as page
+
+AGENTS = ("alice", "bob", "carol", "generic", "legal", "billing", "triage", "security", "reviewer", "intake", "oncall")
+CALLS: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
+    ("custom", "triage"): ("escalate_to_security", {}),
+    ("flag-mended", "triage"): ("set_context", {"key": "urgent", "value": True}),
+    ("flag", "triage"): ("set_context", {"key": "urgent", "value": True}),
+    ("branches", "triage"): ("set_context", {"key": "domain", "value": "legal"}),
+    ("branches", "legal"): ("delete_context", {"key": "domain"}),
+    ("combined", "alice"): ("set_context", {"key": "escalate", "value": True}),
+    ("not-stuck", "triage"): ("set_context", {"key": "route", "value": "security"}),
+    ("handed-over", "triage"): ("handoff", {"target": "bob", "reason": "knows it"}),
+    ("threshold", "alice"): ("set_context", {"key": "tries", "value": 3}),
+}
+"""What a speaker calls in its first round of a workflow."""
+
+
+def examples() -> Iterator[tuple[str, TransitionGraph, list[str], str]]:
+    """Each graph by name, who speaks in it, and why it ends."""
+    yield "round-robin", page.round_robin(), ["alice", "bob", "carol"] * 2, "max_turns"
+    yield "sequence", page.sequence(), ["alice", "bob", "carol"], "sequence_complete"
+    yield "custom", page.custom(), ["triage", "security", "triage"], "triage_complete"
+    yield "flag", page.flag(), ["intake", "triage", *["oncall"] * 8], "max_turns"
+    rules = page.flag().transitions
+    mended = TransitionGraph("intake", [rules[3], *rules[:3], rules[4]], TerminateTarget("fall_through"), 10)
+    yield "flag-mended", mended, ["intake", "triage", "oncall"], "paged"
+    yield "branches", page.branches(), ["triage", "legal"], "done"
+    yield (
+        "combined",
+        TransitionGraph("alice", page.combined(), TerminateTarget("done"), 2),
+        ["alice", "security"],
+        ("max_turns"),
+    )
+    stuck = TransitionGraph("triage", page.not_stuck(), TerminateTarget("done"))
+    yield "not-stuck", stuck, ["triage", "security"], "security_done"
+    handed = TransitionGraph("triage", page.custom().transitions, TerminateTarget("over"), 20)
+    yield "handed-over", handed, ["triage", "bob"], "over"
+    threshold = page.own_condition()
+    tired = [Transition(threshold("tries", 3), TerminateTarget("tired"))]
+    yield "threshold", TransitionGraph("alice", tired, AgentTarget("bob"), 9), ["alice"], "tired"
+    ranked = page.own_target()
+    by_rank = [Transition(Always(), ranked(role_priority=["security", "bob"]))]
+    yield "ranked", TransitionGraph("alice", by_rank, max_turns=2), ["alice", "bob"], "max_turns"
+
+
+class Players:
+    """A mind that makes the calls of the table, each in its agent's first round, and says who it is."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
+        """The workflow each conversation is of."""
+        self.called: set[tuple[str, str]] = set()
+
+    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+        wanted = CALLS.get((self.names[request.conversation], request.agent))
+        if wanted is not None and (request.conversation, request.agent) not in self.called:
+            self.called.add((request.conversation, request.agent))
+            return ModelStep(calls=(CallRequest(id=CallId("one"), tool=wanted[0], arguments=wanted[1]),))
+        return ModelStep(text=f"{request.agent} speaks")
+
+
+def delivered(folder: Folder, conversation: str) -> bool:
+    """Whether a relay has taken all that was said."""
+    return not folder.state(conversation).outbox
+
+
+@asynccontextmanager
+async def serving(folder: Folder, mind: Players) -> AsyncIterator[None]:
+    """The daemon in this process, with that mind."""
+    async with open_application(load(None, folder.data, env={}, parse_key=parse_public_key), model=mind) as app:
+        task = asyncio.create_task(app.serve())
+        yield
+        app.runtime.stop()
+        assert await asyncio.wait_for(task, 30)
+
+
+async def test_every_example_speaks_in_order_and_ends_for_its_reason(
+    tmp_path: Path, relay: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TransitionRegistry, "_default", TransitionRegistry())
+    folder = Folder(tmp_path / "data", relay)
+    agents_here, workflows = folder.data / "agents", folder.data / "config" / "workflows"
+    for place in (agents_here, workflows):
+        place.mkdir(parents=True, exist_ok=True)
+    for name in AGENTS:
+        text = f"---\nname: {name.title()}\nrole: speaks\nkind: worker\nuse_when: the rules say so\n---\nSpeak.\n"
+        (agents_here / f"{name}.md").write_text(text)
+    made = list(examples())
+    wanted = {name: (speakers, reason) for name, _, speakers, reason in made}
+    for name, graph, speakers, _ in made:
+        path = workflows / f"{name}.json"
+        participants = list(dict.fromkeys([*speakers, *Workflow(graph=graph).everybody]))
+        path.write_text(json.dumps({**graph.to_dict(), "workflow": {"participants": participants}}))
+    mind = Players()
+    async with serving(folder, mind):
+        ring = KeyRing(folder.data / "keys")
+        agents = {ring.get(name).public: name for name in AGENTS}
+        for name in wanted:
+            note = person.note(folder.owner, f"Please begin {name}.", ["p", ring.get(name).public])
+            mind.names[str(note["id"])] = name
+            await person.publish(folder.url, note)
+        for conversation, name in mind.names.items():
+            await folder.until(conversation, "ended")
+            await person.until(partial(delivered, folder, conversation))
+            events = await person.stored(folder.url, _e=[conversation], kinds=[1])
+            said = [event for event in events if event["pubkey"] != folder.owner.public]
+            spoken = [agents[PublicKey(e["pubkey"])] for e in said if str(e["content"]).endswith(" speaks")]
+            reasons = [tag[1] for event in said for tag in event["tags"] if tag[0] == "close-reason"]
+            assert (spoken, reasons) == (wanted[name][0], [wanted[name][1]]), name
