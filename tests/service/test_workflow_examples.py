@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -82,6 +82,29 @@ class Players:
         return ModelStep(text=f"{request.agent} speaks")
 
 
+def write(folder: Folder, made: Iterable[tuple[str, TransitionGraph, list[str], str]]) -> None:
+    """Write the agents and the workflows into the folder."""
+    agents, workflows = folder.data / "agents", folder.data / "config" / "workflows"
+    for place in (agents, workflows):
+        place.mkdir(parents=True, exist_ok=True)
+    for name in AGENTS:
+        text = f"---\nname: {name.title()}\nrole: speaks\nkind: worker\nuse_when: the rules say so\n---\nSpeak.\n"
+        (agents / f"{name}.md").write_text(text)
+    for name, graph, speakers, _ in made:
+        participants = list(dict.fromkeys([*speakers, *Workflow(graph=graph).everybody]))
+        table = {"workflow": {"participants": participants}}
+        (workflows / f"{name}.json").write_text(json.dumps(graph.to_dict() | table))
+
+
+async def begin(folder: Folder, name: str, mind: Players) -> str:
+    """Mention a workflow in a new note; returns the conversation."""
+    text = f"Please begin {name}, number {len(mind.names)}."
+    note = person.note(folder.owner, text, ["p", KeyRing(folder.data / "keys").get(name).public])
+    mind.names[str(note["id"])] = name
+    await person.publish(folder.url, note)
+    return str(note["id"])
+
+
 def delivered(folder: Folder, conversation: str) -> bool:
     """Whether a relay has taken all that was said."""
     return not folder.state(conversation).outbox
@@ -102,26 +125,15 @@ async def test_every_example_speaks_in_order_and_ends_for_its_reason(
 ) -> None:
     monkeypatch.setattr(TransitionRegistry, "_default", TransitionRegistry())
     folder = Folder(tmp_path / "data", relay)
-    agents_here, workflows = folder.data / "agents", folder.data / "config" / "workflows"
-    for place in (agents_here, workflows):
-        place.mkdir(parents=True, exist_ok=True)
-    for name in AGENTS:
-        text = f"---\nname: {name.title()}\nrole: speaks\nkind: worker\nuse_when: the rules say so\n---\nSpeak.\n"
-        (agents_here / f"{name}.md").write_text(text)
+    mind = Players()
     made = list(examples())
     wanted = {name: (speakers, reason) for name, _, speakers, reason in made}
-    for name, graph, speakers, _ in made:
-        path = workflows / f"{name}.json"
-        participants = list(dict.fromkeys([*speakers, *Workflow(graph=graph).everybody]))
-        path.write_text(json.dumps({**graph.to_dict(), "workflow": {"participants": participants}}))
-    mind = Players()
+    write(folder, made)
     async with serving(folder, mind):
         ring = KeyRing(folder.data / "keys")
         agents = {ring.get(name).public: name for name in AGENTS}
         for name in wanted:
-            note = person.note(folder.owner, f"Please begin {name}.", ["p", ring.get(name).public])
-            mind.names[str(note["id"])] = name
-            await person.publish(folder.url, note)
+            await begin(folder, name, mind)
         for conversation, name in mind.names.items():
             await folder.until(conversation, "ended")
             await person.until(partial(delivered, folder, conversation))
@@ -130,3 +142,28 @@ async def test_every_example_speaks_in_order_and_ends_for_its_reason(
             spoken = [agents[PublicKey(e["pubkey"])] for e in said if str(e["content"]).endswith(" speaks")]
             reasons = [tag[1] for event in said for tag in event["tags"] if tag[0] == "close-reason"]
             assert (spoken, reasons) == (wanted[name][0], [wanted[name][1]]), name
+
+
+async def test_1_3_a_a_torn_line_and_a_torn_view_stop_no_workflow_not_even_their_own(
+    tmp_path: Path, relay: str
+) -> None:
+    """There one torn line of one channel keeps the whole hub from opening."""
+    folder, mind = Folder(tmp_path / "data", relay), Players()
+    write(folder, [one for one in examples() if one[0] == "sequence"])
+    async with serving(folder, mind):
+        torn, broken = await begin(folder, "sequence", mind), await begin(folder, "sequence", mind)
+        for name in (torn, broken):
+            await folder.until(name, "ended")
+    journal = folder.conversation(torn) / "journal.jsonl"
+    data = journal.read_bytes()
+    journal.write_bytes(data[: data.rindex(b"RoundClosed") + 4])
+    (folder.conversation(torn) / "conversation.json").write_bytes(b'{"id": ')
+    journal = folder.conversation(broken) / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes().replace(b"RoundClosed", b"RoundClose", 1))
+    async with serving(folder, mind):
+        healthy = await begin(folder, "sequence", mind)
+        for name in (healthy, torn):
+            state = await folder.until(name, "ended")
+            assert state.workflow is not None
+            assert (state.workflow.speakers.turn_count, state.workflow.close_reason) == (3, "sequence_complete")
+    assert json.loads((folder.conversation(torn) / "conversation.json").read_text())["status"] == "ended"
