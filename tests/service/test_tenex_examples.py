@@ -1,0 +1,89 @@
+"""The declarations of TENEX's document on phases, no longer than there, held against a conversation over a relay."""
+
+import inspect
+from typing import Any, ClassVar, NotRequired
+
+import pytest
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
+
+from tenex.core import records as r
+from tenex.core.phases import PHASE_TRANSITIONS, Phase
+
+from .conftest import Finished
+from .kit import of_kind
+
+
+# fmt: off
+class Declared:
+    """What the document declares, in our words."""
+
+    transitions: ClassVar = {
+        Phase.CHAT: ["execute", "plan", "brainstorm"],
+        Phase.BRAINSTORM: ["chat", "plan", "execute"],
+        Phase.PLAN: ["execute"],
+        Phase.EXECUTE: ["verification", "chat"],
+        Phase.VERIFICATION: ["chores", "execute", "chat"],
+        Phase.CHORES: ["reflection"],
+        Phase.REFLECTION: ["chat"],
+    }
+
+    PhaseTransition = TypedDict("PhaseTransition", {
+        "from": Phase,
+        "to": Phase,
+        "message": str,
+        "timestamp": int,
+        "agentPubkey": str,
+        "agentName": str,
+        "reason": NotRequired[str],
+        "summary": NotRequired[str],
+    })
+
+    class RoutingDecision(TypedDict):
+        agents: list[str]
+        phase: NotRequired[Phase]
+        reason: str
+
+    class Conversation(TypedDict):
+        phase: Phase
+        phaseStartedAt: NotRequired[int]
+        phaseTransitions: list[dict[str, Any]]
+        orchestratorTurns: list[dict[str, Any]]
+# fmt: on
+
+
+THERE = {"transitions": 9, "PhaseTransition": 10, "RoutingDecision": 5, "Conversation": 7}
+"""Lines of the document for each."""
+
+
+@pytest.mark.parametrize("name", THERE)
+def test_a_declaration_has_no_more_lines_than_there(name: str) -> None:
+    source = inspect.getsource(Declared)
+    blocks = source.split("\n\n")
+    (block,) = [block for block in blocks if block.lstrip().startswith((f"{name} =", f"{name}: ", f"class {name}("))]
+    assert len([line for line in block.splitlines() if not line.startswith("# fmt")]) <= THERE[name]
+
+
+def test_the_table_is_the_one_that_conversations_go_by() -> None:
+    assert {phase: list(PHASE_TRANSITIONS.permitted(phase)) for phase in Phase} == Declared.transitions
+
+
+def test_the_file_of_a_conversation_reads_as_declared(finished: Finished) -> None:
+    view = finished.folder.view(finished.name)
+    TypeAdapter(Declared.Conversation).validate_python(view)
+    moves = TypeAdapter(list[Declared.PhaseTransition]).validate_python(view["phaseTransitions"])
+    way = [Phase.CHAT, *(Phase(move["to"]) for move in moves)]
+    assert all(move["to"] in Declared.transitions[Phase(move["from"])] for move in moves)
+    assert way[-1] is Phase(view["phase"])
+    assert [Phase(move["from"]) for move in moves] == way[:-1]
+
+
+def phase_of(routed: r.Routed) -> dict[str, Phase]:
+    """The phase where the decision names one."""
+    return {} if routed.phase is None else {"phase": routed.phase}
+
+
+def test_what_the_router_decided_reads_as_declared(finished: Finished) -> None:
+    routed = of_kind(finished.folder.records(finished.name), r.Routed)
+    given = [{"agents": list(one.agents), "reason": one.reason} | phase_of(one) for one in routed]
+    assert len(TypeAdapter(list[Declared.RoutingDecision]).validate_python(given)) >= 4
