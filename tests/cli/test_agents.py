@@ -17,7 +17,7 @@ name: Critic
 role: finds what is missing
 kind: expert
 use_when: a plan needs a second look
-phases: [plan]
+in_phases: [plan]
 tools: [read_file]
 ---
 You read and object.
@@ -37,7 +37,7 @@ def test_list_names_the_built_in_agents_and_makes_no_key(tmp_path: Path, capsys:
     assert main(["--data", str(tmp_path), "agents", "list"]) == 0
     out, said = capsys.readouterr()
     head, *lines = out.splitlines()
-    assert head.split() == ["SLUG", "KIND", "MODEL", "PHASES", "NPUB"]
+    assert head.split() == ["SLUG", "KIND", "MODEL", "IN_PHASES", "NPUB"]
     assert [line.split()[0] for line in lines] == BUILT_IN
     assert "tenex init" in said
     assert list(tmp_path.iterdir()) == []
@@ -51,7 +51,7 @@ def test_json_holds_kind_phases_tools_and_the_address(tmp_path: Path, capsys: py
     assert found["executor"]["npub"] == executor.npub
     assert found["planner"]["npub"] is None
     assert found["executor"]["kind"] == "worker"
-    assert "execute" in found["executor"]["phases"]
+    assert "execute" in found["executor"]["in_phases"]
     assert "write_file" in found["executor"]["tools"]
     assert found["orchestrator"]["tools"] == []
 
@@ -64,7 +64,12 @@ def test_an_agent_of_ones_own_is_listed_and_shown(tmp_path: Path, capsys: pytest
     assert "You read and object." in shown
     assert "## In plan\n\nName the weakest step." in shown
     found = json.loads(run(capsys, tmp_path, "show", "critic", "--json"))
-    assert (found["name"], found["kind"], found["phases"], found["model"]) == ("Critic", "expert", ["plan"], "offline")
+    assert (found["name"], found["kind"], found["in_phases"], found["model"]) == (
+        "Critic",
+        "expert",
+        ["plan"],
+        "offline",
+    )
 
 
 def test_an_unknown_agent_is_a_usage_error_that_names_those_there_are(
@@ -175,7 +180,7 @@ def test_an_agent_that_was_added_is_whole_and_at_once_in_the_list(
     found = json.loads(run(capsys, tmp_path, "show", "data-wizard", "--json"))
     assert (found["name"], found["kind"], found["npub"]) == ("Data Wizard", kind, None)
     assert ("write_file" in found["tools"]) is (kind == "worker")
-    assert "verification" in found["phases"]
+    assert "verification" in found["in_phases"]
     prompt = run(capsys, tmp_path, "show", "data-wizard", "--prompt", "--phase", "verification")
     assert "What only counts in one phase stands under a heading like this one." in prompt
 
@@ -212,3 +217,29 @@ def test_a_name_that_cannot_be_a_slug_is_refused(
     assert main(["--data", str(tmp_path), "agents", "add", slug]) == 2
     assert sentence in capsys.readouterr().err
     assert not (tmp_path / "agents").exists()
+
+
+def test_an_agents_own_phases_are_drawn_and_its_prompt_is_filled_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "scout.md").write_text(
+        MINE.replace("tools:", "phases: [[look, tell, 'n > 2']]\nstate: {n: 0}\ntools:").replace(
+            "You read", "{{ phase }}"
+        )
+    )
+    shown = run(capsys, tmp_path, "show", "scout")
+    assert "[*] --> look\n    look --> tell : n #62; 2" in shown
+    assert "state" in shown
+    assert "n = 0" in shown
+    found = json.loads(run(capsys, tmp_path, "show", "scout", "--json"))
+    assert found["phases"] == ["look", "tell"]
+    assert found["graph"]["edges"] == [{"from": "look", "to": "tell", "when": "n > 2"}]
+    prompt = run(capsys, tmp_path, "show", "scout", "--prompt", "--phase", "plan")
+    assert "look and object." in prompt
+    assert "===== tool set_state =====" in prompt
+    for words in (["graph", "show", "scout"], ["graph", "show", "scout", "--json"]):
+        assert main(["--data", str(tmp_path), *words]) == 0
+        assert "look" in capsys.readouterr().out
+    assert main(["--data", str(tmp_path), "graph", "show", "planner"]) == 2
+    assert "planner has no phases of its own" in capsys.readouterr().err
