@@ -44,6 +44,7 @@ from .signals import (
 )  # fmt: skip
 from .speaking import say
 from .steps import ModelStep
+from .turns import close_calls
 from .undoing import roll_back
 
 OUTBOX_EXPIRY = Millis(3 * 24 * 3_600_000)
@@ -104,7 +105,7 @@ def _opened(draft: Draft) -> None:
     draft.add(r.Reopened, away=max(0, away))
     for run in list(draft.state.runs.values()):
         before = draft.state.next_seq
-        working.close_calls(draft, run, working.UNKNOWN, only=Replay.ONCE)
+        close_calls(draft, run, working.UNKNOWN, only=Replay.ONCE)
         if draft.state.next_seq != before:
             working.settle(draft, run)
     nodes.opened(draft)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from .agency import Program
 from .ids import PublicKey, Slug
 from .mission_rules import MissionRule
 from .phases import Access, Phase
@@ -87,6 +88,7 @@ class Agent:
     tools: frozenset[str] = frozenset()
     """The tools its definition names; what it gets of them depends on the phase."""
     model: str = ""
+    program: Program | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +108,8 @@ class Limits:
     same_route: int = 4
     """The same agents in the same phase, in a row, with nothing changed between."""
     steps_per_run: int = 50
+    link_depth: int = 3
+    """Colleagues called by a colleague, in a row: whoever passes work on any further does none of it."""
     nodes_per_mission: int = 1_000
     """Nodes a mission enters before somebody lets it go on: five times the rounds of the longest search we know of."""
     steps_per_node: int = 500

@@ -19,8 +19,9 @@ from tenex.core.conversation import Conversation
 from tenex.core.effects import Effect, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import ConversationId
-from tenex.core.participation import specs
+from tenex.core.links import offered
 from tenex.core.ports import Clock, Missions, Model, Prompter, ToolResult, Tools, Whisper, unheard
+from tenex.core.roster import Rules
 from tenex.core.signals import (
     ModelAnswered,
     ModelFailed,
@@ -52,6 +53,7 @@ class Stages:
     tools: Tools
     prompter: Prompter
     outbox: Outbox
+    rules: Callable[[], Rules]
     budget: Callable[[], int] = lambda: CONTEXT_TOKENS
     """Estimated tokens of a request, as configured now."""
     whisper: Callable[[Conversation, ModelCall], Whisper] = lambda _conversation, _call: unheard
@@ -87,7 +89,7 @@ class Stages:
 
     def _request(self, conversation: Conversation, effect: ModelCall) -> ModelRequest:
         run = conversation.runs[effect.run]
-        tools = (*self.tools.specs(run.phase, run.agent), *specs(conversation.workflow, run.agent))
+        tools = (*self.tools.specs(run.phase, run.agent), *offered(conversation, run, self.rules()))
         return ModelRequest(
             purpose="work", agent=run.agent, phase=run.phase, system=effect.system, tools=tools,
             entries=fitted(effect.system, effect.entries, tools, self.budget()), conversation=conversation.id,

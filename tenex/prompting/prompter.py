@@ -10,7 +10,7 @@ from typing import Final
 from tenex.core.context import BYTES_PER_TOKEN, CONTEXT_TOKENS, cut_bytes, tokens, weight
 from tenex.core.conversation import Conversation, Run
 from tenex.core.ids import Slug
-from tenex.core.participation import specs
+from tenex.core.links import offered
 from tenex.core.phases import Phase
 from tenex.core.ports import Prompt
 from tenex.core.roster import Rules
@@ -51,8 +51,8 @@ class ConversationPrompter:
     def work(self, conversation: Conversation, run: Run) -> Prompt:
         """What an agent is told at the start of its run; the same for the whole run."""
         lessons, notes = self._data(run.agent)
-        session = conversation.workflow
-        tools = (*self._tools(run.phase, run.agent), *specs(session, run.agent))
+        session = conversation.workflow if run.parent is None else None  # whom a speaker calls takes no part in it
+        tools = (*self._tools(run.phase, run.agent), *offered(conversation, run, self._rules()))
         previous = conversation.previous_phase
         workflow = None if session is None else session.name
         key = (run.agent, run.phase, previous, workflow, lessons, notes, tuple(tool.name for tool in tools))
