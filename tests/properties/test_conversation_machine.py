@@ -43,7 +43,7 @@ from tenex.core.steps import CallRequest, ModelStep, Usage
 from tenex.store.format import CONVERSATION
 from tests.core.kit import check_rest, check_sound, plain
 from tests.fakes.linked import link, linked, to
-from tests.fakes.play import ID, TOOLS, Play, diligent, rules
+from tests.fakes.play import ID, TOOLS, Play, diligent, rules, says
 
 WAYS = {
     "chat": "execute",
@@ -106,14 +106,16 @@ _arguments = st.fixed_dictionaries(
     {}, optional={"path": st.sampled_from(["a", "b"]), "question": st.sampled_from(["Which?", ""]),
                   "response": st.sampled_from(["done", ""]),
                   "verdict": st.sampled_from(["verified", "issues", "maybe"]),
-                  "summary": st.just("short"), "lesson": st.just("test early"), "message": st.just("look")}
+                  "summary": st.just("short"), "lesson": st.just("test early")}
 )  # fmt: skip
 _COLLEAGUES = [name for name, _ in to(*SLUGS)]
 _calls = st.lists(
     st.builds(
-        CallRequest, id=st.sampled_from(["", "k", "l"]).map(CallId),
-        tool=st.sampled_from([*TOOLS, "teleport"]) | st.sampled_from(_COLLEAGUES),
+        CallRequest, id=st.sampled_from(["", "k", "l"]).map(CallId), tool=st.sampled_from([*TOOLS, "teleport"]),
         arguments=_arguments,
+    ) | st.builds(
+        CallRequest, id=st.sampled_from(["", "k", "l"]).map(CallId), tool=st.sampled_from(_COLLEAGUES),
+        arguments=st.sampled_from([{"message": "look"}, {"message": "look"}, {}]),
     ),
     max_size=4,
 )  # fmt: skip
@@ -128,6 +130,18 @@ def colleagues(limits: Limits | None = None) -> Rules:
         rules(limits=limits), executor=["helper", "security", link("planner", is_shared=True)],
         helper=["executor", "planner"], planner=["helper", "project-manager"], security=["helper"],
     )  # fmt: skip
+
+
+def sociable(conversation: Conversation, call: ModelCall) -> ModelStep:
+    """A diligent agent; an executor calls colleagues first, and one of those does too."""
+    run, step = conversation.runs[call.run], diligent(conversation, call)
+    if run.parent is not None:
+        asked = (*to("planner"), ("write_file", {"path": "c"}))
+        return says("", *asked) if run.agent == "helper" and not run.steps else says(f"{run.agent} has looked")
+    if run.steps or run.phase is not Phase.EXECUTE or run.agent != "executor":
+        return step
+    calls = says("", *to("helper", "planner")).calls
+    return dataclasses.replace(step, calls=(*calls, *(dataclasses.replace(one, id=CallId("")) for one in step.calls)))
 
 
 class FollowedPlay(Play):
@@ -152,7 +166,7 @@ class ConversationMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         limits = Limits(steps_per_run=6, turns_per_message=9, tokens_per_cycle=3_000, link_depth=2)
-        self.play = FollowedPlay(good, diligent, config=colleagues(limits))
+        self.play = FollowedPlay(good, sociable, config=colleagues(limits))
         self.old: list[Signal] = []
         self.looked_at = 0
 
