@@ -48,3 +48,9 @@ def decided(draft: Draft, run: Run, agent: Agent, call: Call) -> bool:
         parent=run.id, call=request.id, is_shared=link.is_shared,
     )  # fmt: skip
     return True
+
+
+def hint(draft: Draft, run: Run) -> str:
+    """The colleagues that may be called now, as a sentence to follow a refusal; empty where there are none."""
+    names = [spec.name for spec in links.link_specs(draft.state, run, draft.rules)]
+    return f" Colleagues you may call: {', '.join(names)}." if names else ""

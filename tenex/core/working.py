@@ -87,6 +87,7 @@ def move(draft: Draft, run: Run) -> None:
         if refusal is None and call.request.id in beyond:
             refusal = f"Not run: of one answer the first {CALLS} calls are carried out. Ask again if you need it."
         if refusal is not None:
+            refusal += linking.hint(draft, run) if call.request.tool not in draft.rules.tools else ""
             draft.add(r.CallRefused, run=run.id, call=call.request.id, tool=call.request.tool, sentence=refusal)
         elif call.request.tool == "ask":
             _park(draft, run, call)

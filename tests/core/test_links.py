@@ -15,13 +15,17 @@ from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.roster import Expectation, Limits, Rules
 from tenex.core.runs import CallState, Run
-from tenex.core.signals import ModelFailed
+from tenex.core.signals import ModelFailed, RollBack
 from tenex.core.spending import run_agent
 from tenex.core.steps import AgentText, CallResult, Note, PersonText
+from tenex.core.undoing import stood
+from tenex.workflow import AgentTarget, TerminateTarget, ToolCalled, Transition
+from tenex.workflow import TransitionGraph as Rounds
 from tests.core.kit import WAITS, Script, check_rest, check_sound, go, standing, until, work
 from tests.core.test_working import results
 from tests.fakes.linked import cast, link, linked, to
 from tests.fakes.play import Play, rules, says
+from tests.fakes.workflows import TRIO, begun
 
 LEAD = says("I ask around", *to("helper"))
 CALM = Limits(default_expectation=Expectation(warn_after=20_000, close_after=60_000))
@@ -262,6 +266,12 @@ def test_a_call_without_a_message_is_refused(arguments: dict[str, Any]) -> None:
     assert results(play) == [("k0", False, "`to_helper` needs `message`, a text that is not empty.")]
 
 
+def test_who_asks_for_what_is_not_there_is_told_whom_it_may_call() -> None:
+    play = at_work(executor=[says("", ("to_halper", {"message": "x"})), "built"])
+    play.settle()
+    assert results(play)[0][2].endswith("Colleagues you may call: to_helper.")
+
+
 def test_who_advises_calls_nobody_who_may_do_more() -> None:
     config = linked(rules(), security=["helper"])
     play = at_work(config, agents=("security",), security=[LEAD, "advised"])
@@ -407,3 +417,74 @@ def test_a_call_waits_for_the_same_colleague_after_a_restart() -> None:
     assert call.state is CallState.LINKED
     play.settle()
     assert len([x for x in play.all(r.RunStarted) if x.agent == Slug("helper") and x.parent]) == 1
+
+
+# ---- in a workflow, and back in time ------------------------------------------------------------------------------
+
+
+def of_a_workflow(graph: Rounds, speaker: str, calls: Any, **minds: Any) -> Play:
+    """The trio's workflow, in which a speaker's first answer makes these calls; a person has opened it."""
+    play = begun(graph)
+    play.rules = linked(play.rules, **{speaker: ["editor", "planner"]})
+    alone = cast(**{speaker: [calls], **minds})
+    play.worker = lambda conversation, call: (
+        alone(conversation, call)
+        if conversation.turn_count == 1
+        else says(f"{conversation.runs[call.run].agent} spoke")
+    )
+    return play
+
+
+def test_whom_a_speaker_calls_takes_no_part_in_the_workflow() -> None:
+    """Its own hand-off is refused, a refused call of the speaker's with the same id counts for nothing."""
+    hands_over = says("", ("handoff", {"target": "checker"}), ("read_file", {"path": "a"}))
+    calls = says("", ("teleport", {}), *to("editor"))
+    play = of_a_workflow(Rounds.sequence(TRIO), "writer", calls, editor=[hands_over, "seen"])
+    step_until_called(play, "editor")
+    assert {effect.key.part for effect in pending(play.conversation).values() if isinstance(effect, Timer)} == {
+        "turn_within.warn", "turn_within.close", "ttl.close",
+    }  # fmt: skip
+    play.settle()
+    assert "There is no tool handoff" in "".join(record.sentence for record in play.all(r.CallRefused))
+    assert [record.speaker for record in play.all(r.RoundClosed)] == list(TRIO)
+    assert len([record for record in play.all(r.RunEnded) if "/" in record.run]) == 1
+
+
+def test_the_call_of_a_colleague_counts_for_a_workflow_s_rule() -> None:
+    graph = Rounds(
+        transitions=[Transition(when=ToolCalled("to_planner"), then=AgentTarget("checker"))],
+        initial_speaker="writer", default_target=TerminateTarget("enough"),
+    )  # fmt: skip
+    play = of_a_workflow(graph, "writer", says("", *to("planner")))
+    play.settle()
+    assert [record.speaker for record in play.all(r.RoundClosed)][:2] == ["writer", "checker"]
+
+
+def test_a_round_that_takes_too_long_ends_whoever_was_called() -> None:
+    play = of_a_workflow(Rounds.sequence(TRIO), "writer", says("", *to("editor")))
+    step_until_called(play, "editor")
+    play.fire("turn_within.close")
+    play.settle()
+    assert {run_agent(done.run): done.outcome for done in play.all(r.RunEnded)} == {
+        "editor": "stopped", "writer": "timed_out",
+    }  # fmt: skip
+    assert play.conversation.status == "ended"
+    check_sound(play)
+
+
+def test_going_back_to_the_middle_of_a_colleague_s_work_leaves_nothing_of_it_open() -> None:
+    play = at_work(executor=[LEAD, "built"], helper=["use green"])
+    step_until_called(play)
+    middle = play.conversation.next_seq - 1
+    play.settle()
+    then = stood(play.conversation.id, [record for decision in play.journal for record in decision], middle)
+    assert {run.agent for run in then.runs.values()} == {"executor", "helper"}
+    play.hear(RollBack(to=middle, then=then, by="the operator"))
+    assert (play.conversation.runs, play.conversation.status) == ({}, "waiting")
+    last = play.conversation.last_turn
+    assert last is not None
+    assert [(done.agent, done.outcome) for done in last.completions] == [("executor", "stopped")]
+    play.person("/continue")
+    play.settle()
+    check_rest(play)
+    check_sound(play)
