@@ -11,6 +11,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.ids import Millis
 from tenex.core.pending import pending
 from tenex.core.runs import Call, CallState, Retry, Run
+from tenex.core.spending import run_agent
 
 TITLE_CHARACTERS: Final = 80
 QUESTION_CHARACTERS: Final = 300
@@ -26,7 +27,7 @@ def conversation_status(conversation: Conversation, now: Millis) -> dict[str, An
     runs = [_run(run, c, now) for run in c.runs.values()]
     router = _router(c, now)
     states = {part["state"] for part in (*runs, *([router] if router else []))}
-    kind = "held" if "held" in states else "parked" if states == {"parked"} else c.status
+    kind = "held" if "held" in states else "parked" if c.is_parked and router is None else c.status
     shown: dict[str, Any] = {
         "id": c.id,
         "kind": kind,
@@ -73,12 +74,17 @@ def _since(at: Millis, now: Millis) -> dict[str, Any]:
 
 
 def _run(run: Run, conversation: Conversation, now: Millis) -> dict[str, Any]:
-    """An agent at work: `state` is model, tools, parked, retrying or held."""
+    """An agent at work: `state` is model, tools, parked, calling (colleagues), retrying or held."""
     began = conversation.turn.timestamp if conversation.turn is not None else conversation.updated_at
     shown: dict[str, Any] = {"agent": run.agent, "phase": run.phase, "steps": run.steps}
+    if run.parent is not None:
+        shown["calledBy"] = run_agent(run.parent)
     if run.is_parked:
         questions = [_question(call) for call in run.open_calls if call.state is CallState.PARKED]
         shown |= {"state": "parked", "questions": questions, **_since(run.parked_at or began, now)}
+    elif run.is_waiting:
+        colleagues = [called.agent for called in conversation.called_by(run.id)]
+        shown |= {"state": "calling", "colleagues": colleagues, **_since(run.parked_at or began, now)}
     elif run.retry is not None:
         shown |= _retry(run.retry, now)
     elif run.wants is not None:

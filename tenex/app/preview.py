@@ -177,8 +177,8 @@ async def _asked(
     keeper = _Keeper()
     stages = Stages(
         clock=SystemClock(), model=keeper, tools=configuration.tools, prompter=configuration.prompter,
-        outbox=Outbox(_Nobody()), budget=lambda: configuration.settings.models.context_tokens,
-        find_agent=configuration.rules.roster.get,
+        rules=lambda: configuration.rules, outbox=Outbox(_Nobody()),
+        budget=lambda: configuration.settings.models.context_tokens,
     )  # fmt: skip
     effect = next(effect for effect in pending(state).values() if isinstance(effect, kind))
     await stages.prepare(state, effect)()

@@ -156,8 +156,7 @@ async def open_application(
         # flow
         stages = Stages(
             clock=clock, model=current, tools=current, prompter=current, outbox=Outbox(publisher),
-            whisper=whispers.whisper, budget=lambda: current.now.settings.models.context_tokens,
-            find_agent=current.find_agent,
+            rules=current.rules, whisper=whispers.whisper, budget=lambda: current.now.settings.models.context_tokens,
         )  # fmt: skip
         listening = [whispers, *observers, *([meter] if meter else []), *open_spans(stack, settings)]
         around = Surroundings(

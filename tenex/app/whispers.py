@@ -232,8 +232,8 @@ def project_status(configuration: Configuration, project: str | None = None) -> 
 
 
 def _doing(run: Run) -> str:
-    """What a run does, in words; "" while it waits for a person or for a model that cannot be reached."""
-    if run.is_parked or run.is_held:
+    """What a run does, in words; "" while it waits for a person, a colleague, or a model that cannot be reached."""
+    if run.is_waiting or run.is_held:
         return ""
     tools = [call.request.tool for call in run.calls if call.state is CallState.PERMITTED]
     return f"{run.name} uses {', '.join(dict.fromkeys(tools))}" if tools else f"{run.name} is typing"

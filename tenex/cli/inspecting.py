@@ -170,7 +170,8 @@ def _as_text(stood: dict[str, Any], path: Path) -> Iterator[str]:
     if turn:
         yield f"  open: {turn['id']} in {turn['phase']}"
     for run in stood.get("runs", ()):
-        yield f"    {run['agent']}: {run['state']}, {run['steps']} steps"
+        called = f", called by {run['calledBy']}" if "calledBy" in run else ""
+        yield f"    {run['agent']}: {run['state']}, {run['steps']} steps{called}"
     if "router" in stood:
         yield f"  the orchestrator is asked, attempt {stood['router']['attempt']}: {stood['router']['state']}"
     for name, label in (("openGates", "gates open"), ("waived", "waived"), ("participants", "participants")):

@@ -89,6 +89,8 @@ class Story:
                 )
             case r.RunStarted():
                 self._agents[record.run] = record.agent
+                if record.parent is not None:
+                    yield "tool", f"{self._agents.get(record.parent, '')} calls {record.agent}", ""
             case r.AgentMoved():
                 yield "phase", record.agent, f"{record.source} → {record.target}"
             case r.ConditionFailed():

@@ -1,4 +1,4 @@
-"""What each fact of an agent's own phases does to the state, and where in the state an agent's standing is.
+"""What each fact of an agent's own phases does to the state.
 
 Never: look at a program; what it says now may not be what it said then.
 """
@@ -14,11 +14,6 @@ from .state import State
 from .systems import recalled
 
 
-def standing_key(run: Run) -> str:
-    """Whose standing a run works with, as a key of `State.standings`."""
-    return str(run.agent)
-
-
 def changed(c: State, run: Run, values: Mapping[str, Any]) -> None:
     """Fields of an agent's state have new values."""
     if values:
@@ -26,11 +21,11 @@ def changed(c: State, run: Run, values: Mapping[str, Any]) -> None:
 
 
 def _now(c: State, run: Run) -> Standing:
-    return c.standings.get(standing_key(run), Standing())
+    return c.standings.get(run.stands_as, Standing())
 
 
 def _put(c: State, run: Run, standing: Standing) -> None:
-    c.standings = {**c.standings, standing_key(run): standing}
+    c.standings = {**c.standings, run.stands_as: standing}
 
 
 def _stood(c: State, record: r.AgentStood) -> None:

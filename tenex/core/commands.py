@@ -14,8 +14,7 @@ from .roster import Role
 from .router import waive
 from .signals import PersonSpoke
 from .speaking import say
-from .turns import close_turn, end_run, go_on, open_turn
-from .working import STOPPED, close_calls
+from .turns import STOPPED, close_calls, close_turn, end_run, go_on, open_turn
 
 HELP = """Write to me as you would to a colleague. Besides talk I understand:
 /status  where we stand
@@ -75,12 +74,12 @@ def obey(draft: Draft, command: Command, signal: PersonSpoke) -> None:
 
 def stop(draft: Draft, name: str, *, quiet: bool = False) -> None:
     """End everything that runs, and wait for the person."""
-    running = [run.name for run in draft.state.runs.values()]
+    running = list(dict.fromkeys(run.name for run in draft.state.runs.values()))
     asked = draft.state.question is not None
     if draft.state.mission is not None and draft.state.has_mission and not draft.state.mission.is_paused:
         running.append(f"the mission {draft.state.mission.workflow}")
     draft.add(r.Stopped, name=name)
-    for run in list(draft.state.runs.values()):
+    for run in draft.state.own_runs:
         close_calls(draft, run, STOPPED)
         end_run(draft, draft.state.runs[run.id], "stopped", error=f"stopped by {name}", announce=False)
     if draft.state.turn is not None:
@@ -199,6 +198,8 @@ def status(draft: Draft) -> str:
             doing = f"at work for {minutes} min, {run.steps} steps"
             if run.is_parked:
                 doing = "waits for your answer"
+            elif run.is_waiting:
+                doing = f"waits for {', '.join(called.name for called in state.called_by(run.id))}"
             elif run.is_held and run.retry is not None:
                 seconds = max(0, round((run.retry.due - draft.now) / 1000))
                 doing = f"its model cannot be reached; the next try is in {seconds} s"

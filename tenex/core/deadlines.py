@@ -7,9 +7,8 @@ from . import records as r
 from .conducting import close
 from .draft import Draft
 from .speaking import say
-from .turns import end_run
+from .turns import STOPPED, close_calls, end_run
 from .workflows import ACKS_WITHIN, MAX_SILENCE, REPLY_WITHIN, TTL, TURN_WITHIN
-from .working import STOPPED, close_calls
 
 
 def missed(draft: Draft, watch: str) -> None:
@@ -25,7 +24,7 @@ def missed(draft: Draft, watch: str) -> None:
         left = f" It ends in {(within.close - within.warn) / 60_000:g} min." if within.close > within.warn else ""
         say(draft, f"{late}{left}")
         return
-    for run in list(draft.state.runs.values()):
+    for run in draft.state.own_runs:
         close_calls(draft, run, STOPPED)
         outcome: r.Outcome = "timed_out" if name == TURN_WITHIN else "stopped"
         end_run(draft, draft.state.runs[run.id], outcome, error=late, announce=name == TURN_WITHIN)

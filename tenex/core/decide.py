@@ -45,6 +45,7 @@ from .signals import (
 from .speaking import say
 from .standings import stand
 from .steps import ModelStep
+from .turns import close_calls
 from .undoing import roll_back
 
 OUTBOX_EXPIRY = Millis(3 * 24 * 3_600_000)
@@ -106,7 +107,7 @@ def _opened(draft: Draft) -> None:
     for run in list(draft.state.runs.values()):
         stand(draft, run)
         before = draft.state.next_seq
-        working.close_calls(draft, run, working.UNKNOWN, only=Replay.ONCE)
+        close_calls(draft, run, working.UNKNOWN, only=Replay.ONCE)
         if draft.state.next_seq != before:
             working.settle(draft, run)
     nodes.opened(draft)

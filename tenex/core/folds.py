@@ -14,17 +14,18 @@ from .agency_folds import AGENCY_FOLDS, changed
 from .context import MESSAGE_CHARACTERS, remembered
 from .deliveries import delivered, expired
 from .ids import PublicKey, RunId
+from .link_folds import answered, counted, linked
 from .mission_folds import MISSION_FOLDS
 from .phases import Phase
 from .rebuilding import rebuilt
-from .runs import Completion, Message, OrchestratorTurn, Question, Retry, Run
+from .runs import Message, OrchestratorTurn, Question, Retry, Run
 from .state import CYCLE_MESSAGES, READ_FILES, RECENT, ROUTER_LESSONS, SEEN, OutboxRow, PhaseMetrics, State, title_of
 from .stays import leave_phase
 from .steps import NO_USAGE, AgentText, CallResult, Entry, PersonText, Shown, Usage, cut
 from .systems import recalled
 from .timekeeping import clock_set, reopened
 from .travel import Forked, RolledBack, forked, rolled_back
-from .workflow_folds import WORKFLOW_FOLDS, in_workflow
+from .workflow_folds import WORKFLOW_FOLDS, in_workflow, let_through
 
 ANSWER_WORDS = 3
 """`yes`, `ja bitte`, `oui merci beaucoup`: what is longer says more than yes or no."""
@@ -195,8 +196,10 @@ def _run_started(c: State, record: r.RunStarted) -> None:
         id=record.run, agent=record.agent, name=record.agent_name, pubkey=record.pubkey, phase=c.phase,
         system=system or "", entries=tuple(_words(c, record.entries)), wants=record.seq,
         warn_at=record.warn_at, close_at=record.close_at, armed=record.seq, heard=newest, shown=newest,
+        parent=record.parent, call=record.call, is_shared=record.is_shared,
     )  # fmt: skip
     c.runs = {**c.runs, record.run: run}
+    linked(c, record)
 
 
 def _words(c: State, entries: tuple[Entry | Shown, ...]) -> Iterator[Entry]:
@@ -225,12 +228,11 @@ def _model_stepped(c: State, record: r.ModelStepped) -> None:
 
 
 def _call_returned(c: State, record: r.CallReturned) -> None:
-    result = CallResult(id=record.call, tool=record.tool, ok=record.ok, content=record.content)
     run = c.runs.get(record.run)
     if run is None:
         return
     read = {**run.read, **record.read} if record.read else run.read
-    c.runs = {**c.runs, record.run: replace(run.returned(result, record.seq), read=read)}
+    c.runs = {**c.runs, record.run: replace(answered(run, record), read=read)}
     changed(c, run, record.values)
     if record.read:
         known = {path: seen for path, seen in c.read_files.items() if path not in record.read}
@@ -250,7 +252,8 @@ def _ask_answered(run: Run, record: r.AskAnswered) -> Run:
     run = replace(run.answered(record.seq, record.warn_at, record.close_at), unseen=unseen)
     answer = cut(record.text, MESSAGE_CHARACTERS)
     run = run.returned(CallResult(id=record.call, tool="ask", ok=True, content=answer), record.seq)
-    return replace(run, parked_at=record.at) if run.has_parked else run  # another question of its is still open
+    waits = run.has_parked or run.has_linked  # for another answer, or for a colleague
+    return replace(run, parked_at=record.at) if waits else run
 
 
 def _asks_closed(c: State, run: RunId, call: str | None = None) -> None:
@@ -296,15 +299,10 @@ def _run_ended(c: State, record: r.RunEnded) -> None:
     run = c.runs.get(record.run)
     if run is None or c.turn is None:
         return
-    done = Completion(
-        agent=run.agent, outcome=record.outcome, text=record.text, summary=record.summary, verdict=record.verdict,
-        error=record.error, at=record.at,
-    )  # fmt: skip
-    c.turn = replace(c.turn, completions=(*c.turn.completions, done))
-    c.answered = max(c.answered, run.shown)
+    counted(c, run, record)
+    if run.stands_as == run.id:  # its next call finds it at its beginning
+        c.standings = {name: standing for name, standing in c.standings.items() if name != run.id}
     c.runs = {key: other for key, other in c.runs.items() if key != record.run}
-    if c.turn.phase is Phase.REFLECTION:
-        c.reflected = c.reflected | {run.agent}
     _asks_closed(c, record.run)
 
 
@@ -363,19 +361,16 @@ FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.WaiverDeclined: _waiver_declined,
     r.Waived: _waived,
     r.TurnOpened: _turn_opened,
-    r.RunStarted: _run_started,
+    r.RunStarted: let_through(_run_started),
     r.RunWarned: _change_run(lambda run, _: replace(run, warned=True)),
     r.ModelStepped: _model_stepped,
     r.Nudged: _nudged,
-    r.CallPermitted: in_workflow(
-        _change_run(lambda run, rec: run.permitted(rec.call, rec.seq, rec.replay)),
-        lambda session, rec: session.let_through(rec.call),
-    ),
+    r.CallPermitted: let_through(_change_run(lambda run, rec: run.permitted(rec.call, rec.seq, rec.replay))),
     r.CallRefused: _change_run(_call_refused),
     r.CallReturned: _call_returned,
     r.AskOpened: in_workflow(
-        _change_run(lambda run, rec: run.parked(rec.call, rec.seq, rec.at)),
-        lambda session, rec: session.let_through(rec.call).asked(rec.seq, rec.at),
+        let_through(_change_run(lambda run, rec: run.parked(rec.call, rec.seq, rec.at))),
+        lambda session, rec: session.asked(rec.seq, rec.at),
     ),
     r.AskAnswered: in_workflow(_answered, lambda session, rec: session.answered(rec.seq, rec.at)),
     r.Retrying: _retrying,

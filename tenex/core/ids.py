@@ -18,7 +18,7 @@ Slug = NewType("Slug", str)
 """An agent's name in kebab-case, unique in the roster."""
 
 RunId = NewType("RunId", str)
-"""`<turn id>.<slug>`: one agent's work in one turn."""
+"""`<turn id>.<slug>`: one agent's work in one turn; `<turn id>/<seq>.<slug>` where another called it there."""
 
 CallId = NewType("CallId", str)
 """A tool call's id, unique within its run."""

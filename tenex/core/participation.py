@@ -85,7 +85,7 @@ def decided(draft: Draft, run: Run, call: Call) -> bool:
 
 
 def _is_ours(session: Session, run: Run, tool: str) -> bool:
-    takes_part = run.agent in session.speakers.participant_order
+    takes_part = run.parent is None and run.agent in session.speakers.participant_order
     return takes_part and (tool in OWN or run.agent in session.routing_tools.get(tool, ()))
 
 

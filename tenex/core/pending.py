@@ -3,7 +3,6 @@
 Never: remember anything; the reconciler compares this with what is running.
 """
 
-from .agency_folds import standing_key
 from .conversation import Conversation
 from .effects import Effect, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall, Work
 from .ports import ExecutionContext
@@ -49,7 +48,7 @@ def _of_run(conversation: Conversation, run: Run) -> list[Effect]:
             context = _context(conversation, run, call)
             key = Key(Work.TOOL, call.seq)
             effects.append(ToolCall(key=key, run=run.id, request=call.request, context=context))
-    if not run.is_parked and run.retry is None and conversation.workflow is None:  # a session has watches of its own
+    if not run.is_waiting and run.retry is None and conversation.workflow is None:  # a session has watches of its own
         if not run.warned:
             effects.append(Timer(key=Key(Work.TIMER, run.armed, "warn"), due=run.warn_at))
         # a model call has a bound of its own, its wait for a turn counts against nothing, and its answer is paid for
@@ -89,5 +88,5 @@ def _context(conversation: Conversation, run: Run, call: Call) -> ExecutionConte
         call_id=call.request.id,
         touched=conversation.touched,
         read=run.read,
-        standing=conversation.standings.get(standing_key(run)),
+        standing=conversation.standings.get(run.stands_as),
     )

@@ -108,6 +108,8 @@ class Limits:
     same_route: int = 4
     """The same agents in the same phase, in a row, with nothing changed between."""
     steps_per_run: int = 50
+    link_depth: int = 3
+    """Colleagues called by a colleague, in a row: whoever passes work on any further does none of it."""
     nodes_per_mission: int = 1_000
     """Nodes a mission enters before somebody lets it go on: five times the rounds of the longest search we know of."""
     steps_per_node: int = 500

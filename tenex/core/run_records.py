@@ -18,7 +18,10 @@ Outcome = Literal["finished", "failed", "timed_out", "stopped"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(Record):
-    """One agent of the turn began. `system` stands in the first record with this digest since it was last forgotten."""
+    """An agent began: one of the turn, or one that a colleague called.
+
+    `system` stands in the first record with this digest since it was last forgotten.
+    """
 
     run: RunId
     agent: Slug
@@ -31,6 +34,11 @@ class RunStarted(Record):
     forgets: tuple[str, ...] = ()
     """Digests whose prompts are forgotten with this: state is bounded, and the next record that needs one holds it."""
     entries: tuple[Entry | Shown, ...] = ()
+    parent: RunId | None = None
+    """The run that called it, by its call `call`; None for an agent of the turn."""
+    call: CallId | None = None
+    is_shared: bool = False
+    """Whether one that was called stands where its agent was left, and not at the agent's beginning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +158,10 @@ class RetryDue(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnded(Record):
-    """An agent's part in the turn is over, counted once; `usage` and `model` are of a last call without an answer."""
+    """A run is over, counted once; `usage` and `model` are of a last call without an answer.
+
+    Where a colleague called it, it is no part in the turn: what came of it is the result of the call.
+    """
 
     run: RunId
     outcome: Outcome

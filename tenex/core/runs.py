@@ -4,11 +4,12 @@ A run is in exactly one of these states, all derived from its fields:
 
     wants a model step ──ModelStepped──► has calls ──all done──► wants a model step ...
          ▲    │                             │
-         │    └─Retrying─► waits ──RetryDue─┘        a call waits its turn, is permitted, parked (ask), or done
+         │    └─Retrying─► waits ──RetryDue─┘        a call waits its turn, is permitted, parked (ask), linked (a
+         │                                           colleague works at it), or done
          └──────────────────────────────────
     RunEnded closes it from anywhere.
 
-Its deadline counts its work: not the time it is parked, waits for another try, or waits for a turn at a busy provider.
+Its deadline counts its work: not the time it waits for a person, a colleague, another try, or a busy provider.
 
 Never: decide anything; that is `working`'s.
 """
@@ -32,6 +33,7 @@ class CallState(StrEnum):
     ASKED = "asked"
     PERMITTED = "permitted"
     PARKED = "parked"
+    LINKED = "linked"
     DONE = "done"
 
 
@@ -42,7 +44,7 @@ class Call:
     request: CallRequest
     state: CallState = CallState.ASKED
     seq: int = 0
-    """Of the record that permitted or parked it."""
+    """Of the record that permitted, parked or linked it."""
     replay: Replay = Replay.ONCE
     result: CallResult | None = None
 
@@ -70,7 +72,10 @@ class Retry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One agent's work in one turn, while it is open."""
+    """One agent's work in one turn, while it is open.
+
+    `parent` and `call` are the run that called it and the call that did, None for an agent of the turn.
+    """
 
     id: RunId
     agent: Slug
@@ -93,6 +98,7 @@ class Run:
     """The seq of the record that set the deadlines."""
     warned: bool = False
     parked_at: Millis | None = None
+    """Since when it has waited for a person or a colleague."""
     steps: int = 0
     nudges: int = 0
     unseen: tuple[PersonText, ...] = ()
@@ -105,6 +111,14 @@ class Run:
     model: str = ""
     failed_edges: frozenset[tuple[str, str]] = frozenset()
     """Edges of the agent's own graph, as (source, target), whose condition raised: each is told once."""
+    parent: RunId | None = None
+    call: CallId | None = None
+    is_shared: bool = False
+
+    @property
+    def stands_as(self) -> str:
+        """The name its agent's standing is kept under: the agent's own, or the run's where each call begins anew."""
+        return self.agent if self.parent is None or self.is_shared else self.id
 
     @property
     def open_calls(self) -> tuple[Call, ...]:
@@ -125,6 +139,17 @@ class Run:
     def has_parked(self) -> bool:
         """Whether a question of its is open."""
         return any(call.state is CallState.PARKED for call in self.calls)
+
+    @property
+    def has_linked(self) -> bool:
+        """Whether a colleague works at a call of its."""
+        return any(call.state is CallState.LINKED for call in self.calls)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it can do nothing itself before a person or a colleague has answered: its time stands still."""
+        waits = self.has_parked or self.has_linked
+        return waits and all(call.state is not CallState.PERMITTED for call in self.calls)
 
     def find(self, call: CallId) -> Call | None:
         """The open call of that id."""
@@ -157,6 +182,16 @@ class Run:
         """A call waits for a person."""
         run = self._with(call, state=CallState.PARKED, seq=seq)
         return replace(run, parked_at=run.parked_at if run.parked_at is not None else at)
+
+    def linked(self, call: CallId, seq: int, at: Millis) -> "Run":
+        """A colleague works at a call."""
+        run = self._with(call, state=CallState.LINKED, seq=seq)
+        return replace(run, parked_at=run.parked_at if run.parked_at is not None else at)
+
+    def resumed(self, at: Millis, seq: int) -> "Run":
+        """A colleague it waited for is done: its deadlines are later by the wait, and its clock runs again."""
+        waited = at - self.parked_at if self.parked_at is not None else 0
+        return replace(self.delayed(waited, seq), parked_at=at if self.has_parked or self.has_linked else None)
 
     def returned(self, result: CallResult, seq: int) -> "Run":
         """A call has its result; after the last one the model is wanted again."""

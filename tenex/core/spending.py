@@ -31,5 +31,5 @@ def spender_of(record: Record) -> Slug:
 
 
 def run_agent(run: RunId) -> Slug:
-    """Whose run it is: a run's id is `<turn id>.<slug>`."""
+    """Whose run it is: a run's id is `<turn id>.<slug>`, or `<turn id>/<seq>.<slug>`."""
     return Slug(run.partition(".")[2])

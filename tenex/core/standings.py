@@ -14,31 +14,33 @@ from typing import Any
 
 from . import gates, own_tools
 from . import records as r
-from .agency import Program, Standing
-from .agency_folds import standing_key
+from .agency import Program
 from .draft import Draft
 from .ids import RunId
+from .links import link_specs, standing_of
 from .own_tools import APPEND, SET, change, names, refused_move, specs, unfit
+from .participation import specs as workflow_specs
 from .ports import ToolResult
-from .roster import Agent
+from .roster import Agent, Rules
 from .runs import Call, Run
 from .state import State
 from .steps import ToolSpec
 
 
-def standing_of(state: State, run: Run, program: Program) -> Standing:
-    """Where the agent of a run stands, by its program as configured now."""
-    return program.fitted(state.standings.get(standing_key(run)))
+def offered(state: State, run: Run, rules: Rules, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
+    """All a run is offered, in a stable order.
 
-
-def offered(state: State, run: Run, agent: Agent | None, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
-    """Of the tools the conversation's phase permits those the agent's own phase offers, and what is about itself."""
+    Of the tools the conversation's phase permits those the agent's own phase offers; the calls of a workflow, which
+    whom a speaker calls takes no part in; and those about the agent itself, and of colleagues.
+    """
+    agent = rules.roster.get(run.agent)
+    workflow = workflow_specs(state.workflow, run.agent) if run.parent is None else ()
     if agent is None or agent.program is None:
-        return tuple(tools)
+        return (*tools, *workflow)
     program = agent.program
     standing = standing_of(state, run, program)
-    there = (tool for tool in tools if program.offers(tool.name, standing, state.phase))
-    return (*there, *specs(program, standing, state.phase))
+    there = (tool for tool in (*tools, *workflow) if program.offers(tool.name, standing, state.phase))
+    return (*there, *specs(program, standing, state.phase), *link_specs(state, run, rules))
 
 
 def stand(draft: Draft, run: Run) -> None:
@@ -47,7 +49,7 @@ def stand(draft: Draft, run: Run) -> None:
     if program is None:
         return
     standing = standing_of(draft.state, run, program)
-    if standing is not draft.state.standings.get(standing_key(run)):
+    if standing is not draft.state.standings.get(run.stands_as):
         draft.add(r.AgentStood, run=run.id, agent=run.agent, phase=standing.phase, values=dict(standing.values))
 
 

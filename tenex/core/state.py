@@ -203,7 +203,7 @@ class State:
     workflow: Session | None = None
     """The workflow this is a conversation of: its rules are the router, and no phase forbids anything."""
     standings: Mapping[str, Standing] = field(default_factory=dict)
-    """Where agents stand in their own phases, by `agency_folds.standing_key`."""
+    """Where agents stand in their own phases, by `Run.stands_as`."""
     history: History | None = field(default_factory=History)
 
     @property
@@ -231,8 +231,17 @@ class State:
 
     @property
     def is_parked(self) -> bool:
-        """Whether every open run waits for a person."""
-        return bool(self.runs) and all(run.is_parked for run in self.runs.values())
+        """Whether every open run waits for a person, or for a colleague who does."""
+        return bool(self.runs) and all(run.is_waiting for run in self.runs.values())
+
+    @property
+    def own_runs(self) -> tuple[Run, ...]:
+        """The runs of the turn's own agents; the others were called by one of them, or by one they called."""
+        return tuple(run for run in self.runs.values() if run.parent is None)
+
+    def called_by(self, run: RunId) -> tuple[Run, ...]:
+        """The open runs of the colleagues that a run has called."""
+        return tuple(other for other in self.runs.values() if other.parent == run)
 
     @property
     def unanswered(self) -> tuple[Message, ...]:

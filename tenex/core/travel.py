@@ -100,7 +100,7 @@ def at_rest(then: State, at: Millis, seq: int = 1) -> State:
     if then.turn is not None:
         closed = _closed(then.turn, at)
         changes |= {"last_turn": closed, "turns": (*then.turns, closed)[-CYCLE_MESSAGES:]}
-        changes["answered"] = max([then.answered, *(run.shown for run in then.runs.values())])
+        changes["answered"] = max([then.answered, *(run.shown for run in then.own_runs)])
         if then.history is not None:
             changes["history"] = then.history.closed(closed)
     return State(**{spec.name: changes.get(spec.name, getattr(then, spec.name)) for spec in fields(State)})

@@ -10,19 +10,22 @@ from typing import Literal
 
 from . import conducting, gates, participation
 from . import records as r
+from .context import MESSAGE_CHARACTERS
 from .draft import Draft
-from .ids import Millis, RunId, Slug, TurnId
+from .ids import CallId, Millis, RunId, Slug, TurnId
 from .phases import Phase
 from .ports import Handoff
-from .roster import Expectation
-from .runs import Completion, Run
+from .roster import Agent, Expectation, Replay
+from .runs import CallState, Completion, Run
 from .speaking import agent_says, say
 from .standings import stand
-from .steps import NO_USAGE, Usage
+from .steps import NO_USAGE, Usage, cut
 
 LIFETIME = 100 * 366 * 24 * 3_600_000
 UNWATCHED = Expectation(warn_after=LIFETIME, close_after=LIFETIME)
 """Of a workflow's run: the session watches it."""
+
+STOPPED = "stopped; outcome unknown"
 
 SUMMARY_CHARACTERS = 1_200
 """Of each completion in a turn's summary: enough to hand on, and no essay in every later prompt."""
@@ -119,15 +122,23 @@ def open_turn(draft: Draft, agents: Sequence[Slug], reason: str) -> None:
     draft.add(
         r.TurnOpened, turn_id=turn, phase=state.phase, agents=tuple(agents), reason=reason, handoff=_handoff(draft)
     )
-    expected = rules.limits.expectation(state.phase) if state.workflow is None else UNWATCHED
     for slug in agents:
-        agent = rules.roster[slug]
-        run = RunId(f"{turn}.{slug}")
-        draft.add(
-            r.RunStarted, run=run, agent=slug, agent_name=agent.name, pubkey=agent.pubkey,
-            warn_at=Millis(draft.now + expected.warn_after), close_at=Millis(draft.now + expected.close_after),
-        )  # fmt: skip
-        stand(draft, draft.state.runs[run])
+        begin_run(draft, RunId(f"{turn}.{slug}"), rules.roster[slug])
+
+
+def begin_run(
+    draft: Draft, run: RunId, agent: Agent, *, parent: RunId | None = None, call: CallId | None = None,
+    is_shared: bool = False,
+) -> None:  # fmt: skip
+    """Set an agent to work; `parent` and `call` where a colleague called it."""
+    state = draft.state
+    expected = draft.rules.limits.expectation(state.phase) if state.workflow is None else UNWATCHED
+    draft.add(
+        r.RunStarted, run=run, agent=agent.slug, agent_name=agent.name, pubkey=agent.pubkey,
+        warn_at=Millis(draft.now + expected.warn_after), close_at=Millis(draft.now + expected.close_after),
+        parent=parent, call=call, is_shared=is_shared,
+    )  # fmt: skip
+    stand(draft, draft.state.runs[run])
 
 
 def _handoff(draft: Draft) -> Handoff | None:
@@ -142,10 +153,16 @@ def end_run(
     verdict: Literal["", "verified", "issues"] = "", error: str = "", completed: bool = False, announce: bool = True,
     usage: Usage = NO_USAGE, model: str = "",
 ) -> None:  # fmt: skip
-    """Count an agent's completion, once; close the turn if it was the last. `usage` is of a call without an answer."""
-    turn = draft.state.turn
-    if turn is None or run.id not in draft.state.runs:
+    """Count an agent's completion, once; close the turn if it was the last. `usage` is of a call without an answer.
+
+    Whoever it has called ends with it. What a called one says is told to its caller, and to nobody else.
+    """
+    if draft.state.turn is None or run.id not in draft.state.runs:
         return
+    for colleague in draft.state.called_by(run.id):
+        close_calls(draft, colleague, STOPPED)
+        end_run(draft, colleague, "stopped", error=f"{run.name}, who called it, has ended")
+    announce = announce and run.parent is None
     heard = participation.round_of(draft.state, run, text or error, completed=completed)
     if announce and outcome == "finished":
         agent_says(draft, run, text, "completion", completed=completed)
@@ -155,9 +172,34 @@ def end_run(
         r.RunEnded, run=run.id, outcome=outcome, text=text, summary=summary, verdict=verdict, error=error, usage=usage,
         model=model,
     )  # fmt: skip
-    if not draft.state.runs:
+    if run.parent is not None:
+        _hand_back(draft, run, outcome, f"[{verdict}] {text}" if verdict else text or error)
+    elif not draft.state.runs:
         close_turn(draft)
         conducting.count_round(draft, heard, outcome)
+
+
+def _hand_back(draft: Draft, run: Run, outcome: r.Outcome, words: str) -> None:
+    """Give the caller what came of its call, if it still waits for it."""
+    caller = draft.state.runs.get(run.parent) if run.parent is not None else None
+    call = caller.find(run.call) if caller is not None and run.call is not None else None
+    if caller is None or call is None:
+        return
+    is_done = outcome == "finished"
+    told = words if is_done else f"{run.name} {outcome.replace('_', ' ')}: {words}"
+    draft.add(
+        r.CallReturned, run=caller.id, call=call.request.id, tool=call.request.tool, ok=is_done,
+        content=cut(told, MESSAGE_CHARACTERS),
+    )  # fmt: skip
+
+
+def close_calls(draft: Draft, run: Run, sentence: str, *, only: Replay | None = None) -> None:
+    """Give open calls a result without having one: only those of one class, or all."""
+    for call in run.open_calls:
+        if only is None or (call.state is CallState.PERMITTED and call.replay is only):
+            draft.add(
+                r.CallReturned, run=run.id, call=call.request.id, tool=call.request.tool, ok=False, content=sentence
+            )
 
 
 def close_turn(draft: Draft) -> None:

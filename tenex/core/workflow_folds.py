@@ -24,6 +24,18 @@ def in_workflow(fold: Fold, change: Callable[[Session, Any], Session]) -> Fold:
     return fold_both
 
 
+def let_through(fold: Fold) -> Fold:
+    """A fold of a record that lets a call through: it counts for the round, if the round's own speaker made it."""
+
+    def fold_both(c: State, record: Any) -> None:
+        fold(c, record)
+        made_by = c.runs.get(getattr(record, "parent", None) or record.run)
+        if c.workflow is not None and record.call is not None and made_by is not None and made_by.parent is None:
+            c.workflow = c.workflow.let_through(record.call)
+
+    return fold_both
+
+
 def _changing(change: Callable[[Session, Any], Session]) -> Fold:
     def fold_session(c: State, record: Any) -> None:
         if c.workflow is not None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, cast
 
-from . import participation, standings
+from . import linking, participation, standings
 from . import records as r
 from .draft import Draft
 from .ids import CallId, Millis
@@ -21,7 +21,7 @@ from .runs import Call, CallState, Run
 from .signals import ModelFailed
 from .speaking import agent_says, say
 from .steps import CallRequest, ModelStep
-from .turns import end_run, go_on, spent
+from .turns import STOPPED, close_calls, end_run, go_on, spent
 
 NUDGES = 2
 """Reminders per run: a model that needs a third does not listen."""
@@ -34,7 +34,6 @@ SILENCE = 60_000
 """ms a server may ask us to wait before the person is told: longer than a minute nobody waits without a word."""
 
 UNKNOWN = "unknown: the process stopped while this ran; check before repeating"
-STOPPED = "stopped; outcome unknown"
 
 
 def stepped(draft: Draft, run: Run, step: ModelStep) -> None:
@@ -84,6 +83,8 @@ def move(draft: Draft, run: Run) -> None:
         if call.request.id not in beyond and participation.decided(draft, run, call):
             standings.evaluate(draft, run.id)
             continue
+        if call.request.id not in beyond and linking.decided(draft, run, agent, call):
+            continue
         if call.request.id not in beyond and standings.is_own(agent, call):
             if busy:  # what stands before it waits for the phase as it is, what comes after it for what it makes of it
                 break
@@ -131,7 +132,7 @@ def _complete_if_last(draft: Draft, run: Run, agent: Agent) -> None:
         return
     first = left[0]
     refusal = standings.refusal(draft, run, agent, "complete")
-    fault = refusal or first.request.fault or _wrong_completion(first.request.arguments, run.phase)
+    fault = refusal or first.request.fault or _wrong_completion(first.request.arguments, run)
     fault = fault or _unseen_failure(draft, run)
     for call in left if fault else left[1:]:
         sentence = fault or "The first `complete` of an answer counts."
@@ -153,11 +154,12 @@ def _unseen_failure(draft: Draft, run: Run) -> str | None:
     return f"{tool} in the same answer did not succeed. Look at its result first, then call `complete`."
 
 
-def _wrong_completion(arguments: Mapping[str, Any], phase: Phase) -> str | None:
+def _wrong_completion(arguments: Mapping[str, Any], run: Run) -> str | None:
     for name in ("response", "summary", "issues"):
         if not isinstance(arguments.get(name, ""), str):
             return f"`{name}` of `complete` must be a text."
-    if phase is Phase.VERIFICATION and arguments.get("verdict") not in ("verified", "issues"):
+    needs_verdict = run.phase is Phase.VERIFICATION and run.parent is None
+    if needs_verdict and arguments.get("verdict") not in ("verified", "issues"):
         return "In verification `complete` needs `verdict`: `verified` or `issues`."
     return None
 
@@ -172,18 +174,18 @@ def _finish(draft: Draft, run: Run, arguments: Mapping[str, Any], *, completed: 
     text = text or summary or participation.words_of(participation.round_of(draft.state, run, ""))
     lacking = None
     if not text:
-        lacking = "Your answer is empty. Say what the person should read."
-    elif run.phase is Phase.VERIFICATION and not verdict:
+        lacking = f"Your answer is empty. Say what {'the person' if run.parent is None else 'your caller'} should read."
+    elif run.phase is Phase.VERIFICATION and not verdict and run.parent is None:
         lacking = "Verification ends with a verdict: call `complete` with `verdict` `verified` or `issues`."
     if lacking is None:
         known = cast("Literal['', 'verified', 'issues']", verdict if verdict in ("verified", "issues") else "")
         end_run(draft, run, "finished", text=text, summary=summary, verdict=known, completed=completed)
-        go_on(draft)
+        _after(draft, run)
     elif run.nudges < NUDGES and run.steps < draft.rules.limits.steps_per_run:
         draft.add(r.Nudged, run=run.id, text=lacking)
     elif text:  # an answer without a verdict is still an answer; only the gate stays open
         end_run(draft, run, "finished", text=text, summary=summary, completed=completed)
-        go_on(draft)
+        _after(draft, run)
     else:
         fail(draft, run, "its model gave empty answers")
 
@@ -207,10 +209,19 @@ def settle(draft: Draft, run: Run) -> None:
         move(draft, run)
 
 
+def _after(draft: Draft, run: Run) -> None:
+    """What is next when a run has ended: its caller goes on, or else the conversation."""
+    caller = draft.state.runs.get(run.parent) if run.parent is not None else None
+    if caller is not None:
+        settle(draft, caller)
+    else:
+        go_on(draft)
+
+
 def fail(draft: Draft, run: Run, error: str) -> None:
     """An agent failed; the others of its turn go on."""
     end_run(draft, run, "failed", error=error)
-    go_on(draft)
+    _after(draft, run)
 
 
 def give_up(draft: Draft, run: Run, sentence: str = STOPPED) -> None:
@@ -218,7 +229,7 @@ def give_up(draft: Draft, run: Run, sentence: str = STOPPED) -> None:
     minutes = max(1, round(draft.rules.limits.expectation(run.phase).close_after / 60_000))
     close_calls(draft, run, sentence)
     end_run(draft, _now(draft, run), "timed_out", error=f"no answer within {minutes} min")
-    go_on(draft)
+    _after(draft, run)
 
 
 def warn(draft: Draft, run: Run) -> None:
@@ -226,15 +237,6 @@ def warn(draft: Draft, run: Run) -> None:
     draft.add(r.RunWarned, run=run.id)
     left = max(1, round((run.close_at - draft.now) / 60_000))
     say(draft, f"{run.name} is still working; I give it {left} more min. `/stop` ends it now.")
-
-
-def close_calls(draft: Draft, run: Run, sentence: str, *, only: Replay | None = None) -> None:
-    """Give open calls a result without having one: only those of one class, or all."""
-    for call in run.open_calls:
-        if only is None or (call.state is CallState.PERMITTED and call.replay is only):
-            draft.add(
-                r.CallReturned, run=run.id, call=call.request.id, tool=call.request.tool, ok=False, content=sentence
-            )
 
 
 def model_failed(draft: Draft, run: Run | None, failure: ModelFailed) -> None:
@@ -246,7 +248,7 @@ def model_failed(draft: Draft, run: Run | None, failure: ModelFailed) -> None:
         end_run(
             draft, run, "failed", error="it is no longer one of the agents", usage=failure.usage, model=failure.model
         )  # fmt: skip
-        go_on(draft)
+        _after(draft, run)
         return
     question, limits = draft.state.question, draft.rules.limits
     tries = run.attempt if run else (question.tries if question else 0)
@@ -279,7 +281,7 @@ def _refused(draft: Draft, run: Run, failure: ModelFailed) -> None:
         )  # fmt: skip
     else:
         end_run(draft, run, "failed", error=failure.message, usage=failure.usage, model=failure.model)
-        go_on(draft)
+        _after(draft, run)
 
 
 def _end(sentence: str) -> str:

@@ -12,12 +12,12 @@ from typing import Final
 from tenex.core.context import BYTES_PER_TOKEN, CONTEXT_TOKENS, cut_bytes, tokens, weight
 from tenex.core.conversation import Conversation, Run
 from tenex.core.ids import Slug
-from tenex.core.participation import specs
+from tenex.core.links import standing_of
 from tenex.core.phases import Phase
 from tenex.core.ports import Prompt
 from tenex.core.roster import Rules
 from tenex.core.routing import DECISION_SCHEMA
-from tenex.core.standings import offered, standing_of
+from tenex.core.standings import offered
 from tenex.core.steps import ModelRequest, Note, ToolSpec
 from tenex.core.transcript import PART, entries_for, question_for
 
@@ -55,10 +55,9 @@ class ConversationPrompter:
     def work(self, conversation: Conversation, run: Run) -> Prompt:
         """What an agent is told when its run begins, and again when its own phase changes."""
         lessons, notes = self._data(run.agent)
-        session = conversation.workflow
+        session = conversation.workflow if run.parent is None else None  # whom a speaker calls takes no part in it
         agent = self._rules().roster.get(run.agent)
-        there = offered(conversation, run, agent, self._tools(run.phase, run.agent))
-        tools = (*there, *specs(session, run.agent))
+        tools = offered(conversation, run, self._rules(), self._tools(run.phase, run.agent))
         previous = conversation.previous_phase
         workflow = None if session is None else session.name
         program = None if agent is None else agent.program

@@ -192,6 +192,7 @@ class LimitSettings(Section):
     turns_per_message: Count = 25
     same_route: Count = 4
     steps_per_run: Count = 50
+    link_depth: Annotated[int, Field(ge=1, le=10)] = 3
     nodes_per_mission: Count = 1_000
     steps_per_node: Count = 500
     tokens_per_cycle: Count = 2_000_000

@@ -20,6 +20,7 @@ def limits(settings: Settings) -> Limits:
         turns_per_message=given.turns_per_message,
         same_route=given.same_route,
         steps_per_run=given.steps_per_run,
+        link_depth=given.link_depth,
         nodes_per_mission=given.nodes_per_mission,
         steps_per_node=given.steps_per_node,
         tokens_per_cycle=given.tokens_per_cycle,

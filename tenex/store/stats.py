@@ -155,6 +155,8 @@ class Stats:
                 self._phase(phase).turns += 1
             case r.CallPermitted():
                 self.tool_calls += 1
+            case r.RunStarted(parent=parent) if parent is not None:  # a colleague is called like a tool
+                self.tool_calls += 1
             case r.CallReturned(ok=False) if _has_run(c, record):
                 self.tool_failures += 1
             case r.CallRefused():
@@ -208,7 +210,7 @@ def _has_run(c: Conversation, record: r.CallReturned) -> bool:
     """Whether the call was let through; one that was closed with its run may never have begun."""
     run = c.runs.get(record.run)
     call = run.find(record.call) if run is not None else None
-    return call is not None and call.state is CallState.PERMITTED
+    return call is not None and call.state in (CallState.PERMITTED, CallState.LINKED)
 
 
 def total(each: Iterable[Stats]) -> Stats:

@@ -43,7 +43,7 @@ class Interval:
     key: str
     """What it is, unique in its conversation and the same after a restart."""
     parent: str = ""
-    """The key of what it is a part of: a turn for a run, a run for its calls; empty where it stands alone."""
+    """The key of what it is a part of: a turn for a run, a run for its calls, a call for the run of a colleague."""
     began: Millis
     ended: Millis
     outcome: str
@@ -173,8 +173,12 @@ def _turn_opened(c: Underway, record: r.TurnOpened) -> Found:
 
 
 def _run_started(c: Underway, record: r.RunStarted) -> Found:
-    turn = c.turn.id if c.turn is not None else ""
-    c.runs[record.run] = OpenRun(record.agent, turn, record.at, Mark(record.seq, record.at))
+    part_of = c.turn.id if c.turn is not None else ""
+    if record.parent is not None and record.call is not None:
+        part_of = f"{record.parent} {record.call}"
+        if (caller := c.runs.get(record.parent)) is not None:
+            caller.calls[record.call] = OpenCall(record.at, "")
+    c.runs[record.run] = OpenRun(record.agent, part_of, record.at, Mark(record.seq, record.at))
     yield from ()
 
 
@@ -247,7 +251,7 @@ def _call_over(outcome_of: Callable[[Any], str]) -> Callable[[Underway, Any], Fo
             stage: Stage = "ask" if call.is_ask else "tool"
             outcome = "closed" if call.is_ask and isinstance(record, r.CallReturned) else outcome_of(record)
             key = f"{record.run} {record.call}"
-            yield _of_run(c, run, record, stage, key, call.at, outcome, tool=call.tool)
+            yield _of_run(c, run, record, stage, key, call.at, outcome, tool=call.tool or record.tool)
 
     return follow
 
@@ -255,12 +259,12 @@ def _call_over(outcome_of: Callable[[Any], str]) -> Callable[[Underway, Any], Fo
 def _run_ended(c: Underway, record: r.RunEnded) -> Found:
     given_up = "refused" if record.outcome == "failed" else record.outcome
     yield from _model_over(c, record, given_up, record.usage)
-    if c.turn is not None:
-        c.turn.outcomes.append(record.outcome)
     run = c.runs.pop(record.run, None)
+    if c.turn is not None and (run is None or run.part_of == c.turn.id):
+        c.turn.outcomes.append(record.outcome)
     if run is not None:
         found = _of_run(c, run, record, "run", record.run, run.began, record.outcome, usage=run.usage)
-        yield replace(found, parent=run.turn)
+        yield replace(found, parent=run.part_of)
 
 
 def _turn_closed(c: Underway, record: r.TurnClosed) -> Found:

@@ -28,6 +28,7 @@ class OpenCall(NamedTuple):
 
     at: Millis
     tool: str
+    """Empty where it calls a colleague: the record that ends it names it."""
     is_ask: bool = False
 
 
@@ -36,7 +37,8 @@ class OpenRun:
     """An agent at work."""
 
     agent: Slug
-    turn: str
+    part_of: str
+    """The turn; or the call by which a colleague called it."""
     began: Millis
     wanted: Mark | None
     asked: set[CallId] = field(default_factory=set)
@@ -87,7 +89,7 @@ def begun_before(c: Conversation, records: Sequence[r.Record]) -> Underway:
     ending = c.last_turn if c.last_turn is not None and c.last_turn.turn_id in closed else None
     turn = ending or c.turn
     if turn is not None and turn.seq < first:
-        runs = list(_runs_of(turn, records))
+        runs = list(_runs_of(c, turn, records))
         past = [done.outcome for done in turn.completions if f"{turn.turn_id}.{done.agent}" not in runs]
         known.turn = OpenTurn(turn.turn_id, turn.timestamp, turn.phase, [*past])
         known.runs = {run: _run_begun_before(c, run, turn) for run in runs}
@@ -96,18 +98,20 @@ def begun_before(c: Conversation, records: Sequence[r.Record]) -> Underway:
     return known
 
 
-def _runs_of(turn: OrchestratorTurn, records: Sequence[r.Record]) -> Iterator[RunId]:
+def _runs_of(c: Conversation, turn: OrchestratorTurn, records: Sequence[r.Record]) -> Iterator[RunId]:
     ending = {record.run for record in records if isinstance(record, r.RunEnded)}
     for slug in turn.agents:
         run = RunId(f"{turn.turn_id}.{slug}")
         if run in ending or not turn.has_finished(slug):
             yield run
+    yield from (run for run in (*c.runs, *sorted(ending)) if run.startswith(f"{turn.turn_id}/"))
 
 
 def _run_begun_before(c: Conversation, name: RunId, turn: OrchestratorTurn) -> OpenRun:
     run = c.runs.get(name)
     if run is None:
-        return OpenRun(run_agent(name), turn.turn_id, turn.timestamp, None)
+        part_of = "" if "/" in name else turn.turn_id  # whoever called it, that cannot be told any more
+        return OpenRun(run_agent(name), part_of, turn.timestamp, None)
     wanted = Mark(run.wants, c.updated_at) if run.wants is not None else None
     calls = {
         call.request.id: _call_begun_before(call, since=c.updated_at, parked_at=run.parked_at)
@@ -115,7 +119,8 @@ def _run_begun_before(c: Conversation, name: RunId, turn: OrchestratorTurn) -> O
         if call.state is not CallState.ASKED
     }
     asked = {call.request.id for call in run.open_calls}
-    return OpenRun(run.agent, turn.turn_id, turn.timestamp, wanted, asked, calls, run.usage)
+    part_of = turn.turn_id if run.parent is None else f"{run.parent} {run.call}"
+    return OpenRun(run.agent, part_of, turn.timestamp, wanted, asked, calls, run.usage)
 
 
 def _call_begun_before(call: Call, *, since: Millis, parked_at: Millis | None) -> OpenCall:

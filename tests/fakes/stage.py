@@ -231,8 +231,8 @@ class World:
         prompter = _Prompter(self)
         outbox = Outbox(self)
         stages = Stages(
-            clock=self.clock, model=self, tools=self, prompter=prompter, outbox=outbox, missions=self.missions,
-            find_agent=lambda slug: self.rules.roster.get(slug),
+            clock=self.clock, model=self, tools=self, prompter=prompter, outbox=outbox, rules=lambda: self.rules,
+            missions=self.missions,
         )  # fmt: skip
         around = Surroundings(
             journals=self, stages=stages, sealer=self, notices=self.notices, prompter=prompter, clock=self.clock,

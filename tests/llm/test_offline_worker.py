@@ -41,6 +41,15 @@ def test_it_looks_then_writes_then_completes() -> None:
     assert "python hello.py" in done["summary"]
 
 
+def test_whom_a_colleague_calls_does_what_the_message_asks() -> None:
+    """It is shown no person's words."""
+    part = Note(title="Your part", text="Lead has called you.")
+    entries: list[Entry] = [part, AgentText(author="Lead", text="Create hello.py that prints hello")]
+    entries += did("list_files", "There are no files here.")
+    write: dict[str, Any] = {"path": "hello.py", "content": 'print("hello")\n'}
+    assert called(answer_work(work(*entries, tools=ALL))) == [("write_file", write)]
+
+
 def test_it_reads_what_is_there_before_it_writes() -> None:
     entries = [WISH, *did("list_files", "README.md\nhello.py")]
     assert called(answer_work(work(*entries, tools=ALL))) == [("read_file", {"path": "hello.py"})]

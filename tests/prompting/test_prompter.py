@@ -6,9 +6,10 @@ import pytest
 
 from tenex.core.context import request_tokens, tokens
 from tenex.core.ids import Slug
-from tenex.core.steps import Note, PersonText, Shown, ToolSpec
+from tenex.core.steps import AgentText, Note, PersonText, Shown, ToolSpec
 from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.prompting.prompter import DATA, ConversationPrompter
+from tests.fakes.linked import linked, to
 from tests.fakes.play import Play, rules, says
 
 
@@ -51,6 +52,24 @@ def test_a_prompt_names_messages_by_their_record_and_ends_with_the_part() -> Non
     assert isinstance(entries[-1], Note)
     assert entries[-1].title == "Your part"
     assert run.entries[0] == PersonText(author="alice", text="Build it"), "the fold puts the words in"
+
+
+def test_colleagues_that_may_be_called_are_named_and_a_called_one_is_shown_only_what_is_wanted() -> None:
+    config = linked(rules(), executor=["planner"])
+    words = ConversationPrompter(
+        PromptLibrary.load(builtin_prompts()), rules=lambda: config, tools=lambda phase, slug: (),
+        lessons=lambda slug: (), workspace_notes=lambda: None, project_name="demo",
+    )  # fmt: skip
+    play = Play(lambda q: {"agents": ["executor"], "phase": "execute", "reason": "build"},
+                lambda c, m: says("", *to("planner", message="how?")), config=config)  # fmt: skip
+    play.person("Build it")
+    while len(play.conversation.runs) < 2:
+        play.step()
+    caller, called = play.conversation.runs.values()
+    assert "You have `to_planner`, and no others" in words.work(play.conversation, caller).system
+    prompt = words.work(play.conversation, called)
+    assert "to_planner" not in prompt.system
+    assert prompt.entries[1:] == (AgentText(author="Executor", text="how?"),)
 
 
 def test_the_routers_question_holds_the_schema_and_the_roster() -> None:

@@ -28,7 +28,8 @@ from tenex.core.ids import CallId, Slug
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import PublishOutcome, ToolResult
-from tenex.core.roster import Limits, Role
+from tenex.core.roster import Limits, Role, Rules
+from tenex.core.runs import CallState
 from tenex.core.signals import (
     ModelAnswered,
     ModelFailed,
@@ -41,7 +42,8 @@ from tenex.core.signals import (
 from tenex.core.steps import CallRequest, ModelStep, Usage
 from tenex.store.format import CONVERSATION
 from tests.core.kit import check_rest, check_sound, plain
-from tests.fakes.play import ID, TOOLS, Play, diligent, rules
+from tests.fakes.linked import link, linked, to
+from tests.fakes.play import ID, TOOLS, Play, diligent, rules, says
 
 WAYS = {
     "chat": "execute",
@@ -106,16 +108,40 @@ _arguments = st.fixed_dictionaries(
                   "verdict": st.sampled_from(["verified", "issues", "maybe"]),
                   "summary": st.just("short"), "lesson": st.just("test early")}
 )  # fmt: skip
+_COLLEAGUES = [name for name, _ in to(*SLUGS)]
 _calls = st.lists(
     st.builds(
         CallRequest, id=st.sampled_from(["", "k", "l"]).map(CallId), tool=st.sampled_from([*TOOLS, "teleport"]),
         arguments=_arguments,
+    ) | st.builds(
+        CallRequest, id=st.sampled_from(["", "k", "l"]).map(CallId), tool=st.sampled_from(_COLLEAGUES),
+        arguments=st.sampled_from([{"message": "look"}, {"message": "look"}, {}]),
     ),
     max_size=4,
 )  # fmt: skip
 _steps = st.builds(
     ModelStep, text=st.sampled_from(["", "done", "  "]), calls=_calls.map(tuple), usage=_usages, model=st.just("m")
 )
+
+
+def colleagues(limits: Limits | None = None) -> Rules:
+    """The rules of the tests, where everybody may call somebody."""
+    return linked(
+        rules(limits=limits), executor=["helper", "security", link("planner", is_shared=True)],
+        helper=["executor", "planner"], planner=["helper", "project-manager"], security=["helper"],
+    )  # fmt: skip
+
+
+def sociable(conversation: Conversation, call: ModelCall) -> ModelStep:
+    """A diligent agent; an executor calls colleagues first, and one of those does too."""
+    run, step = conversation.runs[call.run], diligent(conversation, call)
+    if run.parent is not None:
+        asked = (*to("planner"), ("write_file", {"path": "c"}))
+        return says("", *asked) if run.agent == "helper" and not run.steps else says(f"{run.agent} has looked")
+    if run.steps or run.phase is not Phase.EXECUTE or run.agent != "executor":
+        return step
+    calls = says("", *to("helper", "planner")).calls
+    return dataclasses.replace(step, calls=(*calls, *(dataclasses.replace(one, id=CallId("")) for one in step.calls)))
 
 
 class FollowedPlay(Play):
@@ -139,8 +165,8 @@ class ConversationMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        limits = Limits(steps_per_run=6, turns_per_message=9, tokens_per_cycle=3_000)
-        self.play = FollowedPlay(good, diligent, config=rules(limits=limits))
+        limits = Limits(steps_per_run=6, turns_per_message=9, tokens_per_cycle=3_000, link_depth=2)
+        self.play = FollowedPlay(good, sociable, config=colleagues(limits))
         self.old: list[Signal] = []
         self.looked_at = 0
 
@@ -268,7 +294,7 @@ class ConversationMachine(RuleBasedStateMachine):
 
     def the_roster_changes(self, slug: str, *, present: bool) -> None:
         """The operator takes an agent away, or brings it back."""
-        whole = rules().roster
+        whole = colleagues().roster
         kept = {name: member for name, member in self.play.rules.roster.items() if name != slug}
         roster = {**kept, Slug(slug): whole[Slug(slug)]} if present else kept
         self.play.rules = dataclasses.replace(self.play.rules, roster=roster)
@@ -314,6 +340,14 @@ class ConversationMachine(RuleBasedStateMachine):
         assert history is not None
         for turn in history.turns:
             assert sorted(done.agent for done in turn.completions) == sorted(turn.agents)
+
+    @invariant()
+    def who_is_called_has_a_caller_that_waits(self) -> None:
+        """A called run stands on an open call of an open run, and no such call stands on nothing."""
+        runs = self.play.conversation.runs
+        waits = {(run.id, call.request.id) for run in runs.values() for call in run.calls
+                 if call.state is CallState.LINKED}  # fmt: skip
+        assert waits == {(run.parent, run.call) for run in runs.values() if run.parent is not None}
 
     @invariant()
     def gates_are_earned(self) -> None:

@@ -15,6 +15,7 @@ OTHER = {
     "turns_per_message": (11, 11),
     "same_route": (12, 12),
     "steps_per_run": (13, 13),
+    "link_depth": (2, 2),
     "nodes_per_mission": (17, 17),
     "steps_per_node": (18, 18),
     "tokens_per_cycle": (14, 14),

@@ -20,6 +20,7 @@ from tenex.core.spending import cost_of
 from tenex.core.steps import ModelStep, Usage
 from tenex.store.stats import PhaseStats, Spending, Stats, as_json, total
 from tenex.store.view import render
+from tests.fakes.linked import cast, linked, to
 from tests.fakes.play import ID, Play, diligent, rules, says, seven_phases
 
 
@@ -256,3 +257,19 @@ def test_what_costs_is_found_in_every_kind_of_record_that_has_a_cost() -> None:
             object.__setattr__(record, "usage", paid)
             assert cost_of(record) is paid, kind
     assert fold(ID, []).usage.calls == 0
+
+
+def test_a_colleague_called_is_a_tool_call_whose_cost_is_the_colleague_s() -> None:
+    """So the sums by agent agree with the whole, and a colleague that failed is a call that failed."""
+    failed = ModelFailed(key=None, message="filtered", retryable=False)  # type: ignore[arg-type]
+    worker = cast(executor=[says("", *to("helper", "planner")), "built"], planner=[failed] * 3)
+    play = Play(lambda q: {"agents": ["USER"] if q["turns"] else ["executor"], "reason": "x"}, worker,
+                config=linked(rules(), executor=["helper", "planner"]))  # fmt: skip
+    play.person("hello")
+    play.settle()
+    stats = Stats.of(ID, [record for decision in play.journal for record in decision])
+    assert (stats.tool_calls, stats.tool_failures, stats.turns) == (2, 1, 1)
+    assert {name: spending.usage.calls for name, spending in stats.agents.items()} == {
+        "orchestrator": 2, "executor": 2, "helper": 1,
+    }  # fmt: skip
+    assert stats.usage == play.conversation.usage

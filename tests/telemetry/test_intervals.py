@@ -6,6 +6,7 @@ from typing import Any
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
+from tenex.core.effects import Key, Work
 from tenex.core.ids import Millis
 from tenex.core.phases import Phase
 from tenex.core.roster import Limits
@@ -13,6 +14,7 @@ from tenex.core.signals import ModelFailed, Opened
 from tenex.core.steps import ModelStep, Usage
 from tenex.core.working import UNKNOWN
 from tenex.telemetry.intervals import Interval, Intervals
+from tests.fakes.linked import cast, linked, to
 from tests.fakes.play import ID, Play, diligent, rules, says, seven_phases
 
 
@@ -233,3 +235,54 @@ def test_a_clock_that_is_set_back_gives_no_negative_time() -> None:
     play = whole_conversation()
     turn = by_stage(of(play), "turn")[0]
     assert dataclasses.replace(turn, ended=Millis(turn.began - 5_000)).seconds == 0
+
+
+# ---- colleagues called like tools ---------------------------------------------------------------------------------
+
+
+def with_a_colleague() -> Play:
+    """A turn in chat in which the executor calls the helper, who reads something."""
+    worker = cast(executor=[says("", *to("helper")), "built"], helper=[says("", ("ask", {"question": "Which?"}))])
+    play = Play(lambda q: {"agents": ["USER"] if q["turns"] else ["executor"], "reason": "x"}, worker,
+                config=linked(rules(), executor=["helper"]))  # fmt: skip
+    play.person("hello")
+    play.settle()
+    play.person("green")
+    play.settle()
+    return play
+
+
+def test_a_called_run_hangs_on_the_call_that_began_it_and_is_no_part_of_the_turn() -> None:
+    play = with_a_colleague()
+    found = of(play)
+    child, caller = by_stage(found, "run")
+    (tool,) = by_stage(found, "tool")
+    assert (caller.agent, caller.parent) == ("executor", "turn-1")
+    assert (tool.tool, tool.parent, tool.outcome) == ("to_helper", caller.key, "ok")
+    assert (child.agent, child.parent) == ("helper", tool.key)
+    assert tool.began <= child.began <= child.ended <= tool.ended
+    assert by_stage(found, "ask")[0].parent == child.key
+
+
+def test_a_process_that_begins_in_the_middle_of_a_called_run_knows_whose_it_is() -> None:
+    play = with_a_colleague()
+    whole = of(play)
+    parked = next(place for place, decision in enumerate(play.journal, 1)
+                  if any(isinstance(record, r.AskOpened) for record in decision))  # fmt: skip
+    found = heard(Intervals(), play, first=parked)
+    for stage in ("run", "tool", "turn"):
+        assert [(one.key, one.parent, one.outcome) for one in by_stage(found, stage)] == [
+            (one.key, one.parent, one.outcome) for one in by_stage(whole, stage)
+        ]
+
+
+def test_a_called_run_that_fails_is_not_the_turn_s_failure() -> None:
+    failed = ModelFailed(key=Key(Work.MODEL, 0), message="filtered", retryable=False)
+    worker = cast(executor=[says("", *to("helper")), "built alone"], helper=[failed] * 3)
+    play = Play(lambda q: {"agents": ["USER"] if q["turns"] else ["executor"], "reason": "x"}, worker,
+                config=linked(rules(), executor=["helper"]))  # fmt: skip
+    play.person("hello")
+    play.settle()
+    (turn,) = by_stage(of(play), "turn")
+    assert turn.outcome == "finished"
+    assert [one.outcome for one in by_stage(of(play), "tool")] == ["failed"]

@@ -87,7 +87,7 @@ def read_transcript(request: ModelRequest) -> Transcript:
     done = _pair(during)
     answers = {call.content for call in done if call.tool == "ask"}
     return Transcript(
-        groups=_groups(before),
+        groups=_groups(before) or _message_of_caller(before),
         # the answer to an `ask` may come a second time, as the message it was
         interjections=tuple(
             entry.text for entry in during if isinstance(entry, PersonText) and entry.text not in answers
@@ -114,6 +114,11 @@ def _groups(entries: tuple[Entry, ...]) -> tuple[tuple[str, ...], ...]:
         elif isinstance(entry, AgentText):
             is_open = False
     return tuple(tuple(group) for group in groups)
+
+
+def _message_of_caller(entries: tuple[Entry, ...]) -> tuple[tuple[str, ...], ...]:
+    """What a colleague wants: whom one of them calls is shown no person's words."""
+    return tuple((entry.text,) for entry in entries[-1:] if isinstance(entry, AgentText))
 
 
 def _replies(entries: tuple[Entry, ...]) -> tuple[tuple[str, str], ...]:
