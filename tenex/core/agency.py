@@ -94,7 +94,7 @@ class Evaluation:
 STAYS: Final = Evaluation()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Program:
     """An agent's own phases and state, as configured. Compared by identity: conditions are functions."""
 

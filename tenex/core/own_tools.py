@@ -41,6 +41,11 @@ def is_own(program: Program, tool: str) -> bool:
     return program.has_triggers and tool in _pairs(program)
 
 
+def target_of(program: Program, trigger: str) -> str:
+    """The phase a change by name leads to."""
+    return _pairs(program)[trigger][1]
+
+
 def _pairs(program: Program) -> dict[str, tuple[str, str]]:
     edges = program.graph.edges if program.graph is not None else ()
     return {f"{edge.source}_to_{edge.target}": (str(edge.source), str(edge.target)) for edge in edges}
@@ -67,8 +72,7 @@ def specs(program: Program, standing: Standing, conversation: Phase | None) -> t
     for name in offered:
         if name in (SET, APPEND):
             continue
-        _, target = _pairs(program)[name]
-        text = f"Takes you from your phase {standing.phase} to {target}, if that is permitted now."
+        text = f"Takes you from your phase {standing.phase} to {target_of(program, name)}, if that is permitted now."
         found.append(ToolSpec(name=name, description=text, parameters={"type": "object", "properties": {}}))
     return tuple(found)
 

@@ -111,7 +111,7 @@ def _decide(draft: Draft, run: Run, agent: Agent, program: Program, call: Call) 
         return None
     if sentence := refused_move(program, standing, request.tool, phase):
         return sentence
-    target = request.tool.removeprefix(f"{standing.phase}_to_")
+    target = own_tools.target_of(program, request.tool)
     _grant(draft, run, call, f"You are in {target} now.", {})
     _move(draft, run, standing.phase, target)  # it is the one step: nothing is evaluated on top of it
     return None

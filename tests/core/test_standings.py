@@ -7,15 +7,23 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.agency import Program, Scope, Standing
+from tenex.core.checkpoint import Checkpoint
+from tenex.core.conversation import fold
 from tenex.core.effects import ToolCall
+<<<<<<< HEAD
+=======
+from tenex.core.ids import ConversationId, Slug
+>>>>>>> agency
 from tenex.core.own_tools import LARGEST
 from tenex.core.ports import ToolResult
 from tenex.core.signals import ToolReturned
 from tenex.core.standings import offered
 from tenex.core.steps import ModelStep, ToolSpec
+from tenex.core.travel import of_fork
+from tenex.store.format import CONVERSATION
 from tests.core.kit import check_sound, go
 from tests.fakes.agency import Asks, program, with_program
-from tests.fakes.play import Play, says
+from tests.fakes.play import ID, Play, says
 
 ENDS = {"agents": ["USER"], "reason": "the person is next"}
 
@@ -264,3 +272,24 @@ def test_what_is_offered_is_what_the_gate_lets_through() -> None:
 
 def _spec(name: str) -> Any:
     return ToolSpec(name=name, description="", parameters={})
+
+
+def test_the_standing_is_written_and_read_whole_and_a_fork_takes_it_along() -> None:
+    one = play(
+        says("", sets("plan", "p"), ("send", {})),
+        of=program((("planning", "research", lambda me: me.plan), ("planning", "lost", lambda me: me.no)),
+                   defaults={"plan": "", "none": 0, "no": False}, scopes={}),
+    )  # fmt: skip
+    while not one.all(r.AgentMoved):
+        one.step()
+    encoded = CONVERSATION.encode_decisions(one.journal)
+    read, length, fault = CONVERSATION.decode_lines(encoded)
+    assert (length, fault) == (len(encoded), None)
+    assert fold(ID, read) == one.conversation
+    checkpoint = Checkpoint.of(one.conversation)
+    again, _, _ = CONVERSATION.decode_lines(CONVERSATION.encode_decisions([[checkpoint]]))
+    assert again == [checkpoint]
+    forked = of_fork(one.conversation, one.now, id=ConversationId("d" * 64), address={}, title="other")
+    assert forked.standings == one.conversation.standings
+    assert forked.standings["executor"].values == {"plan": "p", "none": 0, "no": False}
+    one.settle()

@@ -1,14 +1,17 @@
 """Filling in the prompts of a conversation: what is known now is in them, and equal knowledge gives equal bytes."""
 
 import json
+from pathlib import Path
 
 import pytest
 
+from tenex.core.agency import Standing
 from tenex.core.context import request_tokens, tokens
 from tenex.core.ids import Slug
 from tenex.core.steps import AgentText, Note, PersonText, Shown, ToolSpec
 from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.prompting.prompter import DATA, ConversationPrompter
+from tests.fakes.agency import with_program
 from tests.fakes.linked import linked, to
 from tests.fakes.play import Play, rules, says
 
@@ -139,3 +142,26 @@ def test_a_small_budget_leaves_room_for_the_work(budget: int) -> None:
     assert tokens(prompt.system) - tokens(bare.system) <= 2 * DATA * budget + 250
     assert "lesson 49 " in prompt.system or budget < 8_000
     assert "nnn" in prompt.system
+
+
+def test_what_an_agent_is_told_as_its_part_may_have_a_template(tmp_path: Path) -> None:
+    (tmp_path / "executor.md").write_text(
+        "---\nname: E\nrole: works\nkind: worker\nuse_when: asked\nphases: [[a, b, n]]\nstate: {n: 0}\n"
+        "input: 'In {{ phase }} of {{ conversation.phase }}: {{ message }}'\n---\nYou work in {{ phase }}.\n"
+    )
+    library = PromptLibrary.load(builtin_prompts(), tmp_path)
+    program = library.definitions[Slug("executor")].program
+    assert program is not None
+    words = ConversationPrompter(
+        library, rules=lambda: with_program(program), tools=lambda phase, slug: (), lessons=lambda slug: (),
+        workspace_notes=lambda: None, project_name="demo",
+    )  # fmt: skip
+    play = at_work()
+    run = next(iter(play.conversation.runs.values()))
+    told = words.work(play.conversation, run)
+    part = told.entries[-1]
+    assert isinstance(part, Note)
+    assert part.text == "In a of execute: build."
+    assert "You work in a." in told.system
+    play.conversation.standings = {"executor": Standing(phase="b", values={"n": 1})}
+    assert "You work in b." in words.work(play.conversation, run).system
