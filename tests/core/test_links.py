@@ -425,7 +425,7 @@ def test_a_call_waits_for_the_same_colleague_after_a_restart() -> None:
 def of_a_workflow(graph: Rounds, speaker: str, calls: Any, **minds: Any) -> Play:
     """The trio's workflow, in which a speaker's first answer makes these calls; a person has opened it."""
     play = begun(graph)
-    play.rules = linked(play.rules, **{speaker: ["editor", "planner"]})
+    play.rules = linked(play.rules, None, **{speaker: ["editor", "planner"]})
     alone = cast(**{speaker: [calls], **minds})
     play.worker = lambda conversation, call: (
         alone(conversation, call)
