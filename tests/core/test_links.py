@@ -442,9 +442,9 @@ def of_a_workflow(graph: Rounds, speaker: str, calls: Any, **minds: Any) -> Play
 
 
 def test_whom_a_speaker_calls_takes_no_part_in_the_workflow() -> None:
-    """Its own hand-off is refused, a refused call of the speaker's with the same id counts for nothing."""
+    """It cannot hand over."""
     hands_over = says("", ("handoff", {"target": "checker"}), ("read_file", {"path": "a"}))
-    calls = says("", ("teleport", {}), *to("editor"))
+    calls = says("", *to("editor"))
     play = of_a_workflow(Rounds.sequence(TRIO), "writer", calls, editor=[hands_over, "seen"])
     step_until_called(play, "editor")
     assert {effect.key.part for effect in pending(play.conversation).values() if isinstance(effect, Timer)} == {
@@ -464,6 +464,18 @@ def test_the_call_of_a_colleague_counts_for_a_workflow_s_rule() -> None:
     play = of_a_workflow(graph, "writer", says("", *to("planner")))
     play.settle()
     assert [record.speaker for record in play.all(r.RoundClosed)][:2] == ["writer", "checker"]
+
+
+def test_a_refused_call_does_not_count_because_a_colleague_s_of_the_same_id_was_let_through() -> None:
+    graph = Rounds(
+        transitions=[Transition(when=ToolCalled("learn"), then=AgentTarget("checker"))],
+        initial_speaker="writer", default_target=TerminateTarget("enough"),
+    )  # fmt: skip
+    calls = says("", ("learn", {"lesson": "x"}), *to("planner"))
+    play = of_a_workflow(graph, "writer", calls, planner=[says("", ("read_file", {"path": "a"}))])
+    play.settle()
+    assert [record.speaker for record in play.all(r.RoundClosed)] == ["writer"]
+    assert {record.call for record in play.all(r.CallPermitted)} == {record.call for record in play.all(r.CallRefused)}
 
 
 def test_a_round_that_takes_too_long_ends_whoever_was_called() -> None:

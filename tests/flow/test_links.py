@@ -167,7 +167,9 @@ class RelayWorld(World):
     def __init__(self, url: str) -> None:
         made = world()
         super().__init__(made.router, self.asks_one_who_asks)
-        self.keys = {name: SecretKey(bytes([place]) * 32) for place, name in enumerate(made.rules.roster, 1)}
+        self.keys: dict[str, SecretKey] = {
+            name: SecretKey(bytes([place]) * 32) for place, name in enumerate(made.rules.roster, 1)
+        }
         roster = {name: dataclasses.replace(x, pubkey=self.keys[name].public) for name, x in made.rules.roster.items()}
         self.keys["project"] = PROJECT
         project = dataclasses.replace(made.rules.project, pubkey=PROJECT.public)
