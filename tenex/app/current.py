@@ -12,7 +12,7 @@ from tenex.core.conversation import Conversation, Run
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
 from tenex.core.ports import ExecutionContext, Prompt, ToolResult, Whisper, unheard
-from tenex.core.roster import Rules
+from tenex.core.roster import Agent, Rules
 from tenex.core.steps import ModelRequest, ModelStep, ToolSpec
 from tenex.llm.desk import ModelDesk
 
@@ -49,6 +49,10 @@ class Current:
     def rules(self) -> Rules:
         """What is decided by."""
         return self.now.rules
+
+    def find_agent(self, slug: Slug) -> Agent | None:
+        """An agent as it is configured now."""
+        return self.now.rules.roster.get(slug)
 
     async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
         """Ask the mind."""

@@ -178,6 +178,7 @@ async def _asked(
     stages = Stages(
         clock=SystemClock(), model=keeper, tools=configuration.tools, prompter=configuration.prompter,
         outbox=Outbox(_Nobody()), budget=lambda: configuration.settings.models.context_tokens,
+        find_agent=configuration.rules.roster.get,
     )  # fmt: skip
     effect = next(effect for effect in pending(state).values() if isinstance(effect, kind))
     await stages.prepare(state, effect)()

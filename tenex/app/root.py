@@ -157,6 +157,7 @@ async def open_application(
         stages = Stages(
             clock=clock, model=current, tools=current, prompter=current, outbox=Outbox(publisher),
             whisper=whispers.whisper, budget=lambda: current.now.settings.models.context_tokens,
+            find_agent=current.find_agent,
         )  # fmt: skip
         listening = [whispers, *observers, *([meter] if meter else []), *open_spans(stack, settings)]
         around = Surroundings(

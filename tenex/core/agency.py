@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
-from .graph import Condition, TransitionGraph
+from .graph import Condition, Edge, TransitionGraph
 from .ids import Millis, Slug
 from .phases import Phase
 
@@ -83,6 +83,18 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """What came of asking the edges of a phase: where to go, None to stay; and the edges whose condition raised."""
+
+    target: str | None = None
+    failed: tuple[tuple[str, str], ...] = ()
+    """The target of each ("" for all of them: the agent could not be looked at), and the error."""
+
+
+STAYS: Final = Evaluation()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """An agent's own phases and state, as configured. Compared by identity: conditions are functions."""
 
@@ -96,26 +108,89 @@ class Program:
     """Of the tools that are not always there, by name."""
     links: Mapping[str, Link] = field(default_factory=dict)
     """By the name of the tool that calls them."""
+    is_settable: bool = False
+    """Whether its model may change its state, by `set_state`."""
+    has_triggers: bool = False
+    """Whether its model may ask for a change of phase by the name of the pair."""
 
     def begin(self) -> Standing:
         """Where an agent stands before it has done anything."""
         return Standing(phase=self.graph.initial if self.graph else "", values=dict(self.defaults))
 
-    def next_phase(self, standing: Standing, conversation: Phase | None) -> str | None:
-        """The phase that follows now: one step, never more; None to stay.
+    def evaluate(self, standing: Standing, conversation: Phase | None) -> Evaluation:
+        """Ask the edges of the current phase, and only those, in order: one step, never more."""
+        failed: list[tuple[str, str]] = []
 
-        Raises:
-            Exception: whatever a condition raises; only those of the current phase are asked.
-        """
+        def is_open(edge: Edge, node: str, facts: Any) -> bool:
+            try:
+                return edge.is_open(node, facts)
+            except Exception as error:  # noqa: BLE001  the code of whoever wrote it: a condition that fails is not true
+                failed.append((str(edge.target), _told(error)))
+                return False
+
         if self.graph is None:
-            return None
-        choice = self.graph.first_match(standing.phase, self.look(standing, conversation))
-        return None if choice is None or choice.is_end else choice.node
+            return STAYS
+        try:
+            facts = self.look(standing, conversation)
+        except Exception as error:  # noqa: BLE001  as above
+            return Evaluation(failed=(("", _told(error)),))
+        choice = self.graph.first_match(standing.phase, facts, is_open=is_open)
+        stays = choice is None or choice.is_end or choice.node == standing.phase
+        return Evaluation(target=None if stays or choice is None else choice.node, failed=tuple(failed))
+
+    def next_phase(self, standing: Standing, conversation: Phase | None) -> str | None:
+        """The phase that follows now; None to stay. See `evaluate`."""
+        return self.evaluate(standing, conversation).target
 
     def offers(self, tool: str, standing: Standing, conversation: Phase | None) -> bool:
         """Whether a tool or a colleague is there now: phases AND condition."""
+        return self.withheld(tool, standing, conversation) is None
+
+    def withheld(self, tool: str, standing: Standing, conversation: Phase | None) -> str | None:
+        """Why a tool or a colleague is not there now, as the end of a sentence; None if it is."""
         link = self.links.get(tool)
         scope = link.scope if link is not None else self.scopes.get(tool, ALWAYS)
         if scope.phases and standing.phase not in scope.phases:
-            return False
-        return scope.when is None or scope.when.holds(self.look(standing, conversation))
+            return f"it is there in: {', '.join(sorted(scope.phases))}"
+        try:
+            holds = scope.when is None or scope.when.holds(self.look(standing, conversation))
+        except Exception as error:  # noqa: BLE001  as above
+            return f"its condition failed ({_told(error)})"
+        return None if holds else "its condition does not hold"
+
+    def fitted(self, standing: Standing | None) -> Standing:
+        """The standing as one of this program, which may have changed since it was recorded.
+
+        A phase that is gone becomes the initial one; a field that is new, or was of another type, has its default, and
+        one that is gone is dropped. The same object where nothing has changed.
+        """
+        if standing is None:
+            return self.begin()
+        known = standing.values
+        values = {
+            name: known[name] if name in known and fits(known[name], self.schema.get(name, {})) else default
+            for name, default in self.defaults.items()
+        }
+        nodes = self.graph.nodes if self.graph is not None else ("",)
+        phase = standing.phase if standing.phase in nodes else self.begin().phase
+        if values == known and phase == standing.phase:
+            return standing
+        return replace(standing, phase=phase, values=values)
+
+
+_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    "string": (str,), "number": (int, float), "integer": (int,), "boolean": (bool,), "array": (list, tuple),
+    "object": (Mapping,),
+}  # fmt: skip
+
+
+def fits(value: Any, schema: Mapping[str, Any]) -> bool:
+    """Whether a JSON value is of the schema's type; one that names no single type is not looked at."""
+    kind = schema.get("type")
+    if not isinstance(kind, str) or kind not in _TYPES:
+        return True
+    return isinstance(value, _TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:200]

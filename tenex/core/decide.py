@@ -43,6 +43,7 @@ from .signals import (
     ToolReturned,
 )  # fmt: skip
 from .speaking import say
+from .standings import stand
 from .steps import ModelStep
 from .undoing import roll_back
 
@@ -103,6 +104,7 @@ def _opened(draft: Draft) -> None:
         draft.add(r.ClockSet, by=away)
     draft.add(r.Reopened, away=max(0, away))
     for run in list(draft.state.runs.values()):
+        stand(draft, run)
         before = draft.state.next_seq
         working.close_calls(draft, run, working.UNKNOWN, only=Replay.ONCE)
         if draft.state.next_seq != before:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from . import records as r
+from .agency_folds import AGENCY_FOLDS, changed
 from .context import MESSAGE_CHARACTERS, remembered
 from .deliveries import delivered, expired
 from .ids import PublicKey, RunId
@@ -20,6 +21,7 @@ from .runs import Completion, Message, OrchestratorTurn, Question, Retry, Run
 from .state import CYCLE_MESSAGES, READ_FILES, RECENT, ROUTER_LESSONS, SEEN, OutboxRow, PhaseMetrics, State, title_of
 from .stays import leave_phase
 from .steps import NO_USAGE, AgentText, CallResult, Entry, PersonText, Shown, Usage, cut
+from .systems import recalled
 from .timekeeping import clock_set, reopened
 from .travel import Forked, RolledBack, forked, rolled_back
 from .workflow_folds import WORKFLOW_FOLDS, in_workflow
@@ -187,10 +189,7 @@ def _turn_opened(c: State, record: r.TurnOpened) -> None:
 
 
 def _run_started(c: State, record: r.RunStarted) -> None:
-    system = c.systems.get(record.digest) if record.system is None else record.system
-    if system is not None:
-        gone = {record.digest, *record.forgets}
-        c.systems = {**{key: text for key, text in c.systems.items() if key not in gone}, record.digest: system}
+    system = recalled(c, record)
     newest = max((m.seq for m in c.messages), default=0)
     run = Run(
         id=record.run, agent=record.agent, name=record.agent_name, pubkey=record.pubkey, phase=c.phase,
@@ -232,6 +231,7 @@ def _call_returned(c: State, record: r.CallReturned) -> None:
         return
     read = {**run.read, **record.read} if record.read else run.read
     c.runs = {**c.runs, record.run: replace(run.returned(result, record.seq), read=read)}
+    changed(c, run, record.values)
     if record.read:
         known = {path: seen for path, seen in c.read_files.items() if path not in record.read}
         c.read_files = dict([*known.items(), *record.read.items()][-READ_FILES:])
@@ -388,6 +388,7 @@ FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.Rebuilt: rebuilt,
     RolledBack: rolled_back,
     Forked: forked,
+    **AGENCY_FOLDS,
     **MISSION_FOLDS,
     **WORKFLOW_FOLDS,
 }

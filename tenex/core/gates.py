@@ -8,6 +8,8 @@ Never: record anything; these are questions with a sentence for an answer.
 import re
 from collections.abc import Iterable
 
+from . import own_tools
+from .agency import Standing
 from .conversation import Conversation
 from .graph import END
 from .phases import PHASE_ACCESS, PHASE_TRANSITIONS, QUALITY_PHASES, Access, Phase
@@ -41,16 +43,33 @@ def may_use(tool: ToolRule, phase: Phase, agent: Agent) -> bool:
     return tool.access is Access.LEARN or tool.name in agent.tools
 
 
-def refusal(name: str, phase: Phase, agent: Agent, rules: Rules) -> str | None:
-    """Why a call is not permitted, as a sentence the model can act on; None if it is."""
+def refusal(name: str, phase: Phase, agent: Agent, rules: Rules, standing: Standing | None = None) -> str | None:
+    """Why a call is not permitted, as a sentence the model can act on; None if it is.
+
+    `standing` is where the agent stands in its own phases, if it has any: both phases must permit the call.
+    """
     tool = rules.tools.get(name)
-    if tool is not None and may_use(tool, phase, agent):
+    is_permitted = tool is not None and may_use(tool, phase, agent)
+    program = agent.program if standing is not None else None
+    withheld = program.withheld(name, standing, phase) if program is not None and standing is not None else None
+    if is_permitted and withheld is None:
         return None
-    allowed = sorted(known.name for known in rules.tools.values() if may_use(known, phase, agent))
-    offer = f"You may use: {', '.join(allowed)}." if allowed else "You may use no tools now."
+    offer = _offer(phase, agent, rules, standing)
+    if is_permitted:
+        return f"The tool {name} is not there for you now: {withheld}; nothing was done. {offer}"
     if tool is None:
         return f"There is no tool {name}. {offer}"
     return f"The tool {name} may not be used by {agent.slug} in the {phase} phase; nothing was done. {offer}"
+
+
+def _offer(phase: Phase, agent: Agent, rules: Rules, standing: Standing | None) -> str:
+    allowed = [known.name for known in rules.tools.values() if may_use(known, phase, agent)]
+    here, program = "", agent.program
+    if program is not None and standing is not None:
+        here = f"You are in your phase {standing.phase}. " if standing.phase else ""
+        every = (*allowed, *own_tools.names(program, standing, phase), *program.links)
+        allowed = [name for name in dict.fromkeys(every) if program.offers(name, standing, phase)]
+    return f"{here}You may use: {', '.join(sorted(allowed))}." if allowed else f"{here}You may use no tools now."
 
 
 def leaving(conversation: Conversation, target: str, rules: Rules) -> str | None:

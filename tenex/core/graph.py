@@ -14,7 +14,7 @@ Never: hold state; where a conversation stands is the conversation's to know.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -119,13 +119,16 @@ class TransitionGraph:
             return True
         return any(e.target == target and e.is_open(source, _given(facts)) for e in self.outgoing(source))
 
-    def first_match(self, node: str, facts: Any = None, turns: int = 0) -> Choice | None:
+    def first_match(
+        self, node: str, facts: Any = None, turns: int = 0, *, is_open: Callable[[Edge, str, Any], bool] = Edge.is_open
+    ) -> Choice | None:
         """Rules as the router: the first open edge, else the default.
 
-        `turns` counts what has been done so far. None means: stay, nothing matched and there is no default.
+        `turns` counts what has been done so far; `is_open` asks an edge, for those whose conditions may raise. None
+        means: stay, nothing matched and there is no default.
         """
         given = _given(facts)
-        target = next((edge.target for edge in self.outgoing(node) if edge.is_open(node, given)), self.default)
+        target = next((edge.target for edge in self.outgoing(node) if is_open(edge, node, given)), self.default)
         return self.bounded(self._resolve(target, node, given) if target is not None else None, turns)
 
     def bounded(self, choice: Choice | None, turns: int) -> Choice | None:

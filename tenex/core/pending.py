@@ -3,6 +3,7 @@
 Never: remember anything; the reconciler compares this with what is running.
 """
 
+from .agency_folds import standing_key
 from .conversation import Conversation
 from .effects import Effect, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall, Work
 from .ports import ExecutionContext
@@ -88,4 +89,5 @@ def _context(conversation: Conversation, run: Run, call: Call) -> ExecutionConte
         call_id=call.request.id,
         touched=conversation.touched,
         read=run.read,
+        standing=conversation.standings.get(standing_key(run)),
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from .agency import Standing
 from .ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
 from .phases import Phase
 from .steps import Entry, ModelRequest, ModelStep, Shown, ToolSpec
@@ -136,6 +137,8 @@ class ExecutionContext:
     """Paths, relative to the workspace, that this cycle has changed."""
     read: Mapping[str, str] = field(default_factory=dict)
     """Paths this agent has read in this run, with the sha256 of what it saw."""
+    standing: Standing | None = None
+    """Where the agent stands in its own phases; None for one that has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +156,8 @@ class ToolResult:
     """The lesson recorded, if that is what the call did."""
     reverted: tuple[str, ...] = ()
     """Paths changed beyond what the phase permits, and put back."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the agent's own state that were changed, as JSON values."""
 
 
 class Tools(Protocol):

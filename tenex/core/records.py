@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from .agency_records import AgentMoved, AgentStood, ConditionFailed
 from .ids import CallId, ConversationId, EventId, Millis, PublicKey, RunId, Slug, TurnId
 from .mission_records import (
     MissionEnded,
@@ -306,6 +307,8 @@ RECORDS: dict[str, type[Record]] = {kind.__name__: kind for kind in Record.__sub
 
 __all__ = [
     "RECORDS",
+    "AgentMoved",
+    "AgentStood",
     "AskAnswered",
     "AskOpened",
     "CallPermitted",
@@ -313,6 +316,7 @@ __all__ = [
     "CallReturned",
     "ClockSet",
     "CommandGiven",
+    "ConditionFailed",
     "ContextSet",
     "Continued",
     "ConversationStarted",

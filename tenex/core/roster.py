@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from .agency import Program
 from .ids import PublicKey, Slug
 from .mission_rules import MissionRule
 from .phases import Access, Phase
@@ -87,6 +88,7 @@ class Agent:
     tools: frozenset[str] = frozenset()
     """The tools its definition names; what it gets of them depends on the phase."""
     model: str = ""
+    program: Program | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

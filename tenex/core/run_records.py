@@ -5,7 +5,7 @@ Never: a default that reads a setting: a record carries every deadline and class
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from .ids import CallId, Millis, PublicKey, RunId, Slug
 from .phases import Phase
@@ -96,6 +96,8 @@ class CallReturned(Record):
     touched: tuple[str, ...] = ()
     lesson: str = ""
     reverted: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the agent's own state that the call changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

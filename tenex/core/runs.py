@@ -103,6 +103,8 @@ class Run:
     read: Mapping[str, str] = field(default_factory=dict)
     usage: Usage = NO_USAGE
     model: str = ""
+    failed_edges: frozenset[tuple[str, str]] = frozenset()
+    """Edges of the agent's own graph, as (source, target), whose condition raised: each is told once."""
 
     @property
     def open_calls(self) -> tuple[Call, ...]:

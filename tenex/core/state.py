@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any, Literal, TypeVar
 
 from . import records as r
+from .agency import Standing
 from .context import PastCycle
 from .ids import ConversationId, Millis, PublicKey, RunId, Slug, TurnId
 from .missions import Mission
@@ -201,6 +202,8 @@ class State:
     forked_from: ForkOrigin | None = None
     workflow: Session | None = None
     """The workflow this is a conversation of: its rules are the router, and no phase forbids anything."""
+    standings: Mapping[str, Standing] = field(default_factory=dict)
+    """Where agents stand in their own phases, by `agency_folds.standing_key`."""
     history: History | None = field(default_factory=History)
 
     @property

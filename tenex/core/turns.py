@@ -17,6 +17,7 @@ from .ports import Handoff
 from .roster import Expectation
 from .runs import Completion, Run
 from .speaking import agent_says, say
+from .standings import stand
 from .steps import NO_USAGE, Usage
 
 LIFETIME = 100 * 366 * 24 * 3_600_000
@@ -121,10 +122,12 @@ def open_turn(draft: Draft, agents: Sequence[Slug], reason: str) -> None:
     expected = rules.limits.expectation(state.phase) if state.workflow is None else UNWATCHED
     for slug in agents:
         agent = rules.roster[slug]
+        run = RunId(f"{turn}.{slug}")
         draft.add(
-            r.RunStarted, run=RunId(f"{turn}.{slug}"), agent=slug, agent_name=agent.name, pubkey=agent.pubkey,
+            r.RunStarted, run=run, agent=slug, agent_name=agent.name, pubkey=agent.pubkey,
             warn_at=Millis(draft.now + expected.warn_after), close_at=Millis(draft.now + expected.close_after),
         )  # fmt: skip
+        stand(draft, draft.state.runs[run])
 
 
 def _handoff(draft: Draft) -> Handoff | None:

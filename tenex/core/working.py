@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, cast
 
-from . import gates, participation
+from . import participation, standings
 from . import records as r
 from .draft import Draft
 from .ids import CallId, Millis
@@ -40,6 +40,7 @@ STOPPED = "stopped; outcome unknown"
 def stepped(draft: Draft, run: Run, step: ModelStep) -> None:
     """A run's model answered: judge its calls, or take its text as its completion."""
     draft.add(r.ModelStepped, run=run.id, step=_with_unique_ids(step, run))
+    standings.evaluate(draft, run.id)
     run = _now(draft, run)
     if not step.calls:
         _finish(draft, run, {"response": step.text}, completed=False)
@@ -81,8 +82,14 @@ def move(draft: Draft, run: Run) -> None:
         if call.state is not CallState.ASKED or call.request.tool == "complete":
             continue
         if call.request.id not in beyond and participation.decided(draft, run, call):
+            standings.evaluate(draft, run.id)
             continue
-        refusal = gates.refusal(call.request.tool, draft.state.phase, agent, draft.rules) or call.request.fault or None
+        if call.request.id not in beyond and standings.is_own(agent, call):
+            if busy:  # what stands before it waits for the phase as it is, what comes after it for what it makes of it
+                break
+            standings.decide(draft, run, agent, call)
+            continue
+        refusal = standings.refusal(draft, run, agent, call.request.tool) or call.request.fault or None
         if refusal is None and call.request.id in beyond:
             refusal = f"Not run: of one answer the first {CALLS} calls are carried out. Ask again if you need it."
         if refusal is not None:
@@ -123,7 +130,7 @@ def _complete_if_last(draft: Draft, run: Run, agent: Agent) -> None:
     if not left or any(call.request.tool != "complete" or call.state is not CallState.ASKED for call in left):
         return
     first = left[0]
-    refusal = gates.refusal("complete", draft.state.phase, agent, draft.rules)
+    refusal = standings.refusal(draft, run, agent, "complete")
     fault = refusal or first.request.fault or _wrong_completion(first.request.arguments, run.phase)
     fault = fault or _unseen_failure(draft, run)
     for call in left if fault else left[1:]:
@@ -183,16 +190,18 @@ def _finish(draft: Draft, run: Run, arguments: Mapping[str, Any], *, completed: 
 
 def returned(draft: Draft, run: Run, call: Call, result: ToolResult) -> None:
     """A call gave its result: the next one may start, or the model is wanted again."""
+    result = standings.kept(draft, run, result)
     draft.add(
         r.CallReturned, run=run.id, call=call.request.id, tool=call.request.tool, ok=result.ok,
         content=result.content, read=dict(result.read), touched=tuple(result.touched), lesson=result.lesson,
-        reverted=tuple(result.reverted),
+        reverted=tuple(result.reverted), values=dict(result.values),
     )  # fmt: skip
     settle(draft, run)
 
 
 def settle(draft: Draft, run: Run) -> None:
-    """After a call has its result: go on with the others of its answer."""
+    """After a call has its result: see where the agent stands, and go on with the others of its answer."""
+    standings.evaluate(draft, run.id)
     run = _now(draft, run)
     if run.calls:
         move(draft, run)

@@ -307,7 +307,7 @@ class ConversationActor:
         return decisions
 
     def _seal(self, state: Conversation, record: r.Record) -> r.Record:
-        """Fix what leaves the core open: the events of what is said, the prompt of a run that begins."""
+        """Fix what leaves the core open: the events of what is said, an agent's prompt."""
         match record:
             case r.Said():
                 draft = Draft(
@@ -316,14 +316,14 @@ class ConversationActor:
                 )  # fmt: skip
                 sealer = self._around.sealer
                 return replace(record, events=sealer.seal(draft), relays=sealer.relays(draft))
-            case r.RunStarted():
+            case r.RunStarted() | r.AgentMoved():
                 ahead = state.fork()
                 ahead.apply(record)
                 prompt = self._around.prompter.work(ahead, ahead.runs[record.run])
                 digest = hashlib.sha256(prompt.system.encode("utf-8", "surrogatepass")).hexdigest()[:16]
                 system = None if digest in state.systems else prompt.system
-                forgets = state.spare_systems(digest)
-                return replace(record, digest=digest, system=system, forgets=forgets, entries=prompt.entries)
+                told = replace(record, digest=digest, system=system, forgets=state.spare_systems(digest))
+                return replace(told, entries=prompt.entries) if isinstance(told, r.RunStarted) else told
         return record
 
     async def _append(self, state: Conversation, decisions: Sequence[Sequence[r.Record]]) -> None:

@@ -18,9 +18,10 @@ from tenex.core.context import CONTEXT_TOKENS, fitted
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Effect, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall
 from tenex.core.errors import ModelRefused, ModelUnavailable
-from tenex.core.ids import ConversationId
+from tenex.core.ids import ConversationId, Slug
 from tenex.core.participation import specs
 from tenex.core.ports import Clock, Missions, Model, Prompter, ToolResult, Tools, Whisper, unheard
+from tenex.core.roster import Agent
 from tenex.core.signals import (
     ModelAnswered,
     ModelFailed,
@@ -31,6 +32,7 @@ from tenex.core.signals import (
     TimerFired,
     ToolReturned,
 )  # fmt: skip
+from tenex.core.standings import offered
 from tenex.core.steps import ModelRequest, writable
 
 from .outbox import Outbox
@@ -56,6 +58,8 @@ class Stages:
     """Estimated tokens of a request, as configured now."""
     whisper: Callable[[Conversation, ModelCall], Whisper] = lambda _conversation, _call: unheard
     missions: Missions | None = None
+    find_agent: Callable[[Slug], Agent | None] = lambda _slug: None
+    """An agent as it is configured now: its own phases say which of its tools it is offered."""
 
     def prepare(
         self, conversation: Conversation, effect: Effect, post: Callable[[Signal], None] = _nobody
@@ -87,7 +91,8 @@ class Stages:
 
     def _request(self, conversation: Conversation, effect: ModelCall) -> ModelRequest:
         run = conversation.runs[effect.run]
-        tools = (*self.tools.specs(run.phase, run.agent), *specs(conversation.workflow, run.agent))
+        there = offered(conversation, run, self.find_agent(run.agent), self.tools.specs(run.phase, run.agent))
+        tools = (*there, *specs(conversation.workflow, run.agent))
         return ModelRequest(
             purpose="work", agent=run.agent, phase=run.phase, system=effect.system, tools=tools,
             entries=fitted(effect.system, effect.entries, tools, self.budget()), conversation=conversation.id,

@@ -15,6 +15,7 @@ from tenex.core.phases import Phase
 from tenex.core.ports import Prompt
 from tenex.core.roster import Rules
 from tenex.core.routing import DECISION_SCHEMA
+from tenex.core.standings import offered
 from tenex.core.steps import ModelRequest, ToolSpec
 from tenex.core.transcript import entries_for, question_for
 
@@ -52,7 +53,9 @@ class ConversationPrompter:
         """What an agent is told at the start of its run; the same for the whole run."""
         lessons, notes = self._data(run.agent)
         session = conversation.workflow
-        tools = (*self._tools(run.phase, run.agent), *specs(session, run.agent))
+        agent = self._rules().roster.get(run.agent)
+        there = offered(conversation, run, agent, self._tools(run.phase, run.agent))
+        tools = (*there, *specs(session, run.agent))
         previous = conversation.previous_phase
         workflow = None if session is None else session.name
         key = (run.agent, run.phase, previous, workflow, lessons, notes, tuple(tool.name for tool in tools))

@@ -210,7 +210,8 @@ class World:
         prompter = _Prompter(self)
         outbox = Outbox(self)
         stages = Stages(
-            clock=self.clock, model=self, tools=self, prompter=prompter, outbox=outbox, missions=self.missions
+            clock=self.clock, model=self, tools=self, prompter=prompter, outbox=outbox, missions=self.missions,
+            find_agent=lambda slug: self.rules.roster.get(slug),
         )  # fmt: skip
         around = Surroundings(
             journals=self, stages=stages, sealer=self, prompter=prompter, clock=self.clock, rules=lambda: self.rules,

@@ -1,0 +1,63 @@
+"""What each fact of an agent's own phases does to the state, and where in the state an agent's standing is.
+
+Never: look at a program; what it says now may not be what it said then.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from . import records as r
+from .agency import Moved, Standing
+from .runs import Run
+from .state import State
+from .systems import recalled
+
+
+def standing_key(run: Run) -> str:
+    """Whose standing a run works with, as a key of `State.standings`."""
+    return str(run.agent)
+
+
+def changed(c: State, run: Run, values: Mapping[str, Any]) -> None:
+    """Fields of an agent's state have new values."""
+    if values:
+        _put(c, run, _now(c, run).changed(values))
+
+
+def _now(c: State, run: Run) -> Standing:
+    return c.standings.get(standing_key(run), Standing())
+
+
+def _put(c: State, run: Run, standing: Standing) -> None:
+    c.standings = {**c.standings, standing_key(run): standing}
+
+
+def _stood(c: State, record: r.AgentStood) -> None:
+    run = c.runs.get(record.run)
+    if run is not None:
+        _put(c, run, replace(_now(c, run), phase=record.phase, values=dict(record.values)))
+
+
+def _moved(c: State, record: r.AgentMoved) -> None:
+    run = c.runs.get(record.run)
+    if run is None:
+        return
+    _put(c, run, _now(c, run).moved(Moved(source=record.source, target=record.target, at=record.at)))
+    system = recalled(c, record)
+    if system is not None:
+        c.runs = {**c.runs, run.id: replace(run, system=system)}
+
+
+def _failed(c: State, record: r.ConditionFailed) -> None:
+    run = c.runs.get(record.run)
+    if run is not None:
+        failed = run.failed_edges | {(record.source, record.target)}
+        c.runs = {**c.runs, run.id: replace(run, failed_edges=failed)}
+
+
+AGENCY_FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
+    r.AgentStood: _stood,
+    r.AgentMoved: _moved,
+    r.ConditionFailed: _failed,
+}

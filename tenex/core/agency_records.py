@@ -1,0 +1,48 @@
+"""The facts of an agent's own phases and state; what a tool changed stands in `CallReturned`.
+
+Never: a default that reads a program: a record carries all that its fold needs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .ids import RunId, Slug
+from .record import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentStood(Record):
+    """An agent stands here: at its first run, and where its program has changed so that it could not stay as it was."""
+
+    run: RunId
+    agent: Slug
+    phase: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentMoved(Record):
+    """An agent went to another of its phases. `system` is its prompt there, held as `RunStarted` holds it."""
+
+    run: RunId
+    agent: Slug
+    source: str
+    target: str
+    digest: str = ""
+    system: str | None = None
+    forgets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionFailed(Record):
+    """A condition of an edge raised, and so is not true; once for each edge of a run.
+
+    `target` is empty where the agent could not be looked at, so that no condition could be asked.
+    """
+
+    run: RunId
+    agent: Slug
+    source: str
+    target: str
+    error: str

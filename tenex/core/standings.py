@@ -1,0 +1,140 @@
+"""An agent's own phases at work: where it stands, what it is offered there, and when it moves on.
+
+Asked in three places with one answer: when tools are offered to a model, when they stand in its prompt, and when a
+call is about to start, because a call before it may have changed the phase.
+
+Evaluated after each answer of its model, each result of a call and each colleague's end; what asks is `evaluate`.
+
+Never: ask an edge of another phase, or take two in one evaluation.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from . import gates, own_tools
+from . import records as r
+from .agency import Program, Standing
+from .agency_folds import standing_key
+from .draft import Draft
+from .ids import RunId
+from .own_tools import APPEND, SET, change, names, refused_move, specs, unfit
+from .ports import ToolResult
+from .roster import Agent
+from .runs import Call, Run
+from .state import State
+from .steps import ToolSpec
+
+
+def standing_of(state: State, run: Run, program: Program) -> Standing:
+    """Where the agent of a run stands, by its program as configured now."""
+    return program.fitted(state.standings.get(standing_key(run)))
+
+
+def offered(state: State, run: Run, agent: Agent | None, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
+    """Of the tools the conversation's phase permits those the agent's own phase offers, and what is about itself."""
+    if agent is None or agent.program is None:
+        return tuple(tools)
+    program = agent.program
+    standing = standing_of(state, run, program)
+    there = (tool for tool in tools if program.offers(tool.name, standing, state.phase))
+    return (*there, *specs(program, standing, state.phase))
+
+
+def stand(draft: Draft, run: Run) -> None:
+    """Record where the agent stands, if that is not what is recorded: at its first run, and after a change of it."""
+    program = _program(draft, run)
+    if program is None:
+        return
+    standing = standing_of(draft.state, run, program)
+    if standing is not draft.state.standings.get(standing_key(run)):
+        draft.add(r.AgentStood, run=run.id, agent=run.agent, phase=standing.phase, values=dict(standing.values))
+
+
+def evaluate(draft: Draft, run_id: RunId) -> None:
+    """Ask the edges of the agent's phase once, and go where the first true one leads."""
+    run = draft.state.runs.get(run_id)
+    program = None if run is None else _program(draft, run)
+    if run is None or program is None:
+        return
+    stand(draft, run)
+    standing = standing_of(draft.state, run, program)
+    found = program.evaluate(standing, draft.state.phase)
+    for target, error in found.failed:
+        if (standing.phase, target) not in draft.state.runs[run_id].failed_edges:
+            draft.add(
+                r.ConditionFailed, run=run.id, agent=run.agent, source=standing.phase, target=target, error=error
+            )  # fmt: skip
+    if found.target is not None:
+        _move(draft, run, standing.phase, found.target)
+
+
+def _move(draft: Draft, run: Run, source: str, target: str) -> None:
+    # its prompt is rendered when the record is sealed
+    draft.add(r.AgentMoved, run=run.id, agent=run.agent, source=source, target=target)
+
+
+def refusal(draft: Draft, run: Run, agent: Agent, tool: str) -> str | None:
+    """Why a call is not permitted, by the conversation's phase or the agent's own; None if it is."""
+    standing = None if agent.program is None else standing_of(draft.state, run, agent.program)
+    return gates.refusal(tool, draft.state.phase, agent, draft.rules, standing)
+
+
+def is_own(agent: Agent, call: Call) -> bool:
+    """Whether a call is about the agent itself, in the phase where it stands or in another."""
+    return agent.program is not None and own_tools.is_own(agent.program, call.request.tool)
+
+
+def decide(draft: Draft, run: Run, agent: Agent, call: Call) -> None:
+    """Decide a call that is about the agent itself, with its result."""
+    request = call.request
+    sentence = request.fault or (_decide(draft, run, agent, agent.program, call) if agent.program else None)
+    if sentence:
+        draft.add(r.CallRefused, run=run.id, call=request.id, tool=request.tool, sentence=sentence)
+
+
+def _decide(draft: Draft, run: Run, agent: Agent, program: Program, call: Call) -> str | None:
+    """Why the call is refused; None if it was carried out."""
+    request, phase = call.request, draft.state.phase
+    standing = standing_of(draft.state, run, program)
+    if request.tool in (SET, APPEND):
+        if request.tool not in names(program, standing, phase):
+            return gates.refusal(request.tool, phase, agent, draft.rules, standing)
+        values = change(program, standing, request.tool, request.arguments)
+        if isinstance(values, str):
+            return values
+        done = "set" if request.tool == SET else "longer by one"
+        _grant(draft, run, call, f"{', '.join(values)} is {done}.", values)
+        evaluate(draft, run.id)
+        return None
+    if sentence := refused_move(program, standing, request.tool, phase):
+        return sentence
+    target = request.tool.removeprefix(f"{standing.phase}_to_")
+    _grant(draft, run, call, f"You are in {target} now.", {})
+    _move(draft, run, standing.phase, target)  # it is the one step: nothing is evaluated on top of it
+    return None
+
+
+def _grant(draft: Draft, run: Run, call: Call, content: str, values: Mapping[str, Any]) -> None:
+    request = call.request
+    draft.add(
+        r.CallReturned, run=run.id, call=request.id, tool=request.tool, ok=True, content=content, values=values
+    )  # fmt: skip
+
+
+def kept(draft: Draft, run: Run, result: ToolResult) -> ToolResult:
+    """The result with the changes of state it may make; where it may not, it says so and has failed."""
+    program = _program(draft, run)
+    if not result.values:
+        return result
+    if program is None:
+        return replace(result, values={})
+    unknown = [name for name in result.values if name not in program.defaults]
+    sentence = f"It has no state {', '.join(unknown)}; nothing of its state is changed." if unknown else None
+    sentence = sentence or unfit(standing_of(draft.state, run, program), result.values)
+    return replace(result, ok=False, content=f"{result.content}\n\n{sentence}", values={}) if sentence else result
+
+
+def _program(draft: Draft, run: Run) -> Program | None:
+    agent = draft.rules.roster.get(run.agent)
+    return agent.program if agent is not None else None

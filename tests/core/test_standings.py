@@ -1,0 +1,266 @@
+"""An agent's own phases in the core: one step an evaluation, the gate at call time, changes of state, going back."""
+
+from typing import Any
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.agency import Program, Scope, Standing
+from tenex.core.effects import ToolCall
+from tenex.core.ids import Slug
+from tenex.core.own_tools import LARGEST
+from tenex.core.ports import ToolResult
+from tenex.core.signals import ToolReturned
+from tenex.core.standings import offered
+from tenex.core.steps import ModelStep, ToolSpec
+from tests.core.kit import check_sound, go
+from tests.fakes.agency import Asks, program, with_program
+from tests.fakes.play import Play, says
+
+ENDS = {"agents": ["USER"], "reason": "the person is next"}
+
+
+def play(*steps: Any, of: Program | None = None) -> Play:
+    """An executor with phases of its own answers this, one after the other; then it is done."""
+    script = list(steps)
+
+    def worker(conversation: Any, call: Any) -> ModelStep:
+        return script.pop(0) if script else says("done")
+
+    one = Play(
+        lambda question: ENDS if question["turns"] else go("execute", "executor"), worker,
+        config=with_program(of or program()),
+    )  # fmt: skip
+    one.person("research it")
+    return one
+
+
+def sets(field: str, value: Any) -> tuple[str, dict[str, Any]]:
+    return ("set_state", {"field": field, "value": value})
+
+
+def standing(one: Play) -> Standing:
+    return one.conversation.standings["executor"]
+
+
+def moves(one: Play) -> list[tuple[str, str]]:
+    return [(record.source, record.target) for record in one.all(r.AgentMoved)]
+
+
+def test_it_stands_at_its_beginning_at_its_first_run_and_keeps_its_standing_over_turns_and_processes() -> None:
+    one = play(says("", sets("plan", "read")))
+    one.settle()
+    assert moves(one) == [("planning", "research")]
+    assert [record.phase for record in one.all(r.AgentStood)] == ["planning"]
+    one.crash()
+    assert standing(one).phase == "research"
+    assert standing(one).values == {"plan": "read", "data": []}
+    assert [move.trigger for move in standing(one).history] == ["planning_to_research"]
+    one.router = lambda question: ENDS if len(question["turns"]) > 1 else go(None, "executor")
+    one.person("go on")
+    one.settle()
+    assert len(one.all(r.AgentStood)) == 1
+    assert standing(one).phase == "research"
+    check_sound(one)
+
+
+def test_one_step_an_evaluation_and_only_edges_of_the_phase_are_asked() -> None:
+    asked: list[str] = []
+
+    def ask(name: str) -> Any:
+        def holds(me: Any) -> bool:
+            asked.append(name)
+            return True
+
+        return holds
+
+    chain = program((("a", "b", ask("ab")), ("b", "c", ask("bc")), ("c", "d", ask("cd"))))
+    one = play(says("", ("read_file", {})), of=chain)
+    one.step()
+    while not one.all(r.ModelStepped):
+        one.step()
+    assert moves(one) == [("a", "b")], "the answer"
+    while not one.all(r.CallReturned):
+        one.step()
+    assert moves(one) == [("a", "b"), ("b", "c")], "the result of the call"
+    assert asked == ["ab", "bc"]
+    one.settle()
+    assert moves(one)[2:] == [("c", "d")], "the second answer"
+
+
+def test_the_first_true_edge_in_the_order_of_the_list_is_taken() -> None:
+    one = play(of=program((("a", "b", lambda me: False), ("a", "c", None), ("a", "d", None), ("b", "a", None))))
+    one.settle()
+    assert moves(one) == [("a", "c")]
+
+
+@pytest.mark.parametrize("tool", ["send", "write_file"])
+def test_a_call_out_of_phase_is_refused_with_the_phase_and_what_is_there(tool: str) -> None:
+    one = play(says("", (tool, {})))
+    one.settle()
+    (refused,) = one.all(r.CallRefused)
+    assert refused.sentence.startswith(f"The tool {tool} is not there for you now: it is there in: ")
+    assert "You are in your phase planning. You may use: append_state, ask, check, complete, " in refused.sentence
+    assert "send" not in refused.sentence.split("You may use")[1]
+    assert not one.ran
+
+
+def test_a_call_after_one_that_changed_the_phase_is_held_to_the_new_phase() -> None:
+    one = play(says("", ("check", {}), sets("plan", "p"), ("send", {}), ("check", {})))
+    one.settle()
+    assert [record.tool for record in one.all(r.CallPermitted)] == ["check", "send"]
+    (refused,) = one.all(r.CallRefused)
+    assert refused.tool == "check"
+    assert "You are in your phase research." in refused.sentence
+
+
+def test_phases_and_condition_must_both_hold() -> None:
+    both = Scope(phases=frozenset({"planning"}), when=Asks(lambda me: me.data))
+    one = play(says("", ("send", {})), says("", sets("data", [1]), ("send", {})), of=program(scopes={"send": both}))
+    one.settle()
+    assert "its condition does not hold" in one.all(r.CallRefused)[0].sentence
+    assert [record.tool for record in one.all(r.CallPermitted)] == ["send"]
+
+
+def test_a_condition_that_raises_is_not_true_and_is_told_once_for_each_edge_of_a_run() -> None:
+    broken = program(
+        (("a", "b", lambda me: me.nothing), ("a", "c", lambda me: me.plan), ("b", "a", None)),
+        scopes={"send": Scope(when=Asks(lambda me: 1 / 0))},
+    )  # fmt: skip
+    one = play(says("", ("send", {})), says("", sets("plan", "p")), of=broken)
+    one.settle()
+    (failed,) = one.all(r.ConditionFailed)
+    assert (failed.source, failed.target) == ("a", "b")
+    assert "AttributeError" in failed.error
+    assert "its condition failed (ZeroDivisionError: division by zero)" in one.all(r.CallRefused)[0].sentence
+    assert moves(one) == [("a", "c")]
+    assert one.said()[-1] == "done"
+
+
+def test_an_agent_that_cannot_be_looked_at_goes_on_in_its_phase() -> None:
+    def blind(standing: Standing, conversation: Any) -> Any:
+        raise RuntimeError("no")
+
+    one = play(says("", ("read_file", {})), of=Program(
+        graph=program().graph, defaults={}, schema={}, look=blind,
+    ))  # fmt: skip
+    one.settle()
+    assert [(record.target, record.error) for record in one.all(r.ConditionFailed)] == [("", "RuntimeError: no")]
+    assert standing(one).phase == "planning"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("set_state", {}, "`field` of `set_state` must be one of: plan, data."),
+        ("set_state", {"field": ["plan"]}, "must be one of"),
+        ("set_state", {"field": "plan"}, "needs `value`"),
+        ("set_state", {"field": "plan", "value": 3}, "must be of type text"),
+        ("set_state", {"field": "data", "value": "[]"}, "must be of type list"),
+        ("set_state", {"field": "plan", "value": "x" * LARGEST}, "your whole state may have"),
+        ("set_state", {"field": "data", "value": [float("nan")]}, "JSON has no word for"),
+        ("append_state", {"field": "plan", "value": 1}, "must be one of: data."),
+    ],
+)
+def test_a_change_of_state_that_cannot_be_is_refused_and_changes_nothing(
+    tool: str, arguments: dict[str, Any], said: str
+) -> None:
+    one = play(says("", (tool, arguments)))
+    one.settle()
+    assert said in one.all(r.CallRefused)[0].sentence
+    assert standing(one).values == {"plan": "", "data": []}
+
+
+def test_a_list_grows_item_by_item() -> None:
+    one = play(says("", *(("append_state", {"field": "data", "value": n}) for n in range(3))))
+    one.settle()
+    assert standing(one).values["data"] == [0, 1, 2]
+
+
+def test_a_program_without_settable_state_has_no_calls_about_it() -> None:
+    one = play(says("", sets("plan", "p")), of=program(is_settable=False))
+    one.settle()
+    assert "There is no tool set_state." in one.all(r.CallRefused)[0].sentence
+
+
+def test_a_trigger_is_the_name_of_the_pair_and_guarded_by_its_condition() -> None:
+    of = program((("a", "b", lambda me: me.plan == "go"), ("b", "c", None), ("a", "c", lambda me: False)),
+                 has_triggers=True)  # fmt: skip
+    one = play(says("", ("a_to_b", {}), ("b_to_c", {}), ("a_to_c", {})), of=of)
+    one.settle()
+    told = [record.sentence for record in one.all(r.CallRefused)]
+    assert told == [
+        "a_to_b is not permitted: its condition does not hold.",
+        "b_to_c leads from b, and you are in a.",
+        "a_to_c is not permitted: its condition does not hold.",
+    ]
+    assert not moves(one)
+    several = program((("a", "b", lambda me: me.plan), ("a", "c", lambda me: me.plan), ("b", "a", None)),
+                      defaults={"plan": "p"}, schema={"plan": {"type": "string"}}, has_triggers=True)  # fmt: skip
+    two = play(says("", ("b_to_a", {})), of=several)
+    two.settle()
+    assert moves(two)[:2] == [("a", "b"), ("b", "a")]
+    assert two.all(r.CallReturned)[0].content == "You are in a now."
+
+
+def test_what_a_tool_changes_is_kept_and_may_move_the_agent() -> None:
+    one = play(says("", ("check", {})))
+    while not one.all(r.CallPermitted):
+        one.step()
+    effect = next(effect for effect in one.running.values() if isinstance(effect, ToolCall))
+    assert effect.context.standing is not None
+    assert effect.context.standing.phase == "planning"
+    one.hear(ToolReturned(key=effect.key, result=ToolResult(ok=True, content="planned", values={"plan": "p"})))
+    assert standing(one).phase == "research"
+    assert one.all(r.CallReturned)[0].values == {"plan": "p"}
+    check_sound(one)
+
+
+@pytest.mark.parametrize("values", [{"unknown": 1}, {"plan": "x" * LARGEST}, {"plan": float("nan")}])
+def test_what_a_tool_may_not_change_makes_its_result_a_failure_that_says_so(values: dict[str, Any]) -> None:
+    one = play(says("", ("check", {})))
+    while not one.all(r.CallPermitted):
+        one.step()
+    effect = next(effect for key, effect in one.running.items() if key.work == "tool")
+    one.hear(ToolReturned(key=effect.key, result=ToolResult(ok=True, content="planned", values=values)))
+    (returned,) = one.all(r.CallReturned)
+    assert not returned.ok
+    assert not returned.values
+    assert standing(one).values["plan"] == ""
+
+
+def test_a_changed_program_keeps_what_fits() -> None:
+    one = play(says("", sets("plan", "p"), sets("data", [1])))
+    one.settle()
+    text = {"type": "string"}
+    one.rules = with_program(program(
+        (("start", "end", lambda me: False),), defaults={"plan": "", "data": "none", "new": 0},
+        schema={"plan": text, "data": text, "new": {"type": "integer"}},
+    ))  # fmt: skip
+    one.router = lambda question: ENDS if len(question["turns"]) > 1 else go(None, "executor")
+    one.person("go on")
+    one.settle()
+    assert standing(one).phase == "start"
+    assert standing(one).values == {"plan": "p", "data": "none", "new": 0}
+    assert [move.target for move in standing(one).history] == ["research"], "what was is not forgotten"
+    assert len(one.all(r.AgentStood)) == 2
+
+
+def test_what_is_offered_is_what_the_gate_lets_through() -> None:
+    one = play(says("", sets("plan", "p")))
+    while not one.all(r.RunStarted):
+        one.step()
+    agent, specs = one.rules.roster[Slug("executor")], [_spec(name) for name in ("check", "send", "read_file")]
+    state = one.conversation
+    run = next(iter(state.runs.values()))
+    names = [spec.name for spec in offered(state, run, agent, specs)]
+    assert names == ["check", "read_file", "set_state", "append_state"]
+    assert offered(state, run, None, specs) == tuple(specs)
+    while not moves(one):
+        one.step()
+    names = [spec.name for spec in offered(one.conversation, run, agent, specs)]
+    assert names == ["send", "read_file", "set_state", "append_state"]
+
+
+def _spec(name: str) -> Any:
+    return ToolSpec(name=name, description="", parameters={})

@@ -1,0 +1,63 @@
+"""An agent with phases of its own for tests: the research agent of the documents, its conditions plain functions."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
+
+from tenex.core.agency import Program, Scope, Standing
+from tenex.core.graph import Edge, TransitionGraph
+from tenex.core.ids import Slug
+from tenex.core.phases import Phase
+from tenex.core.roster import Rules
+from tests.fakes.play import rules
+
+LIST, TEXT = {"type": "array"}, {"type": "string"}
+
+
+@dataclass(frozen=True)
+class Asks:
+    """A condition that is a function; equal only to itself."""
+
+    ask: Callable[[Any], Any]
+
+    def holds(self, facts: Any) -> bool:
+        """Whether it is true."""
+        return bool(self.ask(facts))
+
+
+def look(standing: Standing, conversation: Phase | None) -> Any:
+    """The values as attributes."""
+    return SimpleNamespace(**standing.values, phase=standing.phase, conversation=conversation)
+
+
+def program(
+    edges: tuple[tuple[str, str, Callable[[Any], Any] | None], ...] = (
+        ("planning", "research", lambda me: me.plan),
+        ("research", "analysis", lambda me: len(me.data) >= 3),
+    ),
+    *,
+    defaults: Mapping[str, Any] | None = None,
+    schema: Mapping[str, Any] | None = None,
+    scopes: Mapping[str, Scope] | None = None,
+    **more: Any,
+) -> Program:
+    """A program; by default the research agent: `check` in planning, `send` in research, `write_file` in analysis."""
+    nodes = tuple(dict.fromkeys(name for source, target, _ in edges for name in (source, target)))
+    drawn = tuple(Edge(source, target, None if ask is None else Asks(ask)) for source, target, ask in edges)
+    tools = {"check": "planning", "send": "research", "write_file": "analysis"}
+    return Program(
+        graph=TransitionGraph(nodes=nodes, initial=nodes[0], edges=drawn) if nodes else None,
+        defaults={"plan": "", "data": []} if defaults is None else defaults,
+        schema={"plan": TEXT, "data": LIST} if schema is None else schema,
+        look=look, is_settable=more.pop("is_settable", True),
+        scopes={tool: Scope(phases=frozenset({phase})) for tool, phase in tools.items()} if scopes is None else scopes,
+        **more,
+    )  # fmt: skip
+
+
+def with_program(of: Program, config: Rules | None = None) -> Rules:
+    """Rules in which the executor has phases of its own."""
+    known = config or rules()
+    executor = known.roster[Slug("executor")]
+    return replace(known, roster={**known.roster, executor.slug: replace(executor, program=of)})
