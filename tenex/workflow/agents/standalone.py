@@ -13,8 +13,7 @@ from typing import Any, Final
 import structlog
 
 from tenex.core import records as r
-from tenex.core.agency import Standing
-from tenex.core.agency_folds import standing_key
+from tenex.core.agency import Program, Standing
 from tenex.core.context import CONTEXT_TOKENS, MESSAGE_CHARACTERS, fitted
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Effect, ModelCall, Timer, ToolCall
@@ -22,6 +21,7 @@ from tenex.core.errors import Bug, ModelRefused, ModelUnavailable, WorkflowError
 from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
 from tenex.core.pending import pending
 from tenex.core.ports import Clock, Journals, Model, Prompt
+from tenex.core.prompts import prompted
 from tenex.core.roster import Agent, Limits, Role, Rules
 from tenex.core.run_records import Outcome
 from tenex.core.runs import Completion, OrchestratorTurn, Run
@@ -35,9 +35,8 @@ from tenex.core.signals import (
     StandingGiven,
     ToolReturned,
 )  # fmt: skip
-from tenex.core.standings import offered
+from tenex.core.standings import offered, standing_of
 from tenex.core.steps import Entry, ModelRequest, PersonText, Shown, cut, writable
-from tenex.core.systems import prompted
 from tenex.core.transcript import entries_for
 from tenex.core.workflows import PERSON, Workflow
 
@@ -155,15 +154,15 @@ class AgentDrive(Drive):
             case r.Said() if record.speaker == self._rules.project.pubkey:
                 self._told.append(record.text)
             case r.RunStarted() | r.AgentMoved():
-                return prompted(state, record, self)
+                return prompted(state, record, self._prompt)
         return record
 
     # ---- prompts ----
 
-    def work(self, conversation: Conversation, run: Run) -> Prompt:
+    def _prompt(self, conversation: Conversation, run: Run) -> Prompt:
         """What an agent is told at the start of its run, or of a phase."""
         shape = blueprint(type(self._members[run.agent]))
-        standing = conversation.standings.get(standing_key(run)) or self._program(run.agent).begin()
+        standing = standing_of(conversation, run, self._program(run.agent))
         system = render(shape.system, f"{shape.name}.__system_message__", standing, None)
         entries = entries_for(conversation, run) if run.agent != self._slug else self._entries(conversation, standing)
         return Prompt(system=system, entries=tuple(entries))
@@ -181,8 +180,10 @@ class AgentDrive(Drive):
             entries[-1] = PersonText(author=last.name, text=text)
         return entries
 
-    def _program(self, slug: Slug) -> Any:
-        return self._rules.roster[slug].program
+    def _program(self, slug: Slug) -> Program:
+        found = self._rules.roster[slug].program
+        assert found is not None
+        return found
 
     # ---- work ----
 
@@ -217,7 +218,7 @@ class AgentDrive(Drive):
 
     async def _call(self, effect: ToolCall, state: Conversation) -> Signal:
         agent = self._members[effect.context.agent]
-        standing = effect.context.standing or self._program(effect.context.agent).begin()
+        standing = standing_of(state, state.runs[effect.run], self._program(effect.context.agent))
         result = await call_method(
             agent, effect.request.tool, effect.request.arguments, standing=standing, conversation=None,
             key=effect.context.idempotency_key,
