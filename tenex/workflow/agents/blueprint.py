@@ -23,7 +23,7 @@ from .templates import GIVEN, MESSAGE, template_faults
 TAKEN: Final = frozenset({*OWN, "ask", "complete", "learn", "set_state", "append_state"})
 """Tools every agent may have already, by their names."""
 RESERVED: Final = frozenset(
-    {*GIVEN, MESSAGE, "phases", "history", "run", "dump", "load", "get_value", "set_value"}
+    {*GIVEN, MESSAGE, "message", "phases", "history", "run", "dump", "load", "get_value", "set_value"}
 )
 """What a field of state cannot be called: an agent has it already, or templates do."""
 

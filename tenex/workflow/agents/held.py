@@ -9,7 +9,7 @@ Never: know a class; its fields are given.
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from tenex.core.agency import HISTORY, Moved, Standing
 from tenex.core.errors import Unwritable
@@ -18,15 +18,12 @@ from tenex.core.phases import Phase
 from ..driving import MonotonicClock
 from ..typed import Typed
 
-_OUTSIDE: Final = "none"
-
-
 @dataclass(frozen=True, slots=True)
 class Talk:
     """The conversation an agent works in, as conditions and templates may know it."""
 
-    phase: str
-    """One of the seven, or `none` outside a conversation of phases."""
+    phase: str | None
+    """One of the seven; None outside a conversation."""
 
 
 class Held:
@@ -43,7 +40,7 @@ class Held:
         self._live: dict[str, Any] = {}
         self.phase = standing.phase
         self.history = standing.history
-        self.talk = Talk(_OUTSIDE if conversation is None else str(conversation))
+        self.talk = Talk(None if conversation is None else str(conversation))
         self.went: list[tuple[str, str]] = []
         """The moves its own triggers made, since it was made of a standing."""
         self.is_given = is_given

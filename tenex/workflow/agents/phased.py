@@ -52,7 +52,7 @@ class PhasedAgent:
 
     @property
     def conversation(self) -> Talk:
-        """The conversation it works in; its `phase` is `none` outside one of the seven phases."""
+        """The conversation it works in; its `phase` is None outside one."""
         return self._held.talk
 
     def get_value(self, name: str) -> Any:

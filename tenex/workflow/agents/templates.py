@@ -53,7 +53,7 @@ def render(text: str, where: str, standing: Standing, conversation: Phase | None
     """
     history = [{"source": move.source, "target": move.target, "at": move.at} for move in standing.history]
     state = {**standing.values, "phase": standing.phase, "history": history}
-    talk = {"phase": "none" if conversation is None else str(conversation)}
+    talk = {"phase": None if conversation is None else str(conversation)}
     values = {**standing.values, **more, "phase": standing.phase, "state": state, "conversation": talk}
     try:
         return _ENVIRONMENT.from_string(text).render(values).strip()
