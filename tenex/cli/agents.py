@@ -21,6 +21,7 @@ from .options import DataOption, JsonOption, group, open_settings
 
 if TYPE_CHECKING:
     from tenex.app.preview import Preview
+    from tenex.core.graph import TransitionGraph
     from tenex.prompting import AgentDefinition, PromptLibrary
     from tenex.settings import Settings
 
@@ -41,7 +42,7 @@ def list_(ctx: typer.Context, data: DataOption = None, as_json: JsonOption = Fal
     if as_json:
         output.result_json(rows)
         return
-    head = ("slug", "kind", "model", "phases", "npub")  # with the tools it would be twice as wide as a terminal
+    head = ("slug", "kind", "model", "in_phases", "npub")  # with the tools it would be twice as wide as a terminal
     output.result(output.table(head, [[_cell(row[name]) for name in head] for row in rows]))
     if any(row["npub"] is None for row in rows):
         output.say("an agent without an npub has no key yet; `tenex init` makes it")
@@ -66,7 +67,7 @@ def show(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show one agent, with its instructions."""
+    """Show one agent, with its own phases and its instructions."""
     settings = open_settings(ctx, data)
     known = {str(name): agent for name, agent in load_agents(settings).definitions.items()}
     if slug not in known:
@@ -79,14 +80,26 @@ def show(
     agent = known[slug]
     sections = [f"## In {phase}\n\n{text.strip()}" for phase, text in agent.in_phase.items()]
     row = {**_row(slug, agent, settings), "instructions": "\n\n".join((agent.body.strip(), *sections))}
+    own = agent.program.graph if agent.program is not None else None
     if as_json:
-        output.result_json(row)
+        output.result_json(row if own is None else {**row, "graph": edges(own)})
         return
     row.pop("models")
     *facts, body = row.items()
     width = max(len(name) for name, _ in facts)
     output.result("\n".join(f"{name.ljust(width)}  {_cell(value)}" for name, value in facts))
+    if own is not None:
+        output.result(f"\n{own.mermaid().rstrip()}")
     output.result(f"\n{body[1]}")
+
+
+def edges(graph: "TransitionGraph") -> dict[str, Any]:
+    """A graph of an agent's own phases as JSON."""
+    return {
+        "initial": graph.initial,
+        "nodes": list(graph.nodes),
+        "edges": [{"from": edge.source, "to": str(edge.target), "when": edge.label} for edge in graph.edges],
+    }
 
 
 @agents.command()
@@ -142,7 +155,7 @@ role: says in a few words what {name} does for the project
 kind: {kind}
 use_when: says when the orchestrator should choose {name}, and not somebody else
 # where it usually works; leave the line out for everywhere
-phases: [{"plan, verification, reflection" if kind == "expert" else "execute, verification, chores, reflection"}]
+in_phases: [{"plan, verification, reflection" if kind == "expert" else "execute, verification, chores, reflection"}]
 tools: [{tools}]
 # model: openai:gpt-5.2
 ---
@@ -247,11 +260,24 @@ def _row(slug: str, agent: "AgentDefinition", settings: "Settings") -> dict[str,
         "kind": str(agent.kind),
         "role": agent.role,
         "use_when": agent.use_when,
-        "phases": [str(phase) for phase in agent.phases],
+        "in_phases": [str(phase) for phase in agent.phases],
+        **_own(agent),
         "tools": sorted(agent.tools),
         "model": "; ".join([usual, *others]),
         "models": models,
         "npub": _npub("project" if agent.kind == "orchestrator" else str(slug), settings),
+    }
+
+
+def _own(agent: "AgentDefinition") -> dict[str, Any]:
+    """Its own phases, state and colleagues; nothing for one that has none."""
+    program = agent.program
+    if program is None:
+        return {}
+    return {
+        "phases": list(program.graph.nodes) if program.graph is not None else [],
+        "state": [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in program.defaults.items()],
+        "agents": [str(link.agent) for link in program.links.values()],
     }
 
 

@@ -12,16 +12,25 @@ from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.phases import PHASE_TRANSITIONS
 
 from . import output
+from .agents import edges, load_agents
 from .options import DataOption, JsonOption, group, open_settings
 
 if TYPE_CHECKING:
+    from tenex.core.graph import TransitionGraph
     from tenex.settings import Settings
     from tenex.workflow.definitions import Found
 
 graph = group("Draw what may follow what; check and run workflows.")
 
 NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="A workflow's name, a file, or package.module:name.", show_default=False)
+    str,
+    typer.Argument(metavar="NAME", help="A workflow's name, a file, or package.module:name.", show_default=False),
+]
+ShownArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="A workflow's or an agent's name, a file, or package.module:name.", show_default=False
+    ),
 ]
 
 
@@ -31,10 +40,17 @@ def _graph() -> None:
 
 
 @graph.command()
-def show(ctx: typer.Context, name: NameArgument = "", data: DataOption = None, as_json: JsonOption = False) -> None:
-    """Print a workflow, or the seven phases, as a Mermaid diagram."""
+def show(ctx: typer.Context, name: ShownArgument = "", data: DataOption = None, as_json: JsonOption = False) -> None:
+    """Print a workflow, an agent's own phases, or the seven phases, as a Mermaid diagram."""
     if name:
-        _show_workflow(_found(open_settings(ctx, data), name), as_json=as_json)
+        settings = open_settings(ctx, data)
+        own = _own_phases(settings, name)
+        if own is None:
+            _show_workflow(_found(settings, name), as_json=as_json)
+        elif as_json:
+            output.result_json({"name": name, **edges(own)})
+        else:
+            output.result(own.mermaid().rstrip("\n"))
         return
     if not as_json:
         output.result(PHASE_TRANSITIONS.mermaid().rstrip("\n"))
@@ -143,10 +159,18 @@ def _found(settings: "Settings", name: str) -> "Found":
     return one
 
 
+def _own_phases(settings: "Settings", name: str) -> "TransitionGraph | None":
+    """The graph of the agent of that name; None where there is no such agent, which a workflow may be called."""
+    known = {str(slug): agent for slug, agent in load_agents(settings).definitions.items()}.get(name.removeprefix("@"))
+    if known is None:
+        return None
+    if known.program is None or known.program.graph is None:
+        raise UsageError(f"{name} has no phases of its own; `phases:` in {known.source} would give it some")
+    return known.program.graph
+
+
 def _agents(settings: "Settings") -> list[str]:
     from tenex.core.roster import Kind
-
-    from .agents import load_agents
 
     known = load_agents(settings).definitions
     return [slug for slug, agent in known.items() if agent.kind is not Kind.ORCHESTRATOR]

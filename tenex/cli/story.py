@@ -89,6 +89,11 @@ class Story:
                 )
             case r.RunStarted():
                 self._agents[record.run] = record.agent
+            case r.AgentMoved():
+                yield "phase", record.agent, f"{record.source} → {record.target}"
+            case r.ConditionFailed():
+                edge = f"{record.source} → {record.target or 'any'}"
+                yield "error", record.agent, f"a condition of {edge} failed: {record.error}"
             case r.ModelStepped():
                 self._remember(record.run, record.step)
             case r.CallReturned():

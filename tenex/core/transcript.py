@@ -28,7 +28,7 @@ from .session import Session
 from .state import RECENT
 from .steps import Entry, Note, Shown, cut
 
-__all__ = ["MESSAGE_CHARACTERS", "START", "entries_for", "question_for"]
+__all__ = ["MESSAGE_CHARACTERS", "PART", "START", "entries_for", "question_for"]
 
 START = 0.3
 """Of the budget, for all an agent is shown when its run begins: the rest is for its instructions and its work."""
@@ -38,6 +38,8 @@ HANDED_ON = 4_000
 """Bytes of what a hand-off says was done."""
 TURN_CHARACTERS = 600
 """Of the summary of a turn that is told in a line."""
+PART = "Your part"
+"""The title of the note that says what an agent is wanted for."""
 ABOVE = "finished; what it said stands above"
 MARKS = 250
 """Bytes of what is said between messages: that some are not shown, that others belong to earlier work."""
@@ -118,7 +120,7 @@ def _notes(conversation: Conversation, run: Run, room: int, choice: _Choice | No
     others = cut_bytes(", ".join(agent for agent in turn.agents if agent != run.agent), room // 8)
     beside = f" Beside you, at the same time: {others}." if others else ""
     reason = cut_bytes(turn.reason, room // 8).rstrip(".")
-    yield Note(title="Your part", text=f"{reason}.{beside}{_files(conversation.touched, room // 8)}")
+    yield Note(title=PART, text=f"{reason}.{beside}{_files(conversation.touched, room // 8)}")
 
 
 def _workflow(session: Session, run: Run, room: int) -> str:

@@ -5,12 +5,13 @@ Never: read a file after loading; a prompt cannot fail, or change, in the middle
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from tenex.core.agency import Link, Standing
 from tenex.core.errors import Bug, ConfigurationError
 from tenex.core.graph import END
 from tenex.core.ids import Slug
@@ -21,7 +22,9 @@ from tenex.core.steps import ToolSpec
 
 from . import render
 from .agents import AgentDefinition, read_agent
+from .frontmatter import choices
 from .guides import PhaseGuide, read_guide
+from .own_words import is_template, rendered
 from .templates import Source, Templates
 
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
@@ -93,16 +96,29 @@ class PromptLibrary:
     def system_prompt(
         self, slug: Slug, phase: Phase, *, previous: Phase | None = None, tools: Sequence[ToolSpec],
         lessons: Sequence[str] = (), workspace_notes: str | None = None, project_name: str, language: str = "",
-        workflow: str | None = None,
+        workflow: str | None = None, standing: Standing | None = None,
     ) -> str:  # fmt: skip
-        """What an agent is told at the start of a run in that phase; see `render.system_prompt`."""
+        """What an agent is told in that phase; see `render.system_prompt`.
+
+        `standing` is where it stands in its own phases, which its words are filled in with.
+        """
         definition = self.definitions.get(slug)
         if definition is None or definition.kind is Kind.ORCHESTRATOR:
             raise Bug(f"There is no worker or expert {slug!r} to write a prompt for.")
+        if standing is not None and is_template(definition.program):
+            here = (
+                {phase: rendered(definition.in_phase[phase], standing, phase)} if phase in definition.in_phase else {}
+            )
+            definition = replace(definition, body=rendered(definition.body, standing, phase), in_phase=here)
         return render.system_prompt(
             self.templates, definition, self.guides[phase], previous=previous, tools=tools, lessons=lessons,
             workspace_notes=workspace_notes, project_name=project_name, language=language, workflow=workflow,
         )  # fmt: skip
+
+    def input_of(self, slug: Slug) -> str:
+        """The template of what an agent is told as its part; empty where it is told that as it is."""
+        definition = self.definitions.get(slug)
+        return "" if definition is None else definition.input
 
     def router_prompt(self, *, project_name: str, plan_approval: str = "router") -> str:
         """What the router is told, with the roster of this library; see `render.router_prompt`."""
@@ -173,9 +189,35 @@ def _read_agents(
         faults.append(
             f"There are {len(routers)} orchestrators: {files}. Keep one; to replace it, keep its file's name."
         )
+    found |= _linked(found, faults)
     if len(found) == len(routers):
         faults.append("There is no worker and no expert: nobody could be routed to. Add an agent.")
     return found
+
+
+def _linked(found: Mapping[Slug, AgentDefinition], faults: list[str]) -> dict[Slug, AgentDefinition]:
+    """The agents that have colleagues, with what each is for; faults for those that cannot be one."""
+    linked: dict[Slug, AgentDefinition] = {}
+    for slug, definition in found.items():
+        program = definition.program
+        if program is None or not program.links:
+            continue
+        links: dict[str, Link] = {}
+        for name, link in program.links.items():
+            colleague = found.get(link.agent)
+            where = f"{definition.source}:{definition.link_lines.get(name, 1)}"
+            if colleague is None:
+                known = [str(other) for other in found if other != slug]
+                faults.append(f"{where}: there is no agent {str(link.agent)!r}. {choices(link.agent, known)}")
+            elif link.agent == slug:
+                faults.append(f"{where}: an agent cannot be its own colleague. Remove it.")
+            elif colleague.kind is Kind.ORCHESTRATOR:
+                faults.append(f"{where}: {link.agent} is an orchestrator, and nobody's colleague. Remove it.")
+            else:
+                about = f"Asks {colleague.name}, who {colleague.role}. Use it when {colleague.use_when}."
+                links[name] = replace(link, description=link.description or about)
+        linked[slug] = replace(definition, program=replace(program, links=links))
+    return linked
 
 
 def _read_folder(

@@ -3,8 +3,10 @@
 Never: choose what of a conversation is shown; `core.transcript` does.
 """
 
+import json
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from tenex.core.context import BYTES_PER_TOKEN, CONTEXT_TOKENS, cut_bytes, tokens, weight
@@ -15,11 +17,12 @@ from tenex.core.phases import Phase
 from tenex.core.ports import Prompt
 from tenex.core.roster import Rules
 from tenex.core.routing import DECISION_SCHEMA
-from tenex.core.standings import offered
-from tenex.core.steps import ModelRequest, ToolSpec
-from tenex.core.transcript import entries_for, question_for
+from tenex.core.standings import offered, standing_of
+from tenex.core.steps import ModelRequest, Note, ToolSpec
+from tenex.core.transcript import PART, entries_for, question_for
 
 from .library import PromptLibrary
+from .own_words import rendered
 
 REMEMBERED: Final = 128
 """Rendered prompts kept: every agent in every phase, from wherever it was entered, while lessons and notes stay."""
@@ -50,7 +53,7 @@ class ConversationPrompter:
         self._rendered: OrderedDict[tuple[object, ...], str] = OrderedDict()
 
     def work(self, conversation: Conversation, run: Run) -> Prompt:
-        """What an agent is told at the start of its run; the same for the whole run."""
+        """What an agent is told when its run begins, and again when its own phase changes."""
         lessons, notes = self._data(run.agent)
         session = conversation.workflow
         agent = self._rules().roster.get(run.agent)
@@ -58,17 +61,28 @@ class ConversationPrompter:
         tools = (*there, *specs(session, run.agent))
         previous = conversation.previous_phase
         workflow = None if session is None else session.name
-        key = (run.agent, run.phase, previous, workflow, lessons, notes, tuple(tool.name for tool in tools))
+        program = None if agent is None else agent.program
+        standing = None if program is None else standing_of(conversation, run, program)
+        stands = None if standing is None else (standing.phase, json.dumps(standing.values, sort_keys=True))
+        key = (run.agent, run.phase, previous, workflow, lessons, notes, tuple(tool.name for tool in tools), stands)
         system = self._rendered.get(key)
         if system is None:
             system = self._library.system_prompt(
                 run.agent, run.phase, previous=previous, tools=tools, lessons=lessons, workspace_notes=notes,
-                project_name=self._project_name, workflow=workflow,
+                project_name=self._project_name, workflow=workflow, standing=standing,
             )  # fmt: skip
             self._rendered[key] = system
             if len(self._rendered) > REMEMBERED:
                 self._rendered.popitem(last=False)
-        return Prompt(system=system, entries=entries_for(conversation, run, self._budget))
+        entries = entries_for(conversation, run, self._budget)
+        template = self._library.input_of(run.agent)
+        if template and standing is not None:
+            entries = tuple(
+                replace(entry, text=rendered(template, standing, run.phase, message=entry.text))
+                if isinstance(entry, Note) and entry.title == PART else entry
+                for entry in entries
+            )  # fmt: skip
+        return Prompt(system=system, entries=entries)
 
     def _data(self, agent: Slug) -> tuple[tuple[str, ...], str | None]:
         """The newest lessons and the notes, as much of them as a small budget permits; `render` has its own limits."""

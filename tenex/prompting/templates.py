@@ -1,13 +1,14 @@
 """Renders the prompts' templates, in a sandbox, strictly.
 
-Templates come from our own folder only. Whatever a person, a file or an agent wrote is a value for them: it is
-inserted as it stands, and never read as a template itself.
+Templates come from our own folder, and from the file of an agent that says in its front matter that it has phases or
+state of its own. Whatever else a person, a file or an agent wrote is a value for them: it is inserted as it stands, and
+never read as a template itself.
 
 Never: a template from anywhere but the mapping given at the start; a variable that quietly is empty.
 """
 
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from tenex.core.errors import ConfigurationError
 
-_MISTAKES = (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+MISTAKES = (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What an expression in a template can raise; `SecurityError` is a `TemplateError`."""
 
 
@@ -28,21 +29,27 @@ class Source:
     file: str
 
 
+def sandbox(load: Callable[[str], tuple[str, str, None] | None] = lambda _name: None) -> ImmutableSandboxedEnvironment:
+    """Where templates and expressions run: they read values, and change nothing."""
+    environment = ImmutableSandboxedEnvironment(
+        loader=FunctionLoader(load),
+        undefined=StrictUndefined,
+        # prompts are Markdown for a model, not HTML for a browser: escaping would only garble code and quotes
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.clear()  # a prompt needs values, filters and loops, no functions
+    return environment
+
+
 class Templates:
     """The templates of one library, compiled when first used."""
 
     def __init__(self, sources: Mapping[str, Source]) -> None:
         """Take the templates by name; includes see these and nothing else."""
         self._sources = dict(sources)
-        self._environment = ImmutableSandboxedEnvironment(
-            loader=FunctionLoader(self._load),
-            undefined=StrictUndefined,
-            # prompts are Markdown for a model, not HTML for a browser: escaping would only garble code and quotes
-            autoescape=False,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._environment.globals.clear()  # a prompt needs values, filters and loops, no functions
+        self._environment = sandbox(self._load)
 
     def _load(self, name: str) -> tuple[str, str, None] | None:
         source = self._sources.get(name)
@@ -56,7 +63,7 @@ class Templates:
         """
         try:
             return self._environment.get_template(name).render(values).strip()
-        except _MISTAKES as error:
+        except MISTAKES as error:
             raise ConfigurationError([self._sentence(name, error)]) from error
 
     def faults(self, name: str, samples: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:

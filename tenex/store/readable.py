@@ -240,6 +240,8 @@ def _of_travel(view: Mapping[str, Any]) -> Iterator[str]:
         yield f"that it went back to an earlier record: what was undone by that{named} stands among the rest"
     if isinstance(view.get("forkedFrom"), dict):
         yield "where it was forked from"
+    if isinstance(view.get("agents"), dict):
+        yield "where agents stood in phases of their own: each begins anew"
     if isinstance(view.get("workflow"), dict):
         yield "the rules of the workflow it was of: it goes on in phases; to run the workflow again, begin a new thread"
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from tenex.core.agency import Standing
 from tenex.core.conversation import Conversation
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.missions import shown
@@ -87,6 +88,15 @@ class Rendered:
         self.messages = {m.seq: known.get(m.seq) or _indented(_message(m)) for m in conversation.recent}
 
 
+def _standing(standing: Standing) -> dict[str, Any]:
+    """Where an agent stands in its own phases, its state, and how it got there."""
+    return {
+        "phase": standing.phase or None,
+        "state": dict(standing.values),
+        "history": [{"from": move.source, "to": move.target, "at": _time(move.at)} for move in standing.history],
+    }
+
+
 def render(conversation: Conversation, rendered: Rendered | None = None) -> str:
     """The view as JSON text; what has been rendered before is used again."""
     c = conversation
@@ -111,6 +121,8 @@ def render(conversation: Conversation, rendered: Rendered | None = None) -> str:
         head["workflow"] = told(c.workflow)
     if c.mission is not None:
         head["mission"] = shown(c.mission)
+    if c.standings:
+        head["agents"] = {name: _standing(standing) for name, standing in c.standings.items()}
     if c.history is not None and c.history.rollbacks:
         head["rollbacks"] = [_rollback(one) for one in c.history.rollbacks]
     tail = {

@@ -25,7 +25,7 @@ name: Reviewer
 role: reads code as its next maintainer
 kind: expert
 use_when: a change deserves a second pair of eyes
-phases: [verification]
+in_phases: [verification]
 tools: [read_file]
 ---
 You review.

@@ -17,7 +17,7 @@ name: Critic
 role: finds what is missing
 kind: expert
 use_when: a plan needs a second look
-phases: [plan]
+in_phases: [plan]
 tools: [read_file]
 ---
 You read and object.
@@ -37,7 +37,7 @@ def test_list_names_the_built_in_agents_and_makes_no_key(tmp_path: Path, capsys:
     assert main(["--data", str(tmp_path), "agents", "list"]) == 0
     out, said = capsys.readouterr()
     head, *lines = out.splitlines()
-    assert head.split() == ["SLUG", "KIND", "MODEL", "PHASES", "NPUB"]
+    assert head.split() == ["SLUG", "KIND", "MODEL", "IN_PHASES", "NPUB"]
     assert [line.split()[0] for line in lines] == BUILT_IN
     assert "tenex init" in said
     assert list(tmp_path.iterdir()) == []
@@ -51,7 +51,7 @@ def test_json_holds_kind_phases_tools_and_the_address(tmp_path: Path, capsys: py
     assert found["executor"]["npub"] == executor.npub
     assert found["planner"]["npub"] is None
     assert found["executor"]["kind"] == "worker"
-    assert "execute" in found["executor"]["phases"]
+    assert "execute" in found["executor"]["in_phases"]
     assert "write_file" in found["executor"]["tools"]
     assert found["orchestrator"]["tools"] == []
 
@@ -64,7 +64,7 @@ def test_an_agent_of_ones_own_is_listed_and_shown(tmp_path: Path, capsys: pytest
     assert "You read and object." in shown
     assert "## In plan\n\nName the weakest step." in shown
     found = json.loads(run(capsys, tmp_path, "show", "critic", "--json"))
-    assert (found["name"], found["kind"], found["phases"], found["model"]) == ("Critic", "expert", ["plan"], "offline")
+    assert (found["name"], found["kind"], found["in_phases"], found["model"]) == ("Critic", "expert", ["plan"], "offline")
 
 
 def test_an_unknown_agent_is_a_usage_error_that_names_those_there_are(
@@ -175,7 +175,7 @@ def test_an_agent_that_was_added_is_whole_and_at_once_in_the_list(
     found = json.loads(run(capsys, tmp_path, "show", "data-wizard", "--json"))
     assert (found["name"], found["kind"], found["npub"]) == ("Data Wizard", kind, None)
     assert ("write_file" in found["tools"]) is (kind == "worker")
-    assert "verification" in found["phases"]
+    assert "verification" in found["in_phases"]
     prompt = run(capsys, tmp_path, "show", "data-wizard", "--prompt", "--phase", "verification")
     assert "What only counts in one phase stands under a heading like this one." in prompt
 

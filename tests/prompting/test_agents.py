@@ -12,7 +12,7 @@ name: Reviewer
 role: reads code
 kind: expert
 use_when: "a change is: risky"
-phases: [verification, Plan]
+in_phases: [verification, Plan]
 tools: [read_file, complete]
 model: openai:gpt-5
 ---
