@@ -105,7 +105,6 @@ class ModelFailed:
     queued: int = 0
     """ms it waited for its turn."""
 
-
     @classmethod
     def of(cls, key: Key, error: ModelUnavailable | ModelRefused) -> "ModelFailed":
         """What an error of a model tells."""

@@ -131,4 +131,3 @@ class Stages:
     async def _sleep(self, effect: Timer) -> Signal:
         await self.clock.sleep_until(effect.due)
         return TimerFired(key=effect.key)
-

@@ -56,7 +56,7 @@ class ToolRegistry:
         `methods` are the tools that only one agent has.
 
         Raises:
-            Bug: two tools of an agent have one name, one has the name of a word (`complete`, `ask`), or its schema is none.
+            Bug: two tools of an agent have one name, one has that of a word (`complete`, `ask`), or its schema is none.
         """
         self._tools: dict[str, Tool] = {}
         for tool in tools:

@@ -1,7 +1,7 @@
 """Runs one conversation in the process that asks for it, without a daemon: signal, decide, append, apply, pending.
 
-It is the daemon's own core on a journal that is given, so what one has begun the other can go on with. `MissionDrive` runs a
-mission; `agents.standalone` an agent.
+It is the daemon's own core on a journal that is given, so what one has begun the other can go on with.
+`MissionDrive` runs a mission; `agents.standalone` an agent.
 
 Never: a rule, or a second writer. After a failed append nothing is known of the disk: the run ends, and the next one
 reads the journal again.
@@ -100,19 +100,22 @@ class Drive(ABC):
         """Whether there is more to wait for."""
 
     @abstractmethod
-    def _prepare(self, state: Conversation, effect: Effect) -> "Coroutine[Any, Any, Signal]":
+    def _prepare(self, effect: Effect, state: Conversation) -> "Coroutine[Any, Any, Signal]":
         """What carries an effect out, given the conversation as it is now."""
 
+    @abstractmethod
     def _see(self, effect: Effect) -> None:
         """Hear of an effect that is being carried out what has become durable since."""
 
+    @abstractmethod
     def _forgotten(self, key: Key) -> None:
         """An effect is over, or not wanted any more."""
 
-    def _sealed(self, state: Conversation, record: Record) -> Record:
+    @abstractmethod
+    def _sealed(self, record: Record, state: Conversation) -> Record:
         """The record with what the core leaves open; it is applied and written as it comes back."""
-        return record
 
+    @abstractmethod
     def _written(self, state: Conversation) -> None:
         """The state is as the disk has it."""
 
@@ -164,7 +167,7 @@ class Drive(ABC):
         return decisions
 
     def _applied(self, state: Conversation, record: Record) -> Record:
-        sealed = self._sealed(state, record)
+        sealed = self._sealed(record, state)
         state.apply(sealed)
         return sealed
 
@@ -179,7 +182,7 @@ class Drive(ABC):
             if key in self._tasks:
                 self._see(effect)
             else:
-                self._tasks[key] = asyncio.create_task(self._carry_out(key, self._prepare(state, effect)))
+                self._tasks[key] = asyncio.create_task(self._carry_out(key, self._prepare(effect, state)))
 
     async def _carry_out(self, key: Key, work: "Coroutine[Any, Any, Signal]") -> None:
         signal = await work
@@ -240,7 +243,7 @@ class MissionDrive(Drive):
     def _goes_on(self, state: Conversation) -> bool:
         return state.mission is not None and state.mission.is_open and not state.mission.is_paused
 
-    def _prepare(self, state: Conversation, effect: Effect) -> "Coroutine[Any, Any, Signal]":
+    def _prepare(self, effect: Effect, _state: Conversation) -> "Coroutine[Any, Any, Signal]":
         match effect:
             case NodeRun():
                 self._nodes[effect.key] = node = self._missions.prepare(effect, self.post)
@@ -255,3 +258,9 @@ class MissionDrive(Drive):
 
     def _forgotten(self, key: Key) -> None:
         self._nodes.pop(key, None)
+
+    def _sealed(self, record: Record, _state: Conversation) -> Record:
+        return record
+
+    def _written(self, state: Conversation) -> None:
+        """Nobody asks before the end."""

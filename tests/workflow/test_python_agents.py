@@ -5,11 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tenex.core.errors import WorkflowError
 from tenex.core.ids import CallId
 from tenex.core.ports import Whisper, unheard
 from tenex.core.steps import CallRequest, CallResult, ModelRequest, ModelStep
-from tenex.workflow.agents import AgentResult, BaseAgent, spec, tool
+from tenex.workflow.agents import BaseAgent, spec, tool
 
 
 class ResearchAgent(BaseAgent):

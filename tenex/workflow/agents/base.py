@@ -27,8 +27,8 @@ from tenex.core.errors import UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock, Journals, Model
 from tenex.core.roster import Limits
+from tenex.workflow.driving import MemoryJournals, MonotonicClock
 
-from ..driving import MemoryJournals, MonotonicClock
 from .held import Changes, Held
 from .household import household, slug_of
 from .phased import PhasedAgent, blueprint

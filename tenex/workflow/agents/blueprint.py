@@ -14,8 +14,8 @@ from tenex.core.agency import ALWAYS, Scope
 from tenex.core.errors import ConfigurationError, Unwritable
 from tenex.core.graph import END, Edge, TransitionGraph
 from tenex.core.participation import OWN
+from tenex.workflow.typed import Typed
 
-from ..typed import Typed
 from .fields import MISSING, AgentCondition, Link, State
 from .methods import MARK, Method, ToolMark, faults_of_condition, read_method, words
 from .templates import GIVEN, MESSAGE, template_faults

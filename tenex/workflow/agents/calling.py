@@ -17,7 +17,7 @@ import structlog
 from pydantic_core import PydanticSerializationError, to_json
 
 from tenex.core.agency import Standing
-from tenex.core.errors import UsageError, Unwritable
+from tenex.core.errors import Unwritable, UsageError
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.core.roster import Replay
@@ -67,7 +67,7 @@ async def call_method(
         if task is not None and task.cancelling():
             raise
         return _raised(name, error)
-    except (Exception, SystemExit) as error:  # whatever a method raises is its failure, and logged there
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a method raises is its failure, and logged there
         return _raised(name, error)
 
 
@@ -108,7 +108,7 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
 
 
 def _returned(method: Method, value: Any, placed: PhasedAgent) -> ToolResult:
-    held = placed._held  # noqa: SLF001 - a friend of the class
+    held = placed._held
     try:
         values = held.changed()
     except Unwritable as fault:

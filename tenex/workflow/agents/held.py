@@ -14,9 +14,9 @@ from typing import Any
 from tenex.core.agency import HISTORY, Moved, Standing
 from tenex.core.errors import Unwritable
 from tenex.core.phases import Phase
+from tenex.workflow.driving import MonotonicClock
+from tenex.workflow.typed import Typed
 
-from ..driving import MonotonicClock
-from ..typed import Typed
 
 @dataclass(frozen=True, slots=True)
 class Talk:

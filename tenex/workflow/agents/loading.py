@@ -16,8 +16,8 @@ from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
 from tenex.core.roster import Kind
+from tenex.workflow.loading import module_of
 
-from ..loading import module_of
 from .fields import State
 from .household import household, linked
 from .phased import PhasedAgent, blueprint
@@ -164,5 +164,3 @@ def _phases(cls: type, faults: list[str]) -> Iterator[Phase]:
             faults.append(f"{cls.__name__}: `in_phases` names {word!r}; the phases are {', '.join(Phase)}.")
         else:
             yield phase
-
-

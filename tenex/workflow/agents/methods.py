@@ -15,8 +15,8 @@ from tenex.core.errors import UsageError
 from tenex.core.phases import Access
 from tenex.core.roster import Replay, ToolRule
 from tenex.core.steps import ToolSpec
+from tenex.workflow.durable import ReplayName
 
-from ..durable import ReplayName
 from .fields import AgentCondition
 
 F = TypeVar("F", bound=Callable[..., Any])

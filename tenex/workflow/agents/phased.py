@@ -29,7 +29,7 @@ class PhasedAgent:
         super().__init_subclass__(**kwargs)
         check_types(cls, PhasedAgent)
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+    def __new__(cls, *_args: Any, **_kwargs: Any) -> Self:
         """Make an agent that stands at its beginning; what it is given is its `__init__`'s.
 
         Raises:
@@ -112,7 +112,7 @@ def begin(shape: Blueprint) -> Standing:
 def standing_at(agent: PhasedAgent, standing: Standing, conversation: Phase | None) -> PhasedAgent:
     """A copy of an agent that stands somewhere else; it shares what is not state."""
     placed = copy.copy(agent)
-    placed._held = Held(blueprint(type(agent)).fields, standing, conversation)  # noqa: SLF001 - a friend of the class
+    placed._held = Held(blueprint(type(agent)).fields, standing, conversation)
     return placed
 
 
@@ -142,5 +142,3 @@ def _description(cls: type | None) -> str:
         return ""
     shape = blueprint(cls)
     return shape.description or f"Asks {shape.name}, another agent."
-
-

@@ -16,7 +16,7 @@ from tenex.core import records as r
 from tenex.core.agency import Program, Standing
 from tenex.core.context import CONTEXT_TOKENS, MESSAGE_CHARACTERS, fitted
 from tenex.core.conversation import Conversation
-from tenex.core.effects import Effect, ModelCall, Timer, ToolCall
+from tenex.core.effects import Effect, Key, ModelCall, Timer, ToolCall
 from tenex.core.errors import Bug, ModelRefused, ModelUnavailable, WorkflowError
 from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
 from tenex.core.pending import pending
@@ -24,7 +24,7 @@ from tenex.core.ports import Clock, Journals, Model, Prompt
 from tenex.core.prompts import prompted
 from tenex.core.roster import Agent, Limits, Role, Rules
 from tenex.core.run_records import Outcome
-from tenex.core.runs import Completion, OrchestratorTurn, Run
+from tenex.core.runs import OrchestratorTurn, Run
 from tenex.core.signals import (
     Incoming,
     ModelAnswered,
@@ -39,9 +39,9 @@ from tenex.core.standings import offered, standing_of
 from tenex.core.steps import Entry, ModelRequest, PersonText, Shown, cut, writable
 from tenex.core.transcript import entries_for
 from tenex.core.workflows import PERSON, Workflow
+from tenex.workflow.driving import CALLER, Drive
+from tenex.workflow.graph import TransitionGraph
 
-from ..driving import CALLER, Drive
-from ..graph import TransitionGraph
 from .calling import call_method
 from .held import Changes
 from .phased import PhasedAgent, blueprint, program
@@ -111,9 +111,6 @@ class AgentDrive(Drive):
         done = next((one for one in turn.completions if one.agent == self._slug), None)
         if done is None:
             raise Bug(f"the turn {turn.turn_id} closed without its agent")
-        return self._result(state, done)
-
-    def _result(self, state: Conversation, done: Completion) -> AgentResult:
         phase = self.standing.phase if self.standing is not None else ""
         return AgentResult(outcome=done.outcome, text=done.text, error=done.error, phase=phase)
 
@@ -149,13 +146,19 @@ class AgentDrive(Drive):
     def _written(self, state: Conversation) -> None:
         self.standing = state.standings.get(self._slug)
 
-    def _sealed(self, state: Conversation, record: r.Record) -> r.Record:
+    def _sealed(self, record: r.Record, state: Conversation) -> r.Record:
         match record:
             case r.Said() if record.speaker == self._rules.project.pubkey:
                 self._told.append(record.text)
             case r.RunStarted() | r.AgentMoved():
                 return prompted(state, record, self._prompt)
         return record
+
+    def _see(self, effect: Effect) -> None:
+        """What is under way needs to hear of nothing."""
+
+    def _forgotten(self, key: Key) -> None:
+        """Nothing is kept of it."""
 
     # ---- prompts ----
 
@@ -187,7 +190,7 @@ class AgentDrive(Drive):
 
     # ---- work ----
 
-    def _prepare(self, state: Conversation, effect: Effect) -> "Coroutine[Any, Any, Signal]":
+    def _prepare(self, effect: Effect, state: Conversation) -> "Coroutine[Any, Any, Signal]":
         match effect:
             case ModelCall():
                 return self._think(effect, self._request(state, effect))
@@ -236,7 +239,11 @@ def _rules(slug: Slug, members: Mapping[Slug, PhasedAgent], limits: Limits) -> R
     )  # fmt: skip
     project = Agent(slug=Slug(CALLER), name=CALLER, pubkey=PublicKey(f"project of {slug}"))
     return Rules(
-        roster=roster, tools={}, project=project, limits=limits, workflows={slug: talk},
+        roster=roster,
+        tools={},
+        project=project,
+        limits=limits,
+        workflows={slug: talk},
         compile_graph=lambda data, names: TransitionGraph.from_dict(data).compile(names),
     )
 
