@@ -11,8 +11,8 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Coroutine, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide import decide
@@ -24,6 +24,8 @@ from tenex.core.ports import Clock, Journals, Missions, NodeTask
 from tenex.core.records import Record
 from tenex.core.roster import Rules
 from tenex.core.signals import ContinueAsked, MissionAsked, Opened, Signal, TimerFired
+
+Work = Callable[[], Awaitable[Signal]]
 
 CALLER = "the caller"
 
@@ -100,8 +102,8 @@ class Drive(ABC):
         """Whether there is more to wait for."""
 
     @abstractmethod
-    def _prepare(self, effect: Effect, state: Conversation) -> "Coroutine[Any, Any, Signal]":
-        """What carries an effect out, given the conversation as it is now."""
+    def _prepare(self, effect: Effect, state: Conversation) -> Work:
+        """What carries an effect out, given the conversation as it is now; called later, or never."""
 
     @abstractmethod
     def _see(self, effect: Effect) -> None:
@@ -184,8 +186,8 @@ class Drive(ABC):
             else:
                 self._tasks[key] = asyncio.create_task(self._carry_out(key, self._prepare(effect, state)))
 
-    async def _carry_out(self, key: Key, work: "Coroutine[Any, Any, Signal]") -> None:
-        signal = await work
+    async def _carry_out(self, key: Key, work: Work) -> None:
+        signal = await work()
         if self._tasks.get(key) is asyncio.current_task():  # else it was let go of, and would not hear of it
             self._ended.add(key)
         self.post(signal)
@@ -243,13 +245,13 @@ class MissionDrive(Drive):
     def _goes_on(self, state: Conversation) -> bool:
         return state.mission is not None and state.mission.is_open and not state.mission.is_paused
 
-    def _prepare(self, effect: Effect, _state: Conversation) -> "Coroutine[Any, Any, Signal]":
+    def _prepare(self, effect: Effect, _state: Conversation) -> Work:
         match effect:
             case NodeRun():
                 self._nodes[effect.key] = node = self._missions.prepare(effect, self.post)
-                return node()
+                return node
             case Timer():
-                return self._sleep(effect)
+                return partial(self._sleep, effect)
         raise Bug(f"a mission without a daemon has nobody for {effect.key.work}")
 
     def _see(self, effect: Effect) -> None:

@@ -6,8 +6,9 @@ Never: a step of its own; `Drive` asks the core what follows.
 """
 
 import hashlib
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -39,7 +40,7 @@ from tenex.core.standings import offered, standing_of
 from tenex.core.steps import Entry, ModelRequest, PersonText, Shown, cut, writable
 from tenex.core.transcript import entries_for
 from tenex.core.workflows import PERSON, Workflow
-from tenex.workflow.driving import CALLER, Drive
+from tenex.workflow.driving import CALLER, Drive, Work
 from tenex.workflow.graph import TransitionGraph
 
 from .calling import call_method
@@ -190,14 +191,14 @@ class AgentDrive(Drive):
 
     # ---- work ----
 
-    def _prepare(self, effect: Effect, state: Conversation) -> "Coroutine[Any, Any, Signal]":
+    def _prepare(self, effect: Effect, state: Conversation) -> Work:
         match effect:
             case ModelCall():
-                return self._think(effect, self._request(state, effect))
+                return partial(self._think, effect, self._request(state, effect))
             case ToolCall():
-                return self._call(effect, state)
+                return partial(self._call, effect, state)
             case Timer():
-                return self._sleep(effect)
+                return partial(self._sleep, effect)
         raise Bug(f"an agent without a daemon has nobody for {effect.key.work}")
 
     def _request(self, state: Conversation, effect: ModelCall) -> ModelRequest:
