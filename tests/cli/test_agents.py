@@ -64,7 +64,12 @@ def test_an_agent_of_ones_own_is_listed_and_shown(tmp_path: Path, capsys: pytest
     assert "You read and object." in shown
     assert "## In plan\n\nName the weakest step." in shown
     found = json.loads(run(capsys, tmp_path, "show", "critic", "--json"))
-    assert (found["name"], found["kind"], found["in_phases"], found["model"]) == ("Critic", "expert", ["plan"], "offline")
+    assert (found["name"], found["kind"], found["in_phases"], found["model"]) == (
+        "Critic",
+        "expert",
+        ["plan"],
+        "offline",
+    )
 
 
 def test_an_unknown_agent_is_a_usage_error_that_names_those_there_are(
@@ -212,3 +217,29 @@ def test_a_name_that_cannot_be_a_slug_is_refused(
     assert main(["--data", str(tmp_path), "agents", "add", slug]) == 2
     assert sentence in capsys.readouterr().err
     assert not (tmp_path / "agents").exists()
+
+
+def test_an_agents_own_phases_are_drawn_and_its_prompt_is_filled_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "scout.md").write_text(
+        MINE.replace("tools:", "phases: [[look, tell, 'n > 2']]\nstate: {n: 0}\ntools:").replace(
+            "You read", "{{ phase }}"
+        )
+    )
+    shown = run(capsys, tmp_path, "show", "scout")
+    assert "[*] --> look\n    look --> tell : n #62; 2" in shown
+    assert "state" in shown
+    assert "n = 0" in shown
+    found = json.loads(run(capsys, tmp_path, "show", "scout", "--json"))
+    assert found["phases"] == ["look", "tell"]
+    assert found["graph"]["edges"] == [{"from": "look", "to": "tell", "when": "n > 2"}]
+    prompt = run(capsys, tmp_path, "show", "scout", "--prompt", "--phase", "plan")
+    assert "look and object." in prompt
+    assert "===== tool set_state =====" in prompt
+    for words in (["graph", "show", "scout"], ["graph", "show", "scout", "--json"]):
+        assert main(["--data", str(tmp_path), *words]) == 0
+        assert "look" in capsys.readouterr().out
+    assert main(["--data", str(tmp_path), "graph", "show", "planner"]) == 2
+    assert "planner has no phases of its own" in capsys.readouterr().err

@@ -1,0 +1,257 @@
+"""Front matter becomes a program: phases, state, scoped tools and colleagues, or a list of all that is wrong."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenex.core.agency import Program, Standing
+from tenex.core.errors import ConfigurationError
+from tenex.core.ids import Slug
+from tenex.core.phases import Phase
+from tenex.prompting import PromptLibrary, builtin_prompts
+from tenex.prompting.agents import AgentDefinition, read_agent
+
+from .conftest import TOOLS
+
+HEAD = "---\nname: R\nrole: researches\nkind: worker\nuse_when: asked\n"
+EXAMPLE = Path(__file__).parents[2] / "config" / "agents" / "researcher.md"
+
+
+def read(front: str, body: str = "You work.") -> tuple[AgentDefinition | None, list[str]]:
+    faults: list[str] = []
+    return read_agent(Slug("r"), f"{HEAD}{front}---\n{body}\n", "r.md", TOOLS, faults), faults
+
+
+def program(front: str) -> Program:
+    definition, faults = read(front)
+    assert faults == []
+    assert definition is not None
+    assert definition.program is not None
+    return definition.program
+
+
+def test_the_shipped_example_is_whole_and_runs_through_its_phases() -> None:
+    faults: list[str] = []
+    found = read_agent(Slug("researcher"), EXAMPLE.read_text(), "researcher.md", TOOLS, faults)
+    assert faults == []
+    assert found is not None
+    assert found.program is not None
+    assert found.tools == ("read_file", "search_files", "write_file")
+    standing, way = found.program.begin(), []
+    for values in ({"research_plan": "look"}, {"data": [1, 2]}, {"data": [1, 2, 3]}, {}):
+        standing = standing.changed(values)
+        after = found.program.next_phase(standing, Phase.EXECUTE)
+        standing = Standing(phase=after or standing.phase, values=standing.values)
+        way.append(standing.phase)
+    assert way == ["research", "research", "analysis", "analysis"]
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "default"),
+    [
+        ("x: 0", "integer", 0),
+        ("x: 0.0", "number", 0.0),
+        ("x: false", "boolean", False),
+        ('x: ""', "string", ""),
+        ("x: []", "array", []),
+        ("x: {}", "object", {}),
+        ("x: 2026", "integer", 2026),
+        ("x: {type: text}", "string", ""),
+        ("x: {type: number, default: 0}", "number", 0),
+        ("x: {type: boolean}", "boolean", False),
+        ("x: {default: 0}", "integer", 0),
+    ],
+)
+def test_e_a_default_keeps_its_value_and_its_type_however_empty_it_is(line: str, kind: str, default: Any) -> None:
+    found = program(f"state:\n  {line}\n")
+    assert found.begin().values == {"x": default}
+    assert type(found.begin().values["x"]) is type(default)
+    assert found.schema["x"]["type"] == kind
+
+
+def test_conditions_see_state_by_name_and_whole_the_phase_and_the_conversations() -> None:
+    found = program(
+        "state: {plan: '', n: 0}\nphases:\n"
+        '  - [a, b, \'plan and state.n > 1 and phase == "a" and conversation.phase == "execute"\']\n  - [b, a]\n'
+    )
+    begun = found.begin()
+    assert found.next_phase(begun, Phase.EXECUTE) is None
+    ready = begun.changed({"plan": "p", "n": 2})
+    assert found.next_phase(ready, Phase.EXECUTE) == "b"
+    assert found.next_phase(ready, Phase.PLAN) is None
+    assert found.next_phase(Standing(phase="b", values=begun.values), None) == "a", "no condition is always true"
+
+
+def test_a_condition_cannot_change_what_it_sees_and_one_that_raises_is_not_true() -> None:
+    found = program(
+        "state: {data: []}\nphases: [[a, b, 'data.append(1)'], [a, c, 'data[0].x > 1'], [a, d, 'not data']]\n"
+    )
+    begun = found.begin()
+    told = found.evaluate(begun, None)
+    assert [target for target, _ in told.failed] == ["b", "c"]
+    assert told.target == "d"
+    assert begun.values == {"data": []}
+
+
+def test_a_tool_has_phases_and_a_condition_and_a_word_alone_has_none() -> None:
+    found = program(
+        "state: {ok: false}\nphases: [[a, b, ok], [b, a, not ok]]\n"
+        "tools:\n  - read_file\n  - shell: {phases: [b], when: ok}\n  - check: {when: ok}\n"
+        "  - list_files: {phases: b}\n"
+    )
+    begun = found.begin()
+    there = Standing(phase="b", values={"ok": True})
+    names = ("read_file", "shell", "check", "list_files")
+    assert [name for name in names if found.offers(name, begun, None)] == ["read_file"]
+    assert [name for name in names if found.offers(name, there, None)] == list(names)
+    assert not found.offers("shell", Standing(phase="b", values={"ok": False}), None), "phases AND condition"
+
+
+@pytest.mark.parametrize(
+    ("front", "fault"),
+    [
+        ("phases: [plan, execute]\n", "r.md:6: `phases` is an agent's own graph, a list of `[source, destination, "),
+        ("phases: x\n", "r.md:6: `phases` must be a list of `[source, destination, condition]`."),
+        ("phases: [[a]]\n", "r.md:6: each of `phases` is `[source, destination, condition]`."),
+        ("phases: [[a, 'b c']]\n", "r.md:6: 'b c' is no name of a phase"),
+        ("phases: [[a, b, 'x +']]\n", "r.md:6: the condition 'x +' is no expression"),
+        ("phases: [[a, b, x]]\n", "r.md:6: the condition 'x' names 'x'. There are: conversation, phase, state."),
+        ("phases: [[a, END]]\n", "r.md:6: `phases`: END is reserved and cannot be a node."),
+        ("state: x\n", "r.md:6: `state` must be lines of `name: default`."),
+        ("state: {1a: 0}\n", "r.md:6: '1a' cannot be a field of `state`"),
+        ("state: {phase: 0}\n", "r.md:6: `phase` cannot be a field of `state`"),
+        ("state:\n  a: 0\n  a: 1\n", "r.md:8: `a` stands in `state` twice."),
+        ("state: {a: }\n", "r.md:6: `a` has neither a type nor a default."),
+        ("state: {a: {type: txt}}\n", "r.md:6: 'txt' is no type of a field. Did you mean `text`?"),
+        ("state: {a: {typ: text, default: 1}}\n", "r.md:6: 'typ' is no key of `a`. Did you mean `type`?"),
+        ("state: {a: {type: list, default: 1}}\n", "r.md:6: the default of `a` is no list."),
+        ("state: {a: 2026-01-01}\n", "r.md:6: the default of `a` is no value JSON can hold."),
+        ("state: {a: .nan}\n", "r.md:6: the default of `a` is no value JSON can hold."),
+        ("state: {a: !x 1}\n", "r.md:6: the default of `a` is no value JSON can hold."),
+        ("phases: [[a, b]]\ntools: [{shell: {phases: [c]}}]\n", "r.md:7: 'c' is none of the agent's own phases."),
+        ("tools: [{shel: {when: '1'}}]\n", "r.md:6: there is no tool 'shel'. Did you mean `shell`?"),
+        ("tools: [{shell: {if: x}}]\n", "r.md:6: 'if' is no key of `shell`."),
+        ("tools: [{shell: 3}]\n", "r.md:6: `shell` must be `key: value`, with: phases, when."),
+        ("agents: x\n", "r.md:6: `agents` must be a list of words"),
+        ("agents: [{x: {shared: maybe}}]\n", "r.md:6: `shared` must be true or false."),
+        ("triggers: 3\n", "r.md:6: `triggers` must be true or false."),
+        ("input: x\n", "r.md:6: `input` is a template for agents with `phases` or `state`."),
+        ("state: {a: 0}\ninput: '{{ b }}'\n", "r.md:7: there is no variable 'b'."),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named_with_its_line(front: str, fault: str) -> None:
+    definition, faults = read(front)
+    assert definition is None
+    assert len(faults) == 1, faults
+    assert faults[0].startswith(fault)
+
+
+def test_a_graph_that_could_not_be_walked_is_refused_with_every_reason() -> None:
+    _, faults = read("phases: [[a, b], [c, d]]\n")
+    assert faults == [f"r.md:6: `phases`: The node {name} cannot be reached from a." for name in "cd"]
+    _, faults = read("phases: [[a, b], [a, c]]\n")
+    assert "ambiguous: same condition and priority; the first wins" in faults[0]
+    assert read("phases: [[a, b], [a, c]]\ntriggers: true\n")[1] == [], "a model may choose what rules never would"
+
+
+def test_all_that_is_wrong_is_named_at_once() -> None:
+    _, faults = read("phases: [[a, b, nope]]\nstate: {x: {type: y}}\ntools: [{shell: {phases: [z]}}, nothing]\n")
+    assert [fault.split(":")[1] for fault in faults] == ["7", "6", "8", "8"]
+
+
+def test_the_old_form_of_phases_is_told_where_they_went() -> None:
+    _, (fault,) = read("phases: [verification, plan]\n")
+    assert "`in_phases: [verification, plan]`" in fault
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ("You.\n\n{{ nothing }}", "r.md:10: there is no variable 'nothing'. There are: conversation"),
+        ("You.\n{% if %}", "r.md:9: the template cannot be rendered"),
+        ("You.\n{{ plan.missing }}", "r.md:9: the template cannot be rendered"),
+        ("You.\n\n## In plan\n\n{{ no }}", "r.md:12: there is no variable 'no'."),
+    ],
+)  # fmt: skip
+def test_words_that_are_templates_are_tried_when_the_file_is_read(body: str, fault: str) -> None:
+    _, faults = read("state: {plan: ''}\n", body)
+    assert len(faults) == 1, faults
+    assert faults[0].startswith(fault)
+
+
+def test_words_are_templates_only_with_phases_or_state() -> None:
+    for front in ("", "tools: [read_file]\n", "in_phases: [plan]\n", "tools: [{shell: {when: phase}}]\n"):
+        definition, faults = read(front, "You {{ see }} {% this %}.")
+        assert faults == []
+        assert definition is not None
+        assert definition.body == "You {{ see }} {% this %}."
+
+
+def library(folder: Path, **agents: str) -> PromptLibrary:
+    for slug, front in agents.items():
+        body = f"In {{{{ phase }}}} of {{{{ conversation.phase }}}}, {slug}." if "phases" in front else "You work."
+        (folder / f"{slug}.md").write_text(f"{HEAD}{front}---\n{body}\n\n## In plan\n\nPlan.\n")
+    return PromptLibrary.load(builtin_prompts(), folder, tools=TOOLS)
+
+
+def test_a_prompt_is_filled_in_with_where_the_agent_stands(own: Path) -> None:
+    known = library(own, scout="phases: [[a, b, plan]]\nstate: {plan: ''}\n", plain="")
+    told = [
+        known.system_prompt(Slug("scout"), Phase.PLAN, tools=(), project_name="p", standing=Standing(
+            phase=phase, values={"plan": ""},
+        ))
+        for phase in ("a", "b")
+    ]  # fmt: skip
+    assert "In a of plan, scout." in told[0]
+    assert "In b of plan, scout." in told[1]
+    assert "You work." in known.system_prompt(Slug("plain"), Phase.PLAN, tools=(), project_name="p")
+
+
+def test_words_that_cannot_be_filled_in_now_stand_as_they_were_written(own: Path) -> None:
+    (own / "scout.md").write_text(f"{HEAD}state: {{data: []}}\n---\nThe first: {{{{ data[0] }}}}!\n".replace(
+        "{{ data[0] }}", "{% if data %}{{ data[0].title }}{% endif %}"
+    ))  # fmt: skip
+    known = PromptLibrary.load(builtin_prompts(), own, tools=TOOLS)
+    told = known.system_prompt(
+        Slug("scout"), Phase.PLAN, tools=(), project_name="p", standing=Standing(values={"data": [1]})
+    )  # fmt: skip
+    assert "{{ data[0].title }}" in told
+
+
+def test_a_colleague_is_a_tool_described_by_what_the_colleague_is(own: Path) -> None:
+    known = library(own, lead=(
+        "phases: [[a, b, plan]]\nstate: {plan: ''}\n"
+        "agents:\n  - planner: {phases: [a], when: not plan, shared: true}\n  - security-expert\n"
+    ))  # fmt: skip
+    found = known.definitions[Slug("lead")].program
+    assert found is not None
+    assert set(found.links) == {"ask_planner", "ask_security_expert"}
+    link = found.links["ask_planner"]
+    assert (link.agent, link.is_shared) == ("planner", True)
+    assert link.description.startswith("Asks Planner, who designs the technical approach")
+    assert found.offers("ask_planner", found.begin(), None)
+    assert not found.offers("ask_planner", Standing(phase="b", values={"plan": ""}), None)
+    assert found.offers("ask_security_expert", Standing(phase="b", values={"plan": ""}), None)
+
+
+@pytest.mark.parametrize(
+    ("named", "fault"),
+    [
+        ("plannr", "lead.md:6: there is no agent 'plannr'. Did you mean `planner`?"),
+        ("lead", "lead.md:6: an agent cannot be its own colleague."),
+        ("orchestrator", "lead.md:6: orchestrator is an orchestrator"),
+    ],
+)
+def test_a_colleague_must_be_somebody_else_who_works_here(own: Path, named: str, fault: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        library(own, lead=f"agents: [{named}]\n")
+    (told,) = caught.value.faults
+    assert fault in told
+
+
+def test_an_orchestrator_has_no_phases_of_its_own() -> None:
+    faults: list[str] = []
+    text = f"{HEAD}phases: [[a, b]]\nstate: {{x: 0}}\n---\nYou route.\n".replace("worker", "orchestrator")
+    assert read_agent(Slug("r"), text, "r.md", TOOLS, faults) is None
+    assert [fault.split(":")[1] for fault in faults] == ["6", "7"]
