@@ -120,7 +120,7 @@ def test_a_class_that_derives_from_an_agent_has_what_that_has() -> None:
         phases = [*ResearchAgent.phases, ("analysis", "planning", lambda self: self.doubts > 0)]
 
         @tool("Doubt", phases=["analysis"])
-        async def analyze(self) -> str:
+        def analyze(self) -> str:
             self.research_plan, self.doubts = "", 1
             return "I doubt it."
 
@@ -386,5 +386,3 @@ def test_a_model_that_cannot_be_reached_is_told_and_what_was_done_is_kept() -> N
         ran(ResearchAgent(model=Mind(researches), journal=journal), None)
     with pytest.raises(UsageError, match="ResearchAgent has no model"):
         ran(ResearchAgent())
-
-
