@@ -84,7 +84,8 @@ def test_e_falsy_defaults_stay_what_they_are() -> None:
 
 def test_state_changed_in_place_is_seen_and_stays_from_run_to_run() -> None:
     mind = Mind(script(calls("add", name="a", number=2), calls("add", name="a"), "Added."))
-    agent = Keeper(model=mind)
+    journal = Journals()
+    agent = Keeper(model=mind, journal=journal)
     assert ran(agent, "Add") == "Added."
     assert (agent.things, agent.count) == ({"a": [2, 1]}, 3)
     agent.label = "mine"
@@ -94,6 +95,10 @@ def test_state_changed_in_place_is_seen_and_stays_from_run_to_run() -> None:
     assert mind.asked[-1].system == "You keep 3 things."
     said = [getattr(entry, "text", "") for entry in mind.asked[-1].entries]
     assert said == ["Add", "Added.", "In no phase: And now?"]
+
+    later = Keeper(model=mind, journal=journal, label="theirs")
+    ran(later, "And after a restart?")
+    assert (later.things, later.count, later.label) == ({"a": [2, 1]}, 3, "theirs")
 
 
 def test_state_is_of_its_type() -> None:
