@@ -25,11 +25,12 @@ from tenex.tools.notes import read_notes
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.shell import ShellPolicy, ShellRules
 from tenex.tools.standard import standard_tools
+from tenex.tools.tool import Tool
 from tenex.tools.transactions import Transactions
 from tenex.tools.workspace import Workspace
 
 from .minds import build_mind, is_offline
-from .staff import PROJECT, agent_keys, load_agents
+from .staff import PROJECT, agent_keys, load_staff
 from .workflows import compile_graph, configured, load_workflows, workflow_keys
 
 AT_START = ("relays", "log", "metrics", "traces", "paths", "shutdown")
@@ -113,7 +114,8 @@ def configure(settings: Settings, ground: Ground) -> Configuration:
     """
     check_paths(settings)
     people = circle(settings, parse_public_key)
-    library = load_agents(ground.places.agents)
+    staff = load_staff(ground.places.agents)
+    library = staff.library
     mind = ground.mind or build_mind(settings, ground.places, library, ground.pace)
     workers = [slug for slug, known in library.definitions.items() if known.kind is not Kind.ORCHESTRATOR]
     found = load_workflows(settings, ground.places, workers)
@@ -122,7 +124,7 @@ def configure(settings: Settings, ground: Ground) -> Configuration:
     roster = {definition.slug: definition.agent(keys[definition.slug].public) for definition in library.roster}
     only_rules = ground.mind is None and is_offline(settings, library)
     check = _check_policy(settings, has_sandbox=ground.has_sandbox, is_offline=only_rules)
-    tools = _tools(settings, ground, check, roster.get)
+    tools = _tools(settings, ground, check, roster.get, staff.methods)
     project = replace(library.orchestrator.agent(keys[PROJECT].public), name=settings.project.name)
     rules = Rules(
         roster={slug: agent for slug, agent in roster.items() if agent.kind is not Kind.ORCHESTRATOR},
@@ -177,15 +179,16 @@ def check_people(settings: Settings, ring: KeyRing) -> None:
 
 
 def _tools(
-    settings: Settings, ground: Ground, check: CheckPolicy, find_agent: Callable[[Slug], Agent | None]
-) -> ToolRegistry:
+    settings: Settings, ground: Ground, check: CheckPolicy, find_agent: Callable[[Slug], Agent | None],
+    methods: Mapping[Slug, tuple[Tool, ...]],
+) -> ToolRegistry:  # fmt: skip
     given = settings.tools
     turns = Transactions(ground.workspace, shadow_of(settings, ground.places, ground.workspace))
     shell = ShellRules(policy=shell_policy(settings, ground), network=given.shell.network, timeout=given.shell.timeout)
     tools = standard_tools(
         ground.workspace, ground.book, check=check, shell=shell, has_sandbox=ground.has_sandbox, transactions=turns
     )
-    return ToolRegistry(tools, find_agent, turns)
+    return ToolRegistry(tools, find_agent, turns, methods=methods)
 
 
 def shadow_of(settings: Settings, where: Places, workspace: Workspace) -> Checkpoints | None:

@@ -27,7 +27,6 @@ from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
 from tenex.nostr.listener import KINDS
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import METADATA, name_in
-from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.settings import Places, Settings, circle
 from tenex.store.disk import Disk
 from tenex.store.folder import NEWEST, ConversationFolder
@@ -38,7 +37,7 @@ from tenex.store.renewal import create, heard_before, renew, stamp
 from tenex.store.verify import contradictions
 from tenex.store.view import Views
 
-from .staff import PROJECT
+from .staff import PROJECT, read_library
 from .threads import Cast, past_of_thread, read_history
 
 log = structlog.get_logger(__name__)
@@ -249,7 +248,7 @@ def cast_of(settings: Settings, where: Places) -> Cast:
     ring = KeyRing(where.keys)
     keys = {name: ring.get(name).public for name in ring.names() if name != OWNER}
     project = ring.get(PROJECT).public
-    library = PromptLibrary.load(builtin_prompts(), where.agents)
+    library = read_library(where.agents)
     known = {definition.slug: definition.name for definition in library.roster}
     agents = {key: Slug(name) for name, key in keys.items() if name != PROJECT}
     names = {key: known[slug] for key, slug in agents.items() if slug in known} | {project: settings.project.name}

@@ -3,17 +3,22 @@
 Never: make the project's key; `tenex init` does, because people who know its address would write to a stranger.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import structlog
 
 from tenex.core.errors import ConfigurationError
-from tenex.core.ids import PublicKey
+from tenex.core.ids import PublicKey, Slug
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.prompting import PromptLibrary, builtin_prompts
+from tenex.prompting.agents import AgentDefinition
 from tenex.tools.standard import TOOL_NAMES
+from tenex.tools.tool import Tool
+
+from .python_agents import definition_of, read_folder, tools_of
 
 log = structlog.get_logger(__name__)
 
@@ -23,13 +28,31 @@ OWNER: Final = "owner"
 """The name of the key `tenex init` makes for an owner who has none, for clients on this machine."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staff:
+    """The agents, and the tools that only one of them has."""
+
+    library: PromptLibrary
+    methods: Mapping[Slug, tuple[Tool, ...]]
+
+
 def load_agents(folder: Path) -> PromptLibrary:
     """Read and check the built-in agents and the operator's own in `folder`.
 
     Raises:
         ConfigurationError: with every fault; also where an agent would speak with the key of somebody else.
     """
-    library = PromptLibrary.load(builtin_prompts(), folder, tools=TOOL_NAMES)
+    return load_staff(folder).library
+
+
+def load_staff(folder: Path) -> Staff:
+    """As `load_agents`, with the methods of those that are written in Python.
+
+    Raises:
+        ConfigurationError: as `load_agents`.
+    """
+    methods: dict[Slug, tuple[Tool, ...]] = {}
+    library = read_library(folder, TOOL_NAMES, methods)
     taken = [slug for slug in library.definitions if slug in (PROJECT, OWNER)]
     if taken:
         raise ConfigurationError(
@@ -39,7 +62,30 @@ def load_agents(folder: Path) -> PromptLibrary:
                 for slug in taken
             ]
         )
-    return library
+    return Staff(library=library, methods=methods)
+
+
+def read_library(
+    folder: Path, tools: Collection[str] | None = None, methods: dict[Slug, tuple[Tool, ...]] | None = None
+) -> PromptLibrary:
+    """Read the built-in agents and the operator's own, in Markdown and in Python.
+
+    Args:
+        folder: the operator's.
+        tools: every tool there is; None leaves the names unchecked.
+        methods: takes the tools of those in Python.
+
+    Raises:
+        ConfigurationError: with every fault.
+    """
+
+    def python(where: Path, faults: list[str]) -> list[AgentDefinition]:
+        found = read_folder(where, tools, faults)
+        if methods is not None:
+            methods.update({one.slug: tools_of(one) for one in found})
+        return [definition_of(one) for one in found]
+
+    return PromptLibrary.load(builtin_prompts(), folder, tools=tools, python=python)
 
 
 def agent_keys(ring: KeyRing, library: PromptLibrary) -> dict[str, SecretKey]:

@@ -89,7 +89,7 @@ def _show_workflow(found: "Found", *, as_json: bool) -> None:
 
 @graph.command()
 def check(ctx: typer.Context, name: NameArgument = "", data: DataOption = None, as_json: JsonOption = False) -> None:
-    """Name every fault and every doubt of a workflow; without a name, of all there are."""
+    """Name every fault and every doubt of a workflow, or of an agent's own phases; without a name, of all there are."""
     from tenex.app.workflows import faults_of_participants
     from tenex.settings import places
     from tenex.workflow.definitions import find_workflows
@@ -97,20 +97,24 @@ def check(ctx: typer.Context, name: NameArgument = "", data: DataOption = None, 
     settings = open_settings(ctx, data)
     faults: list[str] = []
     folder, modules = places(settings).workflows, settings.workflows
-    found = [_found(settings, name)] if name else find_workflows(folder, modules, faults)
+    own = _with_phases(settings, name)
+    found = [] if name and own else [_found(settings, name)] if name else find_workflows(folder, modules, faults)
     agents = _agents(settings)
     for one in found:
         faults += faults_of_participants(one, agents)
     if faults:
         raise ConfigurationError(faults)
     if as_json:
-        output.result_json([{"name": one.slug, "source": one.source, "doubts": one.workflow.doubts()} for one in found])
+        rows = [{"name": one.slug, "source": one.source, "doubts": one.workflow.doubts()} for one in found]
+        output.result_json([*rows, *({"name": slug, "source": source, "doubts": []} for slug, _, source in own)])
         return
+    for slug, phases, source in own:
+        output.result(f"{slug}  {phases}  {source}")
     for one in found:
         output.result(f"{one.slug}  {', '.join(one.workflow.everybody)}  {one.source}")
         for doubt in one.workflow.doubts():
             output.result(f"  doubtful: {doubt}")
-    if not found:
+    if not found and not own:
         output.say(f"there are no workflows; put one into {folder}")
 
 
@@ -167,6 +171,17 @@ def _own_phases(settings: "Settings", name: str) -> "TransitionGraph | None":
     if known.program is None or known.program.graph is None:
         raise UsageError(f"{name} has no phases of its own; `phases:` in {known.source} would give it some")
     return known.program.graph
+
+
+def _with_phases(settings: "Settings", name: str) -> list[tuple[str, str, str]]:
+    """The agents with phases of their own, or that of the name: slug, phases and file."""
+    graphs = [
+        (str(slug), agent.program.graph, agent.source)
+        for slug, agent in load_agents(settings).definitions.items()
+        if agent.program is not None and agent.program.graph is not None
+    ]
+    wanted = name.removeprefix("@")
+    return [(slug, ", ".join(own.nodes), source) for slug, own, source in graphs if wanted in ("", slug)]
 
 
 def _agents(settings: "Settings") -> list[str]:

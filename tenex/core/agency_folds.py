@@ -34,6 +34,10 @@ def _stood(c: State, record: r.AgentStood) -> None:
         _put(c, run, replace(_now(c, run), phase=record.phase, values=dict(record.values)))
 
 
+def _placed(c: State, record: r.AgentPlaced) -> None:
+    c.standings = {**c.standings, str(record.agent): record.standing}
+
+
 def _moved(c: State, record: r.AgentMoved) -> None:
     run = c.runs.get(record.run)
     if run is None:
@@ -53,6 +57,7 @@ def _failed(c: State, record: r.ConditionFailed) -> None:
 
 AGENCY_FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.AgentStood: _stood,
+    r.AgentPlaced: _placed,
     r.AgentMoved: _moved,
     r.ConditionFailed: _failed,
 }

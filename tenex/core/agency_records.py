@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .agency import Standing
 from .ids import RunId, Slug
 from .record import Record
 
@@ -19,6 +20,14 @@ class AgentStood(Record):
     agent: Slug
     phase: str
     values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentPlaced(Record):
+    """Whoever holds the agent outside a daemon has put it here, between two of its runs."""
+
+    agent: Slug
+    standing: Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,8 +55,9 @@ def _routing_tools(draft: Draft, graph: TransitionGraph, workflow: Workflow) -> 
     """The tools that only a rule names, each with those after whom the rule can fire."""
     agents = tuple(slug for slug in workflow.participants if slug != PERSON)
     found: dict[str, tuple[Slug, ...]] = {}
+    methods = {name for slug in agents if slug in draft.rules.roster for name in draft.rules.roster[slug].methods}
     for tool in sorted(named_tools(graph)):
-        if tool in draft.rules.tools or tool in participation.OWN:
+        if tool in draft.rules.tools or tool in methods or tool in participation.OWN:
             continue
         conditions = [edge.when.condition for edge in graph.edges if isinstance(edge.when, When)]
         after = [speaker_of(one) for one in conditions

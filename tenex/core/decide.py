@@ -37,6 +37,7 @@ from .signals import (
     RollBack,
     RouteAnswered,
     Signal,
+    StandingGiven,
     StepAsked,
     StepDone,
     TimerFired,
@@ -79,6 +80,8 @@ def decide(  # noqa: C901 one case a signal: flat, and complete
             _published(draft, key, outcome)
         case RollBack():
             roll_back(draft, signal, conversation.history)
+        case StandingGiven(agent=agent, standing=standing):
+            draft.add(r.AgentPlaced, agent=agent, standing=standing)
         case (
             MissionAsked() | StepAsked() | StepDone() | NodeReturned() | NodeFailed() | PauseAsked() | ContinueAsked()
         ):  # fmt: skip

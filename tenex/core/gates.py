@@ -40,7 +40,7 @@ def may_use(tool: ToolRule, phase: Phase, agent: Agent) -> bool:
         return False
     if tool.access is Access.SPEAK:
         return phase is not Phase.REFLECTION or tool.name == "complete"
-    return tool.access is Access.LEARN or tool.name in agent.tools
+    return tool.access is Access.LEARN or tool.name in agent.tools or tool.name in agent.methods
 
 
 def refusal(name: str, phase: Phase, agent: Agent, rules: Rules, standing: Standing | None = None) -> str | None:
@@ -48,7 +48,7 @@ def refusal(name: str, phase: Phase, agent: Agent, rules: Rules, standing: Stand
 
     `standing` is where the agent stands in its own phases, if it has any: both phases must permit the call.
     """
-    tool = rules.tools.get(name)
+    tool = rules.tools_of(agent).get(name)
     is_permitted = tool is not None and may_use(tool, phase, agent)
     program = agent.program if standing is not None else None
     withheld = program.withheld(name, standing, phase) if program is not None and standing is not None else None
@@ -63,7 +63,7 @@ def refusal(name: str, phase: Phase, agent: Agent, rules: Rules, standing: Stand
 
 
 def _offer(phase: Phase, agent: Agent, rules: Rules, standing: Standing | None) -> str:
-    allowed = [known.name for known in rules.tools.values() if may_use(known, phase, agent)]
+    allowed = [known.name for known in rules.tools_of(agent).values() if may_use(known, phase, agent)]
     here, program = "", agent.program
     if program is not None and standing is not None:
         here = f"You are in your phase {standing.phase}. " if standing.phase else ""

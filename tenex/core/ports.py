@@ -158,6 +158,8 @@ class ToolResult:
     """Paths changed beyond what the phase permits, and put back."""
     values: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the agent's own state that were changed, as JSON values."""
+    moves: tuple[tuple[str, str], ...] = ()
+    """From which to which of its own phases the agent went by the call itself."""
 
 
 class Tools(Protocol):

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .agency_records import AgentMoved, AgentStood, ConditionFailed
+from .agency_records import AgentMoved, AgentPlaced, AgentStood, ConditionFailed
 from .ids import CallId, ConversationId, EventId, Millis, PublicKey, RunId, Slug, TurnId
 from .mission_records import (
     MissionEnded,
@@ -308,6 +308,7 @@ RECORDS: dict[str, type[Record]] = {kind.__name__: kind for kind in Record.__sub
 __all__ = [
     "RECORDS",
     "AgentMoved",
+    "AgentPlaced",
     "AgentStood",
     "AskAnswered",
     "AskOpened",

@@ -89,6 +89,8 @@ class Agent:
     """The tools its definition names; what it gets of them depends on the phase."""
     model: str = ""
     program: Program | None = None
+    methods: Mapping[str, ToolRule] = field(default_factory=dict)
+    """Tools that only it has, by name: the methods of one written in Python."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +163,10 @@ class Rules:
     workflows: Mapping[Slug, Workflow] = field(default_factory=dict)
     compile_graph: Compile = no_graphs
     """Of a workflow that is open, whose graph its journal holds: the configured one may have changed since."""
+
+    def tools_of(self, agent: Agent) -> Mapping[str, ToolRule]:
+        """All tools that an agent may name: everybody's and its own."""
+        return {**self.tools, **agent.methods} if agent.methods else self.tools
 
     def find(self, slug: str) -> Agent | None:
         """The worker or expert of that slug: exactly, then without case, then kebab-cased."""

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from .agency import Standing
 from .effects import Key
+from .errors import ModelRefused, ModelUnavailable
 from .ids import ConversationId, EventId, PublicKey, Slug
 from .ports import PublishOutcome, ToolResult
 from .roster import Replay, Role
@@ -103,6 +105,15 @@ class ModelFailed:
     queued: int = 0
     """ms it waited for its turn."""
 
+    @classmethod
+    def of(cls, key: Key, error: ModelUnavailable | ModelRefused) -> "ModelFailed":
+        """What an error of a model tells."""
+        after = error.retry_after if isinstance(error, ModelUnavailable) else None
+        return cls(
+            key=key, message=str(error), retryable=error.retryable, usage=error.usage, model=error.model,
+            retry_after=None if after is None else int(after * 1000), queued=int(error.queued * 1000),
+        )  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolReturned:
@@ -141,6 +152,14 @@ class RollBack:
     files: str = ""
     tree: str = ""
     was: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingGiven:
+    """Whoever holds an agent outside a daemon has changed its state or its phase, between two of its runs."""
+
+    agent: Slug
+    standing: Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,5 +253,6 @@ Signal = (
     | TimerFired
     | Published
     | RollBack
+    | StandingGiven
     | MissionSignal
 )

@@ -14,7 +14,7 @@ from typing import Any
 
 from . import gates, own_tools
 from . import records as r
-from .agency import Program
+from .agency import Program, Standing
 from .draft import Draft
 from .ids import RunId
 from .links import link_specs, standing_of
@@ -127,14 +127,33 @@ def _grant(draft: Draft, run: Run, call: Call, content: str, values: Mapping[str
 def kept(draft: Draft, run: Run, result: ToolResult) -> ToolResult:
     """The result with the changes of state it may make; where it may not, it says so and has failed."""
     program = _program(draft, run)
-    if not result.values:
+    if not result.values and not result.moves:
         return result
     if program is None:
-        return replace(result, values={})
+        return replace(result, values={}, moves=())
     unknown = [name for name in result.values if name not in program.defaults]
     sentence = f"It has no state {', '.join(unknown)}; nothing of its state is changed." if unknown else None
-    sentence = sentence or unfit(standing_of(draft.state, run, program), result.values)
-    return replace(result, ok=False, content=f"{result.content}\n\n{sentence}", values={}) if sentence else result
+    standing = standing_of(draft.state, run, program)
+    sentence = sentence or unfit(standing, result.values) or _no_way(program, standing, result.moves)
+    if sentence:
+        return replace(result, ok=False, content=f"{result.content}\n\n{sentence}", values={}, moves=())
+    return result
+
+
+def _no_way(program: Program, standing: Standing, moves: Sequence[tuple[str, str]]) -> str | None:
+    """Why a call cannot have gone that way; whether the conditions held, whoever went has asked."""
+    here, pairs = standing.phase, {(edge.source, edge.target) for edge in program.graph.edges} if program.graph else ()
+    for source, target in moves:
+        if source != here or (source, target) not in pairs:
+            return f"It stands in {here}, from where it cannot go from {source} to {target}; nothing of it is changed."
+        here = target
+    return None
+
+
+def follow(draft: Draft, run: Run, moves: Sequence[tuple[str, str]]) -> None:
+    """Record where a call went by itself."""
+    for source, target in moves:
+        _move(draft, run, source, target)
 
 
 def _program(draft: Draft, run: Run) -> Program | None:

@@ -98,7 +98,7 @@ def move(draft: Draft, run: Run) -> None:
         elif call.request.tool == "ask":
             _park(draft, run, call)
         else:
-            rule = draft.rules.tools[call.request.tool]
+            rule = draft.rules.tools_of(agent)[call.request.tool]
             if rule.replay is Replay.READ or not busy:
                 busy = busy or rule.replay is not Replay.READ
                 draft.add(
@@ -198,12 +198,20 @@ def returned(draft: Draft, run: Run, call: Call, result: ToolResult) -> None:
         content=result.content, read=dict(result.read), touched=tuple(result.touched), lesson=result.lesson,
         reverted=tuple(result.reverted), values=dict(result.values),
     )  # fmt: skip
-    settle(draft, run)
+    if result.moves:  # it went there itself: nothing is evaluated on top of it
+        standings.follow(draft, run, result.moves)
+        _go_on_with_calls(draft, run)
+    else:
+        settle(draft, run)
 
 
 def settle(draft: Draft, run: Run) -> None:
     """After a call has its result: see where the agent stands, and go on with the others of its answer."""
     standings.evaluate(draft, run.id)
+    _go_on_with_calls(draft, run)
+
+
+def _go_on_with_calls(draft: Draft, run: Run) -> None:
     run = _now(draft, run)
     if run.calls:
         move(draft, run)

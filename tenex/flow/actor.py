@@ -9,7 +9,6 @@ Never: a rule, or a second writer.
 """
 
 import asyncio
-import hashlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -26,6 +25,7 @@ from tenex.core.errors import AppendFailed, StoreError
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.pending import pending
 from tenex.core.ports import Draft, Journal
+from tenex.core.prompts import prompted
 from tenex.core.signals import ClockMoved, Opened, Published, Signal
 from tenex.core.travel import RolledBack
 
@@ -299,13 +299,7 @@ class ConversationActor:
                 sealer = self._around.sealer
                 return replace(record, events=sealer.seal(draft), relays=sealer.relays(draft))
             case r.RunStarted() | r.AgentMoved():
-                ahead = state.fork()
-                ahead.apply(record)
-                prompt = self._around.prompter.work(ahead, ahead.runs[record.run])
-                digest = hashlib.sha256(prompt.system.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-                system = None if digest in state.systems else prompt.system
-                told = replace(record, digest=digest, system=system, forgets=state.spare_systems(digest))
-                return replace(told, entries=prompt.entries) if isinstance(told, r.RunStarted) else told
+                return prompted(state, record, self._around.prompter.work)
         return record
 
     async def _append(self, state: Conversation, decisions: Sequence[Sequence[r.Record]]) -> None:

@@ -103,11 +103,8 @@ class Stages:
         await asyncio.sleep(0)  # words said in the same decision go out before the next request is put together
         try:
             return answered(key=key, step=writable(await self.model.step(request(), whisper)))
-        except ModelUnavailable as error:
-            after = None if error.retry_after is None else int(error.retry_after * 1000)
-            return _failed(key, error, retry_after=after)
-        except ModelRefused as error:
-            return _failed(key, error)
+        except (ModelUnavailable, ModelRefused) as error:
+            return ModelFailed.of(key, error)
         except Exception as error:
             log.exception("stage.failed", stage="model", key_seq=key.seq)
             return ModelFailed(key=key, message=f"an internal error: {type(error).__name__}", retryable=False)
@@ -131,10 +128,3 @@ class Stages:
     async def _sleep(self, effect: Timer) -> Signal:
         await self.clock.sleep_until(effect.due)
         return TimerFired(key=effect.key)
-
-
-def _failed(key: Key, error: ModelUnavailable | ModelRefused, retry_after: int | None = None) -> ModelFailed:
-    return ModelFailed(
-        key=key, message=str(error), retryable=error.retryable, retry_after=retry_after, usage=error.usage,
-        model=error.model, queued=int(error.queued * 1000),
-    )  # fmt: skip

@@ -27,7 +27,7 @@ from typing import Final
 from tenex.core.agency import Program
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.phases import Phase
-from tenex.core.roster import Agent, Kind
+from tenex.core.roster import Agent, Kind, ToolRule
 
 from .frontmatter import NESTED, Front, choices
 from .markdown import sections
@@ -54,8 +54,12 @@ class AgentDefinition:
     tools: tuple[str, ...] = ()
     program: Program | None = None
     """Its own phases and state, and its colleagues; with phases or state its words are templates."""
+    is_templated: bool = False
+    """Whether its words are templates without phases and state too: of one written in Python."""
     input: str = ""
     """The template of what it is told as its part; empty to tell it as it is."""
+    methods: Mapping[str, ToolRule] = field(default_factory=dict)
+    """Tools that only it has: the methods of one written in Python."""
     link_lines: Mapping[str, int] = field(default_factory=dict)
     """Where its file names its colleagues, by the tools that call them."""
     model: str = ""
@@ -71,6 +75,7 @@ class AgentDefinition:
         return Agent(
             slug=self.slug, name=self.name, pubkey=pubkey, kind=self.kind, role=self.role, use_when=self.use_when,
             phases=self.phases, tools=frozenset(self.tools), model=model or self.model, program=self.program,
+            methods=self.methods,
         )  # fmt: skip
 
 

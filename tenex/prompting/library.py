@@ -4,7 +4,7 @@ Never: read a file after loading; a prompt cannot fail, or change, in the middle
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -58,8 +58,9 @@ class PromptLibrary:
 
     @classmethod
     def load(
-        cls, builtin: Traversable | Path, overrides: Path | None = None, *, tools: Collection[str] | None = None
-    ) -> "PromptLibrary":
+        cls, builtin: Traversable | Path, overrides: Path | None = None, *, tools: Collection[str] | None = None,
+        python: Callable[[Path, list[str]], Iterable[AgentDefinition]] | None = None,
+    ) -> "PromptLibrary":  # fmt: skip
         """Read the built-in prompts and the operator's own agents.
 
         Args:
@@ -67,13 +68,14 @@ class PromptLibrary:
             overrides: A folder of `<slug>.md`: each adds an agent, or replaces the built-in one of that slug. It may
                 be missing.
             tools: Every tool there is, those switched off too; None leaves the names in agents unchecked.
+            python: Reads the agents of the `.py` files there, and adds what is wrong with them to the faults.
 
         Raises:
             ConfigurationError: holds a sentence for every fault in any file.
         """
         faults: list[str] = []
         guides = _read_guides(builtin / "phases", faults)
-        definitions = _read_agents(builtin, overrides, tools, faults)
+        definitions = _read_agents(builtin, overrides, tools, python, faults)
         templates = _read_templates(builtin, faults)
         if faults:
             raise ConfigurationError(faults)
@@ -105,7 +107,7 @@ class PromptLibrary:
         definition = self.definitions.get(slug)
         if definition is None or definition.kind is Kind.ORCHESTRATOR:
             raise Bug(f"There is no worker or expert {slug!r} to write a prompt for.")
-        if standing is not None and is_template(definition.program):
+        if standing is not None and (definition.is_templated or is_template(definition.program)):
             here = (
                 {phase: rendered(definition.in_phase[phase], standing, phase)} if phase in definition.in_phase else {}
             )
@@ -173,12 +175,20 @@ def _read_guides(folder: Traversable | Path, faults: list[str]) -> dict[Phase, P
 
 
 def _read_agents(
-    builtin: Traversable | Path, overrides: Path | None, tools: Collection[str] | None, faults: list[str]
-) -> dict[Slug, AgentDefinition]:
+    builtin: Traversable | Path, overrides: Path | None, tools: Collection[str] | None,
+    python: Callable[[Path, list[str]], Iterable[AgentDefinition]] | None, faults: list[str],
+) -> dict[Slug, AgentDefinition]:  # fmt: skip
     known = len(faults)
     found = _read_folder(_entries(builtin / "agents", faults), tools, faults)
     if overrides is not None:
-        found |= _read_folder(_entries(overrides, faults, may_miss=True), tools, faults)
+        there = _entries(overrides, faults, may_miss=True)
+        if python is not None:
+            there = [entry for entry in there if not (entry.name.endswith(".py") or entry.name == "__pycache__")]
+        found |= _read_folder(there, tools, faults)
+        for definition in python(overrides, faults) if python is not None else ():
+            if definition.slug in _RESERVED:
+                faults.append(f"{definition.source}: {definition.slug} is a reserved word of routing. Rename the file.")
+            found[definition.slug] = definition
     if len(faults) > known:
         return found  # a file that could not be read may have held what would be missed now
     routers = [agent for agent in found.values() if agent.kind is Kind.ORCHESTRATOR]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from tenex.core.context import BYTES_PER_TOKEN, CONTEXT_TOKENS, cut_bytes, tokens, weight
+from tenex.core.context import BYTES_PER_TOKEN, CONTEXT_TOKENS, MESSAGE_CHARACTERS, cut_bytes, tokens, weight
 from tenex.core.conversation import Conversation, Run
 from tenex.core.ids import Slug
 from tenex.core.links import standing_of
@@ -18,7 +18,7 @@ from tenex.core.ports import Prompt
 from tenex.core.roster import Rules
 from tenex.core.routing import DECISION_SCHEMA
 from tenex.core.standings import offered
-from tenex.core.steps import ModelRequest, Note, ToolSpec
+from tenex.core.steps import ModelRequest, Note, ToolSpec, cut
 from tenex.core.transcript import PART, entries_for, question_for
 
 from .library import PromptLibrary
@@ -76,8 +76,9 @@ class ConversationPrompter:
         entries = entries_for(conversation, run, self._budget)
         template = self._library.input_of(run.agent)
         if template and standing is not None:
+            asked = next((cut(m.text, MESSAGE_CHARACTERS) for m in reversed(conversation.messages) if m.role), "")
             entries = tuple(
-                replace(entry, text=rendered(template, standing, run.phase, message=entry.text))
+                replace(entry, text=rendered(template, standing, run.phase, message=entry.text, user_message=asked))
                 if isinstance(entry, Note) and entry.title == PART else entry
                 for entry in entries
             )  # fmt: skip

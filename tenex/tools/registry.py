@@ -46,26 +46,36 @@ class ToolRegistry:
         find_agent: Callable[[Slug], Agent | None],
         transactions: Transactions | None = None,
         *,
+        methods: Mapping[Slug, Iterable[Tool]] | None = None,
         time_cap: float = TIME_CAP,
         output_cap: int = OUTPUT_CAP,
     ) -> None:
         """Take the tools, a way to look an agent up as it is configured now, and the turns of their workspace.
 
         Without turns, calls run as they come and nothing tells what a program has changed: for tests of one tool.
+        `methods` are the tools that only one agent has.
 
         Raises:
-            Bug: two tools have one name, one has the name of a word (`complete`, `ask`), or its schema is none.
+            Bug: two tools of an agent have one name, one has that of a word (`complete`, `ask`), or its schema is none.
         """
         self._tools: dict[str, Tool] = {}
         for tool in tools:
             if tool.name in self._tools or tool.name in (COMPLETE.name, ASK.name):
                 raise Bug(f"there are two tools named {tool.name}")
             self._tools[tool.name] = tool
+        self._methods = {slug: {tool.name: tool for tool in own} for slug, own in (methods or {}).items()}
+        for own in self._methods.values():
+            if twice := sorted({*self._tools, COMPLETE.name, ASK.name} & set(own)):
+                raise Bug(f"there are two tools named {', '.join(twice)}")
         self._rules = {name: tool.rule for name, tool in self._tools.items()} | {
             ASK.name: ASK,
             COMPLETE.name: COMPLETE,
         }
-        self._arguments = {name: Arguments(name, tool.parameters) for name, tool in self._tools.items()}
+        self._arguments = {
+            (slug, name): Arguments(name, tool.parameters)
+            for slug, own in {Slug(""): self._tools, **self._methods}.items()
+            for name, tool in own.items()
+        }
         self._find_agent = find_agent
         self._transactions = transactions
         self._time_cap = time_cap
@@ -81,7 +91,9 @@ class ToolRegistry:
         if known is None:
             return ()
         words = {ASK.name: ask_spec(), COMPLETE.name: complete_spec(phase)}
-        return tuple(words.get(name) or self._tools[name].spec for name in self._permitted(phase, known))
+        own = self._methods.get(known.slug, {})
+        named = {**self._tools, **own}
+        return tuple(words.get(name) or named[name].spec for name in self._permitted(phase, known))
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         """Check the gate and the arguments, then carry the call out under the caps.
@@ -91,14 +103,19 @@ class ToolRegistry:
         started = time.monotonic()
         result = self._cut(await self._carry_out(name, arguments, context))
         _log.info(
-            "tool.returned", tool=name if name in self._rules else "unknown", ok=result.ok,
+            "tool.returned", tool=name if self._find(name, context.agent) else "unknown", ok=result.ok,
             ms=round((time.monotonic() - started) * 1000), conversation=context.conversation_id,
             agent=context.agent, call=context.call_id,
         )  # fmt: skip
         return result
 
     def _permitted(self, phase: Phase, agent: Agent) -> tuple[str, ...]:
-        return tuple(name for name, rule in self._rules.items() if may_use(rule, phase, agent))
+        rules = {**self._rules, **{name: tool.rule for name, tool in self._methods.get(agent.slug, {}).items()}}
+        return tuple(name for name, rule in rules.items() if may_use(rule, phase, agent))
+
+    def _find(self, name: str, agent: Slug) -> Tool | None:
+        """The tool that an agent calls by a name; None for a word, and where there is none."""
+        return self._tools.get(name) or self._methods.get(agent, {}).get(name)
 
     def _gate(self, name: str, context: ExecutionContext) -> str | None:
         agent = self._find_agent(context.agent)
@@ -106,7 +123,7 @@ class ToolRegistry:
             return f"The agent {context.agent} is no longer in the roster; {name[:80]} was not called."
         permitted = self._permitted(context.phase, agent)
         offer = f"You may use: {', '.join(permitted)}." if permitted else "You may use no tools now."
-        if name not in self._rules:
+        if name not in self._rules and name not in self._methods.get(context.agent, {}):
             return f"There is no tool {name[:80]}. {offer}"
         if name not in permitted:
             return (
@@ -116,18 +133,18 @@ class ToolRegistry:
         return None
 
     async def _carry_out(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        fault = self._gate(name, context)
-        if fault is None and name not in self._tools:
+        fault, tool = self._gate(name, context), self._find(name, context.agent)
+        if fault is None and tool is None:
             fault = f"{name} is carried out by the daemon itself and cannot be called like a tool."
-        if fault is not None:
-            return ToolResult(ok=False, content=fault)
+        if fault is not None or tool is None:
+            return ToolResult(ok=False, content=fault or "")
         given: Any = arguments  # what a model sent, whatever the signature says
         try:
             given = dict(given) if isinstance(given, Mapping) else given
-            fault = self._arguments[name].fault(given)
+            fault = self._arguments[Slug("") if name in self._tools else context.agent, name].fault(given)
             if fault is not None:
                 return ToolResult(ok=False, content=fault)
-            tool, call = self._tools[name], partial(self._bounded, name, given, context)
+            call = partial(self._bounded, tool, given, context)
             return await (call() if self._transactions is None else self._transactions.run(tool, context, call))
         except Exception as error:  # noqa: BLE001 - one of the three broad ones: a broken tool must not end a run
             self._log_failure(name, error, context)
@@ -136,19 +153,19 @@ class ToolRegistry:
                 content=f"{name} failed for a reason of its own ({type(error).__name__}); check before repeating.",
             )
 
-    async def _bounded(self, name: str, given: Any, context: ExecutionContext) -> ToolResult:
-        cap = self._tools[name].time_cap or self._time_cap
+    async def _bounded(self, tool: Tool, given: Any, context: ExecutionContext) -> ToolResult:
+        cap = tool.time_cap or self._time_cap
         deadline = asyncio.timeout(cap)
         try:
             async with deadline:
-                return await self._tools[name].body(given, context)
+                return await tool.body(given, context)
         except Refusal as refusal:
             return ToolResult(ok=False, content=str(refusal))
         except TimeoutError:
             if not deadline.expired():
                 raise
             return ToolResult(
-                ok=False, content=f"{name} did not end within {cap:g} s and was given up; check before repeating."
+                ok=False, content=f"{tool.name} did not end within {cap:g} s and was given up; check before repeating."
             )
 
     def _log_failure(self, name: str, error: Exception, context: ExecutionContext) -> None:

@@ -13,13 +13,10 @@ A Python module holds a `Workflow` or a `TransitionGraph`, called `workflow` or 
 Never: know which agents there are; whoever configures a daemon checks that.
 """
 
-import importlib.util
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final, get_args
 
 from tenex.core.errors import ConfigurationError
@@ -31,7 +28,7 @@ from tenex.core.workflows import DEFAULTS, EXPECTATIONS, PERSON, View, Within
 from . import toml
 from .dicts import parsed_json
 from .graph import TransitionGraph
-from .loading import object_of, text_of
+from .loading import module_of, object_of, text_of
 from .registry import TransitionRegistry
 
 SUFFIXES: Final = (".toml", ".json", ".py")
@@ -195,7 +192,7 @@ def _check_table(table: object) -> None:
 
 
 def _of_module(path: Path, *, may_be_other: bool) -> Any:
-    module = _loaded(path)
+    module = module_of(path, "tenex_workflows")
     named = [getattr(module, name) for name in (TABLE, "graph") if hasattr(module, name)]
     for value in named:
         if isinstance(value, Workflow | TransitionGraph):
@@ -214,30 +211,3 @@ def _is_of_another_kind(value: object) -> bool:
     module = getattr(value, "__module__", None) or type(value).__module__
     package, _, name = module.rpartition(".") if isinstance(module, str) else ("", "", "")
     return package == "tenex.workflow" and name not in _OF_SPEAKERS
-
-
-def _loaded(path: Path) -> ModuleType:
-    name = f"tenex_workflows_{re.sub(r'[^A-Za-z0-9_]', '_', path.stem)}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ConfigurationError([f"{path} cannot be loaded as a Python module."])
-    module = importlib.util.module_from_spec(spec)
-    before = sys.modules.get(name)
-    sys.modules[name] = module  # dataclasses look their module up there
-    try:
-        spec.loader.exec_module(module)
-    except ConfigurationError as fault:
-        _put_back(name, before)
-        raise ConfigurationError([f"{path}: {sentence}" for sentence in fault.faults]) from fault
-    except (Exception, SystemExit) as fault:  # an operator's file may fail in any way
-        _put_back(name, before)
-        what = f"{type(fault).__name__}: {fault}"
-        raise ConfigurationError([f"{path}: it failed while it was loaded: {what}. Mend it."]) from fault
-    return module
-
-
-def _put_back(name: str, module: ModuleType | None) -> None:
-    if module is None:
-        sys.modules.pop(name, None)
-    else:
-        sys.modules[name] = module

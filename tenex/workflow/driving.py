@@ -1,6 +1,7 @@
-"""Runs one mission in the process that asks for it, without a daemon: signal, decide, append, apply, pending.
+"""Runs one conversation in the process that asks for it, without a daemon: signal, decide, append, apply, pending.
 
 It is the daemon's own core on a journal that is given, so what one has begun the other can go on with.
+`MissionDrive` runs a mission; `agents.standalone` an agent.
 
 Never: a rule, or a second writer. After a failed append nothing is known of the disk: the run ends, and the next one
 reads the journal again.
@@ -8,9 +9,10 @@ reads the journal again.
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Coroutine, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide import decide
@@ -22,6 +24,8 @@ from tenex.core.ports import Clock, Journals, Missions, NodeTask
 from tenex.core.records import Record
 from tenex.core.roster import Rules
 from tenex.core.signals import ContinueAsked, MissionAsked, Opened, Signal, TimerFired
+
+Work = Callable[[], Awaitable[Signal]]
 
 CALLER = "the caller"
 
@@ -75,66 +79,76 @@ class MemoryJournal:
         """There is nothing to let go of."""
 
 
-class Drive:
-    """One mission, driven until it is over or paused."""
+class Drive(ABC):
+    """One conversation, driven until nothing more is wanted of it."""
 
-    def __init__(self, journals: Journals, missions: Missions, rules: Rules, clock: Clock) -> None:
+    def __init__(self, journals: Journals, rules: Rules, clock: Clock) -> None:
         self._journals = journals
-        self._missions = missions
         self._rules = rules
         self._clock = clock
         self._inbox: deque[Signal] = deque()
         self._bell = asyncio.Event()
         self._tasks: dict[Key, asyncio.Task[None]] = {}
-        self._nodes: dict[Key, NodeTask] = {}
         self._ended: set[Key] = set()
         self._dying: set[asyncio.Task[None]] = set()
         """Cancelled, and not yet gone."""
+
+    @abstractmethod
+    def _begin(self, state: Conversation) -> None:
+        """Post what begins it, or lets it go on from where its journal ends."""
+
+    @abstractmethod
+    def _goes_on(self, state: Conversation) -> bool:
+        """Whether there is more to wait for."""
+
+    @abstractmethod
+    def _prepare(self, effect: Effect, state: Conversation) -> Work:
+        """What carries an effect out, given the conversation as it is now; called later, or never."""
+
+    @abstractmethod
+    def _see(self, effect: Effect) -> None:
+        """Hear of an effect that is being carried out what has become durable since."""
+
+    @abstractmethod
+    def _forgotten(self, key: Key) -> None:
+        """An effect is over, or not wanted any more."""
+
+    @abstractmethod
+    def _sealed(self, record: Record, state: Conversation) -> Record:
+        """The record with what the core leaves open; it is applied and written as it comes back."""
+
+    @abstractmethod
+    def _written(self, state: Conversation) -> None:
+        """The state is as the disk has it."""
 
     def post(self, signal: Signal) -> None:
         """Hand a signal in."""
         self._inbox.append(signal)
         self._bell.set()
 
-    async def run(self, conversation: ConversationId, asked: MissionAsked) -> Conversation:
-        """Begin the mission, or go on with it where its journal ends; a paused one goes on.
+    async def run(self, conversation: ConversationId) -> Conversation:
+        """Begin, or go on where the journal ends.
 
         Raises:
-            UsageError: the journal is of another workflow.
+            UsageError: the journal is of something else.
             AppendFailed: the disk did not take a record; run it again to go on.
         """
         journal, records = await self._journals.open(conversation)
         try:
             state = fold(conversation, records)
-            self._begin(state, asked)
-            while self._inbox or (state.mission is not None and state.mission.is_open and not state.mission.is_paused):
+            self._begin(state)
+            while self._inbox or self._goes_on(state):
                 await self._listen()
                 written = self._decide(state)
                 if written:
                     await journal.append(written)
+                self._written(state)
                 self._reconcile(state)
             await self._journals.show(state)
         finally:
             await self._cancel()
             await journal.close()
-        if state.mission is None:
-            raise Bug(f"the mission {asked.workflow} was not begun at {asked.node}")
         return state
-
-    def _begin(self, state: Conversation, asked: MissionAsked) -> None:
-        mission = state.mission
-        if mission is None:
-            self.post(asked)
-            return
-        if mission.workflow != asked.workflow:
-            raise UsageError(
-                f"This journal is of the workflow {mission.workflow}, not of {asked.workflow}; give the mission "
-                "another name."
-            )
-        if mission.is_open:
-            self.post(Opened())
-        if mission.is_paused:
-            self.post(ContinueAsked(by=CALLER))
 
     async def _listen(self) -> None:
         while not self._inbox:
@@ -146,15 +160,18 @@ class Drive:
         now = self._clock.now()
         while self._inbox:
             signal = self._inbox.popleft()
-            decision = decide(state, signal, self._rules, now)
-            for record in decision:
-                state.apply(record)
+            decision = [self._applied(state, record) for record in decide(state, signal, self._rules, now)]
             if decision:
                 decisions.append(decision)
             key = getattr(signal, "key", None)
             if key in self._ended:
                 self._forget(key)
         return decisions
+
+    def _applied(self, state: Conversation, record: Record) -> Record:
+        sealed = self._sealed(record, state)
+        state.apply(sealed)
+        return sealed
 
     def _reconcile(self, state: Conversation) -> None:
         wanted = pending(state)
@@ -164,22 +181,13 @@ class Drive:
             self._dying.add(task)
             task.add_done_callback(self._dying.discard)
         for key, effect in wanted.items():
-            if key in self._nodes and isinstance(effect, NodeRun):
-                self._nodes[key].see(effect)
-            elif key not in self._tasks:
-                self._tasks[key] = asyncio.create_task(self._carry_out(key, self._prepare(key, effect)))
+            if key in self._tasks:
+                self._see(effect)
+            else:
+                self._tasks[key] = asyncio.create_task(self._carry_out(key, self._prepare(effect, state)))
 
-    def _prepare(self, key: Key, effect: Effect) -> "Coroutine[Any, Any, Signal]":
-        match effect:
-            case NodeRun():
-                self._nodes[key] = node = self._missions.prepare(effect, self.post)
-                return node()
-            case Timer():
-                return self._sleep(effect)
-        raise Bug(f"a mission without a daemon has nobody for {key.work}")
-
-    async def _carry_out(self, key: Key, work: "Coroutine[Any, Any, Signal]") -> None:
-        signal = await work
+    async def _carry_out(self, key: Key, work: Work) -> None:
+        signal = await work()
         if self._tasks.get(key) is asyncio.current_task():  # else it was let go of, and would not hear of it
             self._ended.add(key)
         self.post(signal)
@@ -190,7 +198,7 @@ class Drive:
 
     def _forget(self, key: Key) -> "asyncio.Task[None]":
         self._ended.discard(key)
-        self._nodes.pop(key, None)
+        self._forgotten(key)
         return self._tasks.pop(key)
 
     async def _cancel(self) -> None:
@@ -199,3 +207,62 @@ class Drive:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=LAST_WORDS)
+
+
+class MissionDrive(Drive):
+    """One mission, driven until it is over or paused."""
+
+    def __init__(
+        self, journals: Journals, missions: Missions, rules: Rules, clock: Clock, asked: MissionAsked
+    ) -> None:  # fmt: skip
+        super().__init__(journals, rules, clock)
+        self._missions = missions
+        self._asked = asked
+        self._nodes: dict[Key, NodeTask] = {}
+
+    async def run(self, conversation: ConversationId) -> Conversation:
+        """Begin the mission, or go on with it where its journal ends; a paused one goes on. See `Drive.run`."""
+        state = await super().run(conversation)
+        if state.mission is None:
+            raise Bug(f"the mission {self._asked.workflow} was not begun at {self._asked.node}")
+        return state
+
+    def _begin(self, state: Conversation) -> None:
+        mission = state.mission
+        if mission is None:
+            self.post(self._asked)
+            return
+        if mission.workflow != self._asked.workflow:
+            raise UsageError(
+                f"This journal is of the workflow {mission.workflow}, not of {self._asked.workflow}; give the mission "
+                "another name."
+            )
+        if mission.is_open:
+            self.post(Opened())
+        if mission.is_paused:
+            self.post(ContinueAsked(by=CALLER))
+
+    def _goes_on(self, state: Conversation) -> bool:
+        return state.mission is not None and state.mission.is_open and not state.mission.is_paused
+
+    def _prepare(self, effect: Effect, _state: Conversation) -> Work:
+        match effect:
+            case NodeRun():
+                self._nodes[effect.key] = node = self._missions.prepare(effect, self.post)
+                return node
+            case Timer():
+                return partial(self._sleep, effect)
+        raise Bug(f"a mission without a daemon has nobody for {effect.key.work}")
+
+    def _see(self, effect: Effect) -> None:
+        if isinstance(effect, NodeRun):
+            self._nodes[effect.key].see(effect)
+
+    def _forgotten(self, key: Key) -> None:
+        self._nodes.pop(key, None)
+
+    def _sealed(self, record: Record, _state: Conversation) -> Record:
+        return record
+
+    def _written(self, state: Conversation) -> None:
+        """Nobody asks before the end."""

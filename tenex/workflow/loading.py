@@ -1,11 +1,14 @@
-"""A graph of speakers from where an operator keeps it: a TOML or JSON file, or a Python module.
+"""What an operator keeps in files: a graph of speakers in TOML or JSON, and Python modules.
 
 Never: search for files; whoever calls says which.
 """
 
 import importlib
+import importlib.util
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 
 from tenex.core.errors import ConfigurationError
 
@@ -89,3 +92,35 @@ def object_of(reference: str) -> object:
             raise ConfigurationError([f"{reference}: {module} has no {name}. {known}"])
         value = getattr(value, part)
     return value
+
+
+def module_of(path: Path, prefix: str) -> ModuleType:
+    """A Python file of an operator's, loaded anew as the module `<prefix>_<name of the file>`.
+
+    Raises:
+        ConfigurationError: it failed in any way.
+    """
+    name = f"{prefix}_{re.sub(r'[^A-Za-z0-9_]', '_', path.stem)}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ConfigurationError([f"{path} cannot be loaded as a Python module."])
+    module = importlib.util.module_from_spec(spec)
+    before = sys.modules.get(name)
+    sys.modules[name] = module  # dataclasses look their module up there
+    try:
+        spec.loader.exec_module(module)
+    except ConfigurationError as fault:
+        _put_back(name, before)
+        raise ConfigurationError([f"{path}: {sentence}" for sentence in fault.faults]) from fault
+    except (Exception, SystemExit) as fault:  # an operator's file may fail in any way
+        _put_back(name, before)
+        what = f"{type(fault).__name__}: {fault}"
+        raise ConfigurationError([f"{path}: it failed while it was loaded: {what}. Mend it."]) from fault
+    return module
+
+
+def _put_back(name: str, module: ModuleType | None) -> None:
+    if module is None:
+        sys.modules.pop(name, None)
+    else:
+        sys.modules[name] = module

@@ -27,7 +27,7 @@ from tenex.core.ports import Clock, Journals
 from tenex.core.roster import Agent, Limits, Rules
 from tenex.core.signals import MissionAsked, NodeFailed, NodeReturned, PauseAsked
 
-from .driving import CALLER, Drive, MemoryJournals, MonotonicClock
+from .driving import CALLER, MemoryJournals, MissionDrive, MonotonicClock
 from .durable import GraphRunContext, durable
 from .failures import Classify
 from .mission_edges import Node, NodeShape, error_faults, read, takes_error
@@ -290,9 +290,8 @@ class MissionRun(Generic[StateT, DepsT, RunEndT]):
     ) -> None:  # fmt: skip
         self.id = graph.mission_id(name)
         self._graph = graph
-        self._asked = asked
         runner = NodeRunner({graph.name: (graph, lambda: deps)})
-        self._drive = Drive(journals, runner, rules_of(graph, limits), clock)
+        self._drive = MissionDrive(journals, runner, rules_of(graph, limits), clock, asked)
 
     def pause(self, reason: str = "") -> None:
         """Pause: a step under way may return, no other begins. `run` then returns; another one goes on."""
@@ -300,7 +299,7 @@ class MissionRun(Generic[StateT, DepsT, RunEndT]):
 
     async def run(self) -> GraphRunResult[StateT, RunEndT]:
         """Begin or go on; see `Graph.run`."""
-        state = await self._drive.run(self.id, self._asked)
+        state = await self._drive.run(self.id)
         assert state.mission is not None
         return self._graph.result_of(state.mission)
 

@@ -10,10 +10,7 @@ from tenex.core.agency import Program, Scope, Standing
 from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import fold
 from tenex.core.effects import ToolCall
-<<<<<<< HEAD
-=======
-from tenex.core.ids import ConversationId, Slug
->>>>>>> agency
+from tenex.core.ids import ConversationId
 from tenex.core.own_tools import LARGEST
 from tenex.core.ports import ToolResult
 from tenex.core.signals import ToolReturned

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tenex.app.staff import OWNER, PROJECT
+from tenex.app.staff import OWNER, PROJECT, read_library
 from tenex.core.errors import ConfigurationError
 from tenex.core.roster import Kind
 from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
-from tenex.prompting import PromptLibrary, builtin_prompts
 
 from .findings import Case, Finding, fault, ok, warning
 
@@ -73,7 +72,7 @@ def _missing(folder: Path, names: tuple[str, ...], agents: Path) -> Iterator[Fin
 
 def _slugs(agents: Path) -> list[str]:
     try:
-        library = PromptLibrary.load(builtin_prompts(), agents)
+        library = read_library(agents)
     except ConfigurationError:
         return []  # `agents` says so
     return [str(slug) for slug, agent in library.definitions.items() if agent.kind is not Kind.ORCHESTRATOR]

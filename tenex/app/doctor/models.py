@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
+from tenex.app.staff import read_library
 from tenex.core.errors import ConfigurationError, ModelUnavailable, TenexError
 from tenex.llm.config import OFFLINE, DeskConfig
-from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.settings import Settings, named_models
 
 from .examination import in_thread
@@ -64,7 +64,7 @@ def _built(case: Case, chosen: Settings) -> _Built:
 
     assert case.places is not None
     try:
-        library = PromptLibrary.load(builtin_prompts(), case.places.agents)
+        library = read_library(case.places.agents)
     except ConfigurationError:
         library = None  # `agents` says so; what the settings name is looked at all the same
     used = minds.models_in_use(chosen, library) if library else named_models(chosen.models)

@@ -1,0 +1,81 @@
+"""Agents written in Python, as the daemon has them: how they are described, and their methods as tools.
+
+Never: a second way to carry a call out; `workflow.agents.calling` does that, here and without a daemon.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from tenex.core.ids import Slug
+from tenex.core.ports import ExecutionContext, ToolResult
+from tenex.prompting.agents import AgentDefinition
+from tenex.tools.tool import Tool
+from tenex.workflow.agents.calling import call_method
+from tenex.workflow.agents.loading import PythonAgent, find_agents
+from tenex.workflow.agents.methods import Method
+from tenex.workflow.agents.phased import blueprint, program
+
+GRACE: Final = 5.0
+"""Seconds above a method's own bound after which the registry's would end it: the method's says what it was."""
+
+
+def read_folder(folder: Path, tools: Collection[str] | None, faults: list[str]) -> list[PythonAgent]:
+    """The agents of a folder's Python files; what is wrong is added to `faults`.
+
+    Args:
+        folder: the operator's, where Markdown agents stand too.
+        tools: every tool of the daemon's, which no method may be called after; None leaves the names unchecked.
+        faults: grows by one sentence per fault.
+    """
+    found: dict[Slug, PythonAgent] = {}
+    for one in find_agents(folder, faults):
+        other = found.get(one.slug)
+        if other is not None:
+            faults.append(f"{one.source}: {one.slug} is an agent of {other.source} too. Rename one of them.")
+        if (folder / f"{one.slug}.md").exists():
+            faults.append(f"{one.source}: there is {one.slug}.md too, which is the same agent. Keep one.")
+        if tools is not None:
+            faults += _faults_of_names(one, tools)
+        found[one.slug] = one
+    return list(found.values())
+
+
+def _faults_of_names(one: PythonAgent, tools: Collection[str]) -> Iterator[str]:
+    for name in blueprint(type(one.agent)).methods:
+        if name in tools:
+            yield f"{one.source}: {name} is a tool of the daemon's. Call the method by another name."
+    for name in one.tools:
+        if name not in tools:
+            yield f"{one.source}: `tools` names {name!r}. There are: {', '.join(sorted(tools))}."
+
+
+def definition_of(one: PythonAgent) -> AgentDefinition:
+    """An agent as a Markdown file would describe it."""
+    shape = blueprint(type(one.agent))
+    return AgentDefinition(
+        slug=one.slug, name=one.name, role=one.role, kind=one.kind, use_when=one.use_when, phases=one.in_phases,
+        tools=one.tools, program=program(one.agent, one.slugs), input=shape.input, is_templated=True,
+        model=one.model, body=shape.system,
+        methods={name: method.rule for name, method in shape.methods.items()}, source=one.source,
+    )  # fmt: skip
+
+
+def tools_of(one: PythonAgent) -> tuple[Tool, ...]:
+    """An agent's methods, each as a tool that only it has."""
+    return tuple(_tool(one, method) for method in blueprint(type(one.agent)).methods.values())
+
+
+def _tool(one: PythonAgent, method: Method) -> Tool:
+    return Tool(
+        name=method.name, description=method.description, parameters=method.parameters.schema, access=method.access,
+        replay=method.replay, time_cap=method.timeout + GRACE, body=partial(_call, one, method.name),
+    )  # fmt: skip
+
+
+async def _call(one: PythonAgent, name: str, given: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+    standing = program(one.agent, one.slugs).fitted(context.standing)
+    return await call_method(
+        one.agent, name, given, standing=standing, conversation=context.phase, key=context.idempotency_key
+    )

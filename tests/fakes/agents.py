@@ -1,0 +1,67 @@
+"""Minds for agents written in Python: each follows a function of what it is asked.
+
+Never: a rule of the program.
+"""
+
+import json
+from collections.abc import Callable
+
+from tenex.core.ids import CallId
+from tenex.core.ports import Whisper, unheard
+from tenex.core.steps import CallRequest, CallResult, ModelRequest, ModelStep, Note
+
+Answer = Callable[[ModelRequest], ModelStep]
+
+
+class Mind:
+    """A model that answers as a function says; as a router it names one agent, and then waits for the person."""
+
+    def __init__(self, answer: Answer, router: str = "") -> None:
+        self.answer, self.router = answer, router
+        self.asked: list[ModelRequest] = []
+
+    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+        """Answer."""
+        if request.purpose == "route":
+            note = next(entry for entry in request.entries if isinstance(entry, Note))
+            who = "USER" if json.loads(note.text)["turns"] else self.router
+            return ModelStep(text=json.dumps({"agents": [who], "reason": "it is theirs"}), model="script")
+        self.asked.append(request)
+        return self.answer(request)
+
+    @property
+    def tools(self) -> list[list[str]]:
+        """What was offered each time."""
+        return [[known.name for known in request.tools] for request in self.asked]
+
+
+def calls(name: str, /, **arguments: object) -> ModelStep:
+    """An answer that calls one tool."""
+    return ModelStep(calls=(CallRequest(id=CallId(name), tool=name, arguments=arguments),), model="script")
+
+
+def results(request: ModelRequest) -> list[CallResult]:
+    """What calls gave back so far."""
+    return [entry for entry in request.entries if isinstance(entry, CallResult)]
+
+
+def script(*steps: ModelStep | str) -> Answer:
+    """These answers in turn, one for each result of a call so far; a text is an answer that says it."""
+
+    def answer(request: ModelRequest) -> ModelStep:
+        step = steps[min(len(results(request)), len(steps) - 1)]
+        return ModelStep(text=step, model="script") if isinstance(step, str) else step
+
+    return answer
+
+
+def researches(request: ModelRequest) -> ModelStep:
+    """What the page's research agent is there for: plan, gather three times, analyse, answer."""
+    offered, done = {known.name for known in request.tools}, [one for one in results(request) if one.ok]
+    if "create_plan" in offered:
+        return calls("create_plan", topic="tea", approach="books")
+    if "gather_data" in offered:
+        return calls("gather_data", query=f"q{len(done)}")
+    if "analyze" in offered and len(done) < 5:
+        return calls("analyze")
+    return ModelStep(text=f"Done: {done[-1].content}", model="script")
