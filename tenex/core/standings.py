@@ -28,18 +28,22 @@ from .steps import ToolSpec
 
 
 def offered(state: State, run: Run, rules: Rules, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
-    """All a run is offered, in a stable order.
+    """All a run is offered, in a stable order: what is there for its agent, and the calls of a workflow.
 
-    Of the tools the conversation's phase permits those the agent's own phase offers; the calls of a workflow, which
-    whom a speaker calls takes no part in; and those about the agent itself, and of colleagues.
+    Whom a speaker of a workflow calls takes no part in it.
     """
-    agent = rules.roster.get(run.agent)
     workflow = workflow_specs(state.workflow, run.agent) if run.parent is None else ()
+    return (*there_for(state, run, rules, tools), *workflow)
+
+
+def there_for(state: State, run: Run, rules: Rules, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
+    """Of these tools those the agent's own phase offers, then the calls about itself, then its colleagues."""
+    agent = rules.roster.get(run.agent)
     if agent is None or agent.program is None:
-        return (*tools, *workflow)
+        return tuple(tools)
     program = agent.program
     standing = standing_of(state, run, program)
-    there = (tool for tool in (*tools, *workflow) if program.offers(tool.name, standing, state.phase))
+    there = (tool for tool in tools if program.offers(tool.name, standing, state.phase))
     return (*there, *specs(program, standing, state.phase), *link_specs(state, run, rules))
 
 

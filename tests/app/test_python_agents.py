@@ -4,6 +4,7 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import nostr_sdk
@@ -15,12 +16,13 @@ from tenex.core.conversation import Conversation, fold
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import ConversationId, Slug
 from tenex.core.phases import Phase
+from tenex.core.steps import CallResult
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import KeyRing
 from tenex.settings import load, places
 from tenex.store.format import CONVERSATION
 from tenex.store.loading import peek
-from tests.fakes.agents import Mind, researches
+from tests.fakes.agents import Mind, manages, researches
 from tests.service import person
 
 PAGES = Path(__file__).parents[1] / "workflow" / "pages"
@@ -52,6 +54,13 @@ async def serving(data: Path, mind: Mind, *pages: str) -> AsyncIterator[tuple[Ap
     nostr_sdk.uniffi_set_event_loop(None)
 
 
+def rests(data: Path, name: str) -> Conversation | None:
+    """The conversation once it waits for the person and all is said."""
+    journal = data / "conversations" / name / "journal.jsonl"
+    state = fold(ConversationId(name), peek(journal, CONVERSATION) if journal.exists() else [])
+    return state if state.status == "waiting" and not state.outbox else None
+
+
 def test_the_page_s_agent_works_in_a_conversation_over_a_relay(tmp_path: Path) -> None:
     mind = Mind(researches, router="research-agent")
 
@@ -61,13 +70,7 @@ def test_the_page_s_agent_works_in_a_conversation_over_a_relay(tmp_path: Path) -
             note = person.note(ring.get("owner"), "Research tea", ["p", ring.get("project").public])
             await person.publish(url, note)
 
-            def stands() -> Conversation | None:
-                journal = tmp_path / "conversations" / note["id"] / "journal.jsonl"
-                name = ConversationId(note["id"])
-                state = fold(name, peek(journal, CONVERSATION) if journal.exists() else [])
-                return state if state.status == "waiting" and not state.outbox else None
-
-            state = await person.until(stands)
+            state = await person.until(partial(rests, tmp_path, note["id"]))
             said = [event["content"] for event in await person.stored(url, authors=[ring.get("research-agent").public])]
             assert "Done: Analysis of 3 data points" in said
             standing = state.standings["research-agent"]
@@ -78,6 +81,29 @@ def test_the_page_s_agent_works_in_a_conversation_over_a_relay(tmp_path: Path) -
     assert own == [["create_plan"], *[["gather_data"]] * 3, *[["analyze"]] * 2]
     assert "Current phase: planning\nFocus on creating a research plan." in mind.asked[0].system
     assert "Current phase: research\nExecute the research plan" in mind.asked[1].system
+
+
+def test_the_page_s_agent_calls_its_colleagues_over_a_relay(tmp_path: Path) -> None:
+    mind = Mind(manages, router="project-agent")
+
+    async def main() -> None:
+        async with serving(tmp_path, mind, "project_agent.py") as (_, url, _):
+            ring = KeyRing(tmp_path / "keys")
+            note = person.note(ring.get("owner"), "Build a shed", ["p", ring.get("project").public])
+            await person.publish(url, note)
+            state = await person.until(partial(rests, tmp_path, note["id"]))
+            said = {event["content"]: event["pubkey"] for event in await person.stored(url, kinds=[1], _e=[note["id"]])}
+            assert said == {"All done.": ring.get("project-agent").public}, "what colleagues say is for their caller"
+            assert (state.standings["project-agent"].phase, list(state.standings)) == ("review", ["project-agent"])
+
+    asyncio.run(main())
+    assert [request.agent for request in mind.asked].count(Slug("planner-agent")) == 1
+    results = {entry.tool: entry for entry in mind.asked[-1].entries if isinstance(entry, CallResult)}
+    assert (results["reviewer"].ok, results["reviewer"].content) == (True, "reviewer-agent did what was asked")
+    assert (results["planner"].ok, "it is there in: planning" in results["planner"].content) == (False, True)
+    own = ("planner", "executor", "reviewer")
+    offers = [[name for name in names if name in own] for names in mind.tools if "complete" in names]
+    assert [names for names in offers if names] == [["planner"]] * 2 + [["executor"]] * 3 + [["reviewer"]] * 2
 
 
 def test_files_are_read_again_as_a_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -65,3 +65,16 @@ def researches(request: ModelRequest) -> ModelStep:
     if "analyze" in offered and len(done) < 5:
         return calls("analyze")
     return ModelStep(text=f"Done: {done[-1].content}", model="script")
+
+
+def manages(request: ModelRequest) -> ModelStep:
+    """The second page's agent: it calls each colleague in its phase, and one when it is too late."""
+    if request.agent != "project-agent":
+        return ModelStep(text=f"{request.agent} did what was asked", model="script")
+    done = [entry.tool for entry in request.entries if isinstance(entry, CallResult)]
+    way = (
+        calls("planner", message="plan it"), calls("save_plan", plan_text="p"), calls("executor", message="do it"),
+        calls("planner", message="late"), calls("complete_execution"), calls("reviewer", message="look"),
+        ModelStep(text="All done.", model="script"),
+    )  # fmt: skip
+    return way[len(done)]

@@ -14,7 +14,7 @@ from tenex.core.ports import Whisper, unheard
 from tenex.core.records import Record
 from tenex.core.steps import ModelRequest, ModelStep
 from tenex.workflow.agents import AgentLink, BaseAgent, Link, State, tool
-from tests.fakes.agents import Mind, calls, researches, results, script
+from tests.fakes.agents import Mind, calls, manages, researches, results, script
 
 from .mission_kit import Journals
 from .pages import project_agent
@@ -42,6 +42,14 @@ def test_the_first_example_goes_from_phase_to_phase() -> None:
     assert "Execute the research plan" in mind.asked[1].system
     assert agent.data == ["Data for: q1", "Data for: q2", "Data for: q3"]
     assert [move.trigger for move in agent.state.history] == ["planning_to_research", "research_to_analysis"]
+
+
+def test_the_second_example_calls_each_colleague_in_its_phase() -> None:
+    mind = Mind(manages)
+    agent = project_agent.ProjectAgent(model=mind)
+    assert (ran(agent, "Build a shed"), agent.phase, agent.plan) == ("All done.", "review", "p")
+    late = [result.content for result in results(mind.asked[-1]) if result.tool == "planner"]
+    assert [late[0], "it is there in: planning" in late[1]] == ["planner-agent did what was asked", True]
 
 
 @pytest.mark.parametrize(
