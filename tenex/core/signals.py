@@ -143,6 +143,10 @@ class RollBack:
     was: str = ""
 
 
+Who = Literal["world", "author", "operator"]
+"""Whose a failure of a node is: the world's, of whoever wrote the node, or of whoever runs the program."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissionAsked:
     """Somebody wants a mission to begin at a node, with this state; both are JSON as the workflow writes it."""
@@ -197,7 +201,7 @@ class NodeFailed:
     """
 
     key: Key
-    who: Literal["world", "author", "operator"]
+    who: Who
     kind: str
     message: str
     retry_after: int | None = None
