@@ -171,6 +171,9 @@ def _as_text(stood: dict[str, Any], path: Path) -> Iterator[str]:
         yield f"  open: {turn['id']} in {turn['phase']}"
     for run in stood.get("runs", ()):
         yield f"    {run['agent']}: {run['state']}, {run['steps']} steps"
+    if mission := stood.get("mission"):
+        steps = f", {', '.join(mission['steps'])} under way" if mission["steps"] else ""
+        yield f"  mission {mission['workflow']}: {mission['state']} at {mission['node']}{steps}"
     if "router" in stood:
         yield f"  the orchestrator is asked, attempt {stood['router']['attempt']}: {stood['router']['state']}"
     for name, label in (("openGates", "gates open"), ("waived", "waived"), ("participants", "participants")):

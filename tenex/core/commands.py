@@ -129,7 +129,8 @@ def _continue(draft: Draft, name: str) -> None:
     if state.question is not None and state.question.retry is not None:
         held.append(None)
     if nodes.go_on(draft, name):
-        say(draft, "The mission goes on.")
+        if (mission := draft.state.mission) is not None and not mission.is_paused:  # else it has said why
+            say(draft, "The mission goes on.")
     elif state.mission is not None and state.has_mission:
         say(draft, words.standing(state.mission))
     elif held:

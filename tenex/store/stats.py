@@ -81,6 +81,11 @@ class Stats:
     """Answers of agents' models that could not be used."""
     failures: int = 0
     """Tries of model calls that failed, paid for or not."""
+    nodes: int = 0
+    """Entered by missions."""
+    steps: int = 0
+    """Of missions, that returned."""
+    step_failures: int = 0
     restarts: int = 0
     duration: int = 0
     working: int = 0
@@ -180,6 +185,11 @@ class Stats:
                 self.ended += 1
             case r.Reopened():
                 self.restarts += 1
+            case r.NodeEntered():
+                self.nodes += 1
+            case r.StepReturned(ok=ok):
+                self.steps += 1
+                self.step_failures += not ok
 
     def _spend(self, phase: Phase, record: r.Record) -> None:
         if isinstance(record, r.Rebuilt):
@@ -229,6 +239,7 @@ def _merge(ours: dict[str, Spending], theirs: dict[str, Spending]) -> None:
 
 def as_json(stats: Stats) -> dict[str, Any]:
     """The same for programs; the names are those of `conversation.json` where it has them."""
+    missions = {"nodes": stats.nodes, "steps": stats.steps, "stepFailures": stats.step_failures}
     return {
         "conversations": stats.conversations,
         "cycles": stats.cycles,
@@ -244,6 +255,7 @@ def as_json(stats: Stats) -> dict[str, Any]:
         "routerRejections": stats.rejections,
         "uselessAnswers": stats.useless,
         "failedTries": stats.failures,
+        **({"missions": missions} if any(missions.values()) else {}),
         "usage": _spending(stats.spending),
         "phases": {
             phase: {

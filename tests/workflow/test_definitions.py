@@ -135,7 +135,7 @@ def test_a_folder_is_read_whole_and_its_faults_are_gathered(tmp_path: Path) -> N
 
 
 def test_a_python_file_with_another_kind_of_graph_is_left_to_others(tmp_path: Path) -> None:
-    written(tmp_path, "other.py", 'class Mission:\n    __module__ = "tenex.workflow.missions"\n')
+    written(tmp_path, "other.py", 'class Phases:\n    __module__ = "tenex.workflow.agents"\n')
     faults: list[str] = []
     assert find_workflows(tmp_path, [], faults) == []
     assert not faults
