@@ -9,10 +9,11 @@ from pydantic import BaseModel
 from structlog.testing import capture_logs
 
 from tenex.core import records as r
-from tenex.core.ids import ConversationId
+from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.missions import Mission
 from tenex.core.pending import pending
 from tenex.workflow.durable import ReplayName
+from tenex.workflow.mission_definitions import MissionWorkflow
 from tenex.workflow.missions import BaseNode, End, Graph, GraphRunContext, NodeRunner
 from tests.fakes.play import ID, seven_phases
 from tests.fakes.stage import Daemon, World
@@ -226,3 +227,26 @@ def test_a_node_that_swallows_its_cancellation_does_not_disturb_the_daemon() -> 
     with capture_logs() as lines:
         run(main)
     assert not [line for line in lines if line["event"] in ("conversation.failed", "signal.given_up")]
+
+
+def test_a_mission_begun_by_a_mention_loses_and_repeats_nothing_whatever_append_fails() -> None:
+    key = PublicKey("e" * 64)
+    begins = MissionWorkflow(graph=GRAPH, begin=lambda _: (Work("once"), Count())).rule(Slug("count"), key)
+    for at in range(1, 18):
+        for kept in (0, 1):
+            stage = Stage(seconds=0.3)
+            stage.world.rules = dataclasses.replace(stage.world.rules, missions={"count": begins})
+            stage.world.fail_append = lambda number, at=at, kept=kept: kept if number == at else None
+
+            async def main(stage: Stage = stage) -> None:
+                async with stage.world.daemon() as daemon:
+                    daemon.write("count for me", tagged=(key,))
+                    state = await daemon.until("ended")
+                    assert state.mission is not None
+                    assert state.mission.result == 6
+
+            run(main)
+            assert stage.done == [0, 1, 2, 3, 4, 5], (at, kept)
+            said = [*dict.fromkeys(stage.world.order)]
+            assert said == ["Now in work", "Now in rest", "The mission count has ended. Its result: 6"], (at, kept)
+            assert len(stage.world.published) == 3, "nothing was said twice in other words"
