@@ -19,7 +19,7 @@ from tenex.core.phases import Phase
 from tenex.core.runs import CallState
 from tenex.core.spending import cost_of, model_of, spender_of
 from tenex.core.steps import NO_USAGE, Usage
-from tenex.core.travel import Forked
+from tenex.core.travel import Forked, RolledBack
 
 UNNAMED: Final = "unknown"
 """The model of a call of which nothing says which one was asked."""
@@ -106,8 +106,12 @@ class Stats:
         What came before a checkpoint is not counted.
         """
         stats, c = cls(conversations=1), Conversation(id=conversation, history=None)
+        over = 0  # the newest cycle that has ended: who writes after the end of a workflow ends nothing anew
         for record in records:
             stats._pass(c, record)
+            if isinstance(record, r.Ended):
+                stats.ended += c.cycle != over
+            over = 0 if isinstance(record, RolledBack) else c.cycle if isinstance(record, r.Ended) else over
             stats._count(c, record)
             stats._spend(c.phase, record)
             before = c.phase
@@ -181,8 +185,6 @@ class Stats:
                 self.cycles += 1
             case Forked() | Checkpoint():  # it goes on in one that began elsewhere
                 self.cycles += record.state.status != "ended"
-            case r.Ended():
-                self.ended += 1
             case r.Reopened():
                 self.restarts += 1
             case r.NodeEntered():
