@@ -1,4 +1,4 @@
-"""A mission that a mention begins: the conversation is its own, and people are told what it does and who must do what."""
+"""A mission begun by a mention: the conversation is its own, and people are told what it does and who must do what."""
 
 import dataclasses
 from typing import Any

@@ -210,6 +210,30 @@ def test_a_process_without_the_workflow_holds_the_mission_until_one_has_it() -> 
     assert next(rec for rec in stage.world.heard if isinstance(rec, r.MissionEnded)).outcome == "finished"
 
 
+def test_dependencies_that_cannot_be_made_pause_it_and_a_network_that_is_away_is_tried_again() -> None:
+    stage = Stage()
+    faults: list[Exception] = [ConnectionError("down"), FileNotFoundError("no key file")]
+
+    def deps() -> Any:
+        if faults:
+            raise faults.pop(0)
+        return stage.tick
+
+    stage.world.missions = NodeRunner({"count": (GRAPH, deps)})
+
+    async def main() -> None:
+        async with stage.world.daemon() as daemon:
+            stage.begin(daemon)
+            await daemon.until("waiting")
+            assert "the dependencies of count cannot be made: FileNotFoundError: no key file" in stage.world.order[-1]
+            daemon.write("/continue")
+            await daemon.until("ended")
+        assert stage.done == [0, 1, 2, 3, 4, 5]
+
+    run(main)
+    assert len([rec for rec in stage.world.heard if isinstance(rec, r.NodeRetrying)]) == 1
+
+
 def test_a_node_that_swallows_its_cancellation_does_not_disturb_the_daemon() -> None:
     stage, effects = Stage(), []  # type: ignore[var-annotated]
     graph = deaf_graph(effects)

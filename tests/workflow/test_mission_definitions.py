@@ -1,6 +1,7 @@
 """A module with a mission is a workflow: how it begins of a message, what it needs, and every fault by name."""
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from tenex.core.ids import PublicKey, Slug
 from tenex.workflow.definitions import find_workflows, read_workflow
 from tenex.workflow.mission_definitions import MissionWorkflow, Starting
 from tenex.workflow.missions import BaseNode, Dependency, End, Graph, GraphRunContext
-from tests.workflow.mission_kit import EXAMPLE
+from tests.fakes.virtual import VirtualClock, run
+from tests.workflow.mission_kit import EXAMPLE, ROOT
 
 HEAD = '''"""Counts things.
 
@@ -247,3 +249,21 @@ def test_the_shipped_mission_begins_of_its_topic(tmp_path: Path) -> None:
     assert begins("@mission curve fitting").state["topic"] == "curve fitting"
     with pytest.raises(UsageError, match="Say what the competition shall be about"):
         begins("@mission")
+
+
+def test_the_example_of_the_documents_runs(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "workflows.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    mission = mission_of(written(tmp_path, code, "digest.py"))
+    (tmp_path / "a.md").write_text("of apples")
+    begins = Starting(Slug("digest"), mission)("@digest apples")
+
+    async def main() -> Any:
+        state = mission.graph.load_state(begins.state)
+        deps = mission.make_deps(tmp_path)()
+        return await mission.graph.run(mission.graph.first(), state=state, deps=deps, clock=VirtualClock())
+
+    result = run(main)
+    assert result.output == "1 notes are in digest.md"
+    assert result.state.phases_completed == ["find", "write"]
+    assert (tmp_path / "digest.md").read_text() == "a.md"
