@@ -1,4 +1,4 @@
-"""A mission over a relay: whoever mentions it begins it, it says with its own key where it is, and it survives kills."""
+"""A mission over a relay: a mention begins it, it says with its own key where it is, and it survives kills."""
 
 import json
 import shutil

@@ -32,7 +32,7 @@ def faults_of(source: Path | str) -> str:
 
 def test_the_shipped_examples_are_read_without_a_fault_or_a_doubt() -> None:
     faults: list[str] = []
-    found = {one.slug: one.workflow for one in find_workflows(SHIPPED, [], faults)}
+    found = {str(one.slug): one.workflow for one in find_workflows(SHIPPED, [], faults)}
     assert not faults
     assert {"draft-and-review", "mission", "triage"} <= found.keys()
     assert found["draft-and-review"].everybody == ("planner", "security-expert", "executor")
