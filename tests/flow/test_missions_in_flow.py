@@ -274,3 +274,18 @@ def test_a_mission_begun_by_a_mention_loses_and_repeats_nothing_whatever_append_
             said = [*dict.fromkeys(stage.world.order)]
             assert said == ["Now in work", "Now in rest", "The mission count has ended. Its result: 6"], (at, kept)
             assert len(stage.world.published) == 3, "nothing was said twice in other words"
+
+
+def test_a_tag_begins_it_also_where_a_crash_left_nothing_but_the_folder() -> None:
+    key = PublicKey("e" * 64)
+    begins = MissionWorkflow(graph=GRAPH, begin=lambda _: (Work(), Count())).rule(Slug("count"), key)
+    stage = Stage()
+    stage.world.rules = dataclasses.replace(stage.world.rules, missions={"count": begins})
+    stage.world.exists = lambda _: True  # type: ignore[method-assign]
+
+    async def main() -> None:
+        async with stage.world.daemon() as daemon:
+            daemon.write("count for me", event_id=ID, tagged=(key,))
+            assert (await daemon.until("ended")).mission is not None
+
+    run(main)
