@@ -19,8 +19,9 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, Final, get_args
 
 from tenex.core.errors import ConfigurationError
@@ -227,9 +228,17 @@ def _is_of_another_kind(value: object) -> bool:
     return package == "tenex.workflow" and name not in _OF_WORKFLOWS
 
 
+class _AsItIs(SourceFileLoader):
+    """Reads the file, and no bytecode beside it: that is known by its second and size, and a reload may come sooner."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The file's code."""
+        return self.source_to_code(self.get_data(self.path), self.get_filename(fullname))
+
+
 def _loaded(path: Path) -> ModuleType:
     name = f"tenex_workflows_{re.sub(r'[^A-Za-z0-9_]', '_', path.stem)}"
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=_AsItIs(name, str(path)))
     if spec is None or spec.loader is None:
         raise ConfigurationError([f"{path} cannot be loaded as a Python module."])
     module = importlib.util.module_from_spec(spec)

@@ -281,7 +281,7 @@ def test_a_tag_begins_it_also_where_a_crash_left_nothing_but_the_folder() -> Non
     begins = MissionWorkflow(graph=GRAPH, begin=lambda _: (Work(), Count())).rule(Slug("count"), key)
     stage = Stage()
     stage.world.rules = dataclasses.replace(stage.world.rules, missions={"count": begins})
-    stage.world.exists = lambda _: True  # type: ignore[method-assign]
+    stage.world.exists = lambda conversation: True  # type: ignore[method-assign]
 
     async def main() -> None:
         async with stage.world.daemon() as daemon:

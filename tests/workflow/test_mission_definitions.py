@@ -1,6 +1,7 @@
 """A module with a mission is a workflow: how it begins of a message, what it needs, and every fault by name."""
 
 import dataclasses
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -181,6 +182,15 @@ def test_it_may_begin_at_another_node_with_fields(tmp_path: Path) -> None:
     begin = "def begin(message):\n    return Asked(number=len(message)), State(topic=message)"
     found = starting(written(tmp_path, f"{HEAD}\n{graph}\n{begin}\n"))("@counts four")
     assert (found.node, found.data, found.state["topic"]) == ("Asked", {"number": 4}, "four")
+
+
+def test_a_file_is_read_anew_though_it_is_as_old_and_as_long_as_before(tmp_path: Path) -> None:
+    path = written(tmp_path, PLAIN)
+    os.utime(path, (1, 1))
+    assert list(mission_of(path).graph.rule().nodes) == ["First"]
+    written(tmp_path, PLAIN.replace("First", "Other"))
+    os.utime(path, (1, 1))
+    assert list(mission_of(path).graph.rule().nodes) == ["Other"]
 
 
 class Pair(BaseModel):
