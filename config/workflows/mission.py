@@ -3,7 +3,8 @@
 Every node is a function over typed state; what it returns is the next node or the end. What has an effect, or takes
 long, is a durable step: a process that is killed goes on after the last one that returned.
 
-It runs without a network: the platform is a folder.
+Begin it by a mention with a topic: `@mission curve`. It runs without a network: the platform is the folder that agents
+work in.
 
     competitions/<id>.json    {"title": ..., "metric": ..., "points": [[x, y], ...]}
     competitions/leaders.json {"<id>": [0.5, 0.2, ...]}, errors, lower is better
@@ -338,6 +339,21 @@ def _value(tree: ast.expr, x: float) -> float:
 def _read(path: Path) -> dict[str, Any]:
     data: dict[str, Any] = json.loads(path.read_text())
     return data
+
+
+# ---- how it begins, and what it is given ----------------------------------------------------------------------------
+
+
+def begin(message: str) -> MissionState:
+    """A mission about what somebody wrote."""
+    if not message:
+        raise ValueError("Say what the competition shall be about, as in `@mission curve`.")
+    return MissionState(mission_id=hashlib.sha256(message.encode()).hexdigest()[:12], topic=message)
+
+
+def deps(workspace: Path) -> GraphContext:
+    """What its nodes work with."""
+    return offline(workspace)
 
 
 def offline(folder: Path) -> GraphContext:

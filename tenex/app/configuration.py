@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey, Slug
-from tenex.core.ports import Model
+from tenex.core.ports import Missions, Model
 from tenex.core.roster import Agent, Circle, Kind, Rules
 from tenex.llm.offline import Pace
 from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
@@ -31,7 +31,7 @@ from tenex.tools.workspace import Workspace
 
 from .minds import build_mind, is_offline
 from .staff import PROJECT, agent_keys, load_staff
-from .workflows import compile_graph, configured, load_workflows, workflow_keys
+from .workflows import compile_graph, configured, load_workflows, missions, node_runner, workflow_keys
 
 AT_START = ("relays", "log", "metrics", "traces", "paths", "shutdown")
 """Sections that are read once: sockets, files and logs are opened by them."""
@@ -63,6 +63,7 @@ class Configuration:
     tools: ToolRegistry
     prompter: ConversationPrompter
     mind: Model
+    missions: Missions
 
     @property
     def project(self) -> SecretKey:
@@ -78,7 +79,8 @@ class Configuration:
     def slugs(self) -> dict[str, PublicKey]:
         """The agents' and workflows' keys by the name people may call them."""
         keys: dict[str, PublicKey] = {slug: agent.pubkey for slug, agent in self.rules.roster.items()}
-        return keys | {slug: workflow.pubkey for slug, workflow in self.rules.workflows.items()}
+        keys |= {slug: workflow.pubkey for slug, workflow in self.rules.workflows.items()}
+        return keys | {slug: mission.pubkey for slug, mission in self.rules.missions.items()}
 
     @property
     def named(self) -> dict[PublicKey, Slug]:
@@ -87,8 +89,9 @@ class Configuration:
 
     @property
     def workflows(self) -> frozenset[PublicKey]:
-        """The keys that are workflows'."""
-        return frozenset(workflow.pubkey for workflow in self.rules.workflows.values())
+        """The keys that are workflows', of speakers and missions."""
+        speakers, missions = self.rules.workflows.values(), self.rules.missions.values()
+        return frozenset([*(one.pubkey for one in speakers), *(one.pubkey for one in missions)])
 
     @property
     def identities(self) -> list[Identity]:
@@ -101,6 +104,10 @@ class Configuration:
         workflows = [
             Identity(pubkey=one.pubkey, name=one.name, about=f"{one.about} A workflow of {project.name}.".strip())
             for one in self.rules.workflows.values()
+        ]
+        workflows += [
+            Identity(pubkey=one.pubkey, name=slug, about=f"{one.about} A mission of {project.name}.".strip())
+            for slug, one in self.rules.missions.items()
         ]
         ours = Identity(pubkey=self.rules.project.pubkey, name=project.name, about=project.about)
         return [ours, *agents, *workflows]
@@ -129,7 +136,7 @@ def configure(settings: Settings, ground: Ground) -> Configuration:
     rules = Rules(
         roster={slug: agent for slug, agent in roster.items() if agent.kind is not Kind.ORCHESTRATOR},
         tools=tools.rules(), project=project, limits=limits(settings), gates=gate_rules(settings),
-        workflows=configured(found, keys), compile_graph=compile_graph,
+        workflows=configured(found, keys), missions=missions(found, keys), compile_graph=compile_graph,
     )  # fmt: skip
     prompter = ConversationPrompter(
         library, rules=lambda: rules, tools=tools.specs, project_name=settings.project.name,
@@ -138,8 +145,9 @@ def configure(settings: Settings, ground: Ground) -> Configuration:
         workspace_notes=lambda: read_notes(ground.places.workspace),
     )  # fmt: skip
     return Configuration(
-        settings=settings, keys=keys, people=people, rules=rules, tools=tools, prompter=prompter, mind=mind
-    )
+        settings=settings, keys=keys, people=people, rules=rules, tools=tools, prompter=prompter, mind=mind,
+        missions=node_runner(found, ground.places.workspace),
+    )  # fmt: skip
 
 
 def reconfigure(known: Configuration, ground: Ground) -> tuple[Configuration, list[str]]:

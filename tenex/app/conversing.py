@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from tenex.core.conversation import Conversation
 from tenex.core.ids import Millis
+from tenex.core.missions import Mission
 from tenex.core.pending import pending
 from tenex.core.runs import Call, CallState, Retry, Run
 from tenex.core.spending import run_agent
@@ -42,6 +43,8 @@ def conversation_status(conversation: Conversation, now: Millis) -> dict[str, An
         shown["waitingFor"] = c.waiting_for or "you"
     if c.turn is not None:
         shown["turn"] = {"id": c.turn.turn_id, "phase": c.turn.phase, **_since(c.turn.timestamp, now)}
+    if c.mission is not None:
+        shown["mission"] = _mission(c.mission)
     if router is not None:
         shown["router"] = router
     if runs:
@@ -95,6 +98,14 @@ def _run(run: Run, conversation: Conversation, now: Millis) -> dict[str, Any]:
     if run.model:
         shown["model"] = run.model
     return shown
+
+
+def _mission(mission: Mission) -> dict[str, Any]:
+    """A mission: `state` is running, retrying, paused, or how it ended."""
+    state = "paused" if mission.is_paused else "retrying" if mission.wait else mission.outcome or "running"
+    why = {"why": _short(said, QUESTION_CHARACTERS)} if (said := mission.message or mission.paused) else {}
+    under_way = [step.id for step in mission.open_steps]
+    return {"workflow": mission.workflow, "node": mission.node, "state": state, "steps": under_way, **why}
 
 
 def _router(conversation: Conversation, now: Millis) -> dict[str, Any] | None:

@@ -4,15 +4,17 @@ Never: keep anything of a configuration; what is under way holds on to its own.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from tenex.core.conversation import Conversation, Run
+from tenex.core.effects import NodeRun
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
-from tenex.core.ports import ExecutionContext, Prompt, ToolResult, Whisper, unheard
+from tenex.core.ports import ExecutionContext, NodeTask, Prompt, ToolResult, Whisper, unheard
 from tenex.core.roster import Rules
+from tenex.core.signals import Signal
 from tenex.core.steps import ModelRequest, ModelStep, ToolSpec
 from tenex.llm.desk import ModelDesk
 
@@ -20,7 +22,7 @@ from .configuration import Configuration
 
 
 class Current:
-    """`Model`, `Tools` and `Prompter` of whichever configuration is in force (`core.ports`)."""
+    """`Model`, `Tools`, `Prompter` and `Missions` of whichever configuration is in force (`core.ports`)."""
 
     def __init__(self, first: Configuration) -> None:
         self.now = first
@@ -61,6 +63,10 @@ class Current:
     async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         """Run a call."""
         return await self.now.tools.call(name, arguments, context)
+
+    def prepare(self, effect: NodeRun, post: Callable[[Signal], None]) -> NodeTask:
+        """Run a mission's node, by the code there is when it begins."""
+        return self.now.missions.prepare(effect, post)
 
     def work(self, conversation: Conversation, run: Run) -> Prompt:
         """Tell an agent what it is about."""

@@ -155,7 +155,7 @@ async def open_application(
 
         # flow
         stages = Stages(
-            clock=clock, model=current, tools=current, prompter=current, outbox=Outbox(publisher),
+            clock=clock, model=current, tools=current, prompter=current, missions=current, outbox=Outbox(publisher),
             rules=current.rules, whisper=whispers.whisper, budget=lambda: current.now.settings.models.context_tokens,
         )  # fmt: skip
         listening = [whispers, *observers, *([meter] if meter else []), *open_spans(stack, settings)]

@@ -6,6 +6,7 @@ Never: hold one; the conversation that runs it does.
 import json
 from collections.abc import Collection, Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -13,11 +14,15 @@ import structlog
 from tenex.core.errors import ConfigurationError
 from tenex.core.graph import TransitionGraph as Compiled
 from tenex.core.ids import Slug
+from tenex.core.mission_rules import MissionRule
 from tenex.core.workflows import PERSON, View, Workflow
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.settings import Places, Settings
 from tenex.workflow.definitions import Found, find_workflows
+from tenex.workflow.definitions import Workflow as OfSpeakers
 from tenex.workflow.graph import TransitionGraph
+from tenex.workflow.mission_definitions import MissionWorkflow
+from tenex.workflow.mission_runs import NodeRunner
 
 from .staff import OWNER, PROJECT
 
@@ -78,15 +83,34 @@ def workflow_keys(ring: KeyRing, found: Collection[Found]) -> dict[str, SecretKe
 
 
 def configured(found: Collection[Found], keys: Mapping[str, SecretKey]) -> dict[Slug, Workflow]:
-    """The workflows as the core goes by them."""
-    return {one.slug: _configured(one, keys[one.slug]) for one in found}
+    """The workflows of speakers as the core goes by them."""
+    return {
+        one.slug: _configured(one.slug, one.workflow, keys[one.slug])
+        for one in found
+        if isinstance(one.workflow, OfSpeakers)
+    }
 
 
-def _configured(one: Found, key: SecretKey) -> Workflow:
-    given = one.workflow
+def missions(found: Collection[Found], keys: Mapping[str, SecretKey]) -> dict[str, MissionRule]:
+    """The missions as the core goes by them."""
+    return {slug: mission.rule(slug, keys[slug].public) for slug, mission in _missions(found).items()}
+
+
+def node_runner(found: Collection[Found], workspace: Path) -> NodeRunner:
+    """What runs the nodes of the missions, each with its dependencies made anew."""
+    return NodeRunner(
+        {slug: (mission.graph, mission.make_deps(workspace)) for slug, mission in _missions(found).items()}
+    )
+
+
+def _missions(found: Collection[Found]) -> dict[Slug, MissionWorkflow]:
+    return {one.slug: one.workflow for one in found if isinstance(one.workflow, MissionWorkflow)}
+
+
+def _configured(slug: Slug, given: OfSpeakers, key: SecretKey) -> Workflow:
     view: View = "full" if given.view == "full" else "summary" if given.view == "summary" else "windowed"
     return Workflow(
-        slug=one.slug, name=given.name or one.slug, pubkey=key.public, participants=given.everybody,
+        slug=slug, name=given.name or slug, pubkey=key.public, participants=given.everybody,
         graph_data=given.graph.to_dict(), about=given.about, context_vars=dict(given.context),
         expectations=given.within(), view=view,
     )  # fmt: skip

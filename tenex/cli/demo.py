@@ -41,6 +41,8 @@ PACE = 0.3
 """Seconds the offline model takes for a step in a terminal: quick, and slow enough to be watched."""
 OVERDUE = 3.0
 """Seconds a line waits for the relay to bring its words; after that it is shown all the same."""
+FAILED = 1
+"""The exit code where a mission has failed."""
 WAITING = 6
 """The exit code where the conversation waits for a person and there is none."""
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -235,7 +237,7 @@ class _Demo:
             while not self._feed.is_empty or conversation.outbox:  # noqa: ASYNC110 relay and screen are behind
                 await asyncio.sleep(0.05)
             if conversation.status == "ended":
-                return 0
+                return FAILED if conversation.mission and conversation.mission.outcome == "failed" else 0
             self._screen.say(f"It waits for a person: {self._said}", "bold")
             return WAITING
 

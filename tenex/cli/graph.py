@@ -16,9 +16,12 @@ from .agents import edges, load_agents
 from .options import DataOption, JsonOption, group, open_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tenex.core.graph import TransitionGraph
     from tenex.settings import Settings
     from tenex.workflow.definitions import Found
+    from tenex.workflow.mission_definitions import MissionWorkflow
 
 graph = group("Draw what may follow what; check and run workflows.")
 
@@ -66,7 +69,12 @@ def show(ctx: typer.Context, name: ShownArgument = "", data: DataOption = None, 
 
 
 def _show_workflow(found: "Found", *, as_json: bool) -> None:
+    from tenex.workflow.mission_definitions import MissionWorkflow
+
     workflow = found.workflow
+    if isinstance(workflow, MissionWorkflow):
+        _show_mission(found, workflow, as_json=as_json)
+        return
     if not as_json:
         output.result(workflow.graph.mermaid(workflow.everybody).rstrip("\n"))
         return
@@ -83,6 +91,33 @@ def _show_workflow(found: "Found", *, as_json: bool) -> None:
                 for name, within in workflow.within().items()
             },
             "graph": workflow.graph.to_dict(),
+        }
+    )
+
+
+def _show_mission(found: "Found", mission: "MissionWorkflow", *, as_json: bool) -> None:
+    if not as_json:
+        output.result(mission.graph.mermaid().rstrip("\n"))
+        return
+    rule = mission.graph.rule()
+    output.result_json(
+        {
+            "name": found.slug,
+            "title": found.slug,
+            "source": found.source,
+            "initial": rule.graph.initial,
+            "nodes": {
+                name: {
+                    "phase": node.phase,
+                    "timeout": None if node.timeout is None else node.timeout / 1000,
+                    "retries": node.retries,
+                    "onError": node.on_error,
+                }
+                for name, node in rule.nodes.items()
+            },
+            "edges": [
+                {"from": edge.source, "to": edge.target, "label": str(edge.label or "")} for edge in rule.graph.edges
+            ],
         }
     )
 
@@ -111,7 +146,7 @@ def check(ctx: typer.Context, name: NameArgument = "", data: DataOption = None, 
     for slug, phases, source in own:
         output.result(f"{slug}  {phases}  {source}")
     for one in found:
-        output.result(f"{one.slug}  {', '.join(one.workflow.everybody)}  {one.source}")
+        output.result(f"{one.slug}  {', '.join(_parts(one))}  {one.source}")
         for doubt in one.workflow.doubts():
             output.result(f"  doubtful: {doubt}")
     if not found and not own:
@@ -130,7 +165,7 @@ def run(
 ) -> None:
     """Hold a workflow on this machine to its end: relay, daemon and all, as `tenex demo --message` does.
 
-    Exit code 0 at its end; 6 and the question, where it would have to wait for a person.
+    Exit code 0 at its end, 1 where a mission has failed; 6 and the question, where it would have to wait for a person.
     """
     from .demo import hold
 
@@ -142,6 +177,14 @@ def run(
     hold(ctx, f"@{found.slug} {message}", port=port, data=data, overrides=more)
 
 
+def _parts(found: "Found") -> "Iterable[str]":
+    """Who takes part; of a mission its nodes."""
+    from tenex.workflow.mission_definitions import MissionWorkflow
+
+    one = found.workflow
+    return one.graph.rule().nodes if isinstance(one, MissionWorkflow) else one.everybody
+
+
 def _found(settings: "Settings", name: str) -> "Found":
     """The workflow of that name here, else of that file or module; raises with every fault."""
     from tenex.settings import places
@@ -150,7 +193,7 @@ def _found(settings: "Settings", name: str) -> "Found":
     if ":" in name or name.endswith(SUFFIXES):
         found = read_workflow(name)
         if found is None:
-            raise UsageError(f"{name} holds no workflow of speakers")
+            raise UsageError(f"{name} holds no workflow")
         return found
     faults: list[str] = []
     all_ = find_workflows(places(settings).workflows, settings.workflows, faults)

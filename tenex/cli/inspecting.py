@@ -172,6 +172,9 @@ def _as_text(stood: dict[str, Any], path: Path) -> Iterator[str]:
     for run in stood.get("runs", ()):
         called = f", called by {run['calledBy']}" if "calledBy" in run else ""
         yield f"    {run['agent']}: {run['state']}, {run['steps']} steps{called}"
+    if mission := stood.get("mission"):
+        steps = f", {', '.join(mission['steps'])} under way" if mission["steps"] else ""
+        yield f"  mission {mission['workflow']}: {mission['state']} at {mission['node']}{steps}"
     if "router" in stood:
         yield f"  the orchestrator is asked, attempt {stood['router']['attempt']}: {stood['router']['state']}"
     for name, label in (("openGates", "gates open"), ("waived", "waived"), ("participants", "participants")):

@@ -92,6 +92,9 @@ def _short(stats: "Stats") -> Iterator[str]:
     refused = f"{_count(stats.rejections, 'routing answer')} refused, {_count(stats.useless, 'useless answer')}"
     yield f"  of them {refused}; {_count(stats.failures, 'failed try', 'failed tries')}"
     yield f"{_count(stats.tool_calls, 'tool call')}, {stats.tool_failures} failed, {stats.tool_refusals} refused"
+    if stats.nodes:
+        nodes, steps = _count(stats.nodes, "node"), _count(stats.steps, "step")
+        yield f"{nodes} of missions entered, {steps}, {stats.step_failures} failed"
     if stats.restarts:
         yield f"{_count(stats.restarts, 'restart')} in the middle of work"
 

@@ -217,6 +217,9 @@ def _turn(one: dict[str, Any]) -> str:
 
 def _parts(one: dict[str, Any], now: datetime) -> Iterator[str]:
     """Who is at work in a conversation, or why nobody is."""
+    if (mission := one.get("mission")) and mission["state"] in ("running", "retrying"):
+        steps = f": {', '.join(mission['steps'])}" if mission["steps"] else ""
+        yield f"mission {mission['workflow']}, {mission['state']}, {mission['node']}{steps}"
     for who, part in [
         *([("orchestrator", one["router"])] if "router" in one else []),
         *((run["agent"], run) for run in one.get("runs", ())),

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from tenex.core import records as r
+from tenex.core.jsontext import json_writer
 from tenex.core.phases import Phase
 from tenex.core.steps import ModelStep
 from tenex.core.travel import Forked, RolledBack
@@ -27,6 +28,9 @@ ICONS: Mapping[Phase, str] = {
 
 ARGUMENT_CHARACTERS = 60
 RESULT_CHARACTERS = 100
+
+
+_json = json_writer()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ class Story:
         self._calls: dict[tuple[str, str], tuple[str, str]] = {}
         self._agents: dict[str, str] = {}
         self._workflow = ""
+        self._node = ""
 
     def tell(self, record: r.Record) -> Iterator[Line]:
         """The lines of a record; none for what only the machinery needs."""
@@ -71,6 +76,24 @@ class Story:
                     *(f"no {key}" for key in record.delete),
                 ]
                 yield "dim", "variable", f"{', '.join(changes)} (by {record.by})"
+            case r.MissionOpened():
+                self._workflow = record.workflow
+                yield "phase", f"🧭 {record.workflow}", f"begun by {record.by}"
+            case r.NodeEntered():
+                self._node = record.node
+                yield "turn", f"{self._workflow} · {record.node}", _fields(record.data)
+            case r.StepReturned():
+                yield self._stepped(record)
+            case r.NodeRetrying():
+                yield "dim", self._node, f"is tried again: {record.kind}: {record.message}"
+            case r.NodeLeft() if record.kind:
+                yield "error", record.node, f"{record.kind}: {record.message}"
+            case r.NodeResumed() if record.by:
+                yield "dim", self._node, f"goes on: {record.by} lets it"
+            case r.MissionPaused():
+                yield "notice", "paused", f"{record.reason} (by {record.by})"
+            case r.MissionEnded():
+                yield "phase", f"🧭 {record.outcome}", record.message or _value(record.result)
             case r.ExpectationMissed():
                 yield "notice", "late", f"{record.expectation}: {record.action}"
             case r.PersonWrote():
@@ -135,16 +158,27 @@ class Story:
             case _:
                 pass
 
+    def _stepped(self, record: r.StepReturned) -> tuple[Any, ...]:
+        told = _value(record.result) if record.ok else f"{record.kind}: {record.message}"
+        return "tool" if record.ok else "refused", f"{self._node} · {record.step}", told
+
     def _remember(self, run: str, step: ModelStep) -> None:
         for call in step.calls:
-            words = ", ".join(f"{name}={_short(value, ARGUMENT_CHARACTERS)}" for name, value in call.arguments.items())
-            self._calls[run, call.id] = (call.tool, words)
+            self._calls[run, call.id] = (call.tool, _fields(call.arguments))
 
     def _called(self, run: str, call: str, tool: str, content: str, *, ok: bool) -> tuple[Any, ...]:
         _, arguments = self._calls.pop((run, call), (tool, ""))
         agent = self._agents.get(run, "")
         head = f"{agent} · {tool}({_short(arguments, 2 * ARGUMENT_CHARACTERS)})"
         return ("tool" if ok else "refused"), head, _short(content, RESULT_CHARACTERS)
+
+
+def _value(value: Any) -> str:
+    return "" if value is None else _short(value if isinstance(value, str) else _json(value), RESULT_CHARACTERS)
+
+
+def _fields(data: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={_short(value, ARGUMENT_CHARACTERS)}" for name, value in data.items())
 
 
 def _short(value: object, limit: int) -> str:

@@ -6,6 +6,7 @@ Never: ask a model; a command is answered at once.
 from dataclasses import dataclass
 
 from . import conducting, gates, nodes
+from . import mission_words as words
 from . import records as r
 from .draft import Draft
 from .ids import RunId
@@ -19,6 +20,7 @@ from .turns import STOPPED, close_calls, close_turn, end_run, go_on, open_turn
 HELP = """Write to me as you would to a colleague. Besides talk I understand:
 /status  where we stand
 /stop  end what is running
+/pause  let a mission finish its step, and wait
 /retry  run the last turn again
 /continue  go on after a limit, a hold or a refused decision
 /quick  skip verification, chores and reflection in this cycle
@@ -35,7 +37,7 @@ class Command:
     argument: str
 
 
-NAMES = ("stop", "status", "help", "new", "continue", "retry", "quick", "skip")
+NAMES = ("stop", "status", "help", "new", "continue", "retry", "pause", "quick", "skip")
 
 
 def parse(text: str) -> Command | None:
@@ -64,6 +66,8 @@ def obey(draft: Draft, command: Command, signal: PersonSpoke) -> None:
         say(draft, f"/{command.name} is for an owner, or the member who began this conversation.")
     elif command.name == "stop":
         stop(draft, signal.name)
+    elif command.name == "pause":
+        nodes.pause(draft, signal.name)
     elif command.name == "new":
         _new(draft, signal.name)
     elif command.name == "continue":
@@ -87,14 +91,21 @@ def stop(draft: Draft, name: str, *, quiet: bool = False) -> None:
     nodes.halt(draft, name, f"stopped by {name}.")
     if not quiet:
         what = ", ".join(running) or ("the orchestrator" if asked else "")
-        say(draft, f"Stopped: {what}. Write to go on, or `/retry`." if what else "Nothing is running.")
+        then = "`/continue` goes on, `/new` ends it." if draft.state.has_mission else "Write to go on, or `/retry`."
+        say(draft, f"Stopped: {what}. {then}" if what else "Nothing is running.")
     if draft.state.status == "active":
         draft.add(r.Waiting, reason="stopped")
 
 
 def _new(draft: Draft, name: str) -> None:
+    mission = draft.state.mission
+    if mission is not None and mission.is_alone and not mission.is_open:
+        say(draft, words.over(mission))
+        return
     stop(draft, name, quiet=True)
     nodes.drop(draft, name)
+    if mission is not None and mission.is_alone:
+        return
     if (session := draft.state.workflow) is not None:
         if session.is_closed:
             say(draft, conducting.over(session))
@@ -110,13 +121,17 @@ def _continue(draft: Draft, name: str) -> None:
     if state.workflow is not None and state.workflow.is_closed:
         say(draft, conducting.over(state.workflow))
         return
+    if state.mission is not None and state.mission.is_alone and not state.mission.is_open:
+        say(draft, words.over(state.mission))
+        return
     held: list[RunId | None] = [run.id for run in state.runs.values() if run.retry is not None]
     if state.question is not None and state.question.retry is not None:
         held.append(None)
     if nodes.go_on(draft, name):
-        say(draft, "The mission goes on.")
-    elif state.has_mission:
-        say(draft, "The mission is at work.")
+        if (mission := draft.state.mission) is not None and not mission.is_paused:  # else it has said why
+            say(draft, "The mission goes on.")
+    elif state.mission is not None and state.has_mission:
+        say(draft, words.standing(state.mission))
     elif held:
         for subject in held:
             draft.add(r.RetryDue, run=subject)
@@ -135,7 +150,7 @@ def _continue(draft: Draft, name: str) -> None:
 def _retry(draft: Draft, name: str) -> None:
     state = draft.state
     last = state.last_turn
-    if state.has_mission:
+    if state.mission is not None and (state.has_mission or state.mission.is_alone):
         _continue(draft, name)
     elif state.turn is not None:
         say(draft, "I am at work; `/stop` first.")
@@ -163,7 +178,7 @@ def _waive(draft: Draft, command: Command, signal: PersonSpoke) -> None:
     if not gates.may_waive(signal.role, draft.rules.gates):
         say(draft, "Only an owner may skip a quality gate.")
         return
-    if draft.state.workflow is not None:
+    if draft.state.workflow is not None or (draft.state.mission is not None and draft.state.mission.is_alone):
         say(draft, "A workflow has no quality gates; there is nothing to skip.")
         return
     phases: tuple[Phase, ...] = QUALITY_PHASES
@@ -190,8 +205,8 @@ def status(draft: Draft) -> str:
     state = draft.state
     session = state.workflow
     lines = [f"Phase: {state.phase} (cycle {state.cycle})" if session is None else conducting.standing(session)]
-    if state.mission is not None and state.has_mission:
-        lines = [nodes.standing(state.mission)]
+    if state.mission is not None and (state.has_mission or state.mission.is_alone):
+        lines = [words.standing(state.mission)]
     elif state.turn is not None:
         for run in state.runs.values():
             minutes = round((draft.now - state.turn.timestamp) / 60_000)

@@ -27,9 +27,14 @@ CLOSED = "closed"
 ELSEWHERE = "@{} is a workflow; it begins in a thread of its own. Write a new note that mentions it."
 
 
-def addressed_workflow(draft: Draft, signal: PersonSpoke) -> Workflow | None:
-    """The workflow a message calls: the first of those it names."""
-    return next((draft.rules.workflows[slug] for slug in signal.addressed if slug in draft.rules.workflows), None)
+def called(draft: Draft, signal: PersonSpoke) -> Slug:
+    """The workflow a message calls, of speakers or a mission: the first of those it names; "" for none."""
+    return next((slug for slug in signal.addressed if _begins_by_mention(draft, slug)), Slug(""))
+
+
+def _begins_by_mention(draft: Draft, slug: Slug) -> bool:
+    mission = draft.rules.missions.get(slug)
+    return slug in draft.rules.workflows or (mission is not None and mission.begin is not None)
 
 
 def open_session(draft: Draft, workflow: Workflow, signal: PersonSpoke) -> None:
@@ -83,7 +88,7 @@ def heard(draft: Draft, wrote: r.PersonWrote, role: Role) -> None:
         say(draft, over(session))
         draft.add(r.Ended, reason=session.close_reason)
         return
-    named = next((slug for slug in wrote.addressed if slug in draft.rules.workflows), None)
+    named = next((slug for slug in wrote.addressed if _begins_by_mention(draft, slug)), None)
     if named is not None and named != session.slug:
         say(draft, ELSEWHERE.format(named))
     if draft.state.turn is None and session.expected == PERSON and _is_theirs(session, wrote, role):

@@ -8,11 +8,16 @@ from typing import Any
 
 from . import mission_records as m
 from .missions import Mission
+from .phases import Phase
 from .state import State
 
 
 def _opened(c: State, record: m.MissionOpened) -> None:
-    c.mission = Mission(workflow=record.workflow, seq=record.seq, by=record.by, entry=record.state)
+    c.mission = Mission(
+        workflow=record.workflow, seq=record.seq, by=record.by, pubkey=record.pubkey, entry=record.state
+    )  # fmt: skip
+    if record.pubkey:
+        c.phase = Phase.EXECUTE  # as in a workflow of speakers: none of the seven says anything here
     c.status, c.waiting_for, c.question = "active", "", None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .ids import Millis
+from .ids import Millis, PublicKey
 from .record import Record
 from .roster import Replay
 
@@ -20,11 +20,12 @@ MissionOutcome = Literal["finished", "failed", "stopped"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissionOpened(Record):
-    """A mission began, with this state."""
+    """A mission began, with this state; `pubkey` is the key it speaks with where the conversation is its own."""
 
     workflow: str
     state: Mapping[str, Any]
     by: str
+    pubkey: PublicKey = PublicKey("")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,10 +3,12 @@
 Never: a function of a node; who runs those is `ports.Missions`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from .graph import TransitionGraph
+from .ids import PublicKey
 
 CURRENT_PHASE = "current_phase"
 PHASES_COMPLETED = "phases_completed"
@@ -30,10 +32,31 @@ class NodeRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """Where a mission begins, with the node's fields and the state as JSON."""
+
+    node: str
+    data: Mapping[str, Any]
+    state: Mapping[str, Any]
+
+
+Begin = Callable[[str], Beginning]
+"""What somebody wrote, to where a mission begins; raises `UsageError` with a sentence for who wrote it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MissionRule:
-    """A mission's graph as configured now."""
+    """A mission's graph as configured now; with a key and `begin`, people begin it by a mention."""
 
     graph: TransitionGraph
     nodes: Mapping[str, NodeRule]
     tracked: frozenset[str] = field(default=frozenset())
     """Those of `TRACKED` that the state has."""
+    pubkey: PublicKey = PublicKey("")
+    about: str = ""
+    begin: Begin | None = None
+    """None: only a program begins it."""
+
+    def label(self, source: str, target: str) -> str:
+        """What the graph says of the way between two nodes."""
+        return next((edge.label for edge in self.graph.outgoing(source) if edge.target == target), "")

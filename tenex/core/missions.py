@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import mission_records as m
-from .ids import Millis
+from .ids import Millis, PublicKey
 from .roster import Replay
 
 UNKNOWN_KIND = "OutcomeUnknown"
@@ -56,6 +56,8 @@ class Mission:
     workflow: str
     seq: int
     by: str
+    pubkey: PublicKey = PublicKey("")
+    """What it speaks with; "" where a program began it in a conversation of the project's."""
     entry: Mapping[str, Any]
     """The state as the node at hand was entered with, JSON."""
     node: str = ""
@@ -81,6 +83,11 @@ class Mission:
     result: Any = None
     kind: str = ""
     message: str = ""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the conversation is its own: it speaks there, and nothing else follows it."""
+        return bool(self.pubkey)
 
     @property
     def is_open(self) -> bool:

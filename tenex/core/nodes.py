@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from typing import Any, assert_never
 
 from . import mission_records as m
+from . import mission_words as words
 from . import records as r
 from .draft import Draft
 from .effects import Key, Work
+from .errors import UsageError
 from .graph import END
 from .ids import Millis
 from .mission_rules import CURRENT_PHASE, PHASES_COMPLETED, MissionRule, NodeRule
@@ -26,14 +28,17 @@ from .signals import (
     PauseAsked,
     StepAsked,
     StepDone,
+    Who,
 )  # fmt: skip
 from .speaking import say
 
+PROGRAM = "the program"
+"""Who pauses a mission that cannot go on by the code there is now."""
 UNKNOWN = "the process stopped while this ran; check before repeating"
 CUT_OFF = "the node ended while this ran; check before repeating"
 STOPPED = "it was stopped while this ran; check before repeating"
-RESULT_CHARACTERS = 2_000
-"""Of a result in the message that ends a mission: the whole stands in the journal."""
+MESSAGE_CHARACTERS = 2_000
+"""Of why a node failed; a longer one is somebody's dump."""
 
 
 def heard(draft: Draft, signal: MissionSignal) -> None:
@@ -59,6 +64,34 @@ def heard(draft: Draft, signal: MissionSignal) -> None:
             go_on(draft, signal.by)
         case _:
             assert_never(signal)
+
+
+def begin(draft: Draft, workflow: str, text: str, by: str) -> None:
+    """Begin a mission because somebody mentioned it; the conversation is then its own, also where it cannot begin."""
+    rule = draft.rules.missions[workflow]
+    try:
+        found = rule.begin(text) if rule.begin is not None else None
+    except UsageError as fault:
+        say(draft, f"The mission {workflow} cannot begin: {fault} Mention @{workflow} in a new note.", error="workflow")
+        draft.add(r.Ended, reason=f"the mission {workflow} could not begin")
+        return
+    if found is not None:
+        draft.add(m.MissionOpened, workflow=workflow, state=dict(found.state), by=by, pubkey=rule.pubkey)
+        _enter(draft, rule, found.node, found.data, {})
+
+
+def pause(draft: Draft, by: str) -> None:
+    """Pause because somebody says so; what is under way may return first."""
+    mission = _now(draft)
+    if mission is None:
+        say(draft, "Only a mission that is under way can be paused; `/stop` ends what is running.")
+        return
+    if mission.is_paused:
+        say(draft, words.standing(mission))
+        return
+    _pause_asked(draft, PauseAsked(by=by, reason=f"{by} asks for it."))
+    if (mission := _now(draft)) is not None and not mission.is_paused:
+        say(draft, "It pauses as soon as the step under way has returned. `/stop` cuts that off.")
 
 
 def opened(draft: Draft) -> None:
@@ -107,10 +140,14 @@ def halt(draft: Draft, by: str, reason: str) -> None:
 
 
 def drop(draft: Draft, by: str) -> None:
-    """End an open mission for good."""
+    """End an open mission for good; where the conversation is its own, that is told and ends too."""
     mission = _now(draft)
-    if mission is not None:
-        _forsake(draft, mission, STOPPED)
+    if mission is None:
+        return
+    _forsake(draft, mission, STOPPED)
+    if mission.is_alone:
+        _end(draft, "stopped", kind="Stopped", message=f"{by} ended it")
+    else:
         draft.add(m.MissionEnded, outcome="stopped", kind="Stopped", message=f"ended by {by}")
 
 
@@ -133,12 +170,15 @@ def _open(draft: Draft, signal: MissionAsked) -> None:
 
 def _enter(draft: Draft, rule: MissionRule, name: str, data: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
     node = rule.nodes[name]
+    before = draft.state.mission.node if draft.state.mission is not None else ""
     entering = dict(changed)
     if CURRENT_PHASE in rule.tracked:
         entering[CURRENT_PHASE] = node.phase
     close_at = Millis(draft.now + node.timeout) if node.timeout is not None else Millis(0)
     draft.add(m.NodeEntered, node=name, data=dict(data), changed=entering, close_at=close_at)
     mission, most = draft.state.mission, draft.rules.limits.nodes_per_mission
+    if mission is not None:
+        words.tell_node(draft, mission, rule, before)
     if mission is not None and mission.visits >= most:
         sentence = f"It has entered {mission.visits} nodes since it was last let go on."
         draft.add(r.LimitHit, limit="nodes_per_mission", sentence=sentence)
@@ -147,16 +187,14 @@ def _enter(draft: Draft, rule: MissionRule, name: str, data: Mapping[str, Any], 
         _pause(draft, mission, mission.pausing_by, mission.pausing)
 
 
-def _end(draft: Draft, outcome: m.MissionOutcome, *, result: Any = None, kind: str = "", message: str = "") -> None:
-    mission = draft.state.mission
+def _end(
+    draft: Draft, outcome: m.MissionOutcome, *, result: Any = None, kind: str = "", message: str = "",
+    who: Who = "author",
+) -> None:  # fmt: skip
     draft.add(m.MissionEnded, outcome=outcome, result=result, kind=kind, message=message)
-    name = mission.workflow if mission else "mission"
-    if outcome == "finished":
-        words = "" if result is None else f" Its result: {str(result)[:RESULT_CHARACTERS]}"
-        say(draft, f"The mission {name} has ended.{words}")
-    else:
-        say(draft, f"The mission {name} has failed: {message}", error="mission")
-    draft.add(r.Ended, reason=f"the mission {name} {outcome}")
+    if (mission := draft.state.mission) is not None:
+        words.tell_end(draft, mission, who)
+        draft.add(r.Ended, reason=f"the mission {mission.workflow} {outcome}")
 
 
 # ---- steps -----------------------------------------------------------------------------------------------------------
@@ -229,7 +267,7 @@ def _completed(rule: MissionRule, mission: Mission, state: Mapping[str, Any]) ->
 def _failed(draft: Draft, mission: Mission, failure: NodeFailed) -> None:
     rule = _rule(draft, mission)
     if failure.who == "operator" or rule is None:
-        _pause(draft, mission, "the program", failure.message)
+        _pause(draft, mission, PROGRAM, failure.message)
     elif failure.who == "world" and mission.attempt < rule.retries:
         _forsake(draft, mission, CUT_OFF)
         delays = draft.rules.limits.retry_delays or (0,)
@@ -241,19 +279,19 @@ def _failed(draft: Draft, mission: Mission, failure: NodeFailed) -> None:
         if mission.pausing:  # its task has ended, and nothing of it is under way
             _pause(draft, mission, mission.pausing_by, mission.pausing)
     else:
-        _fail(draft, mission, failure.kind, failure.message)
+        _fail(draft, mission, failure.kind, failure.message, failure.who)
 
 
-def _fail(draft: Draft, mission: Mission, kind: str, message: str) -> None:
+def _fail(draft: Draft, mission: Mission, kind: str, message: str, who: Who = "author") -> None:
     """The node failed for good: its error edge, or the end."""
     rule, node = draft.rules.missions.get(mission.workflow), _rule(draft, mission)
     if _halt_if_strange(draft, mission) or rule is None or node is None:
         return
     _forsake(draft, mission, CUT_OFF)
-    target, message = node.on_error, message[:RESULT_CHARACTERS]
+    target, message = node.on_error, message[:MESSAGE_CHARACTERS]
     if target is None or not rule.graph.permits(mission.node, target):
         draft.add(m.NodeLeft, node=mission.node, to=END, kind=kind, message=message)
-        _end(draft, "failed", kind=kind, message=f"{mission.node}: {message}")
+        _end(draft, "failed", kind=kind, message=f"{mission.node}: {message}", who=who)
         return
     error = {"node": mission.node, "kind": kind, "message": message, "attempts": mission.attempt + 1}
     draft.add(m.NodeLeft, node=mission.node, to=target, kind=kind, message=message)
@@ -292,7 +330,7 @@ def _settle_pause(draft: Draft) -> None:
 def _pause(draft: Draft, mission: Mission, by: str, reason: str) -> None:
     _forsake(draft, mission, STOPPED)
     draft.add(m.MissionPaused, by=by, reason=reason or "a pause")
-    say(draft, f"The mission {mission.workflow} is paused at {mission.node}: {reason} `/continue` lets it go on.")
+    say(draft, words.pause(mission, reason, by_program=by == PROGRAM))
     draft.add(r.Waiting, reason="mission")
 
 
@@ -305,7 +343,7 @@ def _halt_if_strange(draft: Draft, mission: Mission, following: str = END) -> bo
         if rule is not None and node != END and node not in rule.nodes:
             sentence = f"the workflow {mission.workflow} has no node {node} any more."
     if sentence:
-        _pause(draft, mission, "the program", sentence)
+        _pause(draft, mission, PROGRAM, sentence)
     return bool(sentence)
 
 
@@ -326,11 +364,3 @@ def _running(draft: Draft, key: Key) -> Mission | None:
 def _rule(draft: Draft, mission: Mission) -> NodeRule | None:
     rule = draft.rules.missions.get(mission.workflow)
     return rule.nodes.get(mission.node) if rule else None
-
-
-def standing(mission: Mission) -> str:
-    """Where a mission stands, as one line."""
-    if mission.is_paused:
-        return f"The mission {mission.workflow} is paused at {mission.node}: {mission.paused}"
-    doing = f"tries {mission.node} again soon" if mission.wait else f"is at work in {mission.node}"
-    return f"The mission {mission.workflow} {doing}."

@@ -6,6 +6,7 @@ Never: check who may talk at all; the inbox has done that.
 import re
 
 from . import conducting, nodes
+from . import mission_words as words
 from . import records as r
 from .commands import obey, parse
 from .draft import Draft
@@ -47,36 +48,43 @@ def spoke(draft: Draft, signal: PersonSpoke) -> None:
         if state.status == "active" and state.turn is None and state.question is None and not state.has_mission:
             draft.add(r.Waiting, reason="user")
         return
-    if draft.state.status == "ended" and draft.state.workflow is None:
+    before = draft.state.mission
+    if draft.state.status == "ended" and draft.state.workflow is None and (before is None or not before.is_alone):
         begin_cycle(draft, f"{signal.name} wrote again")
-    workflow = conducting.addressed_workflow(draft, signal)
-    is_begun = bool(draft.state.recent or draft.state.turns or draft.state.mission)
-    if workflow is not None and not is_begun:
-        conducting.open_session(draft, workflow, signal)
+    called = conducting.called(draft, signal)
+    is_begun = bool(draft.state.recent or draft.state.turns or before)
+    if called in draft.rules.workflows and not is_begun:
+        conducting.open_session(draft, draft.rules.workflows[called], signal)
     wrote = draft.add(
         r.PersonWrote, event_id=message.event_id, author=message.author, name=signal.name, role=signal.role,
         text=message.text, created_at=message.created_at, addressed=signal.addressed, reply_to=message.reply_to,
         origin=message.origin,
     )  # fmt: skip
-    if draft.state.mission is not None and draft.state.has_mission:
-        _tell_of_mission(draft, draft.state.mission)
+    if before is not None and (before.is_open or before.is_alone):
+        _tell_of_mission(draft, before)
+        return
+    if called in draft.rules.missions and not is_begun:
+        nodes.begin(draft, called, message.text, signal.name)
         return
     if _answers_waiver(draft, signal) or _answers_ask(draft, wrote):
         return
     if draft.state.workflow is not None:
         conducting.heard(draft, wrote, signal.role)
-    elif workflow is not None and is_begun:
-        say(draft, conducting.ELSEWHERE.format(workflow.slug))
+    elif called and is_begun:
+        say(draft, conducting.ELSEWHERE.format(called))
     go_on(draft)
 
 
 def _tell_of_mission(draft: Draft, mission: Mission) -> None:
     """Say to who writes beside a mission what it does; their words are kept, and the mission is not disturbed."""
-    if mission.is_paused:
-        say(draft, f"{nodes.standing(mission)} `/continue` lets it go on, `/new` ends it.")
+    if not mission.is_open:
+        say(draft, words.over(mission))
+        draft.add(r.Ended, reason=f"the mission {mission.workflow} {mission.outcome}")
+    elif mission.is_paused:
+        say(draft, f"{words.standing(mission)} `/continue` lets it go on, `/new` ends it.")
         draft.add(r.Waiting, reason="mission")
     else:
-        say(draft, f"{nodes.standing(mission)} `/status` says more, `/stop` pauses it.")
+        say(draft, f"{words.standing(mission)} It does not read what is written here; `/stop` and `/pause` stop it.")
 
 
 def _start(draft: Draft, signal: PersonSpoke) -> None:

@@ -154,6 +154,10 @@ class RollBack:
     was: str = ""
 
 
+Who = Literal["world", "author", "operator"]
+"""Whose a failure of a node is: the world's, of whoever wrote the node, or of whoever runs the program."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandingGiven:
     """Whoever holds an agent outside a daemon has changed its state or its phase, between two of its runs."""
@@ -216,7 +220,7 @@ class NodeFailed:
     """
 
     key: Key
-    who: Literal["world", "author", "operator"]
+    who: Who
     kind: str
     message: str
     retry_after: int | None = None

@@ -4,7 +4,7 @@ Never: the shape of an event; that is the form's.
 """
 
 from .draft import Draft
-from .ids import CallId
+from .ids import CallId, Slug
 from .records import Purpose, Said
 from .roster import Agent
 from .runs import Run
@@ -14,10 +14,12 @@ from .steps import Usage
 def say(
     draft: Draft, text: str, purpose: Purpose = "notice", *, error: str = "", tags: tuple[tuple[str, ...], ...] = ()
 ) -> Said:
-    """The project speaks, as the orchestrator's voice; in a workflow the workflow does."""
-    session, voice = draft.state.workflow, draft.rules.project
+    """The project speaks, as the orchestrator's voice; in a workflow or a mission's own conversation that does."""
+    session, mission, voice = draft.state.workflow, draft.state.mission, draft.rules.project
     if session is not None:
         voice = Agent(slug=session.slug, name=session.name, pubkey=session.pubkey)
+    elif mission is not None and mission.is_alone:
+        voice = Agent(slug=Slug(mission.workflow), name=mission.workflow, pubkey=mission.pubkey)
     return _said(draft, voice, text, purpose, (*(("error", error),), *tags) if error else tags)
 
 
@@ -43,6 +45,8 @@ def _said(
     phase_tags: tuple[tuple[str, ...], ...] = (("phase", str(state.phase)),)
     if state.workflow is not None:
         phase_tags = (("workflow", str(state.workflow.slug)),)
+    elif state.mission is not None and state.mission.is_alone:
+        phase_tags = (("workflow", state.mission.workflow),)
     elif came_from is not None:
         phase_tags = (*phase_tags, ("phase-from", str(came_from)), ("new-phase", str(state.phase)))
     return draft.add(

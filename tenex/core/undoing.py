@@ -81,6 +81,9 @@ def _told(draft: Draft, signal: RollBack, gone: Sequence[TurnId]) -> str:
         named = ", ".join(gone) if len(gone) <= NAMED else f"{gone[0]} to {gone[-1]}, {len(gone)} turns"
         undone_now = f"What came after it counts no more: {named}."
     why = f" ({signal.reason})" if signal.reason else ""
+    mission = state.mission if state.mission is not None and state.mission.is_alone else None
+    if mission is not None:
+        where = f"{mission.workflow} at {mission.node}" + ("" if mission.is_open else f", {mission.outcome}")
     go_on = "Write to begin again." if state.status == "ended" else "Write to go on from there, or `/continue`."
     files = f" {signal.files}" if signal.files else ""
     return f"{signal.by} went back to record {signal.to}{why}: we are {where}. {undone_now}{files} {go_on}"

@@ -109,7 +109,8 @@ class Inbox:
             return Verdict.TOO_LARGE
         known = self._known(message)
         conversation = known or (message.conversation if message.starts else None)
-        is_new = known is None
+        # a folder of which a crash left nothing but its name is no conversation yet
+        is_new = known is None or str(known) == message.event_id
         if conversation is None:
             return Verdict.ELSEWHERE
         if role is not Role.OWNER and self._is_flooding(message):

@@ -244,6 +244,8 @@ def _of_travel(view: Mapping[str, Any]) -> Iterator[str]:
         yield "where agents stood in phases of their own: each begins anew"
     if isinstance(view.get("workflow"), dict):
         yield "the rules of the workflow it was of: it goes on in phases; to run the workflow again, begin a new thread"
+    if isinstance(view.get("mission"), dict):
+        yield "where the mission it was of stood: it goes on in phases; to run the mission again, begin a new thread"
 
 
 def _of_messages(said: Sequence[_Said]) -> Iterator[str]:

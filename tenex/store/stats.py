@@ -19,7 +19,7 @@ from tenex.core.phases import Phase
 from tenex.core.runs import CallState
 from tenex.core.spending import cost_of, model_of, spender_of
 from tenex.core.steps import NO_USAGE, Usage
-from tenex.core.travel import Forked
+from tenex.core.travel import Forked, RolledBack
 
 UNNAMED: Final = "unknown"
 """The model of a call of which nothing says which one was asked."""
@@ -81,6 +81,11 @@ class Stats:
     """Answers of agents' models that could not be used."""
     failures: int = 0
     """Tries of model calls that failed, paid for or not."""
+    nodes: int = 0
+    """Entered by missions."""
+    steps: int = 0
+    """Of missions, that returned."""
+    step_failures: int = 0
     restarts: int = 0
     duration: int = 0
     working: int = 0
@@ -101,8 +106,12 @@ class Stats:
         What came before a checkpoint is not counted.
         """
         stats, c = cls(conversations=1), Conversation(id=conversation, history=None)
+        over = 0  # the newest cycle that has ended: who writes after the end of a workflow ends nothing anew
         for record in records:
             stats._pass(c, record)
+            if isinstance(record, r.Ended):
+                stats.ended += c.cycle != over
+            over = 0 if isinstance(record, RolledBack) else c.cycle if isinstance(record, r.Ended) else over
             stats._count(c, record)
             stats._spend(c.phase, record)
             before = c.phase
@@ -178,10 +187,13 @@ class Stats:
                 self.cycles += 1
             case Forked() | Checkpoint():  # it goes on in one that began elsewhere
                 self.cycles += record.state.status != "ended"
-            case r.Ended():
-                self.ended += 1
             case r.Reopened():
                 self.restarts += 1
+            case r.NodeEntered():
+                self.nodes += 1
+            case r.StepReturned(ok=ok):
+                self.steps += 1
+                self.step_failures += not ok
 
     def _spend(self, phase: Phase, record: r.Record) -> None:
         if isinstance(record, r.Rebuilt):
@@ -231,6 +243,7 @@ def _merge(ours: dict[str, Spending], theirs: dict[str, Spending]) -> None:
 
 def as_json(stats: Stats) -> dict[str, Any]:
     """The same for programs; the names are those of `conversation.json` where it has them."""
+    missions = {"nodes": stats.nodes, "steps": stats.steps, "stepFailures": stats.step_failures}
     return {
         "conversations": stats.conversations,
         "cycles": stats.cycles,
@@ -246,6 +259,7 @@ def as_json(stats: Stats) -> dict[str, Any]:
         "routerRejections": stats.rejections,
         "uselessAnswers": stats.useless,
         "failedTries": stats.failures,
+        **({"missions": missions} if any(missions.values()) else {}),
         "usage": _spending(stats.spending),
         "phases": {
             phase: {

@@ -8,15 +8,18 @@ A TOML or JSON file holds the graph's own keys (so a graph that AG2 wrote is one
     participants = ["writer", "editor"]        # else everybody whom the rules name; `person` is whoever opens it
     expectations.turn_within = { warn = 120, close = 600 }    # seconds
 
-A Python module holds a `Workflow` or a `TransitionGraph`, called `workflow` or `graph`, or the only one there.
+A Python module holds a `Workflow`, a `TransitionGraph` or a mission's `Graph`, called `workflow` or `graph`, or the
+only one there.
 
 Never: know which agents there are; whoever configures a daemon checks that.
 """
 
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final, get_args
 
 from tenex.core.errors import ConfigurationError
@@ -29,6 +32,8 @@ from . import toml
 from .dicts import parsed_json
 from .graph import TransitionGraph
 from .loading import module_of, object_of, text_of
+from .mission_definitions import MissionWorkflow, mission_of
+from .missions import Graph
 from .registry import TransitionRegistry
 
 SUFFIXES: Final = (".toml", ".json", ".py")
@@ -36,7 +41,10 @@ TABLE: Final = "workflow"
 _KEYS = ("name", "about", "participants", "context", "expectations", "view")
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _LONGEST = 366 * 24 * 3600
-_OF_SPEAKERS = ("checks", "definitions", "dicts", "graph", "loading", "registry", "toml")
+_OF_WORKFLOWS = (
+    "checks", "definitions", "dicts", "durable", "failures", "graph", "loading", "mission_definitions", "mission_edges",
+    "mission_nodes", "mission_runs", "missions", "registry", "toml", "typed",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +117,7 @@ class Found:
     """A workflow that was read, its slug, and where it stands."""
 
     slug: Slug
-    workflow: Workflow
+    workflow: Workflow | MissionWorkflow
     source: str
 
 
@@ -146,18 +154,24 @@ def read_workflow(source: Path | str, *, may_be_other: bool = False) -> Found | 
         name = source.rpartition(":")[2].rpartition(".")[2]
         generic = name in (TABLE, "graph")
         value = object_of(source)
+        module = sys.modules.get(source.partition(":")[0])
         slug = source.partition(":")[0].rpartition(".")[2] if generic else name
     else:
         path = Path(source)
         slug = path.stem
-        value = _of_module(path, may_be_other=may_be_other) if path.suffix == ".py" else _of_file(path)
+        module = module_of(path, "tenex_workflows") if path.suffix == ".py" else None
+        value = _of_file(path) if module is None else _of_module(path, module, may_be_other=may_be_other)
         if value is None:
             return None
     slug = slug.lower().replace("_", "-")
     workflow = Workflow(graph=value) if isinstance(value, TransitionGraph) else value
-    if not isinstance(workflow, Workflow):
+    if isinstance(value, Graph):
+        workflow = mission_of(value, module)
+    if not isinstance(workflow, Workflow | MissionWorkflow):
         kind = type(workflow).__name__
-        raise ConfigurationError([f"{source} is a {kind} and no workflow; name a Workflow or a TransitionGraph."])
+        raise ConfigurationError(
+            [f"{source} is a {kind} and no workflow; name a Workflow, a TransitionGraph or a mission's Graph."]
+        )
     faults = [] if _SLUG.fullmatch(slug) and slug != PERSON else [f"{slug!r} cannot be the name of a workflow."]
     faults += workflow.faults()
     if faults:
@@ -191,13 +205,12 @@ def _check_table(table: object) -> None:
         raise ConfigurationError(faults)
 
 
-def _of_module(path: Path, *, may_be_other: bool) -> Any:
-    module = module_of(path, "tenex_workflows")
+def _of_module(path: Path, module: ModuleType, *, may_be_other: bool) -> Any:
     named = [getattr(module, name) for name in (TABLE, "graph") if hasattr(module, name)]
     for value in named:
-        if isinstance(value, Workflow | TransitionGraph):
+        if isinstance(value, Workflow | TransitionGraph | Graph):
             return value
-    there = {key: value for key, value in vars(module).items() if isinstance(value, Workflow | TransitionGraph)}
+    there = {key: value for key, value in vars(module).items() if isinstance(value, Workflow | TransitionGraph | Graph)}
     if len(there) == 1:
         return next(iter(there.values()))
     if not there and may_be_other and any(map(_is_of_another_kind, vars(module).values())):
@@ -207,7 +220,7 @@ def _of_module(path: Path, *, may_be_other: bool) -> Any:
 
 
 def _is_of_another_kind(value: object) -> bool:
-    """Whether it is of this package and about no workflow of speakers: of a mission, or of an agent with phases."""
+    """Whether it is of this package and about no workflow: of an agent with phases."""
     module = getattr(value, "__module__", None) or type(value).__module__
     package, _, name = module.rpartition(".") if isinstance(module, str) else ("", "", "")
-    return package == "tenex.workflow" and name not in _OF_SPEAKERS
+    return package == "tenex.workflow" and name not in _OF_WORKFLOWS

@@ -7,8 +7,9 @@ import importlib
 import importlib.util
 import re
 import sys
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from tenex.core.errors import ConfigurationError
 
@@ -101,7 +102,7 @@ def module_of(path: Path, prefix: str) -> ModuleType:
         ConfigurationError: it failed in any way.
     """
     name = f"{prefix}_{re.sub(r'[^A-Za-z0-9_]', '_', path.stem)}"
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=_AsItIs(name, str(path)))
     if spec is None or spec.loader is None:
         raise ConfigurationError([f"{path} cannot be loaded as a Python module."])
     module = importlib.util.module_from_spec(spec)
@@ -117,6 +118,14 @@ def module_of(path: Path, prefix: str) -> ModuleType:
         what = f"{type(fault).__name__}: {fault}"
         raise ConfigurationError([f"{path}: it failed while it was loaded: {what}. Mend it."]) from fault
     return module
+
+
+class _AsItIs(SourceFileLoader):
+    """Reads the file, and no bytecode beside it: that is known by its second and size, and a reload may come sooner."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The file's code."""
+        return self.source_to_code(self.get_data(self.path), self.get_filename(fullname))
 
 
 def _put_back(name: str, module: ModuleType | None) -> None:

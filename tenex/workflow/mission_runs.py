@@ -108,7 +108,13 @@ class NodeTaskOf:
         if self._known is None:
             return self._failed("operator", "NoWorkflow", f"this process has no workflow {self._effect.workflow}.")
         graph, deps_of = self._known
-        deps = deps_of()
+        try:
+            deps = deps_of()
+        except Exception as error:
+            if may_pass(error):
+                raise
+            what = f"{type(error).__name__}: {_sentence(error)}"
+            raise Unreadable(f"the dependencies of {graph.name} cannot be made: {what}") from error
         node = graph.load_node(self._effect.node, self._effect.data, deps)
         state = graph.load_state(self._effect.state)
         self._ctx = GraphRunContext(

@@ -21,7 +21,7 @@ from tenex.core.effects import NodeRun
 from tenex.core.errors import ConfigurationError, MissionFailed, Unreadable, Unwritable, UsageError
 from tenex.core.graph import END, Edge, TransitionGraph
 from tenex.core.ids import ConversationId, PublicKey, Slug
-from tenex.core.mission_rules import TRACKED, MissionRule, NodeRule
+from tenex.core.mission_rules import TRACKED, Beginning, MissionRule, NodeRule
 from tenex.core.missions import Mission
 from tenex.core.ports import Clock, Journals
 from tenex.core.roster import Agent, Limits, Rules
@@ -99,6 +99,7 @@ class Graph(Generic[StateT, DepsT, RunEndT]):
         self.state_type = _argument(nodes, 0, None) if state_type is _UNSET else state_type
         found = [shape.result for shape in shapes if any(edge.target == END for edge in shape.edges)]
         self.result_type = _either(found) if result_type is _UNSET else result_type
+        self.deps_type = _argument(nodes, 1, None) if deps_type is None else deps_type
         self._names = field_names(self.state_type) or frozenset()
         self.transitions = _transitions(shapes)
         faults = [*_faults(nodes, shapes, self.state_type, deps_type), *self.transitions.faults()]
@@ -133,10 +134,39 @@ class Graph(Generic[StateT, DepsT, RunEndT]):
             UsageError: the node or the state is not of this graph, or cannot be journaled.
         """
         try:
-            name, data = self._dump_node(node)
-            return MissionAsked(workflow=self.name, node=name, data=data, state=self.dump_state(state), by=by)
+            found = self.beginning(node, state)
         except Unwritable as fault:
             raise UsageError(f"The mission {self.name} cannot begin: {fault}.") from fault
+        return MissionAsked(workflow=self.name, node=found.node, data=found.data, state=found.state, by=by)
+
+    def beginning(self, node: BaseNode[StateT, DepsT, RunEndT], state: StateT) -> Beginning:
+        """A node and a state as the core takes them.
+
+        Raises:
+            Unwritable: one is not of this graph, or cannot be journaled.
+        """
+        name, data = self._dump_node(node)
+        return Beginning(node=name, data=data, state=self.dump_state(state))
+
+    def first(self) -> BaseNode[StateT, DepsT, RunEndT]:
+        """The first node, made of its defaults; its dependencies are given when it runs.
+
+        Raises:
+            ConfigurationError: it has fields without one.
+        """
+        shape = self._shapes[self.transitions.initial]
+        try:
+            return shape.node(**dict.fromkeys(shape.dependencies))
+        except TypeError as fault:
+            raise ConfigurationError([f"{shape.name} is where it begins, so its fields need defaults."]) from fault
+
+    @property
+    def needs(self) -> str:
+        """What a run has to be given besides the state, in words; "" for nothing."""
+        named = sorted({name for shape in self._shapes.values() for name in shape.dependencies})
+        kind = self.deps_type
+        is_said = kind not in (None, type(None), Any, object) and not isinstance(kind, TypeVar)
+        return ", ".join(named) or (getattr(kind, "__name__", str(kind)) if is_said else "")
 
     async def run(
         self, start_node: BaseNode[StateT, DepsT, RunEndT], *, state: StateT = _NOTHING,

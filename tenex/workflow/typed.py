@@ -72,7 +72,7 @@ class Typed(Generic[T]):
             self._adapter.validate_python(written, by_name=True, by_alias=False)
         except (PydanticSerializationError, ValidationError) as fault:
             raise Unwritable(f"{self.what} is no {_name(self.kind)} that can be journaled: {fault}") from fault
-        return _finite(written)
+        return self._writable(_finite(written))
 
     def _plain(self, value: Any) -> Any:
         try:
@@ -85,7 +85,12 @@ class Typed(Generic[T]):
             raise Unwritable(
                 f"{self.what} has no type and would come back from the journal as something else: say its type"
             )
-        return copy
+        return self._writable(copy)
+
+    def _writable(self, value: Any) -> Any:
+        if _is_utf8(value):
+            return value
+        raise Unwritable(f"{self.what} holds half a character (a lone surrogate), which UTF-8 cannot write")
 
     def load(self, written: Any) -> Any:
         """The value that JSON stands for.
@@ -130,6 +135,17 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list):
         return [_finite(item) for item in value]
     return value
+
+
+def _is_utf8(value: Any) -> bool:
+    match value:
+        case str():
+            return value.isascii() or value.encode("utf-8", "replace").decode() == value
+        case dict():
+            return all(_is_utf8(name) and _is_utf8(item) for name, item in value.items())
+        case list():
+            return all(map(_is_utf8, value))
+    return True
 
 
 def _same(copy: Any, value: Any) -> bool:

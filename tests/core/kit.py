@@ -142,6 +142,8 @@ def _check_phases(records: list[r.Record]) -> None:
             here = Phase.CHAT
         elif isinstance(record, r.WorkflowOpened):
             here = Phase.EXECUTE  # where code forbids nothing: a workflow has no phases
+        elif isinstance(record, r.MissionOpened) and record.pubkey:
+            here = Phase.EXECUTE
         elif isinstance(record, (RolledBack, Forked)):
             here = record.state.phase  # a jump: no transition is invented
         elif isinstance(record, (r.TurnOpened, r.Said)):

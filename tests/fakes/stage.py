@@ -240,6 +240,7 @@ class World:
         )  # fmt: skip
         coordinator = ConversationCoordinator(around)
         workflows = {workflow.pubkey: workflow.slug for workflow in self.rules.workflows.values()}
+        workflows |= {rule.pubkey: Slug(slug) for slug, rule in self.rules.missions.items() if rule.pubkey}
         slugs = {agent.pubkey: agent.slug for agent in self.rules.roster.values()} | workflows
         inbox = Inbox(
             coordinator, self, self.circle, self.clock, names={ALICE: "alice"}, slugs=slugs, workflows=set(workflows)

@@ -9,10 +9,11 @@ from pydantic import BaseModel
 from structlog.testing import capture_logs
 
 from tenex.core import records as r
-from tenex.core.ids import ConversationId
+from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.missions import Mission
 from tenex.core.pending import pending
 from tenex.workflow.durable import ReplayName
+from tenex.workflow.mission_definitions import MissionWorkflow
 from tenex.workflow.missions import BaseNode, End, Graph, GraphRunContext, NodeRunner
 from tests.fakes.play import ID, seven_phases
 from tests.fakes.stage import Daemon, World
@@ -209,6 +210,30 @@ def test_a_process_without_the_workflow_holds_the_mission_until_one_has_it() -> 
     assert next(rec for rec in stage.world.heard if isinstance(rec, r.MissionEnded)).outcome == "finished"
 
 
+def test_dependencies_that_cannot_be_made_pause_it_and_a_network_that_is_away_is_tried_again() -> None:
+    stage = Stage()
+    faults: list[Exception] = [ConnectionError("down"), FileNotFoundError("no key file")]
+
+    def deps() -> Any:
+        if faults:
+            raise faults.pop(0)
+        return stage.tick
+
+    stage.world.missions = NodeRunner({"count": (GRAPH, deps)})
+
+    async def main() -> None:
+        async with stage.world.daemon() as daemon:
+            stage.begin(daemon)
+            await daemon.until("waiting")
+            assert "the dependencies of count cannot be made: FileNotFoundError: no key file" in stage.world.order[-1]
+            daemon.write("/continue")
+            await daemon.until("ended")
+        assert stage.done == [0, 1, 2, 3, 4, 5]
+
+    run(main)
+    assert len([rec for rec in stage.world.heard if isinstance(rec, r.NodeRetrying)]) == 1
+
+
 def test_a_node_that_swallows_its_cancellation_does_not_disturb_the_daemon() -> None:
     stage, effects = Stage(), []  # type: ignore[var-annotated]
     graph = deaf_graph(effects)
@@ -226,3 +251,41 @@ def test_a_node_that_swallows_its_cancellation_does_not_disturb_the_daemon() -> 
     with capture_logs() as lines:
         run(main)
     assert not [line for line in lines if line["event"] in ("conversation.failed", "signal.given_up")]
+
+
+def test_a_mission_begun_by_a_mention_loses_and_repeats_nothing_whatever_append_fails() -> None:
+    key = PublicKey("e" * 64)
+    begins = MissionWorkflow(graph=GRAPH, begin=lambda _: (Work("once"), Count())).rule(Slug("count"), key)
+    for at in range(1, 18):
+        for kept in (0, 1):
+            stage = Stage(seconds=0.3)
+            stage.world.rules = dataclasses.replace(stage.world.rules, missions={"count": begins})
+            stage.world.fail_append = lambda number, at=at, kept=kept: kept if number == at else None
+
+            async def main(stage: Stage = stage) -> None:
+                async with stage.world.daemon() as daemon:
+                    daemon.write("count for me", tagged=(key,))
+                    state = await daemon.until("ended")
+                    assert state.mission is not None
+                    assert state.mission.result == 6
+
+            run(main)
+            assert stage.done == [0, 1, 2, 3, 4, 5], (at, kept)
+            said = [*dict.fromkeys(stage.world.order)]
+            assert said == ["Now in work", "Now in rest", "The mission count has ended. Its result: 6"], (at, kept)
+            assert len(stage.world.published) == 3, "nothing was said twice in other words"
+
+
+def test_a_tag_begins_it_also_where_a_crash_left_nothing_but_the_folder() -> None:
+    key = PublicKey("e" * 64)
+    begins = MissionWorkflow(graph=GRAPH, begin=lambda _: (Work(), Count())).rule(Slug("count"), key)
+    stage = Stage()
+    stage.world.rules = dataclasses.replace(stage.world.rules, missions={"count": begins})
+    stage.world.exists = lambda conversation: True  # type: ignore[method-assign]
+
+    async def main() -> None:
+        async with stage.world.daemon() as daemon:
+            daemon.write("count for me", event_id=ID, tagged=(key,))
+            assert (await daemon.until("ended")).mission is not None
+
+    run(main)

@@ -5,15 +5,20 @@ Never: a real key, a path, or a clock.
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tenex.core import records as r
 from tenex.core.conversation import fold
 from tenex.core.effects import Key, Work
-from tenex.core.ids import Millis
+from tenex.core.graph import END, Edge
+from tenex.core.graph import TransitionGraph as TransitionsOf
+from tenex.core.ids import Millis, PublicKey
+from tenex.core.mission_rules import Beginning, MissionRule, NodeRule
+from tenex.core.pending import pending
 from tenex.core.phases import Phase
-from tenex.core.roster import Limits
-from tenex.core.signals import ClockMoved, ModelFailed
+from tenex.core.roster import Limits, Replay
+from tenex.core.signals import ClockMoved, ModelFailed, NodeFailed, NodeReturned, StepAsked, StepDone
 from tenex.core.steps import Usage
 from tenex.core.workflows import Within
 from tenex.store.readable import past_of_view
@@ -181,6 +186,69 @@ def workflow() -> Decisions:
     return play.journal
 
 
+def mission() -> Decisions:
+    """A mission begun by a mention: steps, a retry, a pause, a crash, a stop, an error edge, going on, and its end."""
+    play = Play(seven_phases, diligent, config=replace(rules(), missions={"m": MISSION}))
+    play.person("@m count", addressed=("m",))
+    _asks(play, "look", Replay.READ)
+    _has(play, "look", 3, n=3)
+    play.hear(NodeFailed(key=_node(play), who="world", kind="ConnectionError", message="down for a moment"))
+    play.fire("node-retry")
+    _asks(play, "send", Replay.ONCE)
+    play.person("/pause")
+    _has(play, "send", {"id": "a"})
+    play.person("how far are you?")
+    play.settle()
+    play.crash()
+    play.person("/continue")
+    play.hear(NodeFailed(key=_node(play), who="author", kind="ValueError", message="no good"))
+    _asks(play, "mend", Replay.ONCE)
+    play.crash()
+    play.hear(NodeReturned(key=_node(play), to="Last", data={"x": 1}, state=_state(play, n=4)))
+    play.person("/stop")
+    play.settle()
+    play.person("/continue")
+    play.hear(NodeReturned(key=_node(play), to=END, result={"ok": True}, state=_state(play)))
+    play.person("thanks")
+    play.settle()
+    return play.journal
+
+
+MISSION = MissionRule(
+    graph=TransitionsOf(
+        nodes=("First", "Mend", "Last"), initial="First",
+        edges=(Edge("First", "Mend"), Edge("First", "Last"), Edge("Mend", "Last", label="mended"), Edge("Last", END)),
+    ),
+    nodes={
+        "First": NodeRule(phase="first", timeout=60_000, on_error="Mend"),
+        "Mend": NodeRule(phase="mend", takes_error=True),
+        "Last": NodeRule(phase="last"),
+    },
+    tracked=frozenset({"current_phase", "phases_completed"}),
+    pubkey=PublicKey("e" * 64),
+    begin=lambda text: Beginning(
+        node="First", data={"x": len(text)}, state={"n": 0, "current_phase": "", "phases_completed": []}
+    ),
+)  # fmt: skip
+
+
+def _node(play: Play) -> Key:
+    return next(key for key in pending(play.conversation) if key.work is Work.NODE)
+
+
+def _state(play: Play, **changed: Any) -> dict[str, Any]:
+    assert play.conversation.mission is not None
+    return {**play.conversation.mission.state, **changed}
+
+
+def _asks(play: Play, step: str, replay: Replay) -> None:
+    play.hear(StepAsked(node=_node(play), step=step, replay=replay))
+
+
+def _has(play: Play, step: str, result: Any, **changed: Any) -> None:
+    play.hear(StepDone(node=_node(play), step=step, ok=True, result=result, state=_state(play, **changed)))
+
+
 SCENES: dict[str, tuple[Callable[[], Decisions], int]] = {
     "seven-phases": (seven, 0),
     "waiver": (waiver, 0),
@@ -192,5 +260,6 @@ SCENES: dict[str, tuple[Callable[[], Decisions], int]] = {
     "rebuilt": (rebuilt, 0),
     "rotated": (long, 40),
     "workflow": (workflow, 12),
+    "mission": (mission, 14),
 }
 """By the name of its folder: what makes it, and after how many decisions it goes on in a second file (0: never)."""

@@ -32,9 +32,9 @@ def faults_of(source: Path | str) -> str:
 
 def test_the_shipped_examples_are_read_without_a_fault_or_a_doubt() -> None:
     faults: list[str] = []
-    found: dict[str, Workflow] = {one.slug: one.workflow for one in find_workflows(SHIPPED, [], faults)}
+    found = {str(one.slug): one.workflow for one in find_workflows(SHIPPED, [], faults)}
     assert not faults
-    assert {"draft-and-review", "triage"} <= found.keys()
+    assert {"draft-and-review", "mission", "triage"} <= found.keys()
     assert found["draft-and-review"].everybody == ("planner", "security-expert", "executor")
     assert found["draft-and-review"].doubts() == ()
     assert found["triage"].doubts() == ()
@@ -43,6 +43,7 @@ def test_the_shipped_examples_are_read_without_a_fault_or_a_doubt() -> None:
 def test_a_graph_that_ag2_wrote_is_a_workflow_of_everybody_it_names(tmp_path: Path) -> None:
     found = read_workflow(written(tmp_path, "two_of_us.json", GRAPH.dumps()))
     assert found is not None
+    assert isinstance(found.workflow, Workflow)
     assert (found.slug, found.workflow.everybody, found.workflow.graph) == ("two-of-us", ("a", "b"), GRAPH)
     assert found.workflow.within() == DEFAULTS
 
@@ -56,6 +57,7 @@ def test_toml_and_json_say_the_same(tmp_path: Path) -> None:
     assert one is not None
     assert two is not None
     assert one.workflow == two.workflow
+    assert isinstance(one.workflow, Workflow)
     assert one.workflow.within()["ttl"] == Within(close=60_000)
 
 
@@ -135,7 +137,7 @@ def test_a_folder_is_read_whole_and_its_faults_are_gathered(tmp_path: Path) -> N
 
 
 def test_a_python_file_with_another_kind_of_graph_is_left_to_others(tmp_path: Path) -> None:
-    written(tmp_path, "other.py", 'class Mission:\n    __module__ = "tenex.workflow.missions"\n')
+    written(tmp_path, "other.py", 'class Phases:\n    __module__ = "tenex.workflow.agents"\n')
     faults: list[str] = []
     assert find_workflows(tmp_path, [], faults) == []
     assert not faults
@@ -146,6 +148,7 @@ def test_a_condition_of_ones_own_is_found_again_after_the_file_is_read_again(tmp
     first, second = read_workflow(tmp_path / "triage.py"), read_workflow(tmp_path / "triage.py")
     assert first is not None
     assert second is not None
+    assert isinstance(second.workflow, Workflow)
     again = TransitionGraph.from_dict(second.workflow.graph.to_dict())
     assert again == second.workflow.graph
 

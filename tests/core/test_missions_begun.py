@@ -1,0 +1,209 @@
+"""A mission begun by a mention: the conversation is its own, and people are told what it does and who must do what."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.commands import HELP
+from tenex.core.errors import UsageError
+from tenex.core.graph import END
+from tenex.core.ids import PublicKey
+from tenex.core.mission_rules import Beginning
+from tenex.core.mission_words import TOLD
+from tenex.core.roster import Replay, Role, Rules
+from tenex.core.signals import NodeFailed, Opened
+from tenex.workflow import TransitionGraph
+from tests.core.test_missions import RULE, STATE, Tale, config
+from tests.fakes.workflows import TRIO, house, workflow
+
+KEY = PublicKey("e" * 64)
+
+
+def beginning(text: str) -> Beginning:
+    """A message that says no more than `@m` is of no use."""
+    if text == "@m":
+        raise UsageError("Say more.")
+    return Beginning(node="First", data={"x": len(text)}, state=STATE)
+
+
+MINE = dataclasses.replace(RULE, pubkey=KEY, begin=beginning)
+
+
+def mine(**limits: Any) -> Rules:
+    """The usual roster, with one mission that people can begin."""
+    return dataclasses.replace(config(**limits), missions={"m": MINE})
+
+
+def begun(rules: Rules | None = None) -> Tale:
+    """A mission that alice has begun."""
+    tale = Tale(rules or mine())
+    tale.person("@m count", addressed=("m",))
+    return tale
+
+
+def tags(record: r.Said) -> dict[str, str]:
+    """What a message bears."""
+    return {tag[0]: tag[1] for tag in record.tags}
+
+
+def test_a_mention_begins_it_and_it_speaks_with_its_own_key() -> None:
+    tale = begun()
+    assert (tale.mission.by, tale.mission.is_alone, tale.run.data) == ("alice", True, {"x": 8})
+    tale.returns("Second")
+    tale.returns(END, {"ok": True})
+    assert tale.said() == ["Now in first", "Now in second", 'The mission m has ended. Its result: {"ok": true}']
+    assert {record.speaker for record in tale.all(r.Said)} == {KEY}
+    assert [tags(record) for record in tale.all(r.Said)] == [
+        {"workflow": "m"}, {"workflow": "m"}, {"workflow": "m", "close-reason": "finished"}
+    ]  # fmt: skip
+    assert (tale.status(), tale.all(r.Ended)[-1].reason) == ("ended", "the mission m finished")
+    assert not tale.all(r.RouteAsked), "no model was asked"
+
+
+def test_the_same_message_twice_begins_it_once() -> None:
+    tale = Tale(mine())
+    for _ in range(2):
+        tale.person("@m count", addressed=("m",), event_id="1" * 64)
+    tale.crash()
+    assert len(tale.all(r.MissionOpened)) == 1
+    assert tale.person("@m count", addressed=("m",), event_id="1" * 64) == []
+
+
+def test_a_message_of_no_use_is_answered_and_nothing_runs() -> None:
+    tale = Tale(mine())
+    tale.person("@m", addressed=("m",))
+    assert tale.said() == ["The mission m cannot begin: Say more. Mention @m in a new note."]
+    assert (tale.conversation.mission, tale.status()) == (None, "ended")
+    assert not tale.running or all(key.work == "publish" for key in tale.running)
+
+
+def test_who_writes_in_the_middle_is_answered_and_disturbs_nothing() -> None:
+    tale = begun()
+    run = tale.run
+    tale.person("how far are you?")
+    assert tale.run == run
+    assert "is at work in First" in tale.last_words()
+    tale.person("/status")
+    assert tale.last_words().startswith("The mission m is at work in First.")
+    tale.person("/quick")
+    assert "no quality gates" in tale.last_words()
+
+
+def test_pause_lets_the_step_return_and_continue_goes_on() -> None:
+    tale = begun()
+    tale.ask("a")
+    tale.person("/pause")
+    assert "as soon as the step under way has returned" in tale.last_words()
+    tale.person("/continue")
+    assert "is at work" in tale.last_words()
+    tale.done("a")
+    assert tale.is_paused()
+    assert tale.last_words() == "The mission m is paused at First: alice asks for it. `/continue` lets it go on."
+    said = len(tale.said())
+    tale.person("/pause")
+    assert tale.said()[said:] == ["The mission m is paused at First: alice asks for it."]
+    tale.person("/continue")
+    assert (tale.is_paused(), tale.last_words()) == (False, "The mission goes on.")
+    tale.person("/pause")
+    assert tale.is_paused(), "with nothing under way it pauses at once"
+
+
+def test_stop_pauses_and_new_ends_it_with_a_reason() -> None:
+    tale = begun()
+    tale.ask("a", Replay.READ)
+    tale.person("/stop")
+    assert tale.last_words() == "Stopped: the mission m. `/continue` goes on, `/new` ends it."
+    tale.person("/new")
+    assert tale.last_words() == "The mission m has ended: alice ended it."
+    assert tags(tale.all(r.Said)[-1])["close-reason"] == "stopped"
+    assert tale.status() == "ended"
+
+
+def test_only_an_owner_or_who_began_it_may_pause() -> None:
+    tale = begun()
+    tale.person("/pause", role=Role.MEMBER, author=PublicKey("b" * 64))
+    assert not tale.is_paused()
+    assert "is for an owner" in tale.last_words()
+
+
+def test_pause_where_no_mission_is_says_so() -> None:
+    tale = Tale(mine())
+    tale.person("/pause")
+    assert "Only a mission" in tale.last_words()
+    assert "/pause" in HELP
+
+
+@pytest.mark.parametrize("text", ["again, please", "@m again", "/continue", "/retry", "/new"])
+def test_who_writes_after_the_end_is_told_how_to_run_it_again(text: str) -> None:
+    tale = begun()
+    tale.returns(END, 1)
+    tale.person(text, addressed=("m",) if "@m" in text else ())
+    assert tale.last_words() == "The mission m has ended (finished). To run it again, mention @m in a new note."
+    assert tale.status() == "ended"
+    tale.person("/status")
+    assert tale.last_words().startswith("The mission m has ended (finished).")
+    assert (tale.all(r.RouteAsked), len(tale.all(r.MissionOpened))) == ([], 1)
+
+
+def test_a_mention_elsewhere_is_answered_with_a_sentence() -> None:
+    tale = Tale(mine())
+    tale.person("Good morning")
+    tale.person("@m count", addressed=("m",))
+    assert any("@m is a workflow; it begins in a thread of its own" in text for text in tale.said())
+    assert tale.conversation.mission is None
+
+
+def test_a_mission_and_a_workflow_of_speakers_do_not_begin_each_other() -> None:
+    graph = TransitionGraph.sequence(list(TRIO))
+    both = dataclasses.replace(house(workflow(graph), config=mine()))
+    tale = Tale(both)
+    tale.person("@review @m", addressed=("review", "m"))
+    assert tale.conversation.workflow is not None
+    assert tale.conversation.mission is None
+    other = Tale(both)
+    other.person("@m @review", addressed=("m", "review"))
+    assert (other.mission.workflow, other.conversation.workflow) == ("m", None)
+
+
+@pytest.mark.parametrize(
+    ("who", "kind", "remedy"),
+    [
+        ("author", "ValueError", "Whoever looks after its code has to mend that; then mention @m in a new note."),
+        ("world", "ConnectionError", "That may pass by itself; to try again, mention @m in a new note."),
+        ("author", "OutcomeUnknown", "Somebody has to look at what that step did; then mention @m in a new note."),
+    ],
+)
+def test_a_failure_says_who_has_to_do_what(who: Any, kind: str, remedy: str) -> None:
+    tale = begun()
+    tale.returns("Second")  # which is not tried again, and has no node that follows its failure
+    tale.hear(NodeFailed(key=tale.run.key, who=who, kind=kind, message="it broke"))
+    assert tale.last_words() == f"The mission m has failed: Second: it broke. {remedy}"
+    last = tags(tale.all(r.Said)[-1])
+    assert (last["close-reason"], last["error"]) == ("failed", "mission")
+
+
+def test_a_mission_whose_node_is_gone_waits_for_the_operator() -> None:
+    tale = begun()
+    tale.rules = dataclasses.replace(tale.rules, missions={})
+    tale.crash()
+    tale.hear(Opened())
+    assert tale.is_paused()
+    assert "Once the operator has mended that, `/continue` lets it go on." in tale.last_words()
+    tale.person("/continue")
+    assert "no workflow m is configured any more" in tale.last_words(), "and not that it goes on"
+    tale.rules = mine()
+    tale.person("/continue")
+    assert (tale.is_paused(), tale.run.node) == (False, "First")
+
+
+def test_a_long_search_is_not_told_node_by_node() -> None:
+    tale = begun()
+    for _ in range(TOLD):
+        tale.returns("Second")
+        tale.returns("First")
+    told = [record.text for record in tale.all(r.Said) if record.purpose == "announcement"]
+    assert len(told) == TOLD
+    assert "`/status` says where it is" in told[-1]
+    assert tale.refold() == tale.conversation

@@ -1,0 +1,320 @@
+"""A mission over a relay: a mention begins it, it says with its own key where it is, and it survives kills."""
+
+import json
+import shutil
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.conversation import Conversation
+from tenex.core.ids import PublicKey
+from tenex.nostr.keys import KeyRing
+from tests.service import person
+from tests.service.kit import ROOT, Folder, daemon, of_kind, ordered, tenex, tenex_here
+from tests.service.moments import Moment
+from tests.workflow.mission_kit import competition
+
+WORKFLOWS = ROOT / "config" / "workflows"
+TALLY = '''"""Writes lines, one a step, each when it is let."""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from tenex.workflow.missions import BaseNode, Dependency, End, Graph, GraphRunContext
+
+
+class Tally(BaseModel):
+    words: str
+    lines: int = 3
+    waits: bool = False
+    written: int = 0
+
+
+@dataclass
+class Write(BaseNode[Tally, None, int]):
+    workspace: Dependency[Path]
+
+    async def run(self, ctx: GraphRunContext[Tally, Path]) -> "Rest":
+        for number in range(ctx.state.lines):
+            ctx.state.written += 1
+            await ctx.step("write", self.write, ctx.state, number, replay="idempotent")
+        return Rest()
+
+    async def write(self, state: Tally, number: int, idempotency_key: str) -> None:
+        """One line for each key, whatever happens; `runs` tells how often it was tried."""
+        with (self.workspace / "runs").open("a") as runs:
+            runs.write(f"{idempotency_key}\\n")
+        while state.waits and not (self.workspace / f"go-{number}").exists():
+            await asyncio.sleep(0.01)
+        done = self.workspace / "done"
+        known = done.read_text() if done.exists() else ""
+        if idempotency_key not in known:
+            done.write_text(f"{known}{number} {state.words} {idempotency_key}\\n")
+
+
+@dataclass
+class Rest(BaseNode[Tally, None, int]):
+    async def run(self, ctx: GraphRunContext[Tally, Path]) -> End[int]:
+        return End(ctx.state.written)
+
+
+@dataclass
+class Given:
+    workspace: Path
+
+
+graph = Graph(nodes=(Write, Rest), state_type=Tally)
+
+
+def deps(workspace: Path) -> Given:
+    return Given(workspace)
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path, relay: str) -> Folder:
+    """A data folder with a mission that writes lines."""
+    made = Folder(tmp_path / "data", relay)
+    put(made, "tally.py", TALLY)
+    return made
+
+
+def put(folder: Folder, name: str, text: str) -> None:
+    """Write a file of the operator's workflows."""
+    place = folder.data / "config" / "workflows" / name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text)
+
+
+def key_of(folder: Folder, name: str = "tally") -> PublicKey:
+    """The key of a mission; the daemon has made it."""
+    return KeyRing(folder.data / "keys").get(name).public
+
+
+async def begin(folder: Folder, text: str, name: str = "tally") -> str:
+    """A second client begins it by its p tag alone: it knows nothing of the project."""
+    note = person.note(folder.owner, text, ["p", key_of(folder, name)])
+    await person.publish(folder.url, note)
+    return str(note["id"])
+
+
+async def heard(folder: Folder, name: str) -> list[dict[str, Any]]:
+    """What the relay keeps of what ours said in a thread, in order."""
+    await person.until(lambda: not folder.state(name).outbox)
+    return [event for event in await person.stored(folder.url, _e=[name]) if event["pubkey"] != folder.owner.public]
+
+
+def tags(event: dict[str, Any]) -> dict[str, str]:
+    """An event's tags, the first value of each."""
+    return {tag[0]: tag[1] for tag in event["tags"] if len(tag) > 1}
+
+
+def lines(folder: Folder) -> list[str]:
+    """What the mission's effects have left: a number and the words, for each key once."""
+    done = (folder.workspace / "done").read_text().splitlines()
+    assert max(Counter(line.rpartition(" ")[2] for line in done).values()) == 1
+    return [line.rpartition(" ")[0] for line in done]
+
+
+async def test_who_mentions_a_mission_hears_its_phases_and_its_result(folder: Folder) -> None:
+    shutil.copy(WORKFLOWS / "mission.py", folder.data / "config" / "workflows")
+    shutil.copy(WORKFLOWS / "draft-and-review.toml", folder.data / "config" / "workflows")
+    competition(folder.workspace)
+    async with daemon(folder) as process:
+        beside = await folder.write("@draft-and-review finish the workflow")
+        name = await begin(folder, "curve", "mission")
+        other = await folder.write("@tally two words")
+        wrong = await folder.write('@tally {"words": "a", "lines": "many"}')
+        for one in (name, other, wrong, beside):
+            await folder.until(one, "ended")
+        await folder.write("And now?", to=name)
+        await person.until(lambda: len(of_kind(folder.records(name), r.Ended)) == 2)
+        events = await heard(folder, name)
+        profiles = await person.stored(folder.url, kinds=[0], authors=[key_of(folder, "mission")])
+        assert await process.stop() == 0
+    assert {event["pubkey"] for event in events} == {key_of(folder, "mission")}
+    assert all(tags(event)["workflow"] == "mission" and "phase" not in tags(event) for event in events)
+    said = [event["content"] for event in events]
+    assert said[:2] == ["Now in discovery", "Now in research: competitions found"]
+    assert '"success": true' in said[5]
+    assert [tags(event).get("close-reason") for event in events] == [*[None] * 5, "finished", None]
+    assert "mention @mission in a new note" in said[6]
+    assert json.loads(profiles[0]["content"])["about"].startswith("A mission in five phases")
+    assert len(list((folder.workspace / "submissions").iterdir())) == 1
+    assert lines(folder) == ["0 two words", "1 two words", "2 two words"]
+    assert "`lines`: input should be a valid integer" in (await heard(folder, wrong))[0]["content"]
+    assert folder.view(beside)["workflow"]["closeReason"] == "asked"
+    await told_truly(folder, name)
+
+
+async def told_truly(folder: Folder, name: str) -> None:
+    """What each command says of the mission that has ended."""
+    out: dict[str, Any] = {}
+    for words in (["verify"], ["stats", name], ["show", name], ["replay", name], ["search", "success"]):
+        code, text, said = await tenex_here("conversations", *words, "--json", "--data", folder.data)
+        assert code == 0, said
+        out[words[0]] = json.loads(text)
+    assert out["stats"]["missions"] == {"nodes": 5, "steps": 10, "stepFailures": 0}
+    assert (out["show"]["mission"]["outcome"], out["show"]["mission"]["node"]) == ("finished", "SubmissionNode")
+    assert (out["replay"]["mission"]["state"], out["replay"]["pending"]) == ("finished", [])
+    assert [one["id"] for one in out["search"]] == [name]
+    code, text, _ = await tenex_here("conversations", "show", name, "--data", folder.data)
+    assert code == 0
+    assert "mission · ResearchNode" in text
+    assert "EvolutionNode · vary#2" in text
+
+
+@pytest.mark.parametrize(("moment", "at"), [("torn append", 4)])
+async def test_a_killed_daemon_goes_on_with_the_node_and_repeats_nothing(
+    folder: Folder, moment: Moment, at: int
+) -> None:
+    await kill_and_go_on(folder, moment, at)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("moment", "at"),
+    [
+        *((moment, at) for moment in ("append", "torn append", "appended") for at in range(1, 10)),
+        *((moment, at) for moment in ("publish", "published") for at in range(1, 4)),
+    ],
+)
+async def test_whatever_the_moment_at_which_it_is_killed(folder: Folder, moment: Moment, at: int) -> None:
+    await kill_and_go_on(folder, moment, at)
+
+
+async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
+    """Let a daemon die at a moment, start another, and check what came of it."""
+    KeyRing(folder.data / "keys").get_or_create("tally")  # it has to be there before anybody can mention it
+    async with ordered(folder, moment, at) as first:
+        name = await begin(folder, "x")
+        assert await first.ended() == -signal.SIGKILL, first.said
+    durable = {step.step for step in of_kind(folder.records(name), r.StepReturned)}
+    ran = runs(folder)
+    async with ordered(folder) as second:
+        state = await folder.until(name, "ended")
+        events = await heard(folder, name)
+        assert await second.stop() == 0
+    assert lines(folder) == ["0 x", "1 x", "2 x"]
+    assert len(runs(folder)) - len(ran) == 3 - len(durable), "what had returned did not run again"
+    assert state.mission is not None
+    assert (state.mission.outcome, state.mission.result, state.mission.state["written"]) == ("finished", 3, 3)
+    assert [event["content"] for event in events] == [
+        "Now in write", "Now in rest", "The mission tally has ended. Its result: 3"
+    ]  # fmt: skip
+
+
+async def test_a_mission_whose_file_is_gone_after_a_kill_waits_until_it_is_back(folder: Folder) -> None:
+    key = KeyRing(folder.data / "keys").get_or_create("tally").public
+    async with ordered(folder, "append", 6) as first:
+        name = await begin(folder, "x")
+        assert await first.ended() == -signal.SIGKILL, first.said
+    (folder.data / "config" / "workflows" / "tally.py").unlink()
+    async with ordered(folder) as second:
+        assert "no workflow tally is configured any more" in paused_why(await folder.until(name, "waiting"))
+        assert (await heard(folder, name))[-1]["pubkey"] == key, "it still speaks with its own key"
+        put(folder, "tally.py", TALLY)
+        await reload(second)
+        await go_on(folder, name, 0)
+        await folder.until(name, "ended")
+        assert await second.stop() == 0
+    assert lines(folder) == ["0 x", "1 x", "2 x"]
+
+
+def runs(folder: Folder) -> list[str]:
+    """The key of each time an effect was begun."""
+    file = folder.workspace / "runs"
+    return file.read_text().splitlines() if file.exists() else []
+
+
+async def test_it_is_paused_stopped_reloaded_gone_back_in_and_branched_off(folder: Folder) -> None:
+    async with daemon(folder) as process:
+        name = await begin(folder, '{"words": "slow", "waits": true}')
+        await person.until(lambda: len(runs(folder)) == 1)
+        await folder.write("how far are you?", to=name)
+        await folder.write("/pause", to=name)
+        await person.until(lambda: of_kind(folder.records(name), r.MissionPausing))
+        (folder.workspace / "go-0").touch()
+        assert paused(await folder.until(name, "waiting")) == "write#1"
+        # a broken file is refused whole; then the node is gone, which holds the mission and drops nothing
+        put(folder, "tally.py", TALLY.replace("def deps", "def no_deps"))
+        process.signal(signal.SIGHUP)
+        refused = await process.until("configuration.refused")
+        assert "tally.py: its nodes need workspace, and nothing makes them" in json.dumps(refused)
+        put(folder, "tally.py", TALLY.replace("class Write(", "class Other(").replace("(Write,", "(Other,"))
+        await reload(process)
+        await go_on(folder, name, 1)
+        await person.until(lambda: "has no node Write any more" in paused_why(folder.state(name)))
+        put(folder, "tally.py", TALLY)
+        await reload(process)
+        await go_on(folder, name, 2)
+        await person.until(lambda: len(runs(folder)) == 2)
+        await folder.write("/stop", to=name)
+        await folder.until(name, "waiting")
+        for number in (1, 2):
+            (folder.workspace / f"go-{number}").touch()
+        await go_on(folder, name, 3)
+        state = await folder.until(name, "ended")
+        assert state.mission is not None
+        assert (state.mission.outcome, state.mission.result) == ("finished", 3)
+        assert lines(folder) == ["0 slow", "1 slow", "2 slow"]
+        said = " ".join(event["content"] for event in await heard(folder, name))
+        for part in ("It does not read what is written here", "It pauses as soon as", "Once the operator has mended"):
+            assert part in said
+        first = of_kind(folder.records(name), r.StepReturned)[0].seq
+        for word, at, more in (("rollback", "--to", ["--yes"]), ("fork", "--at", [])):
+            code, out, fault = await tenex_here(
+                "conversations", word, name, at, str(first), *more, "--json", "--data", folder.data
+            )
+            assert code == 0, fault
+            there = json.loads(out)["id"]
+            assert paused(await folder.until(there, "waiting")) == "write#1"
+            await go_on(folder, there, 4)
+            state = await folder.until(there, "ended")
+            assert state.mission is not None
+            assert state.mission.result == 3
+        assert await process.stop() == 0
+    code, out, _ = await tenex_here("conversations", "verify", "--json", "--data", folder.data)
+    assert code == 0, out
+
+
+async def go_on(folder: Folder, name: str, times: int) -> None:
+    """Write `/continue`; the same words in the same second would be the same event."""
+    await folder.write("/continue" + " " * times, to=name)
+
+
+async def reload(process: Any) -> None:
+    """Have the daemon read its configuration again, and wait until it has."""
+    before = process.events().count("configuration.reloaded")
+    process.signal(signal.SIGHUP)
+    await person.until(lambda: process.events().count("configuration.reloaded") > before)
+
+
+def paused(state: Conversation) -> str:
+    """How many steps of the paused mission have returned."""
+    assert state.mission is not None
+    assert state.mission.is_paused
+    return f"write#{sum(step.ok for step in state.mission.steps.values())}"
+
+
+def paused_why(state: Conversation) -> str:
+    """Why the mission is paused."""
+    return state.mission.paused if state.mission is not None else ""
+
+
+async def test_a_mission_is_run_from_a_terminal_and_its_failure_is_an_exit_code(tmp_path: Path) -> None:
+    mission = tmp_path / "workflows" / "fails.py"
+    mission.parent.mkdir()
+    mission.write_text(TALLY.replace("return End(ctx.state.written)", "raise KeyError('x')"))
+    code, out, said = await tenex(
+        "graph", "run", str(mission), "--message", "y", "--port", "0", "--data", tmp_path / "data"
+    )
+    assert code == 1, said
+    assert "has failed: Rest: 'x'. Whoever looks after its code" in " ".join(out.split())
