@@ -38,9 +38,7 @@ def load_workflows(settings: Settings, where: Places, agents: Collection[Slug]) 
     faults: list[str] = []
     found = find_workflows(where.workflows, settings.workflows, faults)
     for one in found:
-        if one.slug in agents or one.slug in (PROJECT, OWNER):
-            faults.append(f"{one.source}: {one.slug} is the name of somebody else here. Rename the file.")
-        faults += faults_of_participants(one, agents)
+        faults += faults_here(one, agents)
     if faults:
         raise ConfigurationError(faults)
     for one in found:
@@ -49,10 +47,12 @@ def load_workflows(settings: Settings, where: Places, agents: Collection[Slug]) 
     return found
 
 
-def faults_of_participants(one: Found, agents: Collection[str]) -> list[str]:
-    """Who of a workflow is no agent here, each as a sentence."""
+def faults_here(one: Found, agents: Collection[str]) -> list[str]:
+    """Why a workflow cannot be held among these agents, each reason as a sentence."""
     known = ", ".join(sorted(agents))
-    return [
+    is_taken = one.slug in agents or one.slug in (PROJECT, OWNER)
+    faults = [f"{one.source}: {one.slug} is the name of somebody else here. Rename the file."] if is_taken else []
+    return faults + [
         f"{one.source}: {name} takes part, and is no agent here. There are: {known}; and {PERSON}."
         for name in one.workflow.everybody
         if name != PERSON and name not in agents

@@ -74,7 +74,7 @@ def _show_workflow(found: "Found", *, as_json: bool) -> None:
 @graph.command()
 def check(ctx: typer.Context, name: NameArgument = "", data: DataOption = None, as_json: JsonOption = False) -> None:
     """Name every fault and every doubt of a workflow; without a name, of all there are."""
-    from tenex.app.workflows import faults_of_participants
+    from tenex.app.workflows import faults_here
     from tenex.settings import places
     from tenex.workflow.definitions import find_workflows
 
@@ -84,7 +84,7 @@ def check(ctx: typer.Context, name: NameArgument = "", data: DataOption = None, 
     found = [_found(settings, name)] if name else find_workflows(folder, modules, faults)
     agents = _agents(settings)
     for one in found:
-        faults += faults_of_participants(one, agents)
+        faults += faults_here(one, agents)
     if faults:
         raise ConfigurationError(faults)
     if as_json:

@@ -29,6 +29,7 @@ from tenex.core.rules import named_agents
 from tenex.core.workflows import DEFAULTS, EXPECTATIONS, PERSON, View, Within
 
 from . import toml
+from .checks import faults_of_values
 from .dicts import parsed_json
 from .graph import TransitionGraph
 from .loading import object_of, text_of
@@ -70,22 +71,33 @@ class Workflow:
         return {**DEFAULTS, **{name: _within(value) for name, value in self.expectations.items()}}
 
     def faults(self) -> Iterator[str]:
-        """Everything wrong with it, each as a sentence."""
+        """Everything wrong with it, each as a sentence; Python has let pass whatever its author wrote."""
         for key in ("name", "about"):
             if not isinstance(getattr(self, key), str):
                 yield f"`{key}` must be a text."
         if self.view not in get_args(View):
             yield f"`view` is {self.view!r}; it must be one of {', '.join(get_args(View))}."
+        for key in ("context", "expectations"):
+            if not isinstance(getattr(self, key), Mapping):
+                yield f"`{key}` must be a dict."
         yield from faults_of_value(self.context, "context")
-        for name, value in self.expectations.items():
+        for name, value in self.expectations.items() if isinstance(self.expectations, Mapping) else ():
             if name not in EXPECTATIONS:
                 yield f"There is no expectation {name!r}; there are {', '.join(EXPECTATIONS)}."
             elif not _is_expectation(value):
                 yield f"`expectations.{name}` must be seconds, or {{ warn = seconds, close = seconds }}; 0 is never."
-        if isinstance(self.participants, str) or not all(isinstance(name, str) for name in self.participants):
+        yield from self._faults_of_graph(self.graph, self.participants)
+
+    def _faults_of_graph(self, graph: object, participants: object) -> Iterator[str]:
+        is_list = isinstance(participants, list | tuple) and all(isinstance(name, str) for name in participants)
+        if not is_list:
             yield "`participants` must be a list of agents' slugs."
-        else:
-            yield from self.graph.validate(self.everybody).faults
+        if not isinstance(graph, TransitionGraph):
+            yield f"`graph` is a {type(graph).__name__}; it must be a TransitionGraph."
+        elif broken := [*faults_of_values(graph, TransitionRegistry.default())]:  # else it cannot say whom it names
+            yield from broken
+        elif is_list:
+            yield from graph.validate(self.everybody).faults
 
     def doubts(self) -> tuple[str, ...]:
         """What may be meant so; for a workflow without faults."""
@@ -136,7 +148,18 @@ def find_workflows(folder: Path, references: Sequence[str], faults: list[str]) -
         if one.slug in known:
             faults.append(f"{source}: {known[one.slug].source} is called {one.slug} too; rename one of them.")
         found.append(one)
+    faults += [sentence for one in found if (sentence := _displaced(one))]
     return found
+
+
+def _displaced(one: Found) -> str | None:
+    """Why a workflow that was read could not be found again by what is registered after all of them were read."""
+    if not any(faults_of_values(one.workflow.graph, TransitionRegistry.default())):
+        return None
+    return (
+        f"{one.source}: what was read after it registers another class under a name that its rules use. Give each "
+        "condition and target a `name` of its own."
+    )
 
 
 def read_workflow(source: Path | str, *, may_be_other: bool = False) -> Found | None:
@@ -161,7 +184,7 @@ def read_workflow(source: Path | str, *, may_be_other: bool = False) -> Found | 
     if not isinstance(workflow, Workflow):
         kind = type(workflow).__name__
         raise ConfigurationError([f"{source} is a {kind} and no workflow; name a Workflow or a TransitionGraph."])
-    faults = [] if _SLUG.fullmatch(slug) and slug != PERSON else [f"{slug!r} cannot be the name of a workflow."]
+    faults = [] if _SLUG.fullmatch(slug) and slug != PERSON else [f"{slug!r} cannot be the name of a workflow; a-z, 0-9 and - make one."]
     faults += workflow.faults()
     if faults:
         raise ConfigurationError([f"{source}: {sentence}" for sentence in faults])

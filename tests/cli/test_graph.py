@@ -116,3 +116,12 @@ def test_to_run_what_is_configured_here_changes_no_setting(
     monkeypatch.chdir(data)
     assert main(["graph", "run", name, "--data", str(data), "--message", "Go"]) == 0
     assert ran == [("@pair Go", {})]
+
+
+def test_check_refuses_a_name_that_the_daemon_would_refuse(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("executor", "project"):
+        path = data / "config" / "workflows" / f"{name}.toml"
+        path.write_text(WORKFLOW)
+        assert main(["graph", "check", "--data", str(data)]) == 3
+        assert f"{name} is the name of somebody else here" in capsys.readouterr().err
+        path.unlink()
