@@ -13,11 +13,12 @@ import structlog
 from tenex.core.errors import ConfigurationError
 from tenex.core.graph import TransitionGraph as Compiled
 from tenex.core.ids import Slug
-from tenex.core.workflows import PERSON, View, Workflow
+from tenex.core.workflows import PERSON, Compile, View, Workflow
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.settings import Places, Settings
 from tenex.workflow.definitions import Found, find_workflows
 from tenex.workflow.graph import TransitionGraph
+from tenex.workflow.registry import TransitionRegistry
 
 from .staff import OWNER, PROJECT
 
@@ -92,15 +93,18 @@ def _configured(one: Found, key: SecretKey) -> Workflow:
     )  # fmt: skip
 
 
-def compile_graph(data: Mapping[str, Any], participants: tuple[str, ...]) -> Compiled:
-    """A graph's dict as the graph (`core.workflows.Compile`).
+def compiler() -> Compile:
+    """What makes graphs of their dicts for one configuration, by the conditions and targets that are registered now.
 
-    Raises:
-        ConfigurationError: a condition or a target of it is not registered any more.
+    What is registered later, by a reload that may be refused, is another configuration's.
     """
-    return _compiled(json.dumps(data, sort_keys=True), participants)
+    registry = TransitionRegistry.default().copy()
 
+    @lru_cache(maxsize=64)
+    def compiled(text: str, participants: tuple[str, ...]) -> Compiled:
+        return TransitionGraph.loads(text, registry=registry).compile(participants)
 
-@lru_cache(maxsize=64)
-def _compiled(text: str, participants: tuple[str, ...]) -> Compiled:
-    return TransitionGraph.loads(text).compile(participants)
+    def compile_graph(data: Mapping[str, Any], participants: tuple[str, ...]) -> Compiled:
+        return compiled(json.dumps(data, sort_keys=True), participants)
+
+    return compile_graph

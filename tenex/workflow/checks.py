@@ -75,7 +75,8 @@ def faults_of_values(graph: "TransitionGraph", registry: TransitionRegistry) -> 
     if len(graph.transitions) > MOST_RULES:
         yield f"There are {len(graph.transitions)} rules; {MOST_RULES} are the most."
     yield from registry.faults_of(TARGET, graph.default_target, "default_target")
-    for number, rule in enumerate(graph.transitions):
+    rules: Sequence[object] = graph.transitions  # as above
+    for number, rule in enumerate(rules):
         if not isinstance(rule, Transition):
             yield f"transitions[{number}] is a {type(rule).__name__}; it must be a Transition."
             continue

@@ -81,7 +81,8 @@ class Workflow:
             if not isinstance(getattr(self, key), Mapping):
                 yield f"`{key}` must be a dict."
         yield from faults_of_value(self.context, "context")
-        for name, value in self.expectations.items() if isinstance(self.expectations, Mapping) else ():
+        given: object = self.expectations
+        for name, value in given.items() if isinstance(given, Mapping) else ():
             if name not in EXPECTATIONS:
                 yield f"There is no expectation {name!r}; there are {', '.join(EXPECTATIONS)}."
             elif not _is_expectation(value):
@@ -184,8 +185,9 @@ def read_workflow(source: Path | str, *, may_be_other: bool = False) -> Found | 
     if not isinstance(workflow, Workflow):
         kind = type(workflow).__name__
         raise ConfigurationError([f"{source} is a {kind} and no workflow; name a Workflow or a TransitionGraph."])
-    faults = [] if _SLUG.fullmatch(slug) and slug != PERSON else [f"{slug!r} cannot be the name of a workflow; a-z, 0-9 and - make one."]
-    faults += workflow.faults()
+    faults = [*workflow.faults()]
+    if not _SLUG.fullmatch(slug) or slug == PERSON:
+        faults.insert(0, f"{slug!r} cannot be the name of a workflow; make one of a-z, 0-9 and -, other than {PERSON}.")
     if faults:
         raise ConfigurationError([f"{source}: {sentence}" for sentence in faults])
     return Found(Slug(slug), workflow, str(source))
