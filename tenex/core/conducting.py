@@ -6,16 +6,19 @@ is in the append that holds the round's last words; if that ends the workflow, i
 Never: open a turn, or end a run; those are `turns`'.
 """
 
+from collections.abc import Sequence
+
 from . import participation
 from . import records as r
 from .conditions import ToolCalled
 from .draft import Draft
 from .errors import ConfigurationError
 from .graph import TransitionGraph
-from .ids import Slug
+from .ids import PublicKey, Slug
 from .roster import Role
 from .rounds import Called, Envelope, Finish, Handoff, Refused
 from .rules import When, named_tools, parts, speaker_of
+from .runs import Message
 from .session import Session
 from .signals import PersonSpoke
 from .speakers import FINISHED, Folded, begin, fold
@@ -82,10 +85,10 @@ def heard(draft: Draft, wrote: r.PersonWrote, role: Role) -> None:
         say(draft, over(session))
         draft.add(r.Ended, reason=session.close_reason)
         return
-    named = next((slug for slug in wrote.addressed if slug in draft.rules.workflows), None)
-    if named is not None and named != session.slug:
-        say(draft, ELSEWHERE.format(named))
-    if draft.state.turn is None and session.expected == PERSON and _is_theirs(session, wrote, role):
+    for slug in wrote.addressed:
+        if slug in draft.rules.workflows and slug != session.slug:
+            say(draft, ELSEWHERE.format(slug))
+    if draft.state.turn is None and session.expected == PERSON and _is_theirs(session, wrote.author, role):
         count_round(draft, _round_of_person(session, wrote))
 
 
@@ -95,9 +98,9 @@ def over(session: Session) -> str:
     return f"The workflow {session.name} has ended ({session.close_reason}). {again}"
 
 
-def _is_theirs(session: Session, wrote: r.PersonWrote, role: Role) -> bool:
+def _is_theirs(session: Session, author: PublicKey, role: Role | None) -> bool:
     """Whoever opened the workflow takes the person's part; an owner may stand in for them."""
-    return wrote.author == session.person or role is Role.OWNER
+    return author == session.person or role is Role.OWNER
 
 
 def _round_of_person(session: Session, wrote: r.PersonWrote) -> Envelope:
@@ -157,12 +160,24 @@ def next_speaker(draft: Draft) -> Slug | None:
         close(draft, session.speakers.pending_close_reason or FINISHED)
         return None
     if expected == PERSON:
+        if unread := _unread(draft):
+            is_theirs = _is_theirs(session, unread[-1].author, unread[-1].role)
+            turn = "It is your turn: write to go on." if is_theirs else "It is the turn of whoever began this."
+            say(draft, f"{turn} What was written meanwhile is kept for whoever speaks next.")
         draft.add(r.Waiting, reason="user")
         return None
     if expected not in draft.rules.roster:
         _hold(draft, f"{expected} is to speak, and is no agent here any more.")
         return None
     return expected
+
+
+def _unread(draft: Draft) -> Sequence[Message]:
+    """What people wrote since the last speaker began: in no round of theirs, and nobody has been shown it."""
+    session = draft.state.workflow
+    if session is None or session.speakers.last_speaker_id in (None, PERSON):
+        return ()
+    return [message for message in draft.state.unanswered if not message.is_answer]
 
 
 def _hold(draft: Draft, sentence: str) -> None:
@@ -182,6 +197,9 @@ def close(draft: Draft, reason: str, why: str = "", *, by: str = "", summary: st
     if session is None or session.is_closed:
         return
     lines = [part for part in (summary, why, f"The workflow {session.name} has ended: {reason}.") if part]
+    if _unread(draft) and not by:
+        speaker = session.speakers.last_speaker_id
+        lines.append(f"Nobody has read what was written since {speaker} began; say it again where it still matters.")
     say(draft, "\n".join(lines), tags=(("close-reason", reason),))
     draft.add(r.WorkflowClosed, reason=reason, by=by, summary=summary)
     draft.add(r.Ended, reason=reason)
