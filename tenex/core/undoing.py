@@ -10,6 +10,7 @@ from .conversation import Conversation
 from .draft import Draft
 from .ids import ConversationId, TurnId
 from .record import Record
+from .run_records import RunEnded
 from .signals import RollBack
 from .speaking import say
 from .state import History, State
@@ -23,8 +24,8 @@ NAMED = 12
 def stood(conversation: ConversationId, records: Iterable[Record], to: int) -> Conversation:
     """Where a conversation stood after a record, or as soon as the turn it opens or closes was open or closed.
 
-    A turn is opened and closed by several records of one decision, which was never kept by half; so is a mission's node
-    left and the next one entered, and a round of a workflow said and counted.
+    A turn is opened and closed by several records of one decision, which was never kept by half; so is a run's last word
+    said and the run ended, a mission's node left and the next one entered, and a round of a workflow counted.
 
     Args:
         conversation: its id.
@@ -33,7 +34,8 @@ def stood(conversation: ConversationId, records: Iterable[Record], to: int) -> C
     """
     state = Conversation(id=conversation)
     for record in records:
-        is_whole = (state.turn is None or state.runs) and not _is_between(state) and not isinstance(record, RoundClosed)
+        goes_on = isinstance(record, RunEnded | RoundClosed)  # whatever an agent says last is in the append of its end
+        is_whole = (state.turn is None or state.runs) and not _is_between(state) and not goes_on
         if record.seq > to and is_whole:
             break
         state.apply(record)
