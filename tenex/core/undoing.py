@@ -24,8 +24,8 @@ NAMED = 12
 def stood(conversation: ConversationId, records: Iterable[Record], to: int) -> Conversation:
     """Where a conversation stood after a record, or as soon as the turn it opens or closes was open or closed.
 
-    A turn is opened and closed by several records of one decision, which was never kept by half; so is a run's last word
-    said and the run ended, a mission's node left and the next one entered, and a round of a workflow counted.
+    A turn is opened and closed by several records of one decision, which was never kept by half; so is a run's last
+    word said and the run ended, a mission's node left and the next one entered, and a round of a workflow counted.
 
     Args:
         conversation: its id.
