@@ -342,3 +342,14 @@ def test_between_the_end_of_a_workflow_and_that_of_its_conversation_there_is_not
     (closed,) = play.all(r.WorkflowClosed)
     back(play, closed.seq)
     assert play.conversation.status == "ended"
+
+
+def test_a_conversation_of_a_workflow_stays_one_however_far_it_goes_back() -> None:
+    whole = begun(TransitionGraph.sequence(TRIO))
+    for to in range(1, whole.conversation.next_seq - 1):
+        play = twin_of(whole)
+        back(play, to)
+        assert play.conversation.workflow is not None, to
+        play.person("Make it good")
+        play.settle()
+        assert [record.speaker for record in play.all(r.RoundClosed)] == list(TRIO)
