@@ -27,7 +27,7 @@ from tenex.core.roster import Role
 from tenex.core.runs import Completion, OrchestratorTurn
 from tenex.core.steps import Usage
 
-from .regained import Message, Past
+from .regained import RULES, Message, Past
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -241,7 +241,7 @@ def _of_travel(view: Mapping[str, Any]) -> Iterator[str]:
     if isinstance(view.get("forkedFrom"), dict):
         yield "where it was forked from"
     if isinstance(view.get("workflow"), dict):
-        yield "the rules of the workflow it was of: it goes on in phases; to run the workflow again, begin a new thread"
+        yield RULES
 
 
 def _of_messages(said: Sequence[_Said]) -> Iterator[str]:
