@@ -91,10 +91,11 @@ def past_of_thread(
         """The root before all, whatever its date; of the same second the question before its answer."""
         return str(one[0].id) != conversation, one[0].created_at, one[0].pubkey in ours, one[0].id
 
-    of_workflow = False
+    rules: list[str] = []
     for event, relay in sorted(events, key=place):
         if event.pubkey in ours:
-            of_workflow = of_workflow or any(tag[:1] == ("workflow",) for tag in event.tags)
+            if any(tag[:1] == ("workflow",) for tag in event.tags):
+                rules = [RULES]
             _ours(told, event, cast)
         else:
             _theirs(told, event, relay, cast, ours)
@@ -109,7 +110,7 @@ def past_of_thread(
     return Past(
         id=conversation, source="relay", title=title, starter=told.opening.author,
         address=dict(told.opening.address), started_at=first.at, messages=told.messages, phases=told.phases,
-        transitions=told.transitions, turns=told.turns, spent=told.spent, lost=[*LOST, *([RULES] if of_workflow else []), *lost],
+        transitions=told.transitions, turns=told.turns, spent=told.spent, lost=[*LOST, *rules, *lost],
     )  # fmt: skip
 
 
