@@ -72,6 +72,11 @@ class Workflow:
 
     def faults(self) -> Iterator[str]:
         """Everything wrong with it, each as a sentence; Python has let pass whatever its author wrote."""
+        yield from self.faults_beside_graph()
+        yield from self._faults_of_graph(self.graph, self.participants)
+
+    def faults_beside_graph(self) -> Iterator[str]:
+        """What is wrong with all but the graph, and with who takes part in it."""
         for key in ("name", "about"):
             if not isinstance(getattr(self, key), str):
                 yield f"`{key}` must be a text."
@@ -87,7 +92,6 @@ class Workflow:
                 yield f"There is no expectation {name!r}; there are {', '.join(EXPECTATIONS)}."
             elif not _is_expectation(value):
                 yield f"`expectations.{name}` must be seconds, or {{ warn = seconds, close = seconds }}; 0 is never."
-        yield from self._faults_of_graph(self.graph, self.participants)
 
     def _faults_of_graph(self, graph: object, participants: object) -> Iterator[str]:
         is_list = isinstance(participants, list | tuple) and all(isinstance(name, str) for name in participants)
@@ -195,19 +199,25 @@ def read_workflow(source: Path | str, *, may_be_other: bool = False) -> Found | 
 
 def _of_file(path: Path) -> Workflow:
     text = text_of(path)
+    faults: list[str] = []
+    graph, table = TransitionGraph(""), dict[str, Any]()
     try:
         data = toml.parsed(text) if path.suffix == ".toml" else parsed_json(text)
         table = data.pop(TABLE, {}) if isinstance(data, dict) else {}
-        _check_table(table)
+        faults += _faults_of_table(table)
         graph = TransitionGraph.from_dict(data, TransitionRegistry.default())
     except ConfigurationError as fault:
-        raise ConfigurationError([f"{path}: {sentence}" for sentence in fault.faults]) from fault
+        if not faults:
+            faults += Workflow(graph=graph, **table).faults_beside_graph()
+        faults += fault.faults
+    if faults:
+        raise ConfigurationError([f"{path}: {sentence}" for sentence in faults])
     return Workflow(graph=graph, **table)
 
 
-def _check_table(table: object) -> None:
+def _faults_of_table(table: object) -> list[str]:
     if not isinstance(table, dict):
-        raise ConfigurationError([f"`{TABLE}` must be a table with the keys {', '.join(_KEYS)}."])
+        return [f"`{TABLE}` must be a table with the keys {', '.join(_KEYS)}."]
     faults = []
     if unknown := ", ".join(sorted(str(key) for key in table if key not in _KEYS)):
         faults.append(f"`{TABLE}` has unknown keys: {unknown}. Known are {', '.join(_KEYS)}.")
@@ -215,8 +225,7 @@ def _check_table(table: object) -> None:
                if not isinstance(table.get(key, {}), dict)]  # fmt: skip
     if not isinstance(table.get("participants", []), list):
         faults.append(f"`{TABLE}.participants` must be a list of agents' slugs.")
-    if faults:
-        raise ConfigurationError(faults)
+    return faults
 
 
 def _of_module(path: Path, *, may_be_other: bool) -> Any:

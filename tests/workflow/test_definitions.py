@@ -66,6 +66,16 @@ def test_every_fault_of_a_file_is_named_at_once(tmp_path: Path) -> None:
         assert part in said
 
 
+def test_faults_of_the_graph_hide_none_of_the_table_and_the_other_way_round(tmp_path: Path) -> None:
+    graph = {**GRAPH.to_dict(), "max_turns": 0}
+    said = faults_of(written(tmp_path, "x.json", json.dumps({**graph, "workflow": {"view": "half"}})))
+    assert "max_turns is 0" in said
+    assert "`view` is 'half'" in said
+    said = faults_of(written(tmp_path, "x.json", json.dumps({**graph, "workflow": {"colour": 1}})))
+    assert "max_turns is 0" in said
+    assert "unknown keys: colour" in said
+
+
 @pytest.mark.parametrize(
     ("table", "said"),
     [
