@@ -114,10 +114,8 @@ def count_round(draft: Draft, envelope: Envelope, outcome: r.Outcome = "finished
     session = draft.state.workflow
     if session is None or session.is_closed or outcome == "stopped":
         return
-    try:
-        graph = draft.rules.compile_graph(session.speakers.graph_data, session.speakers.participant_order)
-    except ConfigurationError as fault:
-        _hold(draft, f"The rules of {session.name} cannot be read any more: {' '.join(fault.faults)}")
+    graph = _graph_of(draft, session)
+    if graph is None:
         return
     folded = fold(graph, session.speakers, envelope)
     if isinstance(folded, Refused):  # going back can leave a round to somebody else's turn
@@ -131,6 +129,15 @@ def count_round(draft: Draft, envelope: Envelope, outcome: r.Outcome = "finished
         close(draft, TURN_WITHIN, f"{envelope.sender_id} gave no answer within {minutes:g} min.")
     elif folded.decision.next_speaker is None:
         close(draft, folded.decision.close_reason or FINISHED, summary=finish.summary if finish else "")
+
+
+def _graph_of(draft: Draft, session: Session) -> TransitionGraph | None:
+    """The rules of a workflow; None where they cannot be read, and then it is on record that this is waited for."""
+    try:
+        return draft.rules.compile_graph(session.speakers.graph_data, session.speakers.participant_order)
+    except ConfigurationError as fault:
+        _hold(draft, f"The rules of {session.name} cannot be read any more: {' '.join(fault.faults)}")
+        return None
 
 
 def _record(draft: Draft, envelope: Envelope, folded: Folded, outcome: r.Outcome) -> None:
@@ -169,7 +176,7 @@ def next_speaker(draft: Draft) -> Slug | None:
     if expected not in draft.rules.roster:
         _hold(draft, f"{expected} is to speak, and is no agent here any more.")
         return None
-    return expected
+    return expected if _graph_of(draft, session) is not None else None  # else its round could not be counted
 
 
 def _unread(draft: Draft) -> Sequence[Message]:
