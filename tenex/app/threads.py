@@ -26,7 +26,7 @@ from tenex.core.state import title_of
 from tenex.core.steps import NO_USAGE, Usage
 from tenex.nostr.events import Event, event_id, parse_event
 from tenex.nostr.forms import read_event
-from tenex.store.regained import UNKNOWN, Message, Past
+from tenex.store.regained import RULES, UNKNOWN, Message, Past
 
 FAILED: Final = "I could not finish: "
 """How an agent's failure begins where it is told (`core.turns`)."""
@@ -91,8 +91,11 @@ def past_of_thread(
         """The root before all, whatever its date; of the same second the question before its answer."""
         return str(one[0].id) != conversation, one[0].created_at, one[0].pubkey in ours, one[0].id
 
+    rules: list[str] = []
     for event, relay in sorted(events, key=place):
         if event.pubkey in ours:
+            if any(tag[:1] == ("workflow",) for tag in event.tags):
+                rules = [RULES]
             _ours(told, event, cast)
         else:
             _theirs(told, event, relay, cast, ours)
@@ -107,7 +110,7 @@ def past_of_thread(
     return Past(
         id=conversation, source="relay", title=title, starter=told.opening.author,
         address=dict(told.opening.address), started_at=first.at, messages=told.messages, phases=told.phases,
-        transitions=told.transitions, turns=told.turns, spent=told.spent, lost=[*LOST, *lost],
+        transitions=told.transitions, turns=told.turns, spent=told.spent, lost=[*LOST, *rules, *lost],
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from tenex.core.errors import ConfigurationError
 from tenex.core.graph import TransitionGraph as Compiled
 from tenex.core.ids import Slug
 from tenex.core.mission_rules import MissionRule
-from tenex.core.workflows import PERSON, View, Workflow
+from tenex.core.workflows import PERSON, Compile, View, Workflow
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.settings import Places, Settings
 from tenex.workflow.definitions import Found, find_workflows
@@ -23,6 +23,7 @@ from tenex.workflow.definitions import Workflow as OfSpeakers
 from tenex.workflow.graph import TransitionGraph
 from tenex.workflow.mission_definitions import MissionWorkflow
 from tenex.workflow.mission_runs import NodeRunner
+from tenex.workflow.registry import TransitionRegistry
 
 from .staff import OWNER, PROJECT
 
@@ -43,9 +44,7 @@ def load_workflows(settings: Settings, where: Places, agents: Collection[Slug]) 
     faults: list[str] = []
     found = find_workflows(where.workflows, settings.workflows, faults)
     for one in found:
-        if one.slug in agents or one.slug in (PROJECT, OWNER):
-            faults.append(f"{one.source}: {one.slug} is the name of somebody else here. Rename the file.")
-        faults += faults_of_participants(one, agents)
+        faults += faults_here(one, agents)
     if faults:
         raise ConfigurationError(faults)
     for one in found:
@@ -54,10 +53,12 @@ def load_workflows(settings: Settings, where: Places, agents: Collection[Slug]) 
     return found
 
 
-def faults_of_participants(one: Found, agents: Collection[str]) -> list[str]:
-    """Who of a workflow is no agent here, each as a sentence."""
+def faults_here(one: Found, agents: Collection[str]) -> list[str]:
+    """Why a workflow cannot be held among these agents, each reason as a sentence."""
     known = ", ".join(sorted(agents))
-    return [
+    is_taken = one.slug in agents or one.slug in (PROJECT, OWNER)
+    faults = [f"{one.source}: {one.slug} is the name of somebody else here. Rename the file."] if is_taken else []
+    return faults + [
         f"{one.source}: {name} takes part, and is no agent here. There are: {known}; and {PERSON}."
         for name in one.workflow.everybody
         if name != PERSON and name not in agents
@@ -116,15 +117,18 @@ def _configured(slug: Slug, given: OfSpeakers, key: SecretKey) -> Workflow:
     )  # fmt: skip
 
 
-def compile_graph(data: Mapping[str, Any], participants: tuple[str, ...]) -> Compiled:
-    """A graph's dict as the graph (`core.workflows.Compile`).
+def compiler() -> Compile:
+    """What makes graphs of their dicts for one configuration, by the conditions and targets that are registered now.
 
-    Raises:
-        ConfigurationError: a condition or a target of it is not registered any more.
+    What is registered later, by a reload that may be refused, is another configuration's.
     """
-    return _compiled(json.dumps(data, sort_keys=True), participants)
+    registry = TransitionRegistry.default().copy()
 
+    @lru_cache(maxsize=64)
+    def compiled(text: str, participants: tuple[str, ...]) -> Compiled:
+        return TransitionGraph.loads(text, registry=registry).compile(participants)
 
-@lru_cache(maxsize=64)
-def _compiled(text: str, participants: tuple[str, ...]) -> Compiled:
-    return TransitionGraph.loads(text).compile(participants)
+    def compile_graph(data: Mapping[str, Any], participants: tuple[str, ...]) -> Compiled:
+        return compiled(json.dumps(data, sort_keys=True), participants)
+
+    return compile_graph

@@ -125,7 +125,7 @@ def _show_mission(found: "Found", mission: "MissionWorkflow", *, as_json: bool) 
 @graph.command()
 def check(ctx: typer.Context, name: NameArgument = "", data: DataOption = None, as_json: JsonOption = False) -> None:
     """Name every fault and every doubt of a workflow, or of an agent's own phases; without a name, of all there are."""
-    from tenex.app.workflows import faults_of_participants
+    from tenex.app.workflows import faults_here
     from tenex.settings import places
     from tenex.workflow.definitions import find_workflows
 
@@ -136,7 +136,7 @@ def check(ctx: typer.Context, name: NameArgument = "", data: DataOption = None, 
     found = [] if name and own else [_found(settings, name)] if name else find_workflows(folder, modules, faults)
     agents = _agents(settings)
     for one in found:
-        faults += faults_of_participants(one, agents)
+        faults += faults_here(one, agents)
     if faults:
         raise ConfigurationError(faults)
     if as_json:
@@ -171,10 +171,28 @@ def run(
 
     settings = open_settings(ctx, data)
     found = _found(settings, name)
-    more: dict[str, Any] = {}
-    if name != found.slug:  # one that is not configured here is, for this once
-        more = {"paths": {"workflows": str(Path(name).absolute().parent)}} if ":" not in name else {"workflows": [name]}
-    hold(ctx, f"@{found.slug} {message}", port=port, data=data, overrides=more)
+    hold(ctx, f"@{found.slug} {message}", port=port, data=data, overrides=_with(settings, name))
+
+
+def _with(settings: "Settings", name: str) -> dict[str, Any]:
+    """What makes the settings know a file or a module that they do not name, for this once."""
+    from tenex.settings import places
+
+    if not _is_source(name):
+        return {}
+    if ":" not in name:
+        path = Path(name).absolute()
+        if path.parent.resolve() == places(settings).workflows.resolve():
+            return {}
+        name = str(path)
+    return {} if name in settings.workflows else {"workflows": [*settings.workflows, name]}
+
+
+def _is_source(name: str) -> bool:
+    """Whether it names a file or a module, and not a workflow that is configured here."""
+    from tenex.workflow.definitions import SUFFIXES
+
+    return ":" in name or name.endswith(SUFFIXES)
 
 
 def _parts(found: "Found") -> "Iterable[str]":
@@ -188,9 +206,9 @@ def _parts(found: "Found") -> "Iterable[str]":
 def _found(settings: "Settings", name: str) -> "Found":
     """The workflow of that name here, else of that file or module; raises with every fault."""
     from tenex.settings import places
-    from tenex.workflow.definitions import SUFFIXES, find_workflows, read_workflow
+    from tenex.workflow.definitions import find_workflows, read_workflow
 
-    if ":" in name or name.endswith(SUFFIXES):
+    if _is_source(name):
         found = read_workflow(name)
         if found is None:
             raise UsageError(f"{name} holds no workflow")

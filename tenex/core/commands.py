@@ -142,8 +142,10 @@ def _continue(draft: Draft, name: str) -> None:
         say(draft, "There is nothing to go on with yet; write what you want.")
     else:
         draft.add(r.Continued, name=name)
+        before = state.next_seq
         go_on(draft)
-        if state.workflow is not None and state.waiting_for == "user":  # silence would look like a fault
+        is_silent = not any(isinstance(record, r.Said) and record.seq >= before for record in draft.records)
+        if state.workflow is not None and state.waiting_for == "user" and is_silent:  # which would look like a fault
             say(draft, "It is your turn: write what you have to say.")
 
 

@@ -6,16 +6,19 @@ is in the append that holds the round's last words; if that ends the workflow, i
 Never: open a turn, or end a run; those are `turns`'.
 """
 
+from collections.abc import Sequence
+
 from . import participation
 from . import records as r
 from .conditions import ToolCalled
 from .draft import Draft
 from .errors import ConfigurationError
 from .graph import TransitionGraph
-from .ids import Slug
+from .ids import PublicKey, Slug
 from .roster import Role
 from .rounds import Called, Envelope, Finish, Handoff, Refused
 from .rules import When, named_tools, parts, speaker_of
+from .runs import Message
 from .session import Session
 from .signals import PersonSpoke
 from .speakers import FINISHED, Folded, begin, fold
@@ -88,10 +91,10 @@ def heard(draft: Draft, wrote: r.PersonWrote, role: Role) -> None:
         say(draft, over(session))
         draft.add(r.Ended, reason=session.close_reason)
         return
-    named = next((slug for slug in wrote.addressed if _begins_by_mention(draft, slug)), None)
-    if named is not None and named != session.slug:
-        say(draft, ELSEWHERE.format(named))
-    if draft.state.turn is None and session.expected == PERSON and _is_theirs(session, wrote, role):
+    for slug in wrote.addressed:
+        if slug != session.slug and _begins_by_mention(draft, slug):
+            say(draft, ELSEWHERE.format(slug))
+    if draft.state.turn is None and session.expected == PERSON and _is_theirs(session, wrote.author, role):
         count_round(draft, _round_of_person(session, wrote))
 
 
@@ -101,9 +104,9 @@ def over(session: Session) -> str:
     return f"The workflow {session.name} has ended ({session.close_reason}). {again}"
 
 
-def _is_theirs(session: Session, wrote: r.PersonWrote, role: Role) -> bool:
+def _is_theirs(session: Session, author: PublicKey, role: Role | None) -> bool:
     """Whoever opened the workflow takes the person's part; an owner may stand in for them."""
-    return wrote.author == session.person or role is Role.OWNER
+    return author == session.person or role is Role.OWNER
 
 
 def _round_of_person(session: Session, wrote: r.PersonWrote) -> Envelope:
@@ -117,10 +120,8 @@ def count_round(draft: Draft, envelope: Envelope, outcome: r.Outcome = "finished
     session = draft.state.workflow
     if session is None or session.is_closed or outcome == "stopped":
         return
-    try:
-        graph = draft.rules.compile_graph(session.speakers.graph_data, session.speakers.participant_order)
-    except ConfigurationError as fault:
-        _hold(draft, f"The rules of {session.name} cannot be read any more: {' '.join(fault.faults)}")
+    graph = _graph_of(draft, session)
+    if graph is None:
         return
     folded = fold(graph, session.speakers, envelope)
     if isinstance(folded, Refused):  # going back can leave a round to somebody else's turn
@@ -134,6 +135,15 @@ def count_round(draft: Draft, envelope: Envelope, outcome: r.Outcome = "finished
         close(draft, TURN_WITHIN, f"{envelope.sender_id} gave no answer within {minutes:g} min.")
     elif folded.decision.next_speaker is None:
         close(draft, folded.decision.close_reason or FINISHED, summary=finish.summary if finish else "")
+
+
+def _graph_of(draft: Draft, session: Session) -> TransitionGraph | None:
+    """The rules of a workflow; None where they cannot be read, and then it is on record that this is waited for."""
+    try:
+        return draft.rules.compile_graph(session.speakers.graph_data, session.speakers.participant_order)
+    except ConfigurationError as fault:
+        _hold(draft, f"The rules of {session.name} cannot be read any more: {' '.join(fault.faults)}")
+        return None
 
 
 def _record(draft: Draft, envelope: Envelope, folded: Folded, outcome: r.Outcome) -> None:
@@ -163,12 +173,24 @@ def next_speaker(draft: Draft) -> Slug | None:
         close(draft, session.speakers.pending_close_reason or FINISHED)
         return None
     if expected == PERSON:
+        if unread := _unread(draft):
+            is_theirs = _is_theirs(session, unread[-1].author, unread[-1].role)
+            turn = "It is your turn: write to go on." if is_theirs else "It is the turn of whoever began this."
+            say(draft, f"{turn} What was written meanwhile is kept for whoever speaks next.")
         draft.add(r.Waiting, reason="user")
         return None
     if expected not in draft.rules.roster:
         _hold(draft, f"{expected} is to speak, and is no agent here any more.")
         return None
-    return expected
+    return expected if _graph_of(draft, session) is not None else None  # else its round could not be counted
+
+
+def _unread(draft: Draft) -> Sequence[Message]:
+    """What people wrote since the last speaker began: in no round of theirs, and nobody has been shown it."""
+    session = draft.state.workflow
+    if session is None or session.speakers.last_speaker_id in (None, PERSON):
+        return ()
+    return [message for message in draft.state.unanswered if not message.is_answer]
 
 
 def _hold(draft: Draft, sentence: str) -> None:
@@ -188,6 +210,9 @@ def close(draft: Draft, reason: str, why: str = "", *, by: str = "", summary: st
     if session is None or session.is_closed:
         return
     lines = [part for part in (summary, why, f"The workflow {session.name} has ended: {reason}.") if part]
+    if _unread(draft) and not by:
+        speaker = session.speakers.last_speaker_id
+        lines.append(f"Nobody has read what was written since {speaker} began; say it again where it still matters.")
     say(draft, "\n".join(lines), tags=(("close-reason", reason),))
     draft.add(r.WorkflowClosed, reason=reason, by=by, summary=summary)
     draft.add(r.Ended, reason=reason)

@@ -266,6 +266,9 @@ def _answered(c: State, record: r.AskAnswered) -> None:
         c.addressed = tuple(item for item in c.addressed if item != (asker.agent, record.name))
     _change_run(_ask_answered)(c, record)
     _asks_closed(c, record.run, record.call)
+    if c.workflow is not None:
+        is_parked = any(run.has_parked for run in c.runs.values())
+        c.workflow = c.workflow.answered(record.seq, record.at, is_parked=is_parked)
 
 
 def _retrying(c: State, record: r.Retrying) -> None:
@@ -372,7 +375,7 @@ FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
         let_through(_change_run(lambda run, rec: run.parked(rec.call, rec.seq, rec.at))),
         lambda session, rec: session.asked(rec.seq, rec.at),
     ),
-    r.AskAnswered: in_workflow(_answered, lambda session, rec: session.answered(rec.seq, rec.at)),
+    r.AskAnswered: _answered,
     r.Retrying: _retrying,
     r.RetryDue: _retry_due,
     r.RunEnded: _run_ended,

@@ -15,11 +15,13 @@ from typing import Any, Final
 
 from . import records as r
 from .draft import Draft
+from .errors import ConfigurationError
 from .ids import Slug
 from .rounds import Called, Envelope, Finish, Handoff, Refused
+from .rules import named_tools
 from .runs import Call, Run
 from .session import Session
-from .speakers import change_context, refuses
+from .speakers import asked_for, change_context, refuses
 from .state import State
 from .steps import CallResult, ModelStep, ToolSpec
 
@@ -92,6 +94,8 @@ def _is_ours(session: Session, run: Run, tool: str) -> bool:
 def _decide(draft: Draft, session: Session, run: Run, call: Call) -> str | None:
     """Why the call is refused; None if it was carried out."""
     given = call.request.arguments
+    if call.request.tool not in (SET, DELETE) and (first := _first(draft, session, run)):
+        return f"`{first}` was called first in this turn and decides what follows; this call changes nothing."
     match call.request.tool:
         case "handoff":
             handoff = _handoff(session, given)
@@ -107,6 +111,23 @@ def _decide(draft: Draft, session: Session, run: Run, call: Call) -> str | None:
         case _:
             _grant(draft, run, call, "It counts when your turn ends.")
     return None
+
+
+def _first(draft: Draft, session: Session, run: Run) -> str:
+    """The call of this round that has decided already what follows; "" if none has."""
+    speakers = session.speakers
+    try:
+        tools = named_tools(draft.rules.compile_graph(speakers.graph_data, speakers.participant_order))
+    except ConfigurationError:  # told when the round closes
+        tools = frozenset(session.routing_tools)
+    asked, _ = asked_for(speakers, round_of(draft.state, run, ""), tools)
+    match asked:
+        case Handoff():
+            return HANDOFF
+        case Finish():
+            return FINISH
+        case _:
+            return asked
 
 
 def _change(draft: Draft, session: Session, run: Run, call: Call) -> str | None:

@@ -139,8 +139,10 @@ class Session:
         """The speaker waits for a person: its own time stands still."""
         return self.disarmed(TURN_WITHIN).watching(seq, at, REPLY_WITHIN)
 
-    def answered(self, seq: int, at: Millis) -> "Session":
-        """The person answered; the speaker has all its time again."""
+    def answered(self, seq: int, at: Millis, *, is_parked: bool) -> "Session":
+        """The person answered: the speaker has all its time again, or they have for another question that is open."""
+        if is_parked:
+            return self.watching(seq, at, REPLY_WITHIN)
         return self.disarmed(REPLY_WITHIN).watching(seq, at, TURN_WITHIN)
 
     def let_through(self, call: str) -> "Session":

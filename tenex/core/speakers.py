@@ -124,7 +124,7 @@ def fold(graph: TransitionGraph, state: WorkflowState, envelope: Envelope) -> Fo
         turn_count=state.turn_count + 1,
         pending_close_reason="",
     )
-    asked, refused = _asked_for(after, envelope, named_tools(graph))
+    asked, refused = asked_for(after, envelope, named_tools(graph))
     choice, faults = _chosen(graph, after, envelope, asked)
     sentences = (*refused, *faults)
     if not choice.is_end and choice.node not in state.participant_order:
@@ -152,7 +152,7 @@ def _chosen(
     return choice or Choice(END, TERMINATED), ()
 
 
-def _asked_for(
+def asked_for(
     state: WorkflowState, envelope: Envelope, tools: frozenset[str]
 ) -> tuple[Finish | Handoff | str, tuple[str, ...]]:
     """The first thing the round's calls ask for, "" for nothing; and what was refused before it."""

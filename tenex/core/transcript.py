@@ -169,7 +169,7 @@ def _files(touched: Iterable[str], room: int) -> str:
 def _choose(conversation: Conversation, run: Run, room: int) -> _Choice:
     cycle, recent = conversation.messages, conversation.recent
     known = {message.seq: message for message in (*cycle, *recent)}
-    pool = _viewed(conversation.workflow, [known[seq] for seq in sorted(known)])
+    pool = _viewed(conversation, [known[seq] for seq in sorted(known)])
     newest = pool[::-1]
     begun = cycle[0].seq if cycle else 0
     waiting = [m for m in reversed(cycle) if m.seq > conversation.answered or m.seq == cycle[-1].seq]
@@ -191,12 +191,16 @@ def _choose(conversation: Conversation, run: Run, room: int) -> _Choice:
     return _Choice(pool, limits, hidden, recent[0].seq if len(recent) >= RECENT else 0)
 
 
-def _viewed(session: Session | None, pool: list[Message]) -> list[Message]:
-    """What a workflow's view leaves of the messages: the request that opened it, and the newest."""
+def _viewed(conversation: Conversation, pool: list[Message]) -> list[Message]:
+    """What a workflow's view leaves of the messages: the request that opened it, the newest, what nobody has read."""
+    session = conversation.workflow
     if session is None or session.view == "full":
         return pool
     most = 1 if session.view == "summary" else 2 * len(session.speakers.participant_order)
-    return [message for place, message in enumerate(pool) if not place or place >= len(pool) - most]
+    unread = {message.seq for message in conversation.unanswered}
+    return [
+        message for place, message in enumerate(pool) if not place or place >= len(pool) - most or message.seq in unread
+    ]
 
 
 def _fitting(messages: Sequence[Message], room: int, least: int) -> tuple[dict[int, int], int]:

@@ -93,7 +93,7 @@ def at_rest(then: State, at: Millis, seq: int = 1) -> State:
         changes["mission"] = then.mission.at_rest(at)
     if then.workflow is not None:
         changes["workflow"] = then.workflow.rested(seq, at)
-    if then.status in ("ended", "new"):
+    if then.status in ("ended", "new") or (then.workflow is not None and then.workflow.is_closed):
         changes |= {"status": "ended", "waiting_for": ""}
     else:
         changes |= {"status": "waiting", "waiting_for": "user"}

@@ -10,11 +10,13 @@ from .conversation import Conversation
 from .draft import Draft
 from .ids import ConversationId, TurnId
 from .record import Record
+from .records import CycleStarted
+from .run_records import RunEnded
 from .signals import RollBack
 from .speaking import say
 from .state import History, State
 from .travel import RolledBack, of_then, undone
-from .workflow_records import RoundClosed
+from .workflow_records import RoundClosed, WorkflowOpened
 
 NAMED = 12
 """Turns named in the message: beyond that only how many they are."""
@@ -23,8 +25,9 @@ NAMED = 12
 def stood(conversation: ConversationId, records: Iterable[Record], to: int) -> Conversation:
     """Where a conversation stood after a record, or as soon as the turn it opens or closes was open or closed.
 
-    A turn is opened and closed by several records of one decision, which was never kept by half; so is a mission's node
-    left and the next one entered, and a round of a workflow said and counted.
+    A turn is opened and closed by several records of one decision, which was never kept by half; so is a run's last
+    word said and the run ended, a mission's node left and the next one entered, a round of a workflow counted, and a
+    conversation begun that is a workflow's.
 
     Args:
         conversation: its id.
@@ -33,11 +36,24 @@ def stood(conversation: ConversationId, records: Iterable[Record], to: int) -> C
     """
     state = Conversation(id=conversation)
     for record in records:
-        is_whole = (state.turn is None or state.runs) and not _is_between(state) and not isinstance(record, RoundClosed)
+        is_whole = (state.turn is None or state.runs) and not _is_between(state) and not _goes_on(state, record)
         if record.seq > to and is_whole:
             break
         state.apply(record)
     return state
+
+
+def _goes_on(state: State, record: Record) -> bool:
+    """Whether a record belongs to the one before it: what an agent said last, or what began a conversation."""
+    match record:
+        case RunEnded() | RoundClosed():
+            return True
+        case CycleStarted():
+            return state.status == "new"
+        case WorkflowOpened():
+            return state.status == "active"
+        case _:
+            return False
 
 
 def _is_between(state: State) -> bool:

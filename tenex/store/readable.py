@@ -27,7 +27,7 @@ from tenex.core.roster import Role
 from tenex.core.runs import Completion, OrchestratorTurn
 from tenex.core.steps import Usage
 
-from .regained import Message, Past
+from .regained import RULES, Message, Past
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -243,7 +243,7 @@ def _of_travel(view: Mapping[str, Any]) -> Iterator[str]:
     if isinstance(view.get("agents"), dict):
         yield "where agents stood in phases of their own: each begins anew"
     if isinstance(view.get("workflow"), dict):
-        yield "the rules of the workflow it was of: it goes on in phases; to run the workflow again, begin a new thread"
+        yield RULES
     if isinstance(view.get("mission"), dict):
         yield "where the mission it was of stood: it goes on in phases; to run the mission again, begin a new thread"
 

@@ -25,6 +25,10 @@ Message = r.PersonWrote | r.CommandGiven | r.Said
 UNKNOWN: Final = "not known; regained"
 """The reason of a step nobody recorded."""
 CUT_OFF: Final = "how it ended is not known"
+RULES: Final = (
+    "the rules of the workflow it was of: it goes on in phases; to run the workflow again, begin a new thread"
+)
+"""What no source but the journal holds of a workflow's conversation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

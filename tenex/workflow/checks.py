@@ -25,7 +25,7 @@ from tenex.core.conditions import (
     TransitionTarget,
 )
 from tenex.core.graph import END
-from tenex.core.rules import compiled, named_agents, parts
+from tenex.core.rules import Transition, compiled, named_agents, parts
 from tenex.core.speakers import faults_of_participants
 
 from .dicts import MOST_RULES
@@ -50,10 +50,10 @@ class Findings:
 
 def checked(graph: "TransitionGraph", participants: Sequence[str] | None, registry: TransitionRegistry) -> Findings:
     """Everything there is to say about a graph; about its speakers only where the participants are given."""
-    broken = [*_faults_of_values(graph, registry)]
-    faults = [*broken, *_faults_of_speakers(graph, participants)]
+    broken = tuple(faults_of_values(graph, registry))
     if broken:  # the rest needs parts that can be asked
-        return Findings(tuple(faults))
+        return Findings(broken)
+    faults = [*_faults_of_speakers(graph, participants)]
     named = [*named_agents(graph.initial_speaker, graph.transitions, graph.default_target)]
     everybody = [*dict.fromkeys([*(participants or ()), *named])]
     rules = compiled(graph.initial_speaker, graph.transitions, graph.default_target, graph.max_turns, everybody)
@@ -65,7 +65,8 @@ def checked(graph: "TransitionGraph", participants: Sequence[str] | None, regist
     return Findings(tuple(faults), tuple(warnings))
 
 
-def _faults_of_values(graph: "TransitionGraph", registry: TransitionRegistry) -> Iterator[str]:
+def faults_of_values(graph: "TransitionGraph", registry: TransitionRegistry) -> Iterator[str]:
+    """What a graph is made of that cannot be asked or written down, each as a sentence."""
     speaker: object = graph.initial_speaker  # whoever writes a graph may not check types
     if not isinstance(speaker, str) or not speaker:
         yield "initial_speaker must be the name of who speaks first."
@@ -74,7 +75,11 @@ def _faults_of_values(graph: "TransitionGraph", registry: TransitionRegistry) ->
     if len(graph.transitions) > MOST_RULES:
         yield f"There are {len(graph.transitions)} rules; {MOST_RULES} are the most."
     yield from registry.faults_of(TARGET, graph.default_target, "default_target")
-    for number, rule in enumerate(graph.transitions):
+    rules: Sequence[object] = graph.transitions  # as above
+    for number, rule in enumerate(rules):
+        if not isinstance(rule, Transition):
+            yield f"transitions[{number}] is a {type(rule).__name__}; it must be a Transition."
+            continue
         yield from registry.faults_of(CONDITION, rule.when, f"transitions[{number}].when")
         yield from registry.faults_of(TARGET, rule.then, f"transitions[{number}].then")
         if isinstance(rule.priority, bool) or not isinstance(rule.priority, int):

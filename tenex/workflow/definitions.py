@@ -29,6 +29,7 @@ from tenex.core.rules import named_agents
 from tenex.core.workflows import DEFAULTS, EXPECTATIONS, PERSON, View, Within
 
 from . import toml
+from .checks import faults_of_values
 from .dicts import parsed_json
 from .graph import TransitionGraph
 from .loading import module_of, object_of, text_of
@@ -75,22 +76,38 @@ class Workflow:
         return {**DEFAULTS, **{name: _within(value) for name, value in self.expectations.items()}}
 
     def faults(self) -> Iterator[str]:
-        """Everything wrong with it, each as a sentence."""
+        """Everything wrong with it, each as a sentence; Python has let pass whatever its author wrote."""
+        yield from self.faults_beside_graph()
+        yield from self._faults_of_graph(self.graph, self.participants)
+
+    def faults_beside_graph(self) -> Iterator[str]:
+        """What is wrong with all but the graph, and with who takes part in it."""
         for key in ("name", "about"):
             if not isinstance(getattr(self, key), str):
                 yield f"`{key}` must be a text."
         if self.view not in get_args(View):
             yield f"`view` is {self.view!r}; it must be one of {', '.join(get_args(View))}."
+        for key in ("context", "expectations"):
+            if not isinstance(getattr(self, key), Mapping):
+                yield f"`{key}` must be a dict."
         yield from faults_of_value(self.context, "context")
-        for name, value in self.expectations.items():
+        given: object = self.expectations
+        for name, value in given.items() if isinstance(given, Mapping) else ():
             if name not in EXPECTATIONS:
                 yield f"There is no expectation {name!r}; there are {', '.join(EXPECTATIONS)}."
             elif not _is_expectation(value):
                 yield f"`expectations.{name}` must be seconds, or {{ warn = seconds, close = seconds }}; 0 is never."
-        if isinstance(self.participants, str) or not all(isinstance(name, str) for name in self.participants):
+
+    def _faults_of_graph(self, graph: object, participants: object) -> Iterator[str]:
+        is_list = isinstance(participants, list | tuple) and all(isinstance(name, str) for name in participants)
+        if not is_list:
             yield "`participants` must be a list of agents' slugs."
-        else:
-            yield from self.graph.validate(self.everybody).faults
+        if not isinstance(graph, TransitionGraph):
+            yield f"`graph` is a {type(graph).__name__}; it must be a TransitionGraph."
+        elif broken := [*faults_of_values(graph, TransitionRegistry.default())]:  # else it cannot say whom it names
+            yield from broken
+        elif is_list:
+            yield from graph.validate(self.everybody).faults
 
     def doubts(self) -> tuple[str, ...]:
         """What may be meant so; for a workflow without faults."""
@@ -141,7 +158,19 @@ def find_workflows(folder: Path, references: Sequence[str], faults: list[str]) -
         if one.slug in known:
             faults.append(f"{source}: {known[one.slug].source} is called {one.slug} too; rename one of them.")
         found.append(one)
+    faults += [sentence for one in found if (sentence := _displaced(one))]
     return found
+
+
+def _displaced(one: Found) -> str | None:
+    """Why a workflow that was read could not be found again by what is registered after all of them were read."""
+    graph = one.workflow.graph
+    if isinstance(graph, Graph) or not any(faults_of_values(graph, TransitionRegistry.default())):
+        return None
+    return (
+        f"{one.source}: what was read after it registers another class under a name that its rules use. Give each "
+        "condition and target a `name` of its own."
+    )
 
 
 def read_workflow(source: Path | str, *, may_be_other: bool = False) -> Found | None:
@@ -172,8 +201,9 @@ def read_workflow(source: Path | str, *, may_be_other: bool = False) -> Found | 
         raise ConfigurationError(
             [f"{source} is a {kind} and no workflow; name a Workflow, a TransitionGraph or a mission's Graph."]
         )
-    faults = [] if _SLUG.fullmatch(slug) and slug != PERSON else [f"{slug!r} cannot be the name of a workflow."]
-    faults += workflow.faults()
+    faults = [*workflow.faults()]
+    if not _SLUG.fullmatch(slug) or slug == PERSON:
+        faults.insert(0, f"{slug!r} cannot be the name of a workflow; make one of a-z, 0-9 and -, other than {PERSON}.")
     if faults:
         raise ConfigurationError([f"{source}: {sentence}" for sentence in faults])
     return Found(Slug(slug), workflow, str(source))
@@ -181,19 +211,25 @@ def read_workflow(source: Path | str, *, may_be_other: bool = False) -> Found | 
 
 def _of_file(path: Path) -> Workflow:
     text = text_of(path)
+    faults: list[str] = []
+    graph, table = TransitionGraph(""), dict[str, Any]()
     try:
         data = toml.parsed(text) if path.suffix == ".toml" else parsed_json(text)
         table = data.pop(TABLE, {}) if isinstance(data, dict) else {}
-        _check_table(table)
+        faults += _faults_of_table(table)
         graph = TransitionGraph.from_dict(data, TransitionRegistry.default())
     except ConfigurationError as fault:
-        raise ConfigurationError([f"{path}: {sentence}" for sentence in fault.faults]) from fault
+        if not faults:
+            faults += Workflow(graph=graph, **table).faults_beside_graph()
+        faults += fault.faults
+    if faults:
+        raise ConfigurationError([f"{path}: {sentence}" for sentence in faults])
     return Workflow(graph=graph, **table)
 
 
-def _check_table(table: object) -> None:
+def _faults_of_table(table: object) -> list[str]:
     if not isinstance(table, dict):
-        raise ConfigurationError([f"`{TABLE}` must be a table with the keys {', '.join(_KEYS)}."])
+        return [f"`{TABLE}` must be a table with the keys {', '.join(_KEYS)}."]
     faults = []
     if unknown := ", ".join(sorted(str(key) for key in table if key not in _KEYS)):
         faults.append(f"`{TABLE}` has unknown keys: {unknown}. Known are {', '.join(_KEYS)}.")
@@ -201,8 +237,7 @@ def _check_table(table: object) -> None:
                if not isinstance(table.get(key, {}), dict)]  # fmt: skip
     if not isinstance(table.get("participants", []), list):
         faults.append(f"`{TABLE}.participants` must be a list of agents' slugs.")
-    if faults:
-        raise ConfigurationError(faults)
+    return faults
 
 
 def _of_module(path: Path, module: ModuleType, *, may_be_other: bool) -> Any:

@@ -42,6 +42,12 @@ class TransitionRegistry:
             cls._default = cls()
         return cls._default
 
+    def copy(self) -> "TransitionRegistry":
+        """A registry that knows what this one knows now, and nothing it is told later."""
+        twin = TransitionRegistry()
+        twin._classes = {kind: dict(known) for kind, known in self._classes.items()}
+        return twin
+
     def register_condition(self, condition: ConditionClass) -> ConditionClass:
         """Make a class known by its `name`, in place of one known by it so far; returns the class, as a decorator does.
 
@@ -105,11 +111,11 @@ class TransitionRegistry:
         faults.extend(self.faults_of(kind, part, where))
         return part
 
-    def _read_argument(self, hint: Any, value: object, where: str, faults: list[str], depth: int) -> Any:
+    def _read_argument(self, hint: Any, value: Any, where: str, faults: list[str], depth: int) -> Any:
         kind = _kind_within(hint)
         if kind is None:
             return value
-        if isinstance(value, list | tuple):
+        if _holds_several(hint, value):
             return [self.read(kind, part, f"{where}[{n}]", faults, depth + 1) for n, part in enumerate(value)]
         return self.read(kind, value, where, faults, depth + 1)
 
@@ -131,7 +137,7 @@ class TransitionRegistry:
     def _faults_of_argument(self, hint: Any, value: Any, where: str, depth: int) -> Iterator[str]:
         kind = _kind_within(hint)
         if kind is not None:
-            several = isinstance(value, list | tuple)
+            several = _holds_several(hint, value)
             for n, part in enumerate(value if several else (value,)):
                 yield from self.faults_of(kind, part, f"{where}[{n}]" if several else where, depth + 1)
             return
@@ -192,6 +198,11 @@ def _hints(cls: type) -> dict[str, Any]:
         return typing.get_type_hints(cls)
     except (NameError, TypeError, AttributeError):
         return {}
+
+
+def _holds_several(hint: Any, value: object) -> bool:
+    """Whether a value is a list of parts; where the annotation is a part itself, it may not be."""
+    return isinstance(value, list | tuple) and hint not in (TransitionCondition, TransitionTarget)
 
 
 def _kind_within(hint: Any) -> str | None:

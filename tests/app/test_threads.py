@@ -199,3 +199,9 @@ def test_an_entry_that_is_no_event_is_counted_as_lost(entry: object) -> None:
     assert len(messages) == 1
     assert lost == ["entries of the history that are no events: 1"]
     assert address
+
+
+def test_a_thread_of_a_workflow_says_that_its_rules_are_lost() -> None:
+    spoken = event(EXECUTOR, "a draft", 101, E, ("workflow", "draft-and-review"), ("status", "completed"))
+    assert any("the rules of the workflow it was of" in sentence for sentence in read(ROOT, spoken).lost)
+    assert not any("the rules of the workflow" in sentence for sentence in read(ROOT, done("x", 101, "chat")).lost)

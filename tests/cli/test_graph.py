@@ -2,11 +2,16 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tenex.app.workflows import load_workflows
+from tenex.cli import demo
 from tenex.cli.main import main
+from tenex.core.ids import Slug
 from tenex.core.phases import PHASE_TRANSITIONS
+from tenex.settings import load, places
 
 
 def test_the_diagram_holds_every_transition_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,3 +84,44 @@ def test_config_check_and_doctor_name_the_same_faults(data: Path, capsys: pytest
     assert "ghost takes part, and is no agent here" in capsys.readouterr().err
     assert main(["doctor", "--data", str(data)]) != 0
     assert "ghost takes part, and is no agent here" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
+    """What `graph run` would hold: each message with the overrides of the settings."""
+    held: list[tuple[Any, Any]] = []
+    monkeypatch.setattr(demo, "hold", lambda _ctx, message, **more: held.append((message, more["overrides"])))
+    return held
+
+
+def test_to_run_a_file_reads_that_file_and_nothing_beside_it(
+    data: Path, tmp_path_factory: pytest.TempPathFactory, ran: list[tuple[Any, Any]]
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("project")
+    (elsewhere / "duo.toml").write_text(WORKFLOW)
+    (elsewhere / "pyproject.toml").write_text("[project]\n")
+    (elsewhere / "setup.py").write_text("raise SystemExit('it was run')")
+    assert main(["graph", "run", str(elsewhere / "duo.toml"), "--data", str(data)]) == 0
+    ((message, overrides),) = ran
+    assert message == "@duo Begin."
+    settings = load(None, data, overrides=overrides, env={})
+    found = load_workflows(settings, places(settings), [Slug("planner"), Slug("executor")])
+    assert [one.slug for one in found] == ["pair", "duo"], "the configured ones are still there"
+
+
+@pytest.mark.parametrize("name", ["pair", "@pair", "config/workflows/pair.toml"])
+def test_to_run_what_is_configured_here_changes_no_setting(
+    name: str, data: Path, ran: list[tuple[Any, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(data)
+    assert main(["graph", "run", name, "--data", str(data), "--message", "Go"]) == 0
+    assert ran == [("@pair Go", {})]
+
+
+def test_check_refuses_a_name_that_the_daemon_would_refuse(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("executor", "project"):
+        path = data / "config" / "workflows" / f"{name}.toml"
+        path.write_text(WORKFLOW)
+        assert main(["graph", "check", "--data", str(data)]) == 3
+        assert f"{name} is the name of somebody else here" in capsys.readouterr().err
+        path.unlink()

@@ -9,7 +9,7 @@ from tenex.core import records as r
 from tenex.core.effects import Route
 from tenex.core.ids import PublicKey
 from tenex.core.roster import Limits, Role
-from tenex.core.workflows import Within
+from tenex.core.workflows import Within, no_graphs
 from tenex.workflow import (
     AgentTarget,
     AllOf,
@@ -350,3 +350,20 @@ def test_who_says_continue_when_it_is_their_turn_is_told_so() -> None:
     one.person("/continue")
     assert one.said()[-1].startswith("It is your turn")
     assert one.conversation.status == "waiting"
+
+
+def test_nobody_is_set_to_work_while_the_rules_cannot_be_read() -> None:
+    one = begun(LINE)
+    full, one.rules = one.rules, dataclasses.replace(one.rules, compile_graph=no_graphs)
+    one.settle()
+    assert "The rules of Review cannot be read any more" in one.said()[-1]
+    turns = len(one.all(r.TurnOpened))
+    one.person("/continue")
+    one.person("go on")
+    one.settle()
+    assert len(one.all(r.TurnOpened)) == turns, "its round could not be counted"
+    assert "The rules of Review cannot be read any more" in one.said()[-1]
+    one.rules = full
+    one.person("/continue")
+    one.settle()
+    assert closed(one) == "sequence_complete"

@@ -168,3 +168,18 @@ def test_a_clock_that_is_set_moves_every_watch() -> None:
 def test_an_expectation_of_zero_is_none(name: str) -> None:
     one = begun(LINE, expectations={name: Within()})
     assert not [part for part in timers(one) if part.startswith(name)]
+
+
+def test_g_while_one_of_two_questions_is_open_the_time_is_still_the_persons() -> None:
+    lines = {"writer": [calls(("ask", {"question": "Which?"}), ("ask", {"question": "When?"})), "thanks"]}
+    one = begun(LINE, lines, expectations={"reply_within": Within(close=9_000)})
+    one.settle()
+    first, second = (said.events[0].id for said in one.all(r.Said) if said.purpose == "question")
+    due = timers(one)["reply_within.close"].due
+    one.person("the first", reply_to=first)
+    assert set(timers(one)) == {"reply_within.close", "ttl.close"}
+    assert timers(one)["reply_within.close"].due > due, "who answers is given as long for the next"
+    one.person("now", reply_to=second)
+    assert set(timers(one)) == {"turn_within.warn", "turn_within.close", "ttl.close"}
+    one.settle()
+    assert reason(one) == "sequence_complete"

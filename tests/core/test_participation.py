@@ -97,3 +97,16 @@ def test_a_call_after_the_end_changes_nothing() -> None:
     one.fire("ttl.close")
     one.settle()
     assert not one.all(r.ContextSet)
+
+
+@pytest.mark.parametrize("second", [("handoff", {"target": "editor"}), ("finish", {"summary": "x"}), ("route", {})])
+@pytest.mark.parametrize("first", [("handoff", {"target": "checker"}), ("route", {}), ("write_file", {"path": "a"})])
+def test_who_asks_twice_who_is_next_is_told_that_the_first_counts(first: Any, second: Any) -> None:
+    rules = [Transition(ToolCalled(name), AgentTarget("checker")) for name in ("route", "write_file")]
+    graph = TransitionGraph("writer", rules, TerminateTarget("none"))
+    one = begun(graph, {"writer": [calls(first), calls(("set_context", {"key": "a", "value": 1}), second), "done"]})
+    one.settle()
+    (refused,) = one.all(r.CallRefused)
+    assert refused.tool == second[0]
+    assert f"`{first[0]}` was called first in this turn and decides what follows" in refused.sentence
+    assert one.all(r.RoundClosed)[0].next == "checker"

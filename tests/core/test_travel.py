@@ -18,7 +18,9 @@ from tenex.core.signals import ModelFailed, RollBack, Signal, ToolReturned
 from tenex.core.state import ROLLBACKS, History, State
 from tenex.core.travel import OVER, STAYS, THEN, Forked, RolledBack, of_fork, undone
 from tenex.core.undoing import stood
+from tenex.workflow import TransitionGraph
 from tests.fakes.play import ID, Play, diligent, seven_phases
+from tests.fakes.workflows import TRIO, begun
 
 from .kit import check_sound, work
 
@@ -317,3 +319,37 @@ def test_keys_of_before_and_after_are_never_the_same() -> None:
     lead_to_end(play)
     after = {Key(Work.TOOL, record.seq) for record in play.all(r.CallPermitted)}
     assert before < after
+
+
+@pytest.mark.parametrize("kind", ["workflow", "phases"])
+def test_a_word_that_was_said_at_the_end_of_a_run_counts_as_its_end(kind: str) -> None:
+    if kind == "workflow":
+        play = begun(TransitionGraph.sequence(TRIO))
+        play.settle()
+    else:
+        play = twin_of(WHOLE)
+    first = next(record for record in play.all(r.Said) if record.purpose == "completion")
+    then = stood(ID, records_of(play), first.seq)
+    assert then.turn is None
+    assert [done.outcome for done in then.turns[-1].completions] == ["finished"]
+    if then.workflow is not None:
+        assert (then.workflow.speakers.turn_count, then.workflow.expected) == (1, "editor")
+
+
+def test_between_the_end_of_a_workflow_and_that_of_its_conversation_there_is_nothing_to_wait_for() -> None:
+    play = begun(TransitionGraph.sequence(TRIO))
+    play.settle()
+    (closed,) = play.all(r.WorkflowClosed)
+    back(play, closed.seq)
+    assert play.conversation.status == "ended"
+
+
+def test_a_conversation_of_a_workflow_stays_one_however_far_it_goes_back() -> None:
+    whole = begun(TransitionGraph.sequence(TRIO))
+    for to in range(1, whole.conversation.next_seq - 1):
+        play = twin_of(whole)
+        back(play, to)
+        assert play.conversation.workflow is not None, to
+        play.person("Make it good")
+        play.settle()
+        assert [record.speaker for record in play.all(r.RoundClosed)] == list(TRIO)

@@ -68,6 +68,16 @@ def test_every_fault_of_a_file_is_named_at_once(tmp_path: Path) -> None:
         assert part in said
 
 
+def test_faults_of_the_graph_hide_none_of_the_table_and_the_other_way_round(tmp_path: Path) -> None:
+    graph = {**GRAPH.to_dict(), "max_turns": 0}
+    said = faults_of(written(tmp_path, "x.json", json.dumps({**graph, "workflow": {"view": "half"}})))
+    assert "max_turns is 0" in said
+    assert "`view` is 'half'" in said
+    said = faults_of(written(tmp_path, "x.json", json.dumps({**graph, "workflow": {"colour": 1}})))
+    assert "max_turns is 0" in said
+    assert "unknown keys: colour" in said
+
+
 @pytest.mark.parametrize(
     ("table", "said"),
     [
@@ -157,3 +167,47 @@ def test_a_number_alone_is_when_it_closes() -> None:
     workflow = Workflow(graph=GRAPH, expectations={"max_silence": 2, "turn_within": {"warn": 1}})
     assert workflow.within()["max_silence"] == Within(close=2_000)
     assert workflow.within()["turn_within"] == Within(warn=1_000), "what is set replaces the default whole"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Workflow(graph='x')", "`graph` is a str; it must be a TransitionGraph"),
+        ("Workflow(graph=G, context=5)", "`context` must be a dict"),
+        ("Workflow(graph=G, expectations=[1])", "`expectations` must be a dict"),
+        ("Workflow(graph=G, participants=5)", "`participants` must be a list"),
+        ("Workflow(graph=G, participants={'a', 'b'})", "`participants` must be a list"),
+        ("TransitionGraph('a', [('a', 'b')])", "transitions[0] is a tuple; it must be a Transition"),
+        ("TransitionGraph(None, G.transitions)", "initial_speaker must be the name"),
+        ("TransitionGraph('a', [Transition(FromSpeaker(['a']), AgentTarget(['b']))])", "agent_id is ['b']; it must be"),
+        ("TransitionGraph('a', [Transition(Not([FromSpeaker('a')]), AgentTarget('b'))])", "is no condition but list"),
+    ],
+)
+def test_what_python_lets_pass_is_a_fault_and_no_crash(tmp_path: Path, text: str, said: str) -> None:
+    head = "from tenex.workflow import *\nG = TransitionGraph.sequence(['a', 'b'])\n"
+    assert said in faults_of(written(tmp_path, "x.py", f"{head}workflow = {text}\n"))
+
+
+OWN = """
+from dataclasses import dataclass
+from typing import ClassVar
+from tenex.workflow import *
+
+@register_condition
+@dataclass(frozen=True, slots=True)
+class Mentions:
+    name: ClassVar[str] = "own_of_test_definitions"
+    def evaluate(self, state, envelope): return True
+
+workflow = TransitionGraph("a", [Transition(Mentions(), AgentTarget("b"))])
+"""
+
+
+def test_two_files_that_register_one_name_are_a_fault_of_the_one_that_lost_it(tmp_path: Path) -> None:
+    written(tmp_path, "first.py", OWN)
+    written(tmp_path, "second.py", OWN)
+    faults: list[str] = []
+    find_workflows(tmp_path, [], faults)
+    (said,) = faults
+    assert said.startswith(f"{tmp_path / 'first.py'}: ")
+    assert "registers another class under a name" in said
