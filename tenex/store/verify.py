@@ -14,7 +14,7 @@ from typing import Any
 
 from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import Conversation
-from tenex.core.errors import StoreDamaged, UsageError
+from tenex.core.errors import StoreDamaged
 from tenex.core.ids import ConversationId
 from tenex.core.phases import PHASE_TRANSITIONS
 from tenex.core.records import ConversationStarted, PhaseTransition, Record
@@ -64,10 +64,6 @@ async def verify(folder: ConversationFolder, conversation: ConversationId) -> Ve
         records, gone = await folder.read_left(conversation)
     except StoreDamaged as fault:
         return Verdict(id=conversation, faults=(f"{fault} {REBUILD}",))
-    except UsageError:
-        if view is None:
-            raise
-        return Verdict(id=conversation, faults=(f"{path}: the journal is missing. {REBUILD}",))
     contrary = tuple(f"{path}: {fault} {REBUILD}" for fault in contradictions(conversation, records))
     faults = ((gone,) if gone else ()) + contrary
     remarks = tuple(
