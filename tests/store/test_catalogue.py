@@ -294,7 +294,7 @@ async def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
 async def test_a_journal_that_lost_all_is_no_new_conversation(
     folder: ConversationFolder, content: bytes | None
 ) -> None:
-    """Its view tells that there was more: whoever looks is told, and not shown one of 1970 in which nothing was said."""
+    """Its view tells that there was more: whoever looks is told, and not shown an empty one of 1970."""
     path = folder.path(ONE)
     (path / "conversation.json").write_text('{"title": "it was about something"}')
     if content is None:
