@@ -30,7 +30,7 @@ from tenex.tools.workspace import Workspace
 
 from .minds import build_mind, is_offline
 from .staff import PROJECT, agent_keys, load_agents
-from .workflows import compile_graph, configured, load_workflows, workflow_keys
+from .workflows import compiler, configured, load_workflows, workflow_keys
 
 AT_START = ("relays", "log", "metrics", "traces", "paths", "shutdown")
 """Sections that are read once: sockets, files and logs are opened by them."""
@@ -127,7 +127,7 @@ def configure(settings: Settings, ground: Ground) -> Configuration:
     rules = Rules(
         roster={slug: agent for slug, agent in roster.items() if agent.kind is not Kind.ORCHESTRATOR},
         tools=tools.rules(), project=project, limits=limits(settings), gates=gate_rules(settings),
-        workflows=configured(found, keys), compile_graph=compile_graph,
+        workflows=configured(found, keys), compile_graph=compiler(),
     )  # fmt: skip
     prompter = ConversationPrompter(
         library, rules=lambda: rules, tools=tools.specs, project_name=settings.project.name,

@@ -6,20 +6,24 @@ Never: hold one; the conversation that runs it does.
 import json
 from collections.abc import Collection, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Final
 
 import structlog
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.graph import TransitionGraph as Compiled
 from tenex.core.ids import Slug
-from tenex.core.workflows import PERSON, View, Workflow
+from tenex.core.workflows import PERSON, Compile, View, Workflow
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.settings import Places, Settings
 from tenex.workflow.definitions import Found, find_workflows
 from tenex.workflow.graph import TransitionGraph
+from tenex.workflow.registry import TransitionRegistry
 
 from .staff import OWNER, PROJECT
+
+KEPT: Final = 64
+"""Compiled graphs: of more workflows than a folder holds, each in the versions conversations were opened with."""
 
 log = structlog.get_logger(__name__)
 
@@ -92,15 +96,16 @@ def _configured(one: Found, key: SecretKey) -> Workflow:
     )  # fmt: skip
 
 
-def compile_graph(data: Mapping[str, Any], participants: tuple[str, ...]) -> Compiled:
-    """A graph's dict as the graph (`core.workflows.Compile`).
+def compiler() -> Compile:
+    """Makes graphs of their dicts, by the conditions and targets that are registered now.
 
-    Raises:
-        ConfigurationError: a condition or a target of it is not registered any more.
+    What is registered later belongs to a later configuration, which may be refused. The function raises
+    ConfigurationError where a condition or a target is not registered any more.
     """
-    return _compiled(json.dumps(data, sort_keys=True), participants)
+    registry = TransitionRegistry.default().copy()
 
+    @lru_cache(maxsize=KEPT)
+    def compiled(text: str, participants: tuple[str, ...]) -> Compiled:
+        return TransitionGraph.loads(text, registry=registry).compile(participants)
 
-@lru_cache(maxsize=64)
-def _compiled(text: str, participants: tuple[str, ...]) -> Compiled:
-    return TransitionGraph.loads(text).compile(participants)
+    return lambda data, participants: compiled(json.dumps(data, sort_keys=True), participants)

@@ -42,6 +42,12 @@ class TransitionRegistry:
             cls._default = cls()
         return cls._default
 
+    def copy(self) -> "TransitionRegistry":
+        """Another that knows the same, and nothing of what is registered here afterwards."""
+        twin = TransitionRegistry()
+        twin._classes = {kind: dict(known) for kind, known in self._classes.items()}
+        return twin
+
     def register_condition(self, condition: ConditionClass) -> ConditionClass:
         """Make a class known by its `name`, in place of one known by it so far; returns the class, as a decorator does.
 
