@@ -37,6 +37,11 @@ LOST_END = (
 )
 VIEW_ANEW = "The journal has it all: stop the daemon and move the file away, and the next start writes it anew."
 
+PART_ANEW = (
+    f"The journal has it all: stop the daemon and move it away if it is there, and {VIEW} with it; the next start "
+    "writes both anew."
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
@@ -116,7 +121,7 @@ def _view_of(path: Path) -> dict[str, Any] | str | None:
     except (StoreDamaged, OSError, ValueError):
         return f"{path / VIEW} cannot be read as JSON. {VIEW_ANEW}"
     if unread:
-        return f"{path}: {', '.join(unread)} cannot be read. {VIEW_ANEW}"
+        return f"{path}: {', '.join(unread)} cannot be read. {PART_ANEW}"
     return view
 
 

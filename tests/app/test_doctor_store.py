@@ -135,6 +135,31 @@ async def test_what_stands_beside_a_journal(data: Path) -> None:
     assert "conversation.json is missing" in "".join(f.what for f in bad(data))
 
 
+@pytest.mark.parametrize("content", [None, "{"], ids=["gone", "no JSON"])
+async def test_older_turns_that_are_lost_are_mended_by_the_next_start(data: Path, content: str | None) -> None:
+    """A start writes the views that are missing, with all that belongs to them; a part alone it does not miss."""
+    folder, part = journal(data).parent, "orchestratorTurns-000001.json"
+    (folder / "conversation.json").write_text(json.dumps({"earlierOrchestratorTurns": [part]}))
+    if content is not None:
+        (folder / part).write_text(content)
+    (finding,) = bad(data)
+    assert (Path(finding.where).name, "older turns" in finding.what) == (part, True)
+    assert bad(data, running=True) == [] or content is not None
+    (done,) = await mend(data / "conversations", [finding])
+    assert done.success
+    assert [found.what for found in bad(data) if "set aside" not in found.what] == ["conversation.json is missing"]
+    assert (folder / "conversation.damaged-1").exists()
+
+
+async def test_older_turns_are_left_alone_where_the_journal_cannot_make_them_anew(data: Path) -> None:
+    """The view is what a damaged journal is rebuilt from."""
+    folder = journal(data).parent
+    (folder / "conversation.json").write_text("{}")
+    (folder / "orchestratorTurns-000001.json").write_text("{")
+    journal(data).write_bytes(b"{}\n" + journal(data).read_bytes())
+    assert [found.fix for found in bad(data) if "older turns" in found.what] == [None]
+
+
 async def test_the_daemons_own_journal(data: Path) -> None:
     disk = Disk()
     try:
