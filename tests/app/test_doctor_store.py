@@ -151,6 +151,17 @@ async def test_older_turns_that_are_lost_are_mended_by_the_next_start(data: Path
     assert (folder / "conversation.damaged-1").exists()
 
 
+async def test_what_a_start_does_not_remove_is_not_called_a_leftover(data: Path) -> None:
+    """Somebody's own file, whose name only looks like one: `--fix` said that it had removed it, again and again."""
+    folder = journal(data).parent
+    (folder / ".mine.tmp").write_text("x")
+    (folder / ".conversation.json.abcd1234.tmp").write_text("x")
+    (finding,) = bad(data)
+    assert finding.what.startswith("1 file left by a write")
+    (done,) = await mend(data / "conversations", [finding])
+    assert (done.success, bad(data), (folder / ".mine.tmp").exists()) == (True, [], True)
+
+
 async def test_older_turns_are_left_alone_where_the_journal_cannot_make_them_anew(data: Path) -> None:
     """The view is what a damaged journal is rebuilt from."""
     folder = journal(data).parent

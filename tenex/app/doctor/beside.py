@@ -22,7 +22,6 @@ from . import disk
 from .findings import Finding, Fix, fault, ok, warning
 from .words import several
 
-_LEFTOVER: Final = re.compile(r"\..+\.tmp")
 _TORN: Final = re.compile(r"journal(-\d+)?\.torn-.+")
 _ASIDE: Final = re.compile(
     r"journal\.damaged-.+|(conversation|index|(orchestratorTurns|phaseTransitions)-\d+)\.damaged-\d+"
@@ -72,7 +71,7 @@ def beside(folder: Path, names: Collection[str], last: int | None, *, is_running
             folder / strays[0],
             "a copy, or renamed by somebody: look what is in it, and move it out of the folder",
         )
-    leftovers = sorted(name for name in names if _LEFTOVER.fullmatch(name))
+    leftovers = sorted(name for name in names if atomic.LEFTOVER.fullmatch(name))
     if leftovers and not is_running:
         yield warning(
             f"{several(len(leftovers), 'file')} left by a write that was cut short",
@@ -107,7 +106,7 @@ def stranger(path: Path) -> Iterator[Finding]:
             )
         else:
             yield ok("a conversation of an older program, taken in when somebody writes in its thread", path)
-    elif _LEFTOVER.fullmatch(name):
+    elif atomic.LEFTOVER.fullmatch(name):
         yield warning("left by an import or a fork that was cut short", path, "remove it, and do the same again")
     else:
         yield warning("this is no conversation: its name is not 64 hex digits", path, "move it out of this folder")
