@@ -169,6 +169,9 @@ async def test_older_turns_are_left_alone_where_the_journal_cannot_make_them_ane
     (folder / "orchestratorTurns-000001.json").write_text("{")
     journal(data).write_bytes(b"{}\n" + journal(data).read_bytes())
     assert [found.fix for found in bad(data) if "older turns" in found.what] == [None]
+    (folder / "conversation.json").write_text("{")
+    (view,) = (found for found in bad(data) if found.what.startswith("conversation.json"))
+    assert (view.fix, "the journal has it all" in view.what) == (None, False)
 
 
 async def test_the_daemons_own_journal(data: Path) -> None:

@@ -132,6 +132,9 @@ def _view(folder: Path, last: int | None, *, has_view: bool, is_running: bool) -
             yield warning("conversation.json is missing", path, "nothing to do: the next start writes it")
         return
     view = _parsed(path)
+    if not isinstance(view, dict) and last is None:
+        yield warning("conversation.json cannot be read", path, "put it back from a copy, if there is one")
+        return
     if not isinstance(view, dict):
         yield _unread(path, "conversation.json cannot be read; the journal has it all")
         return
