@@ -107,14 +107,16 @@ async def last_heard(index: Index, folder: ConversationFolder, relays: Iterable[
     """The second from which the backlog is owed: the oldest time of receipt of these relays; None in a first life.
 
     A relay nobody has listened to yet is noted as heard from now on: a first life may be shorter than `CURSOR_EVERY`.
+    Where no relay is known and the folder is not new, the index was lost: then all are noted as heard until the last
+    record, for what came since is owed until it has been read, and that may be another life's work.
     """
     cursors = {relay: index.cursor(relay) for relay in map(normalise_url, relays)}  # as the pool spells them
-    for relay in [relay for relay, at in cursors.items() if at is None]:
-        index.set_cursor(relay, clock.now())
     known = [at for at in cursors.values() if at is not None]
-    if known:
-        return min(known) // 1000
-    return await asyncio.to_thread(_last_written, folder.root)  # the index may be new where the folder is not
+    since = min(known) // 1000 if known else await asyncio.to_thread(_last_written, folder.root)
+    heard = clock.now() if known or since is None else Millis(since * 1000)
+    for relay in [relay for relay, at in cursors.items() if at is None]:
+        index.set_cursor(relay, heard)
+    return since
 
 
 def _last_written(root: Path) -> int | None:

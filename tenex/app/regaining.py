@@ -226,7 +226,8 @@ def past_of_old_file(view: Mapping[str, Any], conversation: ConversationId, name
     Raises:
         StoreDamaged: it is of another conversation.
     """
-    messages, phases, lost, address = read_history(view.get("history") or [], cast)
+    history = view.get("history")
+    messages, phases, lost, address = read_history(history if isinstance(history, list) else [], cast)
     past = past_of_view(view, conversation, name, lambda _: (messages, phases, lost))
     return replace(past, address=past.address or address or _thread_of(conversation))
 

@@ -80,6 +80,6 @@ def resting(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
             if view["status"] in ("waiting", "ended") and not is_open and view["id"] == path.name:
                 keys = ("id", "status", "title", "updatedAt", "waitingFor")
                 found[path.name] = {key: str(view.get(key) or "") for key in keys}
-        except (OSError, ValueError, LookupError, TypeError):
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
             continue
     return found

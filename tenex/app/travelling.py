@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import structlog
+
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide import decide
@@ -44,6 +46,8 @@ NAMED: Final = 8
 _FORK: Final = "Fork of "
 _NO_WORK: Final = (r.Delivered, r.OutboxExpired, r.Reopened, r.ClockSet)
 """Records that nobody can wish to undo."""
+
+log = structlog.get_logger(__name__)
 
 Act = Callable[[ConversationId, RollBack], Awaitable[RolledBack]]
 """Has a conversation take the order; returns once the record is durable."""
@@ -149,7 +153,7 @@ class Travelling:
         records = self._records_of_fork(then, self._clock.now())
         state = fold(records[0].id, records)
         await self._disk.run(create, self._folder.path(state.id), [records])
-        await Views(self._folder, self._disk).show(state)
+        await self._show(state)
         return Branch(state=state, records=records, at=then.next_seq - 1, origin=conversation)
 
     async def append(self, conversation: ConversationId, order: RollBack) -> RolledBack:
@@ -169,8 +173,14 @@ class Travelling:
             await journal.append([decided])
         finally:
             await journal.close()
-        await Views(self._folder, self._disk).show(state)
+        await self._show(state)
         return next(record for record in decided if isinstance(record, RolledBack))
+
+    async def _show(self, state: Conversation) -> None:
+        try:
+            await Views(self._folder, self._disk).show(state)
+        except OSError as fault:  # it is done all the same, and the next start writes the view
+            log.warning("view.failed", conversation=state.id, reason=str(fault))
 
     async def _take_turn(self) -> None:
         try:

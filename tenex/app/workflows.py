@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -26,6 +26,9 @@ from tenex.workflow.mission_runs import NodeRunner
 from tenex.workflow.registry import TransitionRegistry
 
 from .staff import OWNER, PROJECT
+
+KEPT: Final = 64
+"""Compiled graphs: of more workflows than a folder holds, each in the versions conversations were opened with."""
 
 log = structlog.get_logger(__name__)
 
@@ -124,7 +127,7 @@ def compiler() -> Compile:
     """
     registry = TransitionRegistry.default().copy()
 
-    @lru_cache(maxsize=64)
+    @lru_cache(maxsize=KEPT)
     def compiled(text: str, participants: tuple[str, ...]) -> Compiled:
         return TransitionGraph.loads(text, registry=registry).compile(participants)
 

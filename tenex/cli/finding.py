@@ -108,7 +108,7 @@ def _faulty(folder: "ConversationFolder", name: ConversationId, status: str, why
     try:
         read = json.loads((folder.path(name) / "conversation.json").read_text("utf-8"))
         view = read if isinstance(read, dict) else {}
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         pass
     return {
         "id": name, "status": status, "phase": view.get("phase"), "cycle": view.get("cycle"),

@@ -45,8 +45,11 @@ class Line:
 
     @property
     def time(self) -> str:
-        """The local time of day."""
-        return datetime.fromtimestamp(self.at / 1000).astimezone().strftime("%H:%M:%S")
+        """The local time of day; a clock that was set to nonsense gives the number."""
+        try:
+            return datetime.fromtimestamp(self.at / 1000).astimezone().strftime("%H:%M:%S")
+        except (OverflowError, ValueError, OSError):
+            return str(self.at)
 
 
 class Story:

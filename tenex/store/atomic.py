@@ -17,7 +17,8 @@ from typing import Final
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
 
-_LEFTOVER: Final = re.compile(r"^\..+\.[a-z0-9_]{8}\.tmp$")
+LEFTOVER: Final = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")
+"""The name of what a write that was cut short leaves behind."""
 
 
 def write_all(descriptor: int, data: bytes) -> None:
@@ -94,7 +95,7 @@ def replace(path: Path, data: bytes, mode: int = FILE_MODE, modified: int | None
 def sweep(folder: Path) -> None:
     """Remove what `replace` left behind where a process died within it; only for the folder's one writer."""
     for name in os.listdir(folder):  # noqa: PTH208 - one call for a folder of thousands, and only names are needed
-        if _LEFTOVER.match(name):
+        if LEFTOVER.fullmatch(name):
             (folder / name).unlink(missing_ok=True)
 
 

@@ -161,7 +161,11 @@ def peek_left(path: Path, codec: Codec) -> tuple[list[Record], str]:
 
 def _look_back(path: Path, codec: Codec, since: int) -> tuple[list[Record], str]:
     """From the newest file back to the one that holds all since a seq, or to a gap; and a sentence about the gap."""
-    found = segments.numbers(path.parent) or [1]
+    has_view = (path.parent / VIEW).exists()  # looked for first: it is written after what it covers
+    found = segments.numbers(path.parent)
+    if has_view and not found:
+        raise StoreDamaged(f"{path} is missing, though {VIEW} stands beside it. Nothing was changed.")
+    found = found or [1]
     parts: list[list[Record]] = []
     follows: tuple[str, int] | None = None
     summed: list[Record] = []
@@ -192,6 +196,8 @@ def _look_back(path: Path, codec: Codec, since: int) -> tuple[list[Record], str]
         follows = (here.name, first.seq)
         summed = records[:1]
         parts.append(records[1:])
+    if has_view and not any(parts):
+        raise StoreDamaged(f"{path} holds no whole decision, though {VIEW} stands beside it. Nothing was changed.")
     return [record for part in reversed(parts) for record in part], gone
 
 

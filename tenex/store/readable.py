@@ -28,6 +28,7 @@ from tenex.core.runs import Completion, OrchestratorTurn
 from tenex.core.steps import Usage
 
 from .regained import RULES, Message, Past
+from .rendering import LISTS
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -39,7 +40,7 @@ MOST_MESSAGES: Final = 40
 """A view holds no more of them (`core.state.RECENT`)."""
 MOST: Final = 2**53
 """What JSON can hold to the last digit everywhere; a time or a count beyond it is nonsense."""
-_SEGMENT: Final = re.compile(r"(phaseTransitions|orchestratorTurns)-\d+\.json")
+_SEGMENT: Final = re.compile(rf"({'|'.join(LISTS)})-\d+\.json")
 
 
 def _phase(value: object) -> object:
@@ -131,7 +132,7 @@ class _Usage(_Entry):
 def read_view(path: Path) -> dict[str, Any]:
     """The JSON object in a file, with the older turns and transitions of the segments beside it put back in.
 
-    Segments that cannot be read are named under `unread`.
+    Segments that cannot be read, and lists that are none, are named under `unread`.
 
     Raises:
         StoreDamaged: there is no such file, or no JSON object in it.
@@ -144,7 +145,9 @@ def read_view(path: Path) -> dict[str, Any]:
     if not isinstance(view, dict):
         raise StoreDamaged(f"{path} holds no JSON object.")
     unread: list[str] = []
-    for name in ("phaseTransitions", "orchestratorTurns"):
+    for name in LISTS:
+        if not isinstance(view.get(name) or [], list):
+            unread.append(name)
         listed = [str(segment) for segment in _list(view, f"earlier{name[0].upper()}{name[1:]}")]
         there = [segment.name for segment in path.parent.glob(f"{name}-*.json")]  # the view does not list the oldest
         earlier = [entry for segment in sorted({*listed, *there}) for entry in _segment(path.parent, segment, unread)]
@@ -170,7 +173,9 @@ def past_of_view(view: Mapping[str, Any], conversation: ConversationId, source: 
     said = list(_each(view, "messages", _Said, lost))
     messages: Sequence[Message] = [_message(entry) for entry in said]
     phases: Sequence[Phase | None] = [entry.phase for entry in said]
-    if not said and events is not None and _list(view, "history"):
+    if not isinstance(view.get("history") or [], list):
+        lost.append("history, which is no list")
+    elif not said and events is not None and _list(view, "history"):
         messages, phases, gone = events(_list(view, "history"))
         lost.extend(gone)
     lost.extend(_of_messages(said))

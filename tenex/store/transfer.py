@@ -59,6 +59,8 @@ def unpacked(data: bytes) -> Carried:
     """
     first, _, body = data.partition(b"\n")
     head = _head(first)
+    if head.get("version") != VERSION:
+        raise StoreDamaged("it was exported by a newer tenex; import it with that one.")
     if hashlib.sha256(body).hexdigest() != head.get("sha256"):
         raise StoreDamaged("its checksum does not hold: it was cut short or changed on the way. Export it again.")
     conversation = head.get("id")
@@ -74,11 +76,12 @@ def unpacked(data: bytes) -> Carried:
 
 
 def is_packed(data: bytes) -> bool:
-    """Whether this is meant to be such a file."""
+    """Whether this is meant to be such a file, also one of a newer form."""
     try:
-        return bool(_head(data.partition(b"\n")[0]))
+        _head(data.partition(b"\n")[0])
     except StoreDamaged:
         return False
+    return True
 
 
 def plain(records: Sequence[Record]) -> list[Record]:
@@ -93,6 +96,4 @@ def _head(line: bytes) -> dict[str, Any]:
         raise StoreDamaged("its first line is not that of an exported conversation.") from fault
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise StoreDamaged("its first line is not that of an exported conversation.")
-    if head.get("version") != VERSION:
-        raise StoreDamaged("it was exported by a newer tenex; import it with that one.")
     return head

@@ -14,7 +14,7 @@ from typing import Any
 
 from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import Conversation
-from tenex.core.errors import StoreDamaged, UsageError
+from tenex.core.errors import StoreDamaged
 from tenex.core.ids import ConversationId
 from tenex.core.phases import PHASE_TRANSITIONS
 from tenex.core.records import ConversationStarted, PhaseTransition, Record
@@ -36,6 +36,11 @@ LOST_END = (
     "`tenex conversations rebuild ID --from conversation.json --force`."
 )
 VIEW_ANEW = "The journal has it all: stop the daemon and move the file away, and the next start writes it anew."
+
+PART_ANEW = (
+    f"The journal has it all: stop the daemon and move it away if it is there, and {VIEW} with it; the next start "
+    "writes both anew."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +69,6 @@ async def verify(folder: ConversationFolder, conversation: ConversationId) -> Ve
         records, gone = await folder.read_left(conversation)
     except StoreDamaged as fault:
         return Verdict(id=conversation, faults=(f"{fault} {REBUILD}",))
-    except UsageError:
-        if view is None:
-            raise
-        return Verdict(id=conversation, faults=(f"{path}: the journal is missing. {REBUILD}",))
     contrary = tuple(f"{path}: {fault} {REBUILD}" for fault in contradictions(conversation, records))
     faults = ((gone,) if gone else ()) + contrary
     remarks = tuple(
@@ -120,7 +121,7 @@ def _view_of(path: Path) -> dict[str, Any] | str | None:
     except (StoreDamaged, OSError, ValueError):
         return f"{path / VIEW} cannot be read as JSON. {VIEW_ANEW}"
     if unread:
-        return f"{path}: {', '.join(unread)} cannot be read. {VIEW_ANEW}"
+        return f"{path}: {', '.join(unread)} cannot be read. {PART_ANEW}"
     return view
 
 

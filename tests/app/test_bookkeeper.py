@@ -1,6 +1,7 @@
 """The caches beside the journals: cursors that promise no more than was read, threads followed from their beginning."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,29 @@ async def test_a_relay_is_known_by_any_spelling_of_its_address(index: Index, fol
     """Cursors are kept under the pool's spelling, settings may use another."""
     index.set_cursor("wss://relay.example", Millis(5_000))
     assert await last_heard(index, folder, ["WSS://Relay.Example:443/"], SystemClock()) == 5
+
+
+async def test_a_lost_index_costs_no_message_where_the_first_start_is_cut_short(
+    index: Index, folder: ConversationFolder
+) -> None:
+    """A copy of last week's folder, without its index, whose relay answers at the second start only."""
+    written = ago(7 * DAYS) // 1000
+    journal = folder.path(ROOT) / "journal.jsonl"
+    journal.parent.mkdir(parents=True)
+    journal.touch()
+    os.utime(journal, (written, written))
+    relays = ["wss://relay.example", "wss://other.example"]
+    assert await last_heard(index, folder, relays, SystemClock()) == written
+    journal.touch()
+    assert await last_heard(index, folder, relays, SystemClock()) == written
+
+
+async def test_of_a_relay_nobody_has_listened_to_nothing_is_owed(index: Index, folder: ConversationFolder) -> None:
+    began = SystemClock().now()
+    assert await last_heard(index, folder, ["wss://relay.example"], SystemClock()) is None
+    assert (index.cursor("wss://relay.example") or 0) >= began
+    await last_heard(index, folder, ["wss://relay.example", "wss://other.example"], SystemClock())
+    assert (index.cursor("wss://other.example") or 0) >= began
 
 
 # ---- threads ----------------------------------------------------------------------------------------------------

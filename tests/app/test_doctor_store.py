@@ -135,6 +135,45 @@ async def test_what_stands_beside_a_journal(data: Path) -> None:
     assert "conversation.json is missing" in "".join(f.what for f in bad(data))
 
 
+@pytest.mark.parametrize("content", [None, "{"], ids=["gone", "no JSON"])
+async def test_older_turns_that_are_lost_are_mended_by_the_next_start(data: Path, content: str | None) -> None:
+    """A start writes the views that are missing, with all that belongs to them; a part alone it does not miss."""
+    folder, part = journal(data).parent, "orchestratorTurns-000001.json"
+    (folder / "conversation.json").write_text(json.dumps({"earlierOrchestratorTurns": [part]}))
+    if content is not None:
+        (folder / part).write_text(content)
+    (finding,) = bad(data)
+    assert (Path(finding.where).name, "older turns" in finding.what) == (part, True)
+    assert bad(data, running=True) == [] or content is not None
+    (done,) = await mend(data / "conversations", [finding])
+    assert done.success
+    assert [found.what for found in bad(data) if "set aside" not in found.what] == ["conversation.json is missing"]
+    assert (folder / "conversation.damaged-1").exists()
+
+
+async def test_what_a_start_does_not_remove_is_not_called_a_leftover(data: Path) -> None:
+    """Somebody's own file, whose name only looks like one: `--fix` said that it had removed it, again and again."""
+    folder = journal(data).parent
+    (folder / ".mine.tmp").write_text("x")
+    (folder / ".conversation.json.abcd1234.tmp").write_text("x")
+    (finding,) = bad(data)
+    assert finding.what.startswith("1 file left by a write")
+    (done,) = await mend(data / "conversations", [finding])
+    assert (done.success, bad(data), (folder / ".mine.tmp").exists()) == (True, [], True)
+
+
+async def test_older_turns_are_left_alone_where_the_journal_cannot_make_them_anew(data: Path) -> None:
+    """The view is what a damaged journal is rebuilt from."""
+    folder = journal(data).parent
+    (folder / "conversation.json").write_text("{}")
+    (folder / "orchestratorTurns-000001.json").write_text("{")
+    journal(data).write_bytes(b"{}\n" + journal(data).read_bytes())
+    assert [found.fix for found in bad(data) if "older turns" in found.what] == [None]
+    (folder / "conversation.json").write_text("{")
+    (view,) = (found for found in bad(data) if found.what.startswith("conversation.json"))
+    assert (view.fix, "the journal has it all" in view.what) == (None, False)
+
+
 async def test_the_daemons_own_journal(data: Path) -> None:
     disk = Disk()
     try:

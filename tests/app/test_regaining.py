@@ -17,6 +17,7 @@ from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import Conversation, fold
 from tenex.core.errors import AppendFailed, RelayUnavailable, StoreDamaged, StoreError, UsageError
 from tenex.core.ids import ConversationId
+from tenex.core.phases import Phase
 from tenex.core.records import Record
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import KeyRing, parse_public_key
@@ -172,6 +173,13 @@ async def test_an_old_file_that_cannot_be_read_stays_and_is_named(home: Home, co
         await home.old.take_in(OLD)
     assert file.read_text() == content
     assert not home.folder.path(OLD).exists()
+
+
+@pytest.mark.parametrize("name", ["history", "phaseTransitions", "orchestratorTurns"])
+async def test_a_list_that_is_none_is_named_and_the_rest_is_taken_in(home: Home, name: str) -> None:
+    taken = await home.regaining.take_in(put(home, json.dumps({"id": OLD, "phase": "PLAN", name: 5})), OLD)
+    assert [sentence for sentence in taken.lost if sentence.startswith(f"{name}, ")]
+    assert fold(OLD, await home.folder.read(OLD)).phase is Phase.PLAN
 
 
 async def test_where_there_is_no_old_file_nothing_happens(home: Home) -> None:

@@ -259,6 +259,24 @@ async def test_a_fork_that_cannot_be_written_is_no_fork(
     await travelling.fork(ID, 20)
 
 
+async def test_what_was_done_counts_as_done_where_only_the_view_could_not_be_written(
+    folder: ConversationFolder, travelling: Travelling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal is the truth: an error would have the operator do it a second time."""
+    await written(folder)
+
+    async def full(*_: object) -> None:
+        raise OSError(28, "no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Views, "write", full)
+        made = await travelling.fork(ID, 20)
+        await travelling.roll_back(ID, 20, "me", "", travelling.append, files=False)
+    assert await folder.read(made.state.id) == list(made.records)
+    assert isinstance((await folder.read(ID))[-2], RolledBack)
+    assert set(await folder.behind()) == {ID, made.state.id}, "the next start writes what is missing"
+
+
 async def test_a_tool_at_work_keeps_files_from_going_back(
     folder: ConversationFolder, disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

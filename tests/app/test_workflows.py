@@ -1,56 +1,53 @@
-"""The workflows of a configuration go by the classes that were registered when it was read."""
+"""The workflows of a configuration, read again while conversations go by the ones before."""
 
+from pathlib import Path
+from typing import Any
+
+from tenex.app.workflows import compiler, load_workflows
+from tenex.core.ids import Slug
+from tenex.settings import load, places
+
+MODULE = """
 from dataclasses import dataclass
 from typing import ClassVar
 
-import pytest
-
-from tenex.app.workflows import compiler
-from tenex.core.rules import Heard
-from tenex.workflow import (
-    AgentTarget,
-    Envelope,
-    TerminateTarget,
-    Transition,
-    TransitionGraph,
-    TransitionRegistry,
-    WorkflowState,
-)
+from tenex.workflow import AgentTarget, Transition, TransitionGraph, register_condition
 
 
-def condition(*, fires: bool) -> type:
-    """A condition of an operator's own as one edition of their file has it."""
+@register_condition
+@dataclass(frozen=True, slots=True)
+class Late:
+    name: ClassVar[str] = "late"
 
-    @dataclass(frozen=True, slots=True)
-    class Ready:
-        name: ClassVar[str] = "ready"
-
-        def evaluate(self, state: WorkflowState, envelope: Envelope) -> bool:
-            return fires
-
-    return Ready
+    def evaluate(self, state, envelope):
+        return {answer!r}
 
 
-def test_a_reload_brings_the_new_code_of_a_condition_and_leaves_the_old_configuration_its_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    registry = TransitionRegistry()
-    monkeypatch.setattr(TransitionRegistry, "_default", registry)
-    heard = Heard(WorkflowState(("a", "b"), "a"), Envelope("a"))
-    old_class = registry.register_condition(condition(fires=False))
-    graph = TransitionGraph("a", [Transition(old_class(), AgentTarget("b"))], TerminateTarget("no"))
-    data = graph.to_dict()
-    old = compiler()
-    first = old(data, ("a", "b")).first_match("a", heard)
-    assert first is not None
-    assert first.is_end
-    assert old(data, ("a", "b")) is old(data, ("a", "b")), "it is not read again for every round"
-    registry.register_condition(condition(fires=True))
-    new = compiler()
-    for one, node in ((new, "b"), (old, "END")):
-        choice = one(data, ("a", "b")).first_match("a", heard)
-        assert choice is not None
-        assert choice.node == node
-        other = one({**data, "max_turns": 5}, ("a", "b")).first_match("a", heard)
-        assert other is not None
-        assert other.node == node, "also a graph that it reads only now"
+workflow = TransitionGraph(initial_speaker="planner", transitions=[Transition(Late(), AgentTarget("executor"))])
+"""
+
+
+def read(data: Path, answer: str) -> dict[str, Any]:
+    """The graph of a workflow whose condition answers so, as a conversation keeps it."""
+    settings = load(None, data, env={})
+    where = places(settings)
+    where.workflows.mkdir(parents=True, exist_ok=True)
+    (where.workflows / "late.py").write_text(MODULE.format(answer=answer))
+    (found,) = load_workflows(settings, where, [Slug("planner"), Slug("executor")])
+    return dict(found.workflow.graph.to_dict())
+
+
+def answer(graph: Any) -> Any:
+    (edge,) = graph.edges
+    return edge.when.condition.evaluate(None, None)
+
+
+def test_a_condition_that_was_rewritten_holds_from_the_next_reading_on(tmp_path: Path) -> None:
+    """The graph as data is the same; what its names mean is the configuration's, also where a later one is refused."""
+    data = read(tmp_path, "before")
+    before = compiler()
+    assert answer(before(data, ("planner", "executor"))) == "before"
+    assert read(tmp_path, "afterwards") == data
+    assert answer(compiler()(data, ("planner", "executor"))) == "afterwards"
+    assert answer(before(data, ("planner",))) == "before"
+    assert before(data, ("planner",)) is before(data, ("planner",))

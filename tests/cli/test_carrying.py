@@ -50,3 +50,12 @@ def test_a_file_that_is_no_conversation_is_named_and_nothing_is_made(
     assert said.startswith("tenex: ")
     assert "--from relay" not in said
     assert not [path for path in (tmp_path / "data" / "conversations").iterdir() if path.name != ".lock"]
+
+
+def test_a_file_of_a_newer_program_is_called_that(
+    tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And not a broken file of an older one, which nobody could mend."""
+    file.write_bytes(file.read_bytes().replace(b'"version":1', b'"version":2', 1))
+    assert main(["conversations", "import", str(file), "--data", str(tmp_path / "data")]) == 4
+    assert "it was exported by a newer tenex" in capsys.readouterr().err

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tenex.cli.main import main
 from tenex.core.conversation import fold
 from tenex.core.ids import ConversationId
 from tenex.core.pending import pending
@@ -196,3 +197,14 @@ def test_rebuild_tells_what_is_lost_and_where_the_rest_lies(data: Path, tenex: T
     assert (aside / "journal.jsonl").exists()
     assert tenex("conversations", "verify", "--data", data).returncode == 0
     assert "regained from conversation.json" in tenex("conversations", "show", "1111", "--data", data).stdout
+
+
+def test_a_view_nested_without_end_stops_no_list(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is one file of one conversation, and somebody else's program may have written it."""
+    spoil(data, ONE)
+    (data / "conversations" / ONE / "conversation.json").write_text("[" * 100_000)
+    assert main(["conversations", "list", "--data", str(data)]) == 0
+    listed = capsys.readouterr().out
+    assert (f"{ONE[:12]}  unread" in listed, TWO[:12] in listed) == (True, True)
+    assert main(["status", "--data", str(data)]) == 1
+    assert "QUARANTINED" in capsys.readouterr().out

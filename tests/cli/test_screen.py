@@ -40,6 +40,12 @@ def test_a_phase_line_without_a_reason_ends_where_its_words_end() -> None:
     assert file.getvalue() == "== chat → execute\n"
 
 
+def test_a_clock_set_to_nonsense_costs_no_word() -> None:
+    file = io.StringIO()
+    Screen(file, terminal=False).show(Line("agent", "Executor", "done", 10**17))
+    assert file.getvalue().split() == ["Executor", f"{10**17}", "done"]
+
+
 def test_a_long_paste_is_a_mark_in_the_line_and_whole_in_what_is_sent() -> None:
     pastes, text = _Pastes(), "word " * PASTE
     mark = pastes.keep(text)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tenex.core.errors import StoreDamaged
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.records import Record, Waiting
 from tenex.store import catalogue as catalogue_module
@@ -287,3 +288,23 @@ async def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
         assert await catalogue.search(match_of("hello"), Filter(), 20) == []
     disk.close()
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("content", [None, b"", bytes(512)], ids=["gone", "empty", "zeros"])
+async def test_a_journal_that_lost_all_is_no_new_conversation(
+    folder: ConversationFolder, content: bytes | None
+) -> None:
+    """Its view tells that there was more: whoever looks is told, and not shown an empty one of 1970."""
+    path = folder.path(ONE)
+    (path / "conversation.json").write_text('{"title": "it was about something"}')
+    if content is None:
+        (path / "journal.jsonl").unlink()
+    else:
+        (path / "journal.jsonl").write_bytes(content)
+    (folder.root / "index.sqlite").unlink()
+    async with open_catalogue(folder) as catalogue:
+        assert [row.id for row in await catalogue.rows(Filter())] == [TWO]
+    assert "though conversation.json stands beside it" in catalogue.unread[ONE]
+    for read in (folder.read, folder.read_left):
+        with pytest.raises(StoreDamaged, match=r"journal\.jsonl .*though conversation\.json stands beside it"):
+            await read(ONE)

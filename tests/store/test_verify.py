@@ -22,9 +22,9 @@ from tenex.store.loading import JOURNAL, VIEW
 from tenex.store.renewal import renew
 from tenex.store.transfer import packed, unpacked
 from tenex.store.verify import Verdict, contradictions, verify
-from tenex.store.view import Views
+from tenex.store.view import SEGMENT, Views
 from tests.fakes.play import ID
-from tests.store.kit import StillClock, decisions_of
+from tests.store.kit import StillClock, decisions_of, going_on
 from tests.store.test_stats import lived
 
 RECORDS: list[Record] = [record for decision in lived(0).journal for record in decision]
@@ -106,6 +106,35 @@ async def test_a_view_beyond_the_journal_is_a_fault(folder: ConversationFolder) 
 async def test_a_view_that_cannot_be_read_is_a_fault(folder: ConversationFolder, content: str) -> None:
     (folder.path(ID) / VIEW).write_text(content)
     assert "cannot be read" in await faults(folder)
+
+
+@pytest.mark.parametrize("content", [None, "{"], ids=["gone", "no JSON"])
+async def test_older_turns_that_are_lost_are_made_anew_as_it_says(
+    folder: ConversationFolder, content: str | None
+) -> None:
+    """A start writes the views that are behind, and what belongs to them."""
+    name, disk = ConversationId("d" * 64), Disk()
+    records = list(going_on(1, 2 * SEGMENT + 30, name))
+    journal, _ = await folder.open(name)
+    await journal.append([records])
+    await folder.close()
+    await Views(folder, disk).show(fold(name, records))
+    path = folder.path(name)
+    lost = path / "orchestratorTurns-000001.json"
+    whole = lost.read_bytes()
+    lost.unlink()
+    if content is not None:
+        lost.write_text(content)
+    (told,) = (await verify(folder, name)).faults
+    assert "orchestratorTurns-000001.json cannot be read" in told
+    assert "move it away if it is there, and conversation.json with it" in told
+    lost.unlink(missing_ok=True)
+    (path / VIEW).unlink()
+    assert name in await folder.behind()
+    await Views(folder, disk).show(fold(name, records))
+    disk.close()
+    assert lost.read_bytes() == whole
+    assert (await verify(folder, name)).faults == ()
 
 
 async def test_a_damaged_line_is_named_by_file_line_and_byte(folder: ConversationFolder) -> None:

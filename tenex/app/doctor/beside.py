@@ -22,7 +22,6 @@ from . import disk
 from .findings import Finding, Fix, fault, ok, warning
 from .words import several
 
-_LEFTOVER: Final = re.compile(r"\..+\.tmp")
 _TORN: Final = re.compile(r"journal(-\d+)?\.torn-.+")
 _ASIDE: Final = re.compile(
     r"journal\.damaged-.+|(conversation|index|(orchestratorTurns|phaseTransitions)-\d+)\.damaged-\d+"
@@ -41,9 +40,7 @@ def beside(folder: Path, names: Collection[str], last: int | None, *, is_running
         is_running: whether a daemon may be changing all this just now.
     """
     yield from _view(folder, last, has_view=VIEW in names, is_running=is_running)
-    for name in sorted(name for name in names if _PART.fullmatch(name)):
-        if _parsed(folder / name) is None:
-            yield _unread(folder / name, "older turns cannot be read; the journal has them all")
+    yield from _parts(folder, names, is_whole=last is not None, is_running=is_running)
     torn = sorted(name for name in names if _TORN.fullmatch(name))
     if torn:
         yield warning(
@@ -74,7 +71,7 @@ def beside(folder: Path, names: Collection[str], last: int | None, *, is_running
             folder / strays[0],
             "a copy, or renamed by somebody: look what is in it, and move it out of the folder",
         )
-    leftovers = sorted(name for name in names if _LEFTOVER.fullmatch(name))
+    leftovers = sorted(name for name in names if atomic.LEFTOVER.fullmatch(name))
     if leftovers and not is_running:
         yield warning(
             f"{several(len(leftovers), 'file')} left by a write that was cut short",
@@ -109,7 +106,7 @@ def stranger(path: Path) -> Iterator[Finding]:
             )
         else:
             yield ok("a conversation of an older program, taken in when somebody writes in its thread", path)
-    elif _LEFTOVER.fullmatch(name):
+    elif atomic.LEFTOVER.fullmatch(name):
         yield warning("left by an import or a fork that was cut short", path, "remove it, and do the same again")
     else:
         yield warning("this is no conversation: its name is not 64 hex digits", path, "move it out of this folder")
@@ -135,6 +132,9 @@ def _view(folder: Path, last: int | None, *, has_view: bool, is_running: bool) -
             yield warning("conversation.json is missing", path, "nothing to do: the next start writes it")
         return
     view = _parsed(path)
+    if not isinstance(view, dict) and last is None:
+        yield warning("conversation.json cannot be read", path, "put it back from a copy, if there is one")
+        return
     if not isinstance(view, dict):
         yield _unread(path, "conversation.json cannot be read; the journal has it all")
         return
@@ -148,9 +148,38 @@ def _view(folder: Path, last: int | None, *, has_view: bool, is_running: bool) -
         )
 
 
+def _parts(folder: Path, names: Collection[str], *, is_whole: bool, is_running: bool) -> Iterator[Finding]:
+    """The older turns and transitions beside a view; a start writes them where it writes the view, and only there."""
+    there = {name for name in names if _PART.fullmatch(name)}
+    lost = [(name, "cannot be read") for name in there if _parsed(folder / name) is None]
+    if not is_running:  # a daemon may have written them since
+        lost += [(name, "are missing") for name in _listed(folder / VIEW) - there]
+    for name, how in sorted(lost):
+        part = folder / name
+        if is_whole:
+            fix = Fix(act=lambda p=part: _away(p, folder / VIEW), needs_rest=True)  # type: ignore[misc]
+            mend = f"move it away if it is there, and {VIEW} with it; the next start writes both anew"
+            yield warning(f"older turns {how}; the journal has them all", part, mend, fix)
+        else:
+            yield warning(f"older turns {how}", part, "put it back from a copy, if there is one")
+
+
+def _listed(view: Path) -> set[str]:
+    """The parts a view says there are."""
+    told = _parsed(view)
+    lists = [value for name, value in told.items() if name.startswith("earlier")] if isinstance(told, dict) else []
+    return {name for one in lists if isinstance(one, list) for name in one if _PART.fullmatch(str(name))}
+
+
 def _unread(path: Path, what: str) -> Finding:
-    fix = Fix(act=lambda: f"set aside as {atomic.set_aside(path, 'damaged').name}", needs_rest=True)
+    fix = Fix(act=lambda: _away(path), needs_rest=True)
     return warning(what, path, "move it away; the next start writes it anew", fix)
+
+
+def _away(*paths: Path) -> str:
+    """Set aside what is there; of two parts of one view the first takes the view along."""
+    moved = [atomic.set_aside(path, "damaged").name for path in paths if os.path.lexists(path)]
+    return f"set aside as {', '.join(moved)}" if moved else "set aside already"
 
 
 def _parsed(path: Path) -> Any:
