@@ -27,6 +27,7 @@ from tenex.tools.shell import ShellPolicy, ShellRules
 from tenex.tools.standard import standard_tools
 from tenex.tools.transactions import Transactions
 from tenex.tools.workspace import Workspace
+from tenex.workflow.output.model import Hears
 
 from .minds import build_mind, is_offline
 from .staff import PROJECT, agent_keys, load_agents
@@ -49,6 +50,8 @@ class Ground:
     mind: Model | None = None
     """In place of the configured ones; not trusted like the offline model."""
     pace: Pace | None = None
+    hears: Hears = lambda _: None
+    """Is told what agents write by states, private or not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +117,7 @@ def configure(settings: Settings, ground: Ground) -> Configuration:
     check_paths(settings)
     people = circle(settings, parse_public_key)
     library = load_agents(ground.places.agents)
-    mind = ground.mind or build_mind(settings, ground.places, library, ground.pace)
+    mind = ground.mind or build_mind(settings, ground.places, library, ground.pace, ground.hears)
     workers = [slug for slug, known in library.definitions.items() if known.kind is not Kind.ORCHESTRATOR]
     found = load_workflows(settings, ground.places, workers)
     keys = agent_keys(ground.ring, library)

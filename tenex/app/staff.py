@@ -39,6 +39,10 @@ def load_agents(folder: Path) -> PromptLibrary:
                 for slug in taken
             ]
         )
+    if any(definition.output is not None for definition in library.definitions.values()):
+        from .outputs import outputs_of  # a quarter of a second that most do not need
+
+        outputs_of(library, folder)
     return library
 
 

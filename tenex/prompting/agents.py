@@ -29,6 +29,7 @@ from tenex.core.phases import Phase
 from tenex.core.roster import Agent, Kind
 
 from .markdown import sections
+from .states import PYTHON, OutputDefinition, read_output
 
 GIVEN: Final = frozenset({"complete", "ask", "learn"})
 """Tools that every agent gets from code where the phase permits them; naming them is needless, and no fault."""
@@ -36,6 +37,7 @@ GIVEN: Final = frozenset({"complete", "ask", "learn"})
 _REQUIRED = ("name", "role", "kind", "use_when")
 _TEXTS = (*_REQUIRED, "model")
 _LISTS = ("phases", "tools")
+_OUTPUT = "output"
 _NULL = "tag:yaml.org,2002:null"
 
 
@@ -52,6 +54,8 @@ class AgentDefinition:
     """Where it usually works; empty means anywhere."""
     tools: tuple[str, ...] = ()
     model: str = ""
+    output: OutputDefinition | None = None
+    """The states its answers are made of; None where it answers as its model does."""
     body: str
     """Identity and instructions, without the sections for single phases."""
     in_phase: Mapping[Phase, str] = field(default_factory=dict)
@@ -61,9 +65,10 @@ class AgentDefinition:
 
     def agent(self, pubkey: PublicKey, model: str = "") -> Agent:
         """The member of the roster this makes; `model` outranks the one in the file."""
+        runs = {PYTHON} if self.output is not None and PYTHON in self.output.act else set()
         return Agent(
             slug=self.slug, name=self.name, pubkey=pubkey, kind=self.kind, role=self.role, use_when=self.use_when,
-            phases=self.phases, tools=frozenset(self.tools), model=model or self.model,
+            phases=self.phases, tools=frozenset({*self.tools, *runs}), model=model or self.model,
         )  # fmt: skip
 
 
@@ -76,6 +81,7 @@ class _Reading:
     texts: dict[str, str] = field(default_factory=dict)
     lists: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
+    output: OutputDefinition | None = None
 
     def fault(self, line: int, sentence: str) -> None:
         self.faults.append(f"{self.source}:{line}: {sentence}")
@@ -104,13 +110,15 @@ def read_agent(
     kind = _kind(reading)
     phases = _phases(reading)
     named = _tools(reading, kind, tools)
+    if kind is Kind.ORCHESTRATOR and reading.output is not None:
+        reading.fault(reading.lines[_OUTPUT], "an orchestrator decides and has no states of output. Remove them.")
     body, in_phase = _read_body(reading, "\n".join(lines[end + 1 :]), end + 2)
     if len(faults) > known or kind is None:
         return None
     return AgentDefinition(
         slug=slug, kind=kind, phases=phases, tools=named, body=body, in_phase=in_phase, source=source,
         name=reading.texts["name"], role=reading.texts["role"], use_when=reading.texts.get("use_when", ""),
-        model=reading.texts.get("model", ""),
+        model=reading.texts.get("model", ""), output=reading.output,
     )  # fmt: skip
 
 
@@ -157,8 +165,11 @@ def _read_pair(reading: _Reading, key: yaml.Node, value: yaml.Node) -> None:
             reading.fault(line, f"`{name}` must be a list of words, such as `{name}: [a, b]`.")
         else:
             reading.lists[name] = [(item.value.strip(), item.start_mark.line + 2) for item in items]
+    elif name == _OUTPUT:
+        reading.lines[name] = line
+        reading.output = read_output(value, reading.fault)
     else:
-        reading.fault(line, f"`{name}` is no key of an agent. {_choices(name, (*_TEXTS, *_LISTS))}")
+        reading.fault(line, f"`{name}` is no key of an agent. {_choices(name, (*_TEXTS, *_LISTS, _OUTPUT))}")
 
 
 def _choices(word: str, known: Iterable[str]) -> str:

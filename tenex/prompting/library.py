@@ -184,6 +184,8 @@ def _read_folder(
     found: dict[Slug, AgentDefinition] = {}
     files: dict[str, str] = {}
     for file in entries:
+        if file.name.endswith(".py") or file.name == "__pycache__":  # states of output that agents name
+            continue
         if not file.name.endswith(".md"):
             faults.append(f"{file}: is no agent. An agent is a Markdown file, `<slug>.md`, directly in this folder.")
             continue

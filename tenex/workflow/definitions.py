@@ -195,7 +195,7 @@ def _check_table(table: object) -> None:
 
 
 def _of_module(path: Path, *, may_be_other: bool) -> Any:
-    module = _loaded(path)
+    module = module_of(path)
     named = [getattr(module, name) for name in (TABLE, "graph") if hasattr(module, name)]
     for value in named:
         if isinstance(value, Workflow | TransitionGraph):
@@ -216,8 +216,13 @@ def _is_of_another_kind(value: object) -> bool:
     return package == "tenex.workflow" and name not in _OF_SPEAKERS
 
 
-def _loaded(path: Path) -> ModuleType:
-    name = f"tenex_workflows_{re.sub(r'[^A-Za-z0-9_]', '_', path.stem)}"
+def module_of(path: Path, prefix: str = "tenex_workflows") -> ModuleType:
+    """A Python file of the operator's as a module, loaded anew each time; its name begins with `prefix`.
+
+    Raises:
+        ConfigurationError: it cannot be loaded; with what went wrong.
+    """
+    name = f"{prefix}_{re.sub(r'[^A-Za-z0-9_]', '_', path.stem)}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ConfigurationError([f"{path} cannot be loaded as a Python module."])
