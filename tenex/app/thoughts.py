@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -34,10 +35,16 @@ class Thoughts:
         self._number = 0
         self._news = asyncio.Event()
         self._asked: float | None = None
+        self._waiting = 0
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a question waits for the next word."""
+        return self._waiting > 0
 
     def hear(self, told: Told) -> None:
         """Take note of something, if anybody looks on."""
-        if self._asked is None or time.monotonic() - self._asked > GONE:
+        if self._asked is None or (not self.is_awaited and time.monotonic() - self._asked > GONE):
             self._kept.clear()
             return
         self._number += 1
@@ -57,11 +64,13 @@ class Thoughts:
         if after is None:
             return {"after": self._number, "told": []}
         if after >= self._number:
+            self._waiting += 1
             try:
-                async with asyncio.timeout(PATIENCE):
-                    await self._news.wait()
-            except TimeoutError:
-                pass
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(PATIENCE):
+                        await self._news.wait()
+            finally:
+                self._waiting -= 1
         self._asked = time.monotonic()
         told = [{**asdict(one), "text": one.text[:LONGEST]} for number, one in self._kept if number > after]
         return {"after": self._number, "told": told}

@@ -33,9 +33,6 @@ TRIES: Final = 3
 SHOWN: Final = 20_000
 """Characters of a wrong answer that its model is shown again, so that it mends and does not begin anew."""
 
-NAMED: Final = 400
-"""Characters of what was wrong with the last answer, in the sentence that refuses it."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
@@ -133,8 +130,11 @@ def read(held: Held, text: str, enforced: Enforced) -> tuple[tuple[Segment, ...]
 
 
 def _refused(wrong: Sequence[Fault], spent: Usage, model: str, queued: int) -> ModelRefused:
-    told = cut(" ".join(fault.message for fault in wrong), NAMED)
-    sentence = f"{TRIES} answers in a row did not follow your states, and nothing of them was done. {told}"
+    # people hear this sentence over relays, so it may quote nothing of what was written
+    told = ", ".join(dict.fromkeys(f"{fault.state} ({fault.kind})" if fault.state else fault.kind for fault in wrong))
+    sentence = (
+        f"{TRIES} answers in a row did not follow the states; nothing of them was done. Wrong in the last: {told}"
+    )
     return ModelRefused(sentence, spent, model=model, queued=queued / 1000)
 
 

@@ -21,6 +21,7 @@ from tests.llm.desks import NAME, provider
 from .kit import Engine, tool
 
 TOOLS = (tool("read", {"path": {"type": "string"}}), tool("python", {"program": {"type": "string"}}))
+SECRET = "nobody-is-to-read-4711"
 THOUGHT = "I shall read the file first, because nobody has told me what it says."
 NOTE = "The file is called notes.txt; its second line has the number."
 CALL = '{"name": "read", "arguments": {"path": "notes.txt"}}'
@@ -113,7 +114,7 @@ async def test_python_is_a_call_of_its_tool_and_cannot_be_reached_without_it() -
     ("answer", "wrong"),
     [
         (f"```tool\n{CALL}\n```", "thinking"),
-        (f"```thinking\n{THOUGHT}\n```\n" * 4 + f"```tool\n{CALL}\n```", "tool"),
+        (f"```thinking\n{THOUGHT}\n```\n" * 4 + f"```tool\n{CALL}\n```", "one planning state too many"),
         (f"```thinking\n{THOUGHT}\n```", "action"),
         ("I shall simply talk.", "thinking"),
         (f'```thinking\n{THOUGHT}\n```\n```tool\n{{"name": "rm", "arguments": {{}}}}\n```', "There is no tool"),
@@ -134,9 +135,10 @@ async def test_nothing_of_an_invalid_answer_is_done_and_it_is_asked_for_again(an
 
 
 async def test_after_three_wrong_answers_the_run_is_told() -> None:
-    with pytest.raises(ModelRefused, match="3 answers in a row did not follow your states") as refused:
-        await answered("no", "no", "no")
+    with pytest.raises(ModelRefused, match="3 answers in a row did not follow the states") as refused:
+        await answered("no", "no", f"{SECRET}```tool\n{SECRET}")
     assert refused.value.usage.calls == 3
+    assert SECRET not in str(refused.value), "people are told this sentence, over relays"
 
 
 async def test_min_and_max_planning_loops_are_the_agents() -> None:
