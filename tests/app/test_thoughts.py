@@ -47,7 +47,7 @@ async def test_who_looks_on_hears_what_is_written_from_then_on(tmp_path: Path) -
 
 async def test_nothing_is_kept_once_nobody_looks_on(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("tenex.app.thoughts.time.monotonic", lambda: now[0])
     thoughts = Thoughts()
     after = (await thoughts.watch({}))["after"]
     thoughts.hear(told("heard"))

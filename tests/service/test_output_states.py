@@ -123,8 +123,10 @@ async def _listen(socket: ClientConnection, frames: list[str]) -> None:
 
 
 @needs_bubblewrap
-async def test_a_conversation_by_states_outlives_a_kill_and_keeps_what_is_private(tmp_path: Path, relay: str) -> None:
-    """Refused where nothing may run, run once in the sandbox, killed, told so, repaired, answered; 1_2 of the peers."""
+async def test_1_2_a_conversation_by_states_outlives_a_kill_and_tells_nobody_its_thoughts(
+    tmp_path: Path, relay: str
+) -> None:
+    """Refused where nothing may run, run once in the sandbox, killed, told so, repaired, and answered."""
     async with model_server(Mind()) as server, overheard(relay) as frames:
         folder = minded(tmp_path / "data", relay, server)
         folder.file.write_text(folder.file.read_text().replace('kind = "openai"', 'kind = "openai"\ngrammar = "gbnf"'))

@@ -17,7 +17,7 @@ from .content import (
 )
 from .grammar import Grammar, grammar
 from .machine import AgentStateMachine, Plan
-from .model import OutputModel, Told
+from .model import OutputModel, Told, in_states
 from .parser import OutputParser
 from .segments import Fault, Heard, Piece, Segment, repair_prompt
 from .states import AgentState, InnerMonologue, Python, Scratchpad, Thinking, ToolCallState
@@ -50,6 +50,7 @@ __all__ = [
     "ToolCallState",
     "ToolCallStateMachine",
     "grammar",
+    "in_states",
     "repair_prompt",
     "runs_python",
 ]

@@ -102,14 +102,14 @@ class OutputModel:
         enforced = self._enforced
         listener = _Listener(request, held, whisper, self._hears, is_read=enforced != "json_schema")
         try:
-            step = await self._model.step(await _in_states(request, held, entries, enforced), listener)
+            step = await self._model.step(await in_states(request, held, entries, enforced), listener)
         except ModelUnavailable as error:
             if enforced == "none" or not self._rejects(error.__cause__):
                 raise
             log.warning("output.not_enforced", model=error.model, grammar=enforced)
             self._enforced = enforced = "none"
             listener = _Listener(request, held, whisper, self._hears)
-            step = await self._model.step(await _in_states(request, held, entries, enforced), listener)
+            step = await self._model.step(await in_states(request, held, entries, enforced), listener)
             step = replace(step, usage=error.usage + step.usage)
         listener.end(step.text)
         return step, enforced
@@ -138,8 +138,8 @@ def _refused(wrong: Sequence[Fault], spent: Usage, model: str, queued: int) -> M
     return ModelRefused(sentence, spent, model=model, queued=queued / 1000)
 
 
-async def _in_states(
-    request: ModelRequest, held: Held, more: Sequence[ModelStep | Note], enforced: Enforced
+async def in_states(
+    request: ModelRequest, held: Held, more: Sequence[ModelStep | Note] = (), enforced: Enforced = "none"
 ) -> ModelRequest:
     """The request for a model that is asked for text: no tools, its states in the prompt, the grammar beside it."""
     entries = in_words(request.entries, held, as_json=enforced == "json_schema")

@@ -1,6 +1,8 @@
 """A model that answers by states, behind a real server: what it is sent, what is taken of its answers, what is not."""
 
+import asyncio
 import json
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,12 +15,22 @@ from tenex.llm.config import DeskConfig
 from tenex.llm.desk import ModelDesk
 from tenex.llm.failures import rejects_form
 from tenex.llm.offline import OfflineModel
-from tenex.workflow.output import AgentOutput, Enforced, OutputModel, Python, Scratchpad, Thinking, Told, ToolCallState
+from tenex.workflow.output import (
+    AgentOutput,
+    Enforced,
+    OutputModel,
+    Python,
+    Scratchpad,
+    Thinking,
+    Told,
+    ToolCallState,
+    agents,
+)
 from tests.fakes.modelprotocol import Answer, Fails, Json, Reply
 from tests.fakes.modelserver import ModelServer, model_server, text_of
 from tests.llm.desks import NAME, provider
 
-from .kit import Engine, tool
+from .kit import Engine, Freeform, tool
 
 TOOLS = (tool("read", {"path": {"type": "string"}}), tool("python", {"program": {"type": "string"}}))
 SECRET = "nobody-is-to-read-4711"
@@ -223,3 +235,41 @@ async def test_others_and_routes_go_through_untouched() -> None:
         await case.desk.close()
     assert len(case.bodies[0]["tools"]) == 2
     assert "grammar" not in case.bodies[0]
+
+
+async def test_1_2_a_grammar_is_written_once_for_a_set_of_tools_and_anew_when_they_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    built: list[bool] = []
+
+    def build(_: Any) -> dict[str, Any]:
+        built.append(threading.current_thread() is threading.main_thread())
+        return {"grammar": f"root ::= {len(built)}"}
+
+    monkeypatch.setitem(agents._BODIES, "gbnf", build)
+    async with model_server(lambda _: Answer(text=FENCED)) as server:
+        case = Case(server, "gbnf", output())
+        await asyncio.gather(case.step(), case.step())
+        await case.step(tools=TOOLS[:1])
+        await case.step()
+        await case.desk.close()
+    assert built == [False, False], "twice, and not where the event loop runs"
+    assert sorted(body["grammar"][-1] for body in case.bodies) == ["1", "1", "1", "2"]
+
+
+async def test_where_no_action_could_be_taken_a_model_answers_as_it_does() -> None:
+    async with model_server(lambda _: Answer(text="Words.")) as server:
+        case = Case(server, "none", output())
+        assert (await case.step(tools=())).text == "Words."
+        await case.desk.close()
+
+
+async def test_an_action_that_neither_calls_nor_runs_is_what_the_agent_says() -> None:
+    said = "<say>It is forty-two.</say>"
+    speaks = AgentOutput([small], [lambda: Freeform("say", ("<say>", "</say>"), 1, 60)], None, 3)
+    thought = f"```thinking\n{SECRET}, a thought that is long enough to be one.\n```\n"
+    case, step = await answered(thought + said, output=speaks)
+    assert (step.text, step.calls) == ("It is forty-two.", ())
+    assert case.whispered[-1] == "It is forty-two."
+    assert SECRET not in "".join(case.whispered)
+    assert SECRET in step.thinking
