@@ -17,8 +17,8 @@ from typing import Any, Final
 from tenex.core.errors import UsageError
 from tenex.workflow.output import Told
 
-KEPT: Final = 2_000
-"""Pieces kept for those who look on: at a hundred a second what comes between two questions of theirs."""
+KEPT: Final = 1_000
+"""Pieces kept for those who look on: at a hundred a second far more than comes between two questions of theirs."""
 LONGEST: Final = 4_000
 """Characters shown of a segment: a program may have twenty thousand."""
 PATIENCE: Final = 20.0

@@ -137,7 +137,8 @@ async def test_1_2_a_conversation_by_states_outlives_a_kill_and_tells_nobody_its
             process.signal(signal.SIGKILL)
             await process.ended()
         async with serving(folder, server) as process:
-            watched = asyncio.create_task(watch(folder))
+            seen: list[Json] = []
+            watched = asyncio.create_task(watch(folder, seen))
             await settled(folder, name, "waiting")
             assert await process.stop() == 0
             assert not [log for log in process.logs if log["level"] in ("error", "critical")]
@@ -154,6 +155,9 @@ async def test_1_2_a_conversation_by_states_outlives_a_kill_and_tells_nobody_its
     check_requests(server.exchanges)
     assert any("The answer is 42." in event["content"] for event in stored)
     assert frames
+    critiques = [one for one in seen if one["kind"] == "closed" and one["state"] == "critique"]
+    assert {(one["emoji"], one["color"], one["conversation"]) for one in critiques} == {("🔍", "dim red", name)}
+    assert SECRET in critiques[-1]["text"], "whoever looks on at this machine sees it"
     assert SECRET not in "".join(frames) + json.dumps(stored), "nothing private is on a relay, not for a moment"
     assert server.refused == []
 
@@ -175,11 +179,13 @@ def check_requests(exchanges: Any) -> None:
     assert "the process stopped while this ran" in text_of(after_the_kill[-1])
 
 
-async def watch(folder: Folder) -> None:
+async def watch(folder: Folder, seen: list[Json]) -> None:
     """Look on over the socket, as `tenex chat` does."""
     after = (await ask(folder.data / "tenex.sock", "watch"))["after"]
     while True:
-        after = (await ask(folder.data / "tenex.sock", "watch", patience=30, after=after))["after"]
+        answer = await ask(folder.data / "tenex.sock", "watch", patience=30, after=after)
+        after = answer["after"]
+        seen += answer["told"]
 
 
 FAULTS = [

@@ -106,11 +106,13 @@ class OutputModel:
         except ModelUnavailable as error:
             if enforced == "none" or not self._rejects(error.__cause__):
                 raise
-            log.warning("output.not_enforced", model=error.model, grammar=enforced)
-            self._enforced = enforced = "none"
+            enforced = "none"
             listener = _Listener(request, held, whisper, self._hears)
             step = await self._model.step(await in_states(request, held, entries, enforced), listener)
             step = replace(step, usage=error.usage + step.usage)
+            if self._enforced != enforced:  # it was the grammar that was not taken
+                log.warning("output.not_enforced", model=step.model, grammar=self._enforced)
+                self._enforced = enforced
         listener.end(step.text)
         return step, enforced
 
