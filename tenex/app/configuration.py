@@ -28,6 +28,7 @@ from tenex.tools.standard import standard_tools
 from tenex.tools.tool import Tool
 from tenex.tools.transactions import Transactions
 from tenex.tools.workspace import Workspace
+from tenex.workflow.output.model import Hears
 
 from .minds import build_mind, is_offline
 from .staff import PROJECT, agent_keys, load_staff
@@ -50,6 +51,8 @@ class Ground:
     mind: Model | None = None
     """In place of the configured ones; not trusted like the offline model."""
     pace: Pace | None = None
+    hears: Hears = lambda _: None
+    """Is told what agents write by states, private or not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +126,7 @@ def configure(settings: Settings, ground: Ground) -> Configuration:
     people = circle(settings, parse_public_key)
     staff = load_staff(ground.places.agents)
     library = staff.library
-    mind = ground.mind or build_mind(settings, ground.places, library, ground.pace)
+    mind = ground.mind or build_mind(settings, ground.places, library, ground.pace, ground.hears)
     workers = [slug for slug, known in library.definitions.items() if known.kind is not Kind.ORCHESTRATOR]
     found = load_workflows(settings, ground.places, workers)
     keys = agent_keys(ground.ring, library)

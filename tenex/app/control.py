@@ -19,6 +19,7 @@ from tenex.service.control import Handler
 
 from .reloading import Reloading
 from .report import Reporter
+from .thoughts import Thoughts
 from .travelling import Back, Branch, Travelling
 
 ANSWERED: Final = 20.0
@@ -65,7 +66,7 @@ class Awaited:
 
 def orders(
     reporter: Reporter, reload: Reloading, runtime: Runtime, travelling: Travelling, back: Awaited,
-    branched: Callable[[Branch], None],
+    branched: Callable[[Branch], None], thoughts: Thoughts,
 ) -> dict[str, Handler]:  # fmt: skip
     """The orders by the word that gives them; `branched` makes a new conversation known to the daemon."""
 
@@ -90,7 +91,10 @@ def orders(
         branched(made)
         return told_branch(made)
 
-    return {"status": reporter.status, "reload": read_again, "stop": stop, "rollback": roll_back, "fork": fork}
+    return {
+        "status": reporter.status, "reload": read_again, "stop": stop, "rollback": roll_back, "fork": fork,
+        "watch": thoughts.watch,
+    }  # fmt: skip
 
 
 OPERATOR: Final = "The operator"

@@ -15,26 +15,45 @@ from typing import Final, Literal
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
+from tenex.core.ports import Model
 from tenex.llm.config import KEY_VARIABLES, OFFLINE, Choice, DeskConfig, Price, ProviderConfig, split_name
 from tenex.llm.desk import ModelDesk
 from tenex.llm.offline import OfflineModel, Pace
 from tenex.prompting import PromptLibrary
 from tenex.settings import Places, Settings, model_for, named_models, router_model
+from tenex.workflow.output import OutputModel
+from tenex.workflow.output.model import Hears
+
+from .outputs import outputs_of
 
 KEY_SUFFIX: Final = ".api-key"
+WITHOUT_GRAMMAR: Final = ("anthropic", "bedrock", "google", "openai-responses")
+"""Kinds whose protocols have no place for one."""
 LONGEST_KEY: Final = 16 * 1024
 """Characters read of a file: keys have some hundred, tokens of a cloud some thousand."""
 
 
-def build_mind(settings: Settings, places: Places, library: PromptLibrary, pace: Pace | None = None) -> ModelDesk:
-    """A desk for the models of the settings and of the agents' own files.
+def build_mind(
+    settings: Settings, places: Places, library: PromptLibrary, pace: Pace | None = None,
+    hears: Hears = lambda _: None,
+) -> ModelDesk:  # fmt: skip
+    """A desk for the models of the settings and of the agents' own files; `hears` is told what agents write by states.
 
     Raises:
         ConfigurationError: a model cannot be used as it is configured; with all faults.
     """
     config, faults = desk_config(settings, places)
     own = {definition.slug: definition.model or None for definition in library.definitions.values()}
-    desk = ModelDesk(config, choice(settings, own), OfflineModel(pace))
+    outputs = outputs_of(library, places.agents)
+
+    def by_states(model: Model, provider: ProviderConfig) -> Model:
+        if not outputs:
+            return model
+        from tenex.llm.failures import rejects_form  # the library is loaded by now
+
+        return OutputModel(model, outputs, provider.grammar, rejects=rejects_form, hears=hears)
+
+    desk = ModelDesk(config, choice(settings, own), OfflineModel(pace), wrap=by_states)
     for setting, chain in models_in_use(settings, library).items():
         try:
             desk.check(chain)
@@ -82,7 +101,10 @@ def desk_config(settings: Settings, places: Places) -> tuple[DeskConfig, list[st
             key_sources=", ".join(looked), concurrency=given.concurrency if given else 8,
             requests_per_minute=given.requests_per_minute if given else None,
             tokens_per_minute=given.tokens_per_minute if given else None,
+            grammar=given.grammar if given else "none",
         )  # fmt: skip
+        if given is not None and given.grammar != "none" and kind in WITHOUT_GRAMMAR:
+            faults.append(f"models.providers.{name}.grammar: the kind {kind} takes none; remove it")
     prices = {
         name: Price(input=price.input, output=price.output, cached_input=price.cached_input)
         for name, price in models.prices.items()

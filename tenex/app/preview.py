@@ -28,6 +28,7 @@ from tenex.core.turns import ask_router, open_turn
 from tenex.flow.clock import SystemClock
 from tenex.flow.outbox import Outbox
 from tenex.flow.stages import Stages
+from tenex.llm.config import split_name
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.prompting import PromptLibrary
 from tenex.settings import Places, Settings, model_for, places, router_model
@@ -37,9 +38,11 @@ from tenex.store.folder import NEWEST, ConversationFolder
 from tenex.store.loading import peek
 from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
+from tenex.workflow.output import in_states
 
 from .configuration import Configuration, Ground, configure
 from .minds import is_offline
+from .outputs import outputs_of
 from .staff import load_agents
 
 SAMPLE = "Write hello.py that prints hello"
@@ -91,7 +94,20 @@ async def preview(
     if definition.kind is Kind.ORCHESTRATOR:
         return Preview(request=await _question(there, configuration), models=router_model(settings.models))
     chain = model_for(settings.models, slug, there.phase, definition.model or None)
-    return Preview(request=await _first_step(there, Slug(slug), configuration), models=chain)
+    request = await _first_step(there, Slug(slug), configuration)
+    return Preview(request=await _by_states(request, chain[0], settings, where, library), models=chain)
+
+
+async def _by_states(
+    request: ModelRequest, model: str, settings: Settings, where: Places, library: PromptLibrary
+) -> ModelRequest:
+    """The request as the first model of the chain is sent it, where the agent speaks by states."""
+    output, provider = outputs_of(library, where.agents).get(request.agent), split_name(model)
+    held = output.at(request.tools) if output is not None and provider is not None else None
+    if held is None or provider is None:
+        return request
+    given = settings.models.providers.get(provider[0])
+    return await in_states(request, held, enforced=given.grammar if given is not None else "none")
 
 
 async def _configured(settings: Settings, where: Places, library: PromptLibrary) -> Configuration:

@@ -51,6 +51,7 @@ from .regaining import OldFiles, Regaining
 from .reloading import Reloading
 from .report import Reporter
 from .staff import former_keys
+from .thoughts import Thoughts
 from .travelling import Branch, Travelling
 from .watching import make_meter, open_port, open_spans
 from .whispers import Whispers, project_status
@@ -130,9 +131,10 @@ async def open_application(
         stack.push_async_callback(book.close)
 
         # what can be configured: people, agents, tools, words, minds
+        thoughts = Thoughts()
         ground = Ground(
             places=where, ring=ring, book=book, workspace=Workspace(where.workspace), mind=model,
-            pace=pace, has_sandbox=await asyncio.to_thread(probe_bubblewrap),
+            pace=pace, hears=thoughts.hear, has_sandbox=await asyncio.to_thread(probe_bubblewrap),
         )  # fmt: skip
         first = configure(settings, ground)
         current = Current(first)
@@ -213,7 +215,7 @@ async def open_application(
             bookkeeper.heard(branch.state, branch.records)
             coordinator.resume([branch.state.id])
 
-        asked = orders(reporter, reload, runtime, travelling, back, branched)
+        asked = orders(reporter, reload, runtime, travelling, back, branched, thoughts)
         await stack.enter_async_context(control_socket(where.socket, asked))
 
         yield Application(

@@ -62,6 +62,10 @@ def load_staff(folder: Path) -> Staff:
                 for slug in taken
             ]
         )
+    if any(definition.output is not None for definition in library.definitions.values()):
+        from .outputs import outputs_of  # a quarter of a second that most do not need
+
+        outputs_of(library, folder)
     return Staff(library=library, methods=methods)
 
 

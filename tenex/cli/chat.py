@@ -1,6 +1,8 @@
 """`tenex chat`: a terminal client for a daemon that runs elsewhere, over a relay.
 
-Never: more than any other client can do; it knows the daemon only by its address.
+Beside it, where the daemon of this folder runs on this machine, it shows what agents write for themselves.
+
+Never: more than any other client can do, but for that; it knows the daemon only by its address.
 """
 
 import asyncio
@@ -58,7 +60,8 @@ def chat(
         ) from error
     telemetry = configure("error", "auto")  # a relay that comes and goes is told by the answers that come
     try:
-        asyncio.run(_Chat(Screen()).hold(url, person, project, wait, _checked(conversation)))
+        chat = _Chat(Screen(), places(settings).socket)
+        asyncio.run(chat.hold(url, person, project, wait, _checked(conversation)))
     finally:
         telemetry.close()
 
@@ -71,8 +74,9 @@ def _checked(conversation: str) -> str:
 
 
 class _Chat:
-    def __init__(self, screen: Screen) -> None:
+    def __init__(self, screen: Screen, socket: Path) -> None:
         self._screen = screen
+        self._socket = socket
         self._phase = ""
         self._last = 0.0
 
@@ -91,11 +95,19 @@ class _Chat:
 
     async def _chat(self, talk: Talk, url: str) -> None:
         from .prompt import above, typed
+        from .thinking import Thinking
 
         self._screen.say(f"Connected to {url}. /help tells what the daemon understands; /quit leaves.")
-        with above():
-            async for text in typed(partial(self._toolbar, url), lambda width: live_lines(talk.live, width)):
-                await self._send(talk, text)
+        thinking = Thinking(self._socket, self._screen, lambda: talk.root)
+        async with asyncio.TaskGroup() as group:
+            listening = group.create_task(thinking.listen(), name="thoughts")
+            with above():
+                async for text in typed(
+                    partial(self._toolbar, url),
+                    lambda width: [*live_lines(talk.live, width), *thinking.lines(width)],
+                ):
+                    await self._send(talk, text)
+            listening.cancel()
 
     def _toolbar(self, url: str) -> str:
         return f"{url} · {self._phase or 'write to begin'}"

@@ -247,17 +247,25 @@ class _Demo:
         from tenex.settings import model_for
 
         from .prompt import above, typed
+        from .thinking import Thinking
 
         agents = ", ".join(agent.name for agent in app.rules.roster.values())
         model = ", ".join(model_for(app.current.now.settings.models, "", Phase.CHAT))
         mind = "offline model: rules, not a mind" if model == "offline" else model
         self._screen.say(f"tenex demo · relay {url} · {agents} · {mind}", "bold")
         self._screen.say(f"Try: {REQUEST}   (/help, /stop, /quit; you may type at any time)")
-        with above():
-            async for text in typed(self._toolbar, lambda width: live_lines(talk.live, width, only_text=True)):
-                outcome = await talk.send(text)
-                if not outcome.accepted:
-                    self._screen.say(f"The relay refused it: {outcome.detail}", "red")
+        thinking = Thinking(app.places.socket, self._screen, lambda: talk.root)
+        async with asyncio.TaskGroup() as group:
+            listening = group.create_task(thinking.listen(), name="thoughts")
+            with above():
+                async for text in typed(
+                    self._toolbar,
+                    lambda width: [*live_lines(talk.live, width, only_text=True), *thinking.lines(width)],
+                ):
+                    outcome = await talk.send(text)
+                    if not outcome.accepted:
+                        self._screen.say(f"The relay refused it: {outcome.detail}", "red")
+            listening.cancel()
         return 0
 
     def _toolbar(self) -> str:

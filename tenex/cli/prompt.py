@@ -22,6 +22,10 @@ REFRESH = 0.2
 """Seconds between two looks at what is going on: a spinner that turns, and nothing that costs."""
 
 
+Lines = Callable[[int], Sequence[str | tuple[str, str]]]
+"""Gives lines no wider than so many cells: a text, or a style and a text."""
+
+
 class _Pastes:
     """Long pastes, kept out of the line: the editor draws all of it at every look, and would stand still."""
 
@@ -52,9 +56,7 @@ class _Pastes:
         return line
 
 
-async def typed(
-    toolbar: Callable[[], str], live: Callable[[int], Sequence[str]] = lambda _: (), prompt: str = "you › "
-) -> AsyncIterator[str]:
+async def typed(toolbar: Callable[[], str], live: Lines = lambda _: (), prompt: str = "you › ") -> AsyncIterator[str]:
     """What the person types, line by line, until /quit, Ctrl-D or Ctrl-C.
 
     Args:
@@ -78,10 +80,11 @@ async def typed(
             yield text
 
 
-def _message(live: Callable[[int], Sequence[str]], prompt: str) -> FormattedText:
+def _message(live: Lines, prompt: str) -> FormattedText:
     app = get_app()
     lines = () if app.is_done else live(app.output.get_size().columns)  # what is typed stays on the screen, they do not
-    return FormattedText([*((LIVE, f"{line}\n") for line in lines), ("", prompt)])
+    styled = [(LIVE, line) if isinstance(line, str) else line for line in lines]
+    return FormattedText([*((style, f"{line}\n") for style, line in styled), ("", prompt)])
 
 
 def _escaped(text: str) -> str:

@@ -85,6 +85,16 @@ class Screen:
         else:
             self.console.print(Text(indent(text, "  ")))
 
+    def think(self, head: str, who: str, text: str, style: str) -> None:
+        """Draw what an agent has written for itself; `style` is a colour of Rich, and none where Rich knows none."""
+        if self.is_gone:
+            return
+        try:
+            self.console.print(Text.assemble((printable(head), style), (f"  {printable(who)}", "dim")))
+            self.console.print(Padding(Text(printable(text), style), (0, 0, 0, 4)))
+        except BrokenPipeError:
+            self.is_gone = True
+
     def say(self, text: str, style: str = "dim") -> None:
         """Draw words of the program itself."""
         if self.is_gone:

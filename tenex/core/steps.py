@@ -166,3 +166,5 @@ class ModelRequest:
     output_schema: Mapping[str, Any] | None = None
     conversation: str = ""
     idempotency_key: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Fields the body of the request holds besides, for servers that take more than their protocol says."""

@@ -15,6 +15,9 @@ from tenex.core.ids import Slug
 
 OFFLINE: Final = "offline"
 
+Grammar = Literal["none", "gbnf", "structured_outputs", "guided_grammar", "structural_tag", "json_schema"]
+"""In which form a server takes a grammar that holds its model to an agent's states."""
+
 Choice = Callable[[Literal["route", "work"], Slug, str], tuple[str, ...]]
 """Purpose, agent and phase of a request; gives names of models, the first to be tried first."""
 
@@ -50,6 +53,7 @@ class ProviderConfig:
     concurrency: int | None = 8
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
+    grammar: Grammar = "none"
 
     @property
     def protocol(self) -> str:

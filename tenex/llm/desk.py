@@ -6,7 +6,7 @@ Never: retry a model that failed; the core decides when the whole request is tri
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from tenex.core.errors import ConfigurationError, ModelRefused, ModelUnavailable
 from tenex.core.ports import Model, Whisper, unheard
 from tenex.core.steps import NO_USAGE, ModelRequest, ModelStep, Usage
 
-from .config import OFFLINE, Choice, DeskConfig, split_name
+from .config import OFFLINE, Choice, DeskConfig, ProviderConfig, split_name
 from .limits import Turns
 from .report import Observer, ProviderStatus, unobserved
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from pydantic_ai.providers import Provider
 
 log = structlog.get_logger(__name__)
+
+Wrap = Callable[[Model, ProviderConfig], Model]
+"""Puts something before a vendor's model: another way to ask it."""
 
 
 @dataclass(slots=True)
@@ -42,8 +45,12 @@ class ModelDesk:
     `close` of the old one lets its calls finish.
     """
 
-    def __init__(self, config: DeskConfig, choose: Choice, offline: Model, observe: Observer = unobserved) -> None:
+    def __init__(
+        self, config: DeskConfig, choose: Choice, offline: Model, observe: Observer = unobserved,
+        wrap: Wrap = lambda model, _: model,
+    ) -> None:  # fmt: skip
         self._config = config
+        self._wrap = wrap
         self._choose = choose
         self._offline = offline
         self._observe = observe
@@ -131,7 +138,7 @@ class ModelDesk:
             )  # fmt: skip
             reached = self._reached[config.name] = _Reached(make_provider(config), turns)
         model = make_model(config, reached.provider, own[1])
-        return VendorModel(name, self._config, config, model, reached.turns, self._observe)
+        return self._wrap(VendorModel(name, self._config, config, model, reached.turns, self._observe), config)
 
     def status(self) -> tuple[ProviderStatus, ...]:
         """How busy each provider in use is. Call it within the loop."""

@@ -186,6 +186,8 @@ class VendorModel:
         settings["cache"] = {"messages": request.purpose == "work"}
         if self._config.max_output_tokens is not None:
             settings["max_tokens"] = self._config.max_output_tokens
+        if request.extra:
+            settings["extra_body"] = dict(request.extra)
         return settings
 
     def _billed(self, heard: _Heard) -> Usage:

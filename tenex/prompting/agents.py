@@ -33,6 +33,7 @@ from .frontmatter import NESTED, Front, choices
 from .markdown import sections
 from .own_words import faults_of_words, is_template
 from .programs import read_own
+from .states import PYTHON, OutputDefinition, read_output
 
 GIVEN: Final = frozenset({"complete", "ask", "learn"})
 """Tools that every agent gets from code where the phase permits them; naming them is needless, and no fault."""
@@ -63,6 +64,8 @@ class AgentDefinition:
     link_lines: Mapping[str, int] = field(default_factory=dict)
     """Where its file names its colleagues, by the tools that call them."""
     model: str = ""
+    output: OutputDefinition | None = None
+    """The states its answers are made of; None where it answers as its model does."""
     body: str
     """Identity and instructions, without the sections for single phases."""
     in_phase: Mapping[Phase, str] = field(default_factory=dict)
@@ -72,9 +75,10 @@ class AgentDefinition:
 
     def agent(self, pubkey: PublicKey, model: str = "") -> Agent:
         """The member of the roster this makes; `model` outranks the one in the file."""
+        runs = {PYTHON} if self.output is not None and PYTHON in self.output.act else set()
         return Agent(
             slug=self.slug, name=self.name, pubkey=pubkey, kind=self.kind, role=self.role, use_when=self.use_when,
-            phases=self.phases, tools=frozenset(self.tools), model=model or self.model, program=self.program,
+            phases=self.phases, tools=frozenset({*self.tools, *runs}), model=model or self.model, program=self.program,
             methods=self.methods,
         )  # fmt: skip
 
@@ -102,6 +106,7 @@ def read_agent(
     kind = _kind(reading)
     phases = _phases(reading)
     own = read_own(reading, tools, GIVEN)
+    output = read_output(reading.nodes["output"], reading.fault) if "output" in reading.nodes else None
     _check_kind(reading, kind)
     body, in_phase, begins = _read_body(reading, "\n".join(lines[end + 1 :]), end + 2)
     if len(faults) > known or kind is None:
@@ -110,7 +115,7 @@ def read_agent(
         slug=slug, kind=kind, phases=phases, tools=own.tools, program=own.program, input=own.input,
         link_lines=own.lines, body=body, in_phase=in_phase, source=source,
         name=reading.texts["name"], role=reading.texts["role"], use_when=reading.texts.get("use_when", ""),
-        model=reading.texts.get("model", ""),
+        model=reading.texts.get("model", ""), output=output,
     )  # fmt: skip
     if own.program is not None and is_template(own.program):
         first = next((number for number, line in enumerate(lines[end + 1 :], end + 2) if line.strip()), end + 2)

@@ -14,7 +14,7 @@ import yaml
 
 TEXTS: Final = ("name", "role", "kind", "use_when", "model")
 LISTS: Final = ("in_phases",)
-NESTED: Final = ("phases", "state", "tools", "agents", "triggers", "input")
+NESTED: Final = ("phases", "state", "tools", "agents", "triggers", "input", "output")
 """Keys whose values have a shape of their own; `Front.nodes` holds them."""
 
 _MAY_BE_EMPTY: Final = "model"

@@ -181,10 +181,7 @@ def _read_agents(
     known = len(faults)
     found = _read_folder(_entries(builtin / "agents", faults), tools, faults)
     if overrides is not None:
-        there = _entries(overrides, faults, may_miss=True)
-        if python is not None:
-            there = [entry for entry in there if not (entry.name.endswith(".py") or entry.name == "__pycache__")]
-        found |= _read_folder(there, tools, faults)
+        found |= _read_folder(_entries(overrides, faults, may_miss=True), tools, faults)
         for definition in python(overrides, faults) if python is not None else ():
             if definition.slug in _RESERVED:
                 faults.append(f"{definition.source}: {definition.slug} is a reserved word of routing. Rename the file.")
@@ -236,6 +233,8 @@ def _read_folder(
     found: dict[Slug, AgentDefinition] = {}
     files: dict[str, str] = {}
     for file in entries:
+        if file.name.endswith(".py") or file.name == "__pycache__":  # agents in Python, and states of output
+            continue
         if not file.name.endswith(".md"):
             faults.append(f"{file}: is no agent. An agent is a Markdown file, `<slug>.md`, directly in this folder.")
             continue

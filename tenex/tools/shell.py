@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -73,6 +73,41 @@ def _only_where_all_may_change(context: ExecutionContext) -> bool:
     return not is_confined(context.phase)
 
 
+Run = Callable[[Sequence[str], Path, int, ExecutionContext], Awaitable[ToolResult]]
+"""Runs a command and its arguments in a folder, for so many seconds at most, and tells what came of it."""
+
+
+def runner(
+    workspace: Workspace,
+    rules: ShellRules,
+    *,
+    may_write: Callable[[ExecutionContext], bool] = _only_where_all_may_change,
+    scratch: Path | None = None,
+) -> Run:
+    """What runs commands by these rules; see `shell_tool`."""
+
+    async def run(command: Sequence[str], folder: Path, deadline: int, context: ExecutionContext) -> ToolResult:
+        can_write = may_write(context)
+        own = Path(tempfile.mkdtemp(prefix="tenex-shell-", dir=scratch))
+        settled = survey.Settled()
+        try:
+            before = await asyncio.to_thread(survey.take, workspace.root)
+            line, environment = _line(workspace, rules, command, folder, own, before, can_write=can_write)
+            try:
+                outcome = await programs.run(
+                    line, cwd=folder, environment=environment, deadline=deadline, most_output=MOST_OUTPUT, limits=LIMITS
+                )
+            finally:
+                confined = is_confined(context.phase)
+                if can_write and (confined or rules.policy is ShellPolicy.SANDBOXED):
+                    settled = await to_the_end(lambda: survey.settle(workspace.root, before, confined=confined))
+        finally:
+            await asyncio.to_thread(restoring.clear_away, own)
+        return _told(outcome, deadline, settled, can_write=can_write)
+
+    return run
+
+
 def shell_tool(
     workspace: Workspace,
     rules: ShellRules,
@@ -94,28 +129,13 @@ def shell_tool(
     if rules.policy is ShellPolicy.OFF:
         raise Bug("there is no shell tool where shells are off")
     most = max(1, int(rules.timeout))
+    run = runner(workspace, rules, may_write=may_write, scratch=scratch)
 
     async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
-        command = _checked(arguments["command"])
+        command = checked(arguments["command"], "command")
         folder = await asyncio.to_thread(_folder, workspace, arguments.get("cwd") or ".")
-        deadline = min(int(arguments.get("timeout", most)), most)
-        can_write = may_write(context)
-        own = Path(tempfile.mkdtemp(prefix="tenex-shell-", dir=scratch))
-        settled = survey.Settled()
-        try:
-            before = await asyncio.to_thread(survey.take, workspace.root)
-            line, environment = _line(workspace, rules, command, folder, own, before, can_write=can_write)
-            try:
-                outcome = await programs.run(
-                    line, cwd=folder, environment=environment, deadline=deadline, most_output=MOST_OUTPUT, limits=LIMITS
-                )
-            finally:
-                confined = is_confined(context.phase)
-                if can_write and (confined or rules.policy is ShellPolicy.SANDBOXED):
-                    settled = await to_the_end(lambda: survey.settle(workspace.root, before, confined=confined))
-        finally:
-            await asyncio.to_thread(restoring.clear_away, own)
-        return _told(outcome, deadline, settled, can_write=can_write)
+        line = [shutil.which("bash", path=os.defpath) or "/bin/sh", "-c", command]
+        return await run(line, folder, min(int(arguments.get("timeout", most)), most), context)
 
     return Tool(
         name="shell",
@@ -149,15 +169,16 @@ def _description(rules: ShellRules, most: int) -> str:
     )
 
 
-def _checked(command: str) -> str:
+def checked(command: str, name: str) -> str:
+    """The argument `name` as the kernel takes one, or a refusal."""
     if "\0" in command:
-        raise Refusal("`command` holds a NUL character, which no command line can; remove it.")
+        raise Refusal(f"`{name}` holds a NUL character, which no command line can; remove it.")
     try:
         size = len(command.encode("utf-8"))
     except UnicodeEncodeError as error:
-        raise Refusal(f"`command` was not run: character {error.start + 1} is half of a pair.") from error
+        raise Refusal(f"`{name}` was not run: character {error.start + 1} is half of a pair.") from error
     if size > LONGEST_COMMAND:
-        raise Refusal(f"`command` has {size} bytes and {LONGEST_COMMAND} is the most; write a script and run that.")
+        raise Refusal(f"`{name}` has {size} bytes and {LONGEST_COMMAND} is the most; write a script and run that.")
     return command
 
 
@@ -169,18 +190,17 @@ def _folder(workspace: Workspace, path: str) -> Path:
 
 
 def _line(
-    workspace: Workspace, rules: ShellRules, command: str, folder: Path, own: Path, before: survey.Survey, *,
+    workspace: Workspace, rules: ShellRules, line: Sequence[str], folder: Path, own: Path, before: survey.Survey, *,
     can_write: bool,
 ) -> tuple[list[str], dict[str, str]]:  # fmt: skip
     """The command to run, and the environment to run it in."""
-    line = [shutil.which("bash", path=os.defpath) or "/bin/sh", "-c", command]
     if rules.policy is ShellPolicy.UNSANDBOXED:
         if not can_write:
             raise Refusal(
                 "Commands cannot be run in this phase: nothing here could undo what they change. Use `check`, or the "
                 "tools that read."
             )
-        return line, _environment(str(own))
+        return [*line], _environment(str(own))
     wrapped = sandbox.wrapped(
         workspace.root, line, _environment(sandbox.HOME), cwd=folder, can_write=can_write, network=rules.network,
         files=_names(own), protected=[workspace.root / os.fsdecode(path) for path in before.protected()],

@@ -10,6 +10,7 @@ from .changing import edit_file_tool, write_file_tool
 from .check import CheckPolicy, check_tool
 from .memory import Lessons, learn_tool
 from .moving import delete_file_tool, move_file_tool
+from .python import python_tool
 from .reading import list_files_tool, read_file_tool
 from .repository import git_diff_tool, git_status_tool
 from .searching import search_files_tool
@@ -21,7 +22,7 @@ from .workspace import Workspace
 
 TOOL_NAMES: Final = frozenset((
     "read_file", "list_files", "search_files", "git_status", "git_diff", "write_file", "edit_file", "move_file",
-    "delete_file", "check", "shell", "learn", ASK.name, COMPLETE.name,
+    "delete_file", "check", "shell", "python", "learn", ASK.name, COMPLETE.name,
 ))  # fmt: skip
 """Every tool an agent's definition may name, those that are switched off too."""
 
@@ -53,7 +54,9 @@ def standard_tools(
     shells = (
         ()
         if shell is None or shell.policy is ShellPolicy.OFF
-        else (shell_tool(workspace, shell, may_write=turns.may_write, scratch=scratch),)
+        else tuple(
+            make(workspace, shell, may_write=turns.may_write, scratch=scratch) for make in (shell_tool, python_tool)
+        )
     )
     return (
         read_file_tool(workspace),

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import re
 import sys
+from collections.abc import Callable
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -67,8 +68,15 @@ def text_of(path: Path) -> str:
         raise ConfigurationError([f"{path}: line {line} is not UTF-8; save the file as UTF-8."]) from fault
 
 
-def object_of(reference: str) -> object:
-    """What `package.module:name` names; raises ConfigurationError with what to do."""
+def _is_graph(value: object) -> bool:
+    return isinstance(value, TransitionGraph)
+
+
+def object_of(reference: str, is_meant: Callable[[object], bool] = _is_graph, what: str = "graph") -> object:
+    """What `package.module:name` names; raises ConfigurationError with what to do.
+
+    Where there is no such name, the sentence lists those for which `is_meant`, as `what`.
+    """
     parts = _REFERENCE.fullmatch(reference)
     if parts is None:
         raise ConfigurationError([f"{reference} is not of the form package.module:name; write it so."])
@@ -88,8 +96,8 @@ def object_of(reference: str) -> object:
     value: object = found
     for part in name.split("."):
         if not hasattr(value, part):
-            there = [key for key, other in vars(found).items() if isinstance(other, TransitionGraph)]
-            known = f"The graphs there: {', '.join(there)}." if there else "There is no graph there."
+            there = [key for key, other in vars(found).items() if is_meant(other)]
+            known = f"The {what}s there: {', '.join(there)}." if there else f"There is no {what} there."
             raise ConfigurationError([f"{reference}: {module} has no {name}. {known}"])
         value = getattr(value, part)
     return value

@@ -136,3 +136,11 @@ def test_the_model_in_an_agents_file_is_in_use_and_no_longer_only_rules(tmp_path
     assert ("openai:gpt-5",) in models_in_use(settings, known).values()
     assert is_offline(settings, library())
     assert not is_offline(settings, known)
+
+
+def test_a_grammar_is_for_providers_that_take_one(tmp_path: Path) -> None:
+    table = {"local": {"kind": "openai", "grammar": "gbnf"}, "other": {"kind": "anthropic", "grammar": "gbnf"}}
+    settings = given(tmp_path, default="local:m", providers=table)
+    config, faults = desk_config(settings, places(settings))
+    assert config.providers["local"].grammar == "gbnf"
+    assert faults == ["models.providers.other.grammar: the kind anthropic takes none; remove it"]

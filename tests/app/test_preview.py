@@ -104,6 +104,21 @@ async def test_by_default_a_run_begins_where_the_agent_usually_works(tmp_path: P
     assert 500 < shown.tokens < 20_000
 
 
+async def test_an_agent_that_speaks_by_states_is_shown_as_its_model_is_asked(tmp_path: Path) -> None:
+    agents = tmp_path / "agents"
+    agents.mkdir()
+    text = (builtin_prompts() / "agents" / "planner.md").read_text()
+    (agents / "planner.md").write_text(text.replace("---\n", "---\noutput: true\n", 1))
+    native = await preview(settings(tmp_path), "planner")
+    assert "Thinking: " not in native.request.system, "the offline model knows no states"
+    provider = {"kind": "openai", "base_url": "http://127.0.0.1:9/v1"}
+    chosen = settings(tmp_path, models={"default": "local:m", "providers": {"local": provider}})
+    shown = await preview(chosen, "planner")
+    assert "Thinking: " in shown.request.system
+    assert '"name": "..."' in shown.request.system
+    assert shown.request.tools == ()
+
+
 def test_what_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no agent 'nobody'; there are: executor"):
         asyncio.run(preview(settings(tmp_path), "nobody"))

@@ -6,6 +6,7 @@ from typing import Any
 from tenex.app.workflows import compiler, load_workflows
 from tenex.core.ids import Slug
 from tenex.settings import load, places
+from tenex.workflow import TransitionGraph
 
 MODULE = """
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ def read(data: Path, answer: str) -> dict[str, Any]:
     where.workflows.mkdir(parents=True, exist_ok=True)
     (where.workflows / "late.py").write_text(MODULE.format(answer=answer))
     (found,) = load_workflows(settings, where, [Slug("planner"), Slug("executor")])
+    assert isinstance(found.workflow.graph, TransitionGraph)
     return dict(found.workflow.graph.to_dict())
 
 

@@ -129,3 +129,46 @@ def test_tool_names_are_not_checked_where_nobody_knows_them() -> None:
     faults: list[str] = []
     assert read_agent(Slug("r"), FRONT.replace("read_file", "other") + BODY, "r.md", None, faults) is not None
     assert faults == []
+
+
+@pytest.mark.parametrize(
+    ("said", "plan", "act", "least", "most"),
+    [
+        ("true", ("thinking", "scratchpad", "inner_monologue"), ("tool_call",), None, 3),
+        ("{}", ("thinking", "scratchpad", "inner_monologue"), ("tool_call",), None, 3),
+        ("{plan: [thinking], act: [tool_call, python], min: 0, max: 2}", ("thinking",), ("tool_call", "python"), 0, 2),
+        ("{max: 0}", (), ("tool_call",), None, 0),
+        ("{plan: []}", (), ("tool_call",), None, 0),
+    ],
+)
+def test_an_agent_may_speak_by_states(
+    said: str, plan: tuple[str, ...], act: tuple[str, ...], least: int | None, most: int
+) -> None:
+    definition, faults = read(FRONT.replace("---\n", f"---\noutput: {said}\n", 1) + BODY)
+    assert faults == []
+    assert definition is not None
+    assert definition.output is not None
+    found = definition.output
+    assert (found.plan, found.act, found.least, found.most) == (plan, act, least, most)
+    tools = definition.agent(PublicKey("0" * 64)).tools
+    assert ("python" in tools) == ("python" in act), "who may run a program has its tool, by the phase's leave"
+
+
+def test_without_states_an_agent_answers_as_its_model_does() -> None:
+    for text in (FRONT, FRONT.replace("---\n", "---\noutput: false\n", 1)):
+        definition, faults = read(text + BODY)
+        assert (faults, definition and definition.output) == ([], None)
+
+
+def test_every_fault_of_states_is_told_with_its_line() -> None:
+    said = "output:\n  plan: thinking\n  act: [[x]]\n  max: -1\n  mxa: 1\n  act: [python]"
+    definition, faults = read(FRONT.replace("---\n", f"---\n{said}\n", 1) + BODY)
+    assert definition is None
+    assert [fault.split(": ")[0] for fault in faults] == [f"reviewer.md:{line}" for line in (3, 4, 5, 6)]
+
+
+def test_an_orchestrator_has_no_states() -> None:
+    front = FRONT.replace("kind: expert", "kind: orchestrator\noutput: true").replace(
+        "tools: [read_file, complete]\n", ""
+    )
+    assert "decides and has no states" in read(front + BODY)[1][0]

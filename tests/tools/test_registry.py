@@ -24,7 +24,7 @@ from tenex.tools.workspace import Workspace
 from .conftest import ROSTER, KeptLessons, make_context
 
 READ = {"read_file", "list_files", "search_files", "git_status", "git_diff"}
-CHANGE, RUN = {"write_file", "edit_file", "move_file", "delete_file"}, {"check", "shell"}
+CHANGE, RUN = {"write_file", "edit_file", "move_file", "delete_file"}, {"check", "shell", "python"}
 SPEAK = {"ask", "complete"}
 
 WORKER = {
@@ -113,7 +113,7 @@ def test_rules_name_access_and_replay_of_every_tool(registry: ToolRegistry) -> N
     assert set(rules) == ALL
     once = {name for name, rule in rules.items() if rule.replay is Replay.ONCE}
     idempotent = {name for name, rule in rules.items() if rule.replay is Replay.IDEMPOTENT}
-    assert once == {"edit_file", "move_file", "delete_file", "shell"}
+    assert once == {"edit_file", "move_file", "delete_file", "shell", "python"}
     assert idempotent == {"write_file", "check", "learn"}
     assert {name for name, rule in rules.items() if rule.access is Access.CHANGE} == CHANGE
 

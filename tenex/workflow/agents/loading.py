@@ -23,6 +23,7 @@ from .household import household, linked
 from .phased import PhasedAgent, blueprint
 
 SUFFIX: Final = ".py"
+_STATES: Final = "tenex.workflow.output."
 _SLUG: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _KINDS: Final = tuple(kind for kind in Kind if kind is not Kind.ORCHESTRATOR)
 
@@ -64,7 +65,7 @@ def find_agents(folder: Path, faults: list[str]) -> list[PythonAgent]:
 
 
 def read_agents(path: Path) -> list[PythonAgent]:
-    """The agents of one file, the one that is called after it first.
+    """The agents of one file, the one that is called after it first; none of a file of output states.
 
     Raises:
         ConfigurationError: everything that is wrong, each with the file.
@@ -74,6 +75,8 @@ def read_agents(path: Path) -> list[PythonAgent]:
     if not _SLUG.fullmatch(slug):
         faults.append(f"{path.stem!r} cannot be the name of an agent; name the file by words joined with `_` or `-`.")
     module = module_of(path, "tenex_agents")
+    if _is_of_states(module):
+        return []
     try:
         members = household(_main(module)(), slug)
     except ConfigurationError as fault:
@@ -86,6 +89,12 @@ def read_agents(path: Path) -> list[PythonAgent]:
     if faults:
         raise ConfigurationError([f"{path}: {sentence}" for sentence in faults])
     return found
+
+
+def _is_of_states(module: ModuleType) -> bool:
+    """Whether a file holds states of output, which other agents name, and no agent."""
+    bases = {base for value in vars(module).values() if isinstance(value, type) for base in value.__mro__}
+    return PhasedAgent not in bases and any(base.__module__.startswith(_STATES) for base in bases)
 
 
 def _main(module: ModuleType) -> type[PhasedAgent]:

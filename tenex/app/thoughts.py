@@ -1,0 +1,76 @@
+"""What agents write by states, as it is written, for whoever looks on at this machine's control socket.
+
+Private segments are for the operator alone: they go through the socket (0600, the daemon's own user) and through no
+relay. Nothing is kept while nobody looks on.
+
+Never: block or fail the model whose words these are.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any, Final
+
+from tenex.core.errors import UsageError
+from tenex.workflow.output import Told
+
+KEPT: Final = 1_000
+"""Pieces kept for those who look on: at a hundred a second far more than comes between two questions of theirs."""
+LONGEST: Final = 4_000
+"""Characters shown of a segment: a program may have twenty thousand."""
+PATIENCE: Final = 20.0
+"""Seconds a question waits for something to tell."""
+GONE: Final = 60.0
+"""Seconds without a question after which nobody looks on."""
+
+
+class Thoughts:
+    """Keeps the newest of what is written, and hands it on."""
+
+    def __init__(self) -> None:
+        self._kept: deque[tuple[int, Told]] = deque(maxlen=KEPT)
+        self._number = 0
+        self._news = asyncio.Event()
+        self._asked: float | None = None
+        self._waiting = 0
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a question waits for the next word."""
+        return self._waiting > 0
+
+    def hear(self, told: Told) -> None:
+        """Take note of something, if anybody looks on."""
+        if self._asked is None or (not self.is_awaited and time.monotonic() - self._asked > GONE):
+            self._kept.clear()
+            return
+        self._number += 1
+        self._kept.append((self._number, told))
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def watch(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """`watch`: with `after`, the number of the last that is known; what came since, once there is something.
+
+        Without `after` it says at once where things stand. After `PATIENCE` seconds it says that there is nothing.
+        """
+        after = asked.get("after")
+        if after is not None and type(after) is not int:
+            raise UsageError('"after" is the number that the last answer gave')
+        self._asked = time.monotonic()
+        if after is None:
+            return {"after": self._number, "told": []}
+        if after >= self._number:
+            self._waiting += 1
+            try:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(PATIENCE):
+                        await self._news.wait()
+            finally:
+                self._waiting -= 1
+        self._asked = time.monotonic()
+        told = [{**asdict(one), "text": one.text[:LONGEST]} for number, one in self._kept if number > after]
+        return {"after": self._number, "told": told}

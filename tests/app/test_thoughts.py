@@ -1,0 +1,62 @@
+"""Private words reach whoever looks on at the socket, and are kept for nobody else."""
+
+import asyncio
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from tenex.app import thoughts as module
+from tenex.app.thoughts import Thoughts
+from tenex.core.errors import UsageError
+from tenex.core.ids import Slug
+from tenex.service.client import ask
+from tenex.service.control import control_socket
+from tenex.workflow.output import Told
+
+
+def told(text: str, kind: Literal["piece", "closed", "refused"] = "piece") -> Told:
+    return Told(
+        conversation="c", agent=Slug("executor"), state="thinking", readable_name="thinking", emoji="🧠",
+        color="dim cyan", kind=kind, text=text,
+    )  # fmt: skip
+
+
+def texts(answer: dict[str, Any]) -> list[str]:
+    return [one["text"] for one in answer["told"]]
+
+
+async def test_who_looks_on_hears_what_is_written_from_then_on(tmp_path: Path) -> None:
+    thoughts = Thoughts()
+    thoughts.hear(told("before anybody looked"))
+    async with control_socket(tmp_path / "s", {"watch": thoughts.watch}):
+        begun = await ask(tmp_path / "s", "watch")
+        assert begun["told"] == []
+        thoughts.hear(told("one"))
+        first = await ask(tmp_path / "s", "watch", after=begun["after"])
+        waiting = asyncio.create_task(ask(tmp_path / "s", "watch", after=first["after"]))
+        while not thoughts.is_awaited:
+            await asyncio.sleep(0)
+        thoughts.hear(told("x" * 9_000, "closed"))
+        second = await waiting
+    assert texts(first) == ["one"]
+    assert first["told"][0]["emoji"] == "🧠"
+    assert [len(text) for text in texts(second)] == [module.LONGEST]
+    assert texts(await thoughts.watch({"after": begun["after"]})) == texts(first) + texts(second), "another asks too"
+
+
+async def test_nothing_is_kept_once_nobody_looks_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("tenex.app.thoughts.time.monotonic", lambda: now[0])
+    thoughts = Thoughts()
+    after = (await thoughts.watch({}))["after"]
+    thoughts.hear(told("heard"))
+    now[0] += module.GONE + 1
+    thoughts.hear(told("nobody is there"))
+    monkeypatch.setattr(module, "PATIENCE", 0)
+    assert texts(await thoughts.watch({"after": after})) == []
+
+
+async def test_a_strange_question_is_refused() -> None:
+    with pytest.raises(UsageError):
+        await Thoughts().watch({"after": "x"})

@@ -1,0 +1,218 @@
+"""An agent that speaks by states, in a real daemon before a real server: Proxy Base Agent's own class, over a relay."""
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+
+from tenex.core import records as r
+from tenex.service.client import ask
+from tests.fakes.modelminds import Asked, decision
+from tests.fakes.modelprotocol import Answer, Json
+from tests.fakes.modelserver import model_server, text_of
+from tests.tools.conftest import needs_bubblewrap
+from tests.workflow.output.kit import Engine
+
+from . import person
+from .kit import ROOT, Folder, of_kind, tenex_here
+from .loopback import minded, serving, settled
+
+SECRET = "nobody-is-to-read-4711"
+STATES = '''"""A state of an operator, as people of Proxy Base Agent write one."""
+from tenex.workflow.output import AgentState, FencedFreeformStateMachine, StateMachine
+
+
+class Critique(AgentState):
+    def __init__(self):
+        super().__init__(
+            identifier="critique",
+            readable_name="Critique",
+            delimiters=("<critique>", "</critique>"),
+            color="dim red",
+            emoji="🔍",
+        )
+
+    @property
+    def state_machine(self) -> StateMachine:
+        sm = FencedFreeformStateMachine(delimiters=self.delimiters, char_min=10, char_max=200)
+        sm.identifier = self.identifier
+        return sm
+
+    @property
+    def state_prompt(self) -> str:
+        return f"Say what may go wrong, between {self.delimiters[0]} and {self.delimiters[1]}."
+'''
+OUTPUT = "output: {plan: ['states.py:Critique'], act: [tool_call, python], min: 1, max: 2}"
+PROGRAM = """import os, time
+with open("started", "a") as file:
+    file.write("once ")
+print(os.environ["HOME"])
+time.sleep(60)
+"""
+QUICK = 'import os\nprint("home", os.environ["HOME"], 6 * 7)'
+
+
+def critique(words: str) -> str:
+    return f"<critique>{SECRET}: {words}</critique>\n"
+
+
+def call(tool: str, **arguments: str) -> str:
+    return f"```tool\n{json.dumps({'name': tool, 'arguments': arguments})}\n```"
+
+
+FIRST = f"{critique('it may take long')}```python\n{PROGRAM}```"
+SECOND = f"{critique('it has hung, so be quick')}```python\n{QUICK}\n```"
+SPOILT = f"{SECRET} outside of any state, then {call('complete', response='not this')}"
+LAST = critique("it is done") + call("complete", response="The answer is 42.", summary="done")
+
+
+class Mind:
+    """An orchestrator that plans, executes and waits; an executor that runs where it may not, and where it may."""
+
+    def __call__(self, request: Json) -> Answer:
+        asked = Asked(request)
+        if asked.question is not None:
+            return decision(request, self.route(len(asked.question["turns"])))
+        said = [text_of(message) for message in request["messages"] if message["role"] == "assistant"]
+        refused = '<note title="Refused">' in text_of(request["messages"][-1])
+        if asked.phase == "plan":
+            return Answer(
+                text=critique("planned") + call("complete", response="A plan.", summary="planned") if refused else FIRST
+            )
+        if len(said) >= 2:
+            return Answer(text=LAST if refused else SPOILT)
+        return Answer(text=SECOND if said else FIRST)
+
+    @staticmethod
+    def route(turns: int) -> Json:
+        ways = [("plan", ["executor"]), ("execute", ["executor"])]
+        if turns == len(ways):
+            return {"agents": ["USER"], "reason": "the person has the word"}
+        return {"phase": ways[turns][0], "agents": ways[turns][1], "reason": "it is wanted"}
+
+
+def put(folder: Folder, output: str = OUTPUT) -> None:
+    """Give the executor states, one of them from a file beside it."""
+    agents = folder.data / "agents"
+    shipped = (ROOT / "prompts" / "agents" / "executor.md").read_text()
+    (agents / "executor.md").write_text(shipped.replace("---\n", f"---\n{output}\n", 1))
+    (agents / "states.py").write_text(STATES)
+
+
+@asynccontextmanager
+async def overheard(url: str) -> AsyncIterator[list[str]]:
+    """Every frame the relay gives to somebody who asks for everything, ephemeral events among them."""
+    frames: list[str] = []
+
+    async with connect(url, max_size=None, proxy=None) as socket:
+        await socket.send(json.dumps(["REQ", "all", {}]))
+        listening = asyncio.create_task(_listen(socket, frames))
+        yield frames
+        listening.cancel()
+
+
+async def _listen(socket: ClientConnection, frames: list[str]) -> None:
+    while True:
+        frames.append(str(await socket.recv()))
+
+
+@needs_bubblewrap
+async def test_1_2_a_conversation_by_states_outlives_a_kill_and_tells_nobody_its_thoughts(
+    tmp_path: Path, relay: str
+) -> None:
+    """Refused where nothing may run, run once in the sandbox, killed, told so, repaired, and answered."""
+    async with model_server(Mind()) as server, overheard(relay) as frames:
+        folder = minded(tmp_path / "data", relay, server)
+        folder.file.write_text(folder.file.read_text().replace('kind = "openai"', 'kind = "openai"\ngrammar = "gbnf"'))
+        put(folder)
+        async with serving(folder, server) as process:
+            name = await folder.write("What is six times seven?")
+            await person.until(lambda: (folder.workspace / "started").is_file())
+            process.signal(signal.SIGKILL)
+            await process.ended()
+        async with serving(folder, server) as process:
+            seen: list[Json] = []
+            watched = asyncio.create_task(watch(folder, seen))
+            await settled(folder, name, "waiting")
+            assert await process.stop() == 0
+            assert not [log for log in process.logs if log["level"] in ("error", "critical")]
+            watched.cancel()
+        stored = await person.stored(relay)
+    assert (folder.workspace / "started").read_text() == "once ", "what was cut off is not repeated"
+    records = folder.records(name)
+    steps = [record.step for record in of_kind(records, r.ModelStepped)]
+    assert [call.tool for step in steps for call in step.calls] == ["complete", "python", "python", "complete"]
+    assert all(step.thinking.startswith(f"critique:\n{SECRET}") for step in steps), "people can read it on disk"
+    results = {record.tool: record.content for record in of_kind(records, r.CallReturned)}
+    assert "home /tmp/home 42" in results["python"], "it ran in the sandbox"
+    assert [step.usage.calls for step in steps] == [2, 1, 1, 2], "what was refused is paid for"
+    check_requests(server.exchanges)
+    assert any("The answer is 42." in event["content"] for event in stored)
+    assert frames
+    critiques = [one for one in seen if one["kind"] == "closed" and one["state"] == "critique"]
+    assert {(one["emoji"], one["color"], one["conversation"]) for one in critiques} == {("🔍", "dim red", name)}
+    assert SECRET in critiques[-1]["text"], "whoever looks on at this machine sees it"
+    assert SECRET not in "".join(frames) + json.dumps(stored), "nothing private is on a relay, not for a moment"
+    assert server.refused == []
+
+
+def check_requests(exchanges: Any) -> None:
+    """What the executor's model was sent: a grammar for the tools of the phase, its own words, results as text."""
+    asked = [Asked(exchange.request) for exchange in exchanges]
+    asked = [one for one in asked if one.question is None]
+    planning, executing = ([one for one in asked if one.phase == phase] for phase in ("plan", "execute"))
+    grammars = [Engine.of_gbnf(group[0].request["grammar"]) for group in (planning, executing)]
+    assert [engine.accepts(FIRST) for engine in grammars] == [False, True], "the phase is in the grammar"
+    assert [engine.accepts(LAST) for engine in grammars] == [True, True]
+    assert all("tools" not in one.request for one in asked)
+    assert ["Critique: Say what may go wrong" in one.system for one in asked] == [True] * len(asked)
+    assert "```python" not in planning[0].system
+    after_the_kill = executing[1].request["messages"]
+    assert text_of(after_the_kill[-2]) == FIRST.removesuffix("```").rstrip() + "\n```", "its words, from the journal"
+    assert "Result of python, which failed" in text_of(after_the_kill[-1])
+    assert "the process stopped while this ran" in text_of(after_the_kill[-1])
+
+
+async def watch(folder: Folder, seen: list[Json]) -> None:
+    """Look on over the socket, as `tenex chat` does."""
+    after = (await ask(folder.data / "tenex.sock", "watch"))["after"]
+    while True:
+        answer = await ask(folder.data / "tenex.sock", "watch", patience=30, after=after)
+        after = answer["after"]
+        seen += answer["told"]
+
+
+FAULTS = [
+    ("output: yes please", "`output` must be `true`, or a table"),
+    ("output: {plan: thinking}", "`output.plan` must be a list of states"),
+    ("output: {mni: 1}", "Did you mean `min`?"),
+    ("output: {min: 4}", "min_planning_loops is 4 and max_planning_loops 3"),
+    ("output: {max: many}", "`output.max` must be a whole number"),
+    ("output: {plan: [thinkin]}", "there is no state `thinkin`"),
+    ("output: {plan: [thinking, thinking]}", "Two states are called thinking"),
+    ("output: {plan: [python]}", "takes an action and cannot stand in `plan`"),
+    ("output: {act: [thinking]}", "is private and takes no action"),
+    ("output: {act: []}", "nothing could ever be done"),
+    ("output: {plan: ['states.py:Missing']}", "`states.py:Missing` is no subclass of AgentState"),
+    ("output: {plan: ['nowhere.py:State']}", "nowhere.py: it failed while it was loaded"),
+    ("output: {plan: ['../states.py:Critique']}", "lies beside the agents"),
+    ("output: {plan: ['json:JSONDecoder']}", "`json:JSONDecoder` is no subclass of AgentState"),
+]
+
+
+@pytest.mark.parametrize(("output", "sentence"), FAULTS)
+async def test_a_fault_of_the_front_matter_is_named_before_anything_runs(
+    tmp_path: Path, output: str, sentence: str
+) -> None:
+    folder = Folder(tmp_path / "data", "ws://127.0.0.1:9")
+    put(folder, output)
+    code, _, said = await tenex_here("config", "check", "--data", folder.data)
+    assert code == 3
+    assert sentence in " ".join(said.split())
+    assert "executor.md:" in said
