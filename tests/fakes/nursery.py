@@ -142,6 +142,13 @@ def run(
     return subprocess.CompletedProcess(list(words), code, *streams)
 
 
+def begin(words: Sequence[str], environment: Mapping[str, str], folder: Path) -> tuple[Child, int]:
+    """Start a program and give the descriptor its stderr is read from; stdin is empty, and stdout goes nowhere."""
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb", 0) as said, Path(os.devnull).open("r+b", 0) as nothing:
+        return nursery().start(words, environment, folder, [nothing.fileno(), nothing.fileno(), said.fileno()]), reading
+
+
 @functools.cache
 def nursery() -> Nursery:
     """The one of this process, begun when it is first asked for."""
@@ -184,7 +191,7 @@ class _Forker:
                         return words
 
     def _fork(self, order: bytes, descriptors: list[int]) -> list[str]:
-        assert len(os.listdir("/proc/self/task")) == 1, "a thread would be missing in a child"
+        assert len(list(Path("/proc/self/task").iterdir())) == 1, "a thread would be missing in a child"
         line, *streams = descriptors
         if (pid := os.fork()) == 0:
             words, environment, folder = json.loads(order)
@@ -205,9 +212,8 @@ class _Forker:
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
             os.close(stream)
-        sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)
-        sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)
-        sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
+        sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
+        sys.stderr = os.fdopen(2, "w", 1, errors="backslashreplace", closefd=False)
         os.environ.clear()
         os.environ.update(environment)
         time.tzset()

@@ -23,8 +23,7 @@ from tenex.core.records import Record
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.store.format import CONVERSATION
 from tenex.store.loading import peek
-
-from tests.fakes.nursery import Child, nursery, run
+from tests.fakes.nursery import Child, begin, run
 
 from . import person
 from .moments import Moment, Orders
@@ -124,12 +123,11 @@ class Forked:
     @classmethod
     async def start(cls, words: Sequence[str], **env: str) -> Self:
         """Start a module's `main`, with its stderr to be read."""
-        reading, writing = os.pipe()
-        said, stderr = open(reading, "rb", 0), asyncio.StreamReader(_LINE)
+        child, reading = await asyncio.to_thread(begin, words, environment(**env), ROOT)
+        stderr = asyncio.StreamReader(_LINE)
+        said = os.fdopen(reading, "rb", 0)
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stderr), said)
-        with open(writing, "wb", 0) as theirs, open(os.devnull, "r+b", 0) as nothing:
-            streams = [stream.fileno() for stream in (nothing, nothing, theirs)]
-            return cls(await asyncio.to_thread(nursery().start, words, environment(**env), ROOT, streams), stderr)
+        return cls(child, stderr)
 
     @property
     def returncode(self) -> int | None:
@@ -288,8 +286,8 @@ async def ordered(
 
 async def tenex(*words: str | Path, **env: str) -> tuple[int, str, str]:
     """Run a command to its end in a process of its own: exit code, stdout, stderr."""
-    words = (TENEX[-1], *map(str, words))
-    done = await asyncio.to_thread(run, words, environment(**env), ROOT, seconds=2 * PATIENCE)
+    whole = (TENEX[-1], *map(str, words))
+    done = await asyncio.to_thread(run, whole, environment(**env), ROOT, seconds=2 * PATIENCE)
     return done.returncode, done.stdout, done.stderr
 
 
