@@ -111,6 +111,11 @@ class Nursery:
             socket.send_fds(self._line, [order], [theirs.fileno(), *streams])
         return Child(ours)
 
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self._process.pid
+
     def close(self) -> None:
         """End it; what it has started goes on."""
         self._line.close()
