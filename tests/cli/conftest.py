@@ -1,12 +1,14 @@
-"""Runs the real program as a process, the way an operator does."""
+"""Runs the real program as a process, the way an operator does; mostly one that need not load it first."""
 
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.fakes.nursery import run
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(sys.executable).with_name("tenex")
@@ -25,22 +27,31 @@ def environment(**more: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def tenex(tmp_path: Path) -> Callable[..., Done]:
-    """`tenex("config", "show", TENEX_X="1")` in an empty folder; gives the exit code and both streams."""
+def cwd(tmp_path: Path) -> Path:
+    """An empty folder to run the program in."""
     cwd = tmp_path / "cwd"
     cwd.mkdir()
+    return cwd
 
-    def run(*arguments: str | Path, cwd: Path = cwd, stdout: int = subprocess.PIPE, **env: str) -> Done:
-        words: Sequence[str] = [*command(), *map(str, arguments)]
+
+@pytest.fixture
+def installed(cwd: Path) -> Callable[..., Done]:
+    """`installed("config", "show", TENEX_X="1")` starts the program; gives the exit code and both streams."""
+
+    def start(*arguments: str | Path, **env: str) -> Done:
+        words = [*command(), *map(str, arguments)]
         return subprocess.run(
-            words,
-            env=environment(**env),
-            cwd=cwd,
-            stdout=stdout,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=60,
-            check=False,
+            words, env=environment(**env), cwd=cwd, capture_output=True, text=True, timeout=60, check=False
         )
 
-    return run
+    return start
+
+
+@pytest.fixture
+def tenex(cwd: Path) -> Callable[..., Done]:
+    """The same in a fork of a process that has loaded it."""
+
+    def fork(*arguments: str | Path, **env: str) -> Done:
+        return run(["tenex.cli.main", *map(str, arguments)], environment(**env), cwd)
+
+    return fork

@@ -27,9 +27,9 @@ def snapshot(folder: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
-def test_a_first_run_makes_everything_private_and_prints_the_address(tenex: Tenex, tmp_path: Path) -> None:
+def test_a_first_run_makes_everything_private_and_prints_the_address(installed: Tenex, tmp_path: Path) -> None:
     data = tmp_path / "deep" / "data"
-    done = tenex("init", "--dir", data)
+    done = installed("init", "--dir", data)
     assert done.returncode == 0
     ring = KeyRing(data / "keys")
     assert done.stdout == f"{ring.get('project').npub}\n"

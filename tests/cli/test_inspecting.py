@@ -37,8 +37,8 @@ def spoil(data: Path, name: ConversationId) -> None:
     journal(data, name).write_bytes(content)
 
 
-def test_verify_says_that_all_is_whole(data: Path, tenex: Tenex) -> None:
-    done = tenex("conversations", "verify", "--data", data)
+def test_verify_says_that_all_is_whole(data: Path, tenex: Tenex, installed: Tenex) -> None:
+    done = installed("conversations", "verify", "--data", data)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("2 of 2 conversations whole, ")
     assert tenex("conversations", "verify", "1111", "--data", data).stdout.startswith("1 of 1 ")

@@ -20,8 +20,8 @@ from .conftest import Done, command, environment
 Tenex = Callable[..., Done]
 
 
-def test_help_lists_every_command_with_its_line(tenex: Tenex) -> None:
-    done = tenex("--help")
+def test_help_lists_every_command_with_its_line(installed: Tenex) -> None:
+    done = installed("--help")
     assert done.returncode == 0
     assert done.stderr == ""
     listed = dict(line.strip().split(maxsplit=1) for line in done.stdout.split("Commands:\n")[1].splitlines())
@@ -56,8 +56,8 @@ def test_the_version_is_printed() -> None:
     assert main(["--version"]) == 0
 
 
-def test_version_on_stdout(tenex: Tenex) -> None:
-    assert tenex("--version").stdout == f"tenex {__version__}\n"
+def test_version_on_stdout(installed: Tenex) -> None:
+    assert installed("--version").stdout == f"tenex {__version__}\n"
 
 
 @pytest.mark.parametrize(
@@ -71,16 +71,16 @@ def test_version_on_stdout(tenex: Tenex) -> None:
         ([], "Usage: tenex"),
     ],
 )
-def test_wrong_usage_ends_with_2_and_says_so_on_stderr(tenex: Tenex, arguments: list[str], said: str) -> None:
-    done = tenex(*arguments)
+def test_wrong_usage_ends_with_2_and_says_so_on_stderr(installed: Tenex, arguments: list[str], said: str) -> None:
+    done = installed(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_faults_of_the_configuration_end_with_3_and_are_listed(tenex: Tenex, tmp_path: Path) -> None:
+def test_faults_of_the_configuration_end_with_3_and_are_listed(installed: Tenex, tmp_path: Path) -> None:
     (tmp_path / "tenex.toml").write_text("[limits]\nsame_route = 0\nhold_for = 'x'\n")
-    done = tenex("--data", tmp_path, "config", "show")
+    done = installed("--data", tmp_path, "config", "show")
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith("tenex: 2 faults in the configuration:\n  - ")
     assert "limits.same_route" in done.stderr
@@ -188,17 +188,17 @@ def test_a_broken_pipe_elsewhere_is_an_error(
     assert "unexpected BrokenPipeError" in capsys.readouterr().err
 
 
-def test_a_poor_terminal_gets_escapes_instead_of_a_trace(tenex: Tenex, tmp_path: Path) -> None:
+def test_a_poor_terminal_gets_escapes_instead_of_a_trace(installed: Tenex, tmp_path: Path) -> None:
     (tmp_path / "tenex.toml").write_text("[project]\nname = 'Ünï 项目'\n", encoding="utf-8")
-    done = tenex("--data", tmp_path, "config", "show", PYTHONIOENCODING="ascii")
+    done = installed("--data", tmp_path, "config", "show", PYTHONIOENCODING="ascii")
     assert done.returncode == 0
     assert "\\u9879" in done.stdout
 
 
-def test_the_data_folder_may_be_named_before_or_after_the_command(tenex: Tenex, tmp_path: Path) -> None:
-    before = tenex("--data", tmp_path, "config", "path", "--json")
-    after = tenex("config", "path", "--json", "--data", tmp_path)
-    by_variable = tenex("config", "path", "--json", TENEX_DATA=str(tmp_path))
+def test_the_data_folder_may_be_named_before_or_after_the_command(installed: Tenex, tmp_path: Path) -> None:
+    before = installed("--data", tmp_path, "config", "path", "--json")
+    after = installed("config", "path", "--json", "--data", tmp_path)
+    by_variable = installed("config", "path", "--json", TENEX_DATA=str(tmp_path))
     assert json.loads(before.stdout)["data"] == str(tmp_path)
     assert before.stdout == after.stdout == by_variable.stdout
 

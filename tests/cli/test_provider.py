@@ -21,6 +21,7 @@ from tenex.nostr.keys import KeyRing
 from tenex.settings import load
 from tests.fakes.modelprotocol import Answer
 from tests.fakes.modelserver import ModelServer, model_server
+from tests.fakes.nursery import run
 from tests.service.test_terminal import Terminal
 
 from .conftest import environment
@@ -37,14 +38,9 @@ async def server() -> AsyncIterator[ModelServer]:
 
 async def init(data: Path, *words: str, key: str = "", **env: str) -> tuple[int, str, str]:
     """Run the command with a key on its stdin: exit code, stdout, stderr."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tenex.cli.main", "init", "--dir", str(data), *words, env=environment(**env),
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    async with asyncio.timeout(60):
-        out, said = await process.communicate(key.encode())
-    assert process.returncode is not None
-    return process.returncode, out.decode(), said.decode()
+    whole = ["tenex.cli.main", "init", "--dir", str(data), *words]
+    done = await asyncio.to_thread(run, whole, environment(**env), data.parent, given=key.encode())
+    return done.returncode, done.stdout, done.stderr
 
 
 def own(server: ModelServer, model: str = "test") -> list[str]:

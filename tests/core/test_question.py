@@ -1,5 +1,6 @@
 """The question the router is asked: all it may go by, in bounds, and true."""
 
+import functools
 import json
 from dataclasses import replace
 from typing import Any
@@ -90,8 +91,9 @@ def test_the_question_is_bounded_in_a_cycle_without_end() -> None:
     assert all(len(message["text"]) < MESSAGES[0] + 100 for message in asked["messages"])
 
 
+@functools.cache
 def long_cycle(turns: int = CYCLE_MESSAGES + 5, said: int = 9_000, done: int = 9_000) -> Play:
-    """A cycle in which much was said and much was done."""
+    """A cycle in which much was said and much was done; the same to all, who only look at it."""
     play = Play(
         Script(WAITS), lambda conversation, call: says("done " + "é" * done + f" by {call.run}"),
         config=rules(limits=Limits(same_route=10**6)),

@@ -90,15 +90,15 @@ async def in_process(data: Path, url: str, owner: str) -> AsyncIterator[Daemon]:
 
 @asynccontextmanager
 async def as_process(data: Path, url: str, owner: str) -> AsyncIterator[Daemon]:
-    """Run `tenex init` and `tenex run` as an operator does, end it with SIGTERM."""
-    made = await _init(data, url, owner)
+    """Run `tenex run` as an operator does, end it with SIGTERM."""
+    made = prepare(data, owner, [url])
     log = data.parent / f"{data.name}.log"
     with log.open("wb") as stderr:
         process = await asyncio.create_subprocess_exec(
             *_command("run", "--data", str(data)), cwd=data, env=_environment(), stdout=stderr, stderr=stderr
         )
     try:
-        yield _daemon(url, data, made["npub"], made["agents"], None)
+        yield _daemon(url, data, made.npub, made.agents, None)
         assert process.returncode is None, f"the daemon ended by itself:\n{log.read_text()}"
     finally:
         await end(process)
@@ -116,21 +116,6 @@ async def end(process: asyncio.subprocess.Process) -> None:
     except TimeoutError:
         process.kill()
         await process.wait()
-
-
-async def _init(data: Path, url: str, owner: str) -> dict[str, Any]:
-    words = _command("init", "--data", str(data), "--owner", owner, "--relay", url, "--json")
-    process = await asyncio.create_subprocess_exec(
-        *words, cwd=data.parent, env=_environment(), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-    try:
-        async with asyncio.timeout(PATIENCE):
-            out, errors = await process.communicate()
-    finally:
-        await end(process)
-    assert process.returncode == 0, errors.decode()
-    made: dict[str, Any] = json.loads(out)
-    return made
 
 
 def _command(*words: str) -> list[str]:

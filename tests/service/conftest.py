@@ -54,7 +54,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     async def hold() -> Finished:
         async with embedded_relay() as url:
             folder = Folder(data, url)
-            async with daemon(folder) as process:
+            async with daemon(folder, ready=False) as process:  # with all it loads: what it says is looked through
+                await process.until("runtime.ready")
                 name = await folder.write(WORDS)
                 await folder.until(name, "ended")
                 assert await process.stop() == 0

@@ -23,6 +23,7 @@ from tenex.core.records import Record
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.store.format import CONVERSATION
 from tenex.store.loading import peek
+from tests.fakes.nursery import Child, begin, run
 
 from . import person
 from .moments import Moment, Orders
@@ -32,6 +33,9 @@ TENEX = [sys.executable, "-m", "tenex.cli.main"]
 PATIENCE = 20.0
 """Seconds for what takes less than one on an idle machine."""
 FULL_CYCLE = ["execute", "verification", "chores", "reflection"]
+
+_LINE = 2**24
+"""Bytes of the longest line of a log."""
 
 Log = dict[str, Any]
 
@@ -107,11 +111,45 @@ class Folder:
         return state
 
 
+class Forked:
+    """A process of the nursery, as asyncio has its own."""
+
+    def __init__(self, child: Child, stderr: asyncio.StreamReader) -> None:
+        self._child, self.stderr = child, stderr
+        self._ended = asyncio.Event()
+        asyncio.get_running_loop().add_reader(child.fileno(), self._end)
+        self.pid, self.send_signal, self.kill = child.pid, child.send_signal, child.kill
+
+    @classmethod
+    async def start(cls, words: Sequence[str], **env: str) -> Self:
+        """Start a module's `main`, with its stderr to be read."""
+        child, reading = await asyncio.to_thread(begin, words, environment(**env), ROOT)
+        stderr = asyncio.StreamReader(_LINE)
+        said = os.fdopen(reading, "rb", 0)
+        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stderr), said)
+        return cls(child, stderr)
+
+    @property
+    def returncode(self) -> int | None:
+        """How it ended, None as long as it runs."""
+        return self._child.returncode
+
+    async def wait(self) -> int:
+        """Wait until it has ended."""
+        await self._ended.wait()
+        return self._child.wait()
+
+    def _end(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._child.fileno())
+        self._child.wait()
+        self._ended.set()
+
+
 class Process:
     """A running command of ours, its logs read as they come."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
+    def __init__(self, process: "asyncio.subprocess.Process | Forked", stderr: asyncio.StreamReader | None) -> None:
+        self._process, self._stderr = process, stderr
         self.lines: list[str] = []
         self._changed = asyncio.Condition()
         self._reading = asyncio.create_task(self._read())
@@ -119,12 +157,17 @@ class Process:
     @classmethod
     async def start(cls, words: Sequence[str], **env: str) -> Self:
         """Start it, with its stderr read."""
-        return cls(
-            await asyncio.create_subprocess_exec(
-                *words, cwd=ROOT, env=environment(**env), stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE, limit=2**24,
-            )
+        process = await asyncio.create_subprocess_exec(
+            *words, cwd=ROOT, env=environment(**env), stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE, limit=_LINE,
         )  # fmt: skip
+        return cls(process, process.stderr)
+
+    @classmethod
+    async def fork(cls, words: Sequence[str], **env: str) -> Self:
+        """The same for a module's `main`, in a process that need not load it (`tests.fakes.nursery`)."""
+        process = await Forked.start(words, **env)
+        return cls(process, process.stderr)
 
     @property
     def logs(self) -> list[Log]:
@@ -184,8 +227,8 @@ class Process:
         await self._reading
 
     async def _read(self) -> None:
-        assert self._process.stderr is not None
-        async for line in self._process.stderr:
+        assert self._stderr is not None
+        async for line in self._stderr:
             self.lines.append(line.decode("utf-8", "replace").rstrip("\n"))
             async with self._changed:
                 self._changed.notify_all()
@@ -196,7 +239,19 @@ class Process:
 @asynccontextmanager
 async def running(words: Sequence[str], **env: str) -> AsyncIterator[Process]:
     """A process for as long as the block lasts, by pid."""
-    process = await Process.start(words, **env)
+    async with _kept(await Process.start(words, **env)) as process:
+        yield process
+
+
+@asynccontextmanager
+async def forked(words: Sequence[str], **env: str) -> AsyncIterator[Process]:
+    """The same for the `main` of a module, which is loaded already."""
+    async with _kept(await Process.fork(words, **env)) as process:
+        yield process
+
+
+@asynccontextmanager
+async def _kept(process: Process) -> AsyncIterator[Process]:
     try:
         yield process
     finally:
@@ -205,10 +260,14 @@ async def running(words: Sequence[str], **env: str) -> AsyncIterator[Process]:
 
 @asynccontextmanager
 async def daemon(folder: Folder, *, ready: bool = True, **env: str) -> AsyncIterator[Process]:
-    """`tenex run` on a folder, once it is ready."""
-    async with running([*TENEX, "run", "--data", str(folder.data)], **env) as process:
-        if ready:
-            await process.until("runtime.ready")
+    """`tenex run` on a folder, once it is ready; else from the first instruction of its interpreter on."""
+    words = ["run", "--data", str(folder.data)]
+    if not ready:
+        async with running([*TENEX, *words], **env) as process:
+            yield process
+        return
+    async with forked([TENEX[-1], *words], **env) as process:
+        await process.until("runtime.ready")
         yield process
 
 
@@ -220,30 +279,20 @@ async def ordered(
     orders = Orders(
         data=str(folder.data), marks=str(folder.marks), moment=moment, at=at, hold=hold, tool=tool, mind=mind
     )
-    async with running([sys.executable, "-m", "tests.service.moments", orders.dumps()]) as process:
+    async with forked(["tests.service.moments", orders.dumps()]) as process:
         await process.until("runtime.ready")
         yield process
 
 
 async def tenex(*words: str | Path, **env: str) -> tuple[int, str, str]:
-    """Run a command to its end: exit code, stdout, stderr."""
-    process = await asyncio.create_subprocess_exec(
-        *TENEX, *map(str, words), cwd=ROOT, env=environment(**env), stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    try:
-        async with asyncio.timeout(2 * PATIENCE):
-            out, said = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert process.returncode is not None
-    return process.returncode, out.decode(), said.decode()
+    """Run a command to its end in a process of its own: exit code, stdout, stderr."""
+    whole = (TENEX[-1], *map(str, words))
+    done = await asyncio.to_thread(run, whole, environment(**env), ROOT, seconds=2 * PATIENCE)
+    return done.returncode, done.stdout, done.stderr
 
 
 async def tenex_here(*words: str | Path, **env: str) -> tuple[int, str, str]:
-    """The same in this process, one command at a time: for what needs no process of its own, which costs a second."""
+    """The same in this process, one command at a time: for what needs no process of its own."""
 
     def run() -> tuple[int, str, str]:
         streams = [BytesIO(), BytesIO()]

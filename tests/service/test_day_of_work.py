@@ -88,8 +88,8 @@ async def check_books(folder: Folder, server: ModelServer, names: list[str]) -> 
 
 
 async def test_a_morning_of_work_with_a_restart(tmp_path: Path, relay: str) -> None:
-    """Eight conversations; the whole day is a soak test."""
-    await day_of_work(tmp_path, relay, 8, most=0.05, hour=60)
+    """Five conversations; the whole day is a soak test."""
+    await day_of_work(tmp_path, relay, 5, most=0.05, hour=60)
 
 
 @pytest.mark.soak

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from . import person
-from .kit import PATIENCE, ROOT, TENEX, Folder, daemon, environment, running, tenex
+from .kit import PATIENCE, ROOT, TENEX, Folder, daemon, environment, forked, running, tenex
 from .moments import Orders
 
 WATCHDOG = 0.4
@@ -169,7 +169,7 @@ async def test_a_stop_in_stages_is_told_while_steps_end(folder: Folder, manager:
     """STOPPING comes at once, pets go on while a step under way is waited for, and what it gave is kept."""
     orders = Orders(data=str(folder.data), marks=str(folder.marks), moment="model", at=2, hold=True)
     env = {"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": usec(WATCHDOG)}
-    async with running([sys.executable, "-m", "tests.service.moments", orders.dumps()], **env) as process:
+    async with forked(["tests.service.moments", orders.dumps()], **env) as process:
         await manager.told(READY="1")
         name = await folder.write("Create hello.py that prints hello")
         await person.until((folder.marks / "held").exists)

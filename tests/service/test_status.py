@@ -6,7 +6,6 @@ import re
 import resource
 import signal
 import socket
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from typing import Any
 from tests.fakes.faultrelay import FaultRelay, Peer
 
 from . import person
-from .kit import PATIENCE, Folder, Process, daemon, running, tenex_here
+from .kit import PATIENCE, Folder, Process, daemon, forked, tenex_here
 
 ASKS = "Create a script that prints hello; ask me which name it should have"
 QUICK = "Create hello.py that prints hello"
@@ -25,7 +24,7 @@ QUICK = "Create hello.py that prints hello"
 
 def faulty(folder: Folder, kind: str) -> AbstractAsyncContextManager[Process]:
     """A daemon with a fault."""
-    return running([sys.executable, "-m", "tests.service.faulty", str(folder.data), str(folder.marks), kind])
+    return forked(["tests.service.faulty", str(folder.data), str(folder.marks), kind])
 
 
 async def status(folder: Folder, expected: int = 0) -> dict[str, Any]:
