@@ -171,4 +171,4 @@ def test_an_orchestrator_has_no_states() -> None:
     front = FRONT.replace("kind: expert", "kind: orchestrator\noutput: true").replace(
         "tools: [read_file, complete]\n", ""
     )
-    assert "decides and has no states" in read(front + BODY)[1][0]
+    assert "an orchestrator has no output" in read(front + BODY)[1][0]

@@ -263,7 +263,7 @@ def test_the_shipped_mission_begins_of_its_topic(tmp_path: Path) -> None:
 
 def test_the_example_of_the_documents_runs(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "workflows.md").read_text()
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (code,) = re.findall(r"```python\n(\"\"\"Finds.*?)```", page, re.DOTALL)
     mission = mission_of(written(tmp_path, code, "digest.py"))
     (tmp_path / "a.md").write_text("of apples")
     begins = Starting(Slug("digest"), mission)("@digest apples")
