@@ -1,7 +1,9 @@
 """Every graph of AG2's page on workflows, over a relay: begun by a mention, spoken in order, ended for its reason."""
 
 import asyncio
+import inspect
 import json
+import shutil
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -22,6 +24,7 @@ from tenex.workflow.registry import TransitionRegistry
 from tests.service import person
 from tests.service.kit import Folder
 from tests.workflow import test_ag2_examples as page
+from tests.workflow.pages import agent_k
 
 AGENTS = ("alice", "bob", "carol", "generic", "legal", "billing", "triage", "security", "reviewer", "intake", "oncall")
 CALLS: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
@@ -96,9 +99,9 @@ def write(folder: Folder, made: Iterable[tuple[str, TransitionGraph, list[str], 
         (workflows / f"{name}.json").write_text(json.dumps(graph.to_dict() | table))
 
 
-async def begin(folder: Folder, name: str, mind: Players) -> str:
+async def begin(folder: Folder, name: str, mind: Players, text: str = "") -> str:
     """Mention a workflow in a new note; returns the conversation."""
-    text = f"Please begin {name}, number {len(mind.names)}."
+    text = text or f"Please begin {name}, number {len(mind.names)}."
     note = person.note(folder.owner, text, ["p", KeyRing(folder.data / "keys").get(name).public])
     mind.names[str(note["id"])] = name
     await person.publish(folder.url, note)
@@ -142,6 +145,31 @@ async def test_every_example_speaks_in_order_and_ends_for_its_reason(
             spoken = [agents[PublicKey(e["pubkey"])] for e in said if str(e["content"]).endswith(" speaks")]
             reasons = [tag[1] for event in said for tag in event["tags"] if tag[0] == "close-reason"]
             assert (spoken, reasons) == (wanted[name][0], [wanted[name][1]]), name
+
+
+async def test_the_mission_of_agent_k_s_page_goes_through_its_phases(tmp_path: Path, relay: str) -> None:
+    folder, mind = Folder(tmp_path / "data", relay), Players()
+    write(folder, [])
+    shutil.copy(agent_k.__file__, folder.data / "config" / "workflows" / "agent-k.py")
+    async with serving(folder, mind):
+        wins, ends = await begin(folder, "agent-k", mind), await begin(folder, "agent-k", mind, "nothing")
+        for name in (wins, ends):
+            await folder.until(name, "ended")
+    phases = ["discovery", "research", "prototype", "evolution", "submission"]
+    for name, completed, success in ((wins, phases, True), (ends, ["discovery"], False)):
+        mission = folder.state(name).mission
+        assert mission is not None
+        assert (mission.outcome, mission.result["success"]) == ("finished", success)
+        assert mission.entry["phases_completed"] == completed
+
+
+@pytest.mark.parametrize(
+    ("example", "there"),
+    [(agent_k.DiscoveryNode, 14), (agent_k.MissionState, 15), (agent_k.GraphContext, 6)],
+)
+def test_an_example_of_agent_k_s_page_has_no_more_lines_than_there(example: type, there: int) -> None:
+    lines = [line for line in inspect.getsource(example).splitlines() if line.strip()]
+    assert len(lines) <= there
 
 
 async def test_1_3_a_a_torn_line_and_a_torn_view_stop_no_workflow_not_even_their_own(
