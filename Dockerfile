@@ -21,6 +21,8 @@ ARG EXTRAS=anthropic,google
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY config/tenex.example.toml config/
+COPY config/agents config/agents
+COPY config/workflows config/workflows
 COPY prompts prompts
 COPY tenex tenex
 RUN python -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .

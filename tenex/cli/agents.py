@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tenex.core.errors import ConfigurationError, UsageError
+from tenex.core.errors import UsageError
 from tenex.core.graph import END
 from tenex.core.phases import Phase
 
-from . import output
+from . import examples, output
 from .options import DataOption, JsonOption, group, open_settings
 
 if TYPE_CHECKING:
@@ -105,38 +105,79 @@ def edges(graph: "TransitionGraph") -> dict[str, Any]:
 @agents.command()
 def add(
     ctx: typer.Context,
-    slug: Annotated[str, typer.Argument(metavar="SLUG", help="Its name: lower-case words joined with hyphens.")],
+    slug: Annotated[
+        str,
+        typer.Argument(metavar="SLUG", help="Its name: lower-case words joined with hyphens.", show_default=False),
+    ] = "",
     kind: Annotated[
-        Literal["worker", "expert"], typer.Option(help="A worker changes files; an expert only advises.")
-    ] = "worker",
+        Literal["worker", "expert"] | None,
+        typer.Option(help="A worker, as without it, changes files; an expert only advises.", show_default=False),
+    ] = None,
+    like: Annotated[
+        str, typer.Option(metavar="EXAMPLE", help="Copy this example, under its own name or SLUG.", show_default=False)
+    ] = "",
     data: DataOption = None,
 ) -> None:
-    """Write the file of a new agent, for you to fill in; of one that is built in, a copy to change."""
+    """Write the file of a new agent, for you to fill in; of one that is built in, a copy. Without SLUG, list examples.
+
+    With --like an example is copied: one with phases of its own, in Python, or with output states.
+    """
     from tenex.settings import places
 
-    from .newfiles import write_new
+    from .newfiles import make_folder, write_new
 
-    if not _KEBAB.fullmatch(slug):
-        near = "-".join(re.findall(r"[a-z0-9]+", slug.lower()))
-        meant = f"; did you mean {near}?" if near else ""
-        raise UsageError(f"{slug!r} is no name for an agent: use lower-case words joined with hyphens{meant}")
-    if slug in _RESERVED:
-        raise UsageError(f"{slug!r} is a reserved word; choose another name")
+    if like:
+        _add_like(ctx, slug, like, kind, data)
+        return
+    if not slug:
+        examples.listed(examples.agent_examples())
+        output.say("`tenex agents add --like EXAMPLE` copies one; `tenex agents add SLUG` writes one to fill in.")
+        return
+    _check_name(slug)
     settings = open_settings(ctx, data)
     known = {str(name): agent for name, agent in load_agents(settings).definitions.items()}
     file = places(settings).agents / f"{slug}.md"
     if file.exists():
         raise UsageError(f"{file} is there already; edit it, or move it away first")
     is_copy = slug in known
-    text = Path(known[slug].source).read_text("utf-8") if is_copy else _template(slug, kind)
-    try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as fault:
-        raise ConfigurationError([f"{file.parent}: cannot be made ({fault.strerror})"]) from fault
+    text = Path(known[slug].source).read_text("utf-8") if is_copy else _template(slug, kind or "worker")
+    make_folder(file.parent)
     write_new(file, text)
     output.result(str(file))
-    what = f"a copy of the built-in {slug}, which it replaces" if is_copy else f"a new {kind}"
+    what = f"a copy of the built-in {slug}, which it replaces" if is_copy else f"a new {kind or 'worker'}"
     output.say(f"This is {what}. Edit it; then `tenex config check` tells whether it is right, and")
+    _say_next(slug)
+
+
+def _add_like(ctx: typer.Context, slug: str, like: str, kind: str | None, data: Path | None) -> None:
+    from tenex.settings import places
+
+    example = examples.chosen(examples.agent_examples(), like)
+    if kind is not None:
+        raise UsageError(f"--kind is for a new file; {like} says in its own what kind it is")
+    slug = slug or example.name
+    _check_name(slug)
+    settings = open_settings(ctx, data)
+    known = {str(name): agent.source for name, agent in load_agents(settings).definitions.items()}
+    for name in (slug, *example.brings):
+        if name in known:
+            raise UsageError(f"{name} is an agent already, in {known[name]}; choose another name, or move that away")
+    for file in examples.copied(example, places(settings).agents, slug):
+        output.result(str(file))
+    output.say(f"This is a copy of the example {like}. Edit it; `tenex config check` tells whether it is right, and")
+    _say_next(slug)
+
+
+def _check_name(slug: str) -> None:
+    if not _KEBAB.fullmatch(slug):
+        near = "-".join(re.findall(r"[a-z0-9]+", slug.lower()))
+        meant = f"; did you mean {near}?" if near else ""
+        raise UsageError(f"{slug!r} is no name for an agent: use lower-case words joined with hyphens{meant}")
+    if slug in _RESERVED:
+        raise UsageError(f"{slug!r} is a reserved word; choose another name")
+
+
+def _say_next(slug: str) -> None:
     output.say(
         f"`tenex agents show {slug} --prompt` what its model will read. It works from the daemon's next start or"
     )

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tenex.core.errors import ConfigurationError, UsageError
+from tenex.core.ids import Slug
 from tenex.core.phases import PHASE_TRANSITIONS
 
-from . import output
+from . import examples, output
 from .agents import edges, load_agents
 from .options import DataOption, JsonOption, group, open_settings
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from tenex.workflow.definitions import Found
     from tenex.workflow.mission_definitions import MissionWorkflow
 
-graph = group("Draw what may follow what; check and run workflows.")
+graph = group("Draw what may follow what; add, check and run workflows.")
 
 NameArgument = Annotated[
     str,
@@ -39,7 +40,7 @@ ShownArgument = Annotated[
 
 @graph.callback()
 def _graph() -> None:
-    """Draw what may follow what; check and run workflows."""
+    """Draw what may follow what; add, check and run workflows."""
 
 
 @graph.command()
@@ -172,6 +173,37 @@ def run(
     settings = open_settings(ctx, data)
     found = _found(settings, name)
     hold(ctx, f"@{found.slug} {message}", port=port, data=data, overrides=_with(settings, name))
+
+
+@graph.command()
+def add(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="EXAMPLE", help="As listed without a name.", show_default=False)] = "",
+    data: DataOption = None,
+) -> None:
+    """Copy an example of a workflow or a mission, for you to change; without a name, list what there is."""
+    from tenex.settings import places
+    from tenex.workflow.definitions import SUFFIXES
+
+    found = examples.workflow_examples()
+    if not name:
+        examples.listed(found)
+        output.say("`tenex graph add EXAMPLE` copies one into your folder of workflows.")
+        return
+    example = examples.chosen(found, name.removeprefix("@"))
+    settings = open_settings(ctx, data)
+    folder = places(settings).workflows
+    if example.name in (agents := load_agents(settings).definitions):
+        raise UsageError(f"{example.name} is an agent already, in {agents[Slug(example.name)].source}; rename that one")
+    for file in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if file.suffix in SUFFIXES and examples.slug_of(file) == example.name:
+            raise UsageError(f"{file} is there already; edit it, or move it away first")
+    for file in examples.copied(example, folder):
+        output.result(str(file))
+    output.say(
+        f"Edit it; `tenex graph check {example.name}` tells whether it is right. `tenex graph run {example.name}`"
+    )
+    output.say(f"holds it here; a daemon knows @{example.name} from its next start or reload (SIGHUP) on.")
 
 
 def _with(settings: "Settings", name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The files `tenex init` makes: each whole or not there, and none in the place of another.
+"""The files that commands make: each whole or not there, and none in the place of another.
 
 Never: replace a file that is there.
 """
@@ -28,6 +28,14 @@ def store_key(file: Path, key: str) -> list[str]:
     except (OSError, ValueError):
         pass
     raise UsageError(f"{file} holds another key; move it away first, or leave the key out to use that one")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that only its owner may enter; one that is there is left as it is."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as fault:
+        raise ConfigurationError([f"{folder}: cannot be made ({fault.strerror})"]) from fault
 
 
 def write_new(file: Path, text: str) -> None:

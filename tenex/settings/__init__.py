@@ -6,7 +6,7 @@ Never: hold a secret; keys lie in files of their own, with systemd, or in the en
 """
 
 from .loading import PREFIX, RESERVED, load, load_again
-from .places import CONFIG_NAMES, Places, check_paths, example_config, find_config, find_data, places
+from .places import CONFIG_NAMES, Places, check_paths, example_config, example_folder, find_config, find_data, places
 from .sections import EMBEDDED_RELAY_PORT, Settings
 from .values import circle, gate_rules, limits, model_for, named_models, router_model
 
@@ -20,6 +20,7 @@ __all__ = [
     "check_paths",
     "circle",
     "example_config",
+    "example_folder",
     "find_config",
     "find_data",
     "gate_rules",

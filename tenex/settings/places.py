@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
+from typing import Literal
 
 from tenex.core.errors import ConfigurationError
 
@@ -79,6 +80,12 @@ def example_config() -> Path:
     """Find the file that explains every setting: in the installed package, else in the checkout."""
     installed = _PACKAGE / "config" / "tenex.example.toml"
     return installed if installed.is_file() else _PACKAGE.parent / "config" / "tenex.example.toml"
+
+
+def example_folder(kind: Literal["agents", "workflows"]) -> Path:
+    """Find the examples of a kind, as `example_config` finds its file."""
+    installed = _PACKAGE / "config" / kind
+    return installed if installed.is_dir() else _PACKAGE.parent / "config" / kind
 
 
 def places(settings: Settings) -> Places:

@@ -1,11 +1,13 @@
-"""Every entry of the catalogue is a test here, or a line of README.md that says why it is none."""
+"""Every entry of the catalogues is a test, or a line of README.md that says why it is none."""
 
 import re
 
-from tests.house.tree import ROOT
+from tests.house.tree import ROOT, named, text_of
 
 HERE = ROOT / "tests" / "bugs"
+README = (HERE / "README.md").read_text()
 ENTRIES = {f"B{number:02}" for number in range(1, 31)}
+MEASURED = {*(f"1.1 {letter}" for letter in "abcdef"), "1.2", *(f"1.3 {letter}" for letter in "abcdefgh"), "1.4"}
 
 
 def test_every_entry_is_a_test_or_has_a_reason() -> None:
@@ -15,6 +17,23 @@ def test_every_entry_is_a_test_or_has_a_reason() -> None:
         for name in re.findall(r"^(?:async )?def test((?:_B\d\d)+)_", path.read_text(), re.MULTILINE)
         for number in name.strip("_").split("_")
     }
-    reasons = dict(re.findall(r"^\| (B\d\d) \| (.+) \|$", (HERE / "README.md").read_text(), re.MULTILINE))
+    reasons = dict(re.findall(r"^\| (B\d\d) \| (.+) \|$", README, re.MULTILINE))
     assert tested | set(reasons) == ENTRIES
     assert not tested & set(reasons), "an entry that has a test needs no reason"
+
+
+def test_everything_that_was_measured_wrong_with_others_is_a_test_where_the_index_says() -> None:
+    tested: set[tuple[str, str]] = set()
+    for path in named(".py", "tests"):
+        where = path.relative_to(ROOT / "tests").as_posix()
+        for system, letter, other in re.findall(
+            r"^(?:async )?def test_1_(?:([13])_([a-z])|([24]))_", text_of(path), re.MULTILINE
+        ):
+            tested.add((f"1.{other}" if other else f"1.{system} {letter}", where))
+    listed = {
+        (entry, where)
+        for entry, cell in re.findall(r"^\| (1\.\d(?: [a-z])?) \| [^|]+ \| ([^|]+) \|$", README, re.MULTILINE)
+        for where in re.findall(r"`([^`]+)`", cell)
+    }
+    assert {entry for entry, _ in tested} == MEASURED
+    assert listed == tested

@@ -76,7 +76,7 @@ def test_a_round_counts_in_the_append_of_its_words() -> None:
             assert any(isinstance(record, r.Said) and record.purpose == "completion" for record in append)
 
 
-def test_b_the_last_round_and_the_end_are_one_append_so_no_crash_leaves_a_workflow_that_anybody_may_speak_in() -> None:
+def test_1_3_b_the_last_round_and_the_end_are_one_append_so_no_crash_lets_anybody_speak() -> None:
     one = begun(LINE)
     one.settle()
     (last,) = [append for append in one.journal if any(isinstance(record, r.WorkflowClosed) for record in append)]
@@ -90,7 +90,7 @@ def test_b_the_last_round_and_the_end_are_one_append_so_no_crash_leaves_a_workfl
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_e_a_crash_at_any_append_resumes_the_round_and_repeats_no_effect(when: str) -> None:
+def test_1_3_e_a_crash_at_any_append_resumes_the_round_and_repeats_no_effect(when: str) -> None:
     graph = TransitionGraph(
         "writer",
         [
@@ -166,7 +166,7 @@ def test_a_stopped_round_does_not_count_and_is_done_again() -> None:
     assert speakers(one) == list(TRIO)
 
 
-def test_d_a_handoff_to_a_stranger_is_refused_in_its_result_and_the_rules_decide() -> None:
+def test_1_3_d_a_handoff_to_a_stranger_is_refused_in_its_result_and_the_rules_decide() -> None:
     one = begun(LINE, {"writer": [calls(("handoff", {"target": "ghost"})), "then not"]})
     one.settle()
     (refused,) = one.all(r.CallRefused)
@@ -174,7 +174,7 @@ def test_d_a_handoff_to_a_stranger_is_refused_in_its_result_and_the_rules_decide
     assert speakers(one) == list(TRIO)
 
 
-def test_d_a_call_that_was_refused_decides_nothing() -> None:
+def test_1_3_d_a_call_that_was_refused_decides_nothing() -> None:
     def routed_by(tool: str) -> Play:
         graph = TransitionGraph(
             "editor", [Transition(ToolCalled(tool), TerminateTarget("seen"))], TerminateTarget("no")

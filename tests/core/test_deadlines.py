@@ -36,7 +36,7 @@ def reason(one: Play) -> str:
     return str(closed.reason)
 
 
-def test_c_a_round_is_expected_within_120_s_and_600_s_by_default_and_both_fire() -> None:
+def test_1_3_c_a_round_is_expected_within_120_s_and_600_s_by_default_and_both_fire() -> None:
     one = begun(LINE)
     turn = one.all(r.TurnOpened)[0]
     assert timers(one)["turn_within.warn"].due == turn.at + 120_000
@@ -52,7 +52,7 @@ def test_c_a_round_is_expected_within_120_s_and_600_s_by_default_and_both_fire()
     assert not one.running or all(not isinstance(effect, ModelCall) for effect in one.running.values())
 
 
-def test_c_it_also_fires_while_the_model_is_away() -> None:
+def test_1_3_c_it_also_fires_while_the_model_is_away() -> None:
     one = Play(lambda _: {}, lambda c, call: ModelFailed(key=call.key, message="away", retryable=True),
                config=house(workflow(LINE)))  # fmt: skip
     one.person("go", addressed=("review",))
@@ -75,7 +75,7 @@ def test_a_watch_survives_a_restart_and_does_not_fire_twice() -> None:
     assert timers(one)["ttl.close"].due == ttl, "its life is measured by the wall clock"
 
 
-def test_f_a_round_that_fails_says_so_and_the_rules_go_on() -> None:
+def test_1_3_f_a_round_that_fails_says_so_and_the_rules_go_on() -> None:
     lines: Any = {"writer": [ModelFailed(key=Key("model", 0), message="no", retryable=False)] * 3}  # type: ignore[arg-type]
     one = begun(LINE, lines)
     one.settle()
@@ -84,7 +84,7 @@ def test_f_a_round_that_fails_says_so_and_the_rules_go_on() -> None:
     assert reason(one) == "sequence_complete"
 
 
-def test_f_a_model_that_is_away_is_asked_again_by_the_table() -> None:
+def test_1_3_f_a_model_that_is_away_is_asked_again_by_the_table() -> None:
     away = ModelFailed(key=Key("model", 0), message="away", retryable=True)  # type: ignore[arg-type]
     answers = iter([away, away])
     one = Play(lambda _: {}, lambda c, k: next(answers, says("here")), config=house(workflow(LINE)))
@@ -104,7 +104,7 @@ def test_ttl_ends_it_also_while_somebody_speaks() -> None:
     assert one.all(r.RoundClosed) == []
 
 
-def test_g_a_round_of_the_person_is_the_reply_that_was_expected() -> None:
+def test_1_3_g_a_round_of_the_person_is_the_reply_that_was_expected() -> None:
     one = begun(TALK, None, "person", "writer", expectations={"reply_within": Within(warn=1_000, close=5_000)})
     assert "reply_within.warn" not in timers(one)
     one.settle()
@@ -116,7 +116,7 @@ def test_g_a_round_of_the_person_is_the_reply_that_was_expected() -> None:
     assert reason(one) == "reply_within"
 
 
-def test_g_so_is_an_answer_to_a_question_whose_time_is_the_persons_and_not_the_speakers() -> None:
+def test_1_3_g_so_is_an_answer_to_a_question_whose_time_is_the_persons_and_not_the_speakers() -> None:
     lines = {"writer": [calls(("ask", {"question": "Which?"})), "thanks"]}
     one = begun(LINE, lines, expectations={"reply_within": Within(warn=1_000)})
     one.settle()
@@ -170,7 +170,7 @@ def test_an_expectation_of_zero_is_none(name: str) -> None:
     assert not [part for part in timers(one) if part.startswith(name)]
 
 
-def test_g_while_one_of_two_questions_is_open_the_time_is_still_the_persons() -> None:
+def test_1_3_g_while_one_of_two_questions_is_open_the_time_is_still_the_persons() -> None:
     lines = {"writer": [calls(("ask", {"question": "Which?"}), ("ask", {"question": "When?"})), "thanks"]}
     one = begun(LINE, lines, expectations={"reply_within": Within(close=9_000)})
     one.settle()

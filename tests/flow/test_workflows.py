@@ -67,7 +67,7 @@ def test_in_another_conversation_a_mention_is_answered_and_a_tag_is_not() -> Non
 
 
 @pytest.mark.parametrize("kill", [False, True])
-def test_c_a_speaker_who_never_answers_is_told_of_and_closed_after_ten_minutes_also_over_a_restart(kill: bool) -> None:
+def test_1_3_c_a_speaker_who_never_answers_is_closed_after_ten_minutes_also_over_a_restart(kill: bool) -> None:
     async def hangs(request: ModelRequest, whisper: object = None) -> object:
         await asyncio.Event().wait()
         raise AssertionError
@@ -91,7 +91,7 @@ def test_c_a_speaker_who_never_answers_is_told_of_and_closed_after_ten_minutes_a
     assert sum("has not answered within 2 min" in text for text in one.order) == 1, "it is told once"
 
 
-def test_f_a_speaker_who_fails_says_so_and_the_next_one_speaks() -> None:
+def test_1_3_f_a_speaker_who_fails_says_so_and_the_next_one_speaks() -> None:
     def worker(request: ModelRequest) -> object:
         if request.agent == "writer":
             raise ModelRefused("it will not")

@@ -239,7 +239,7 @@ def test_contributing_shows_a_test_of_each_kind() -> None:
 
 def test_every_module_the_architecture_names_exists() -> None:
     """A path such as `core/decide.py` in docs/architecture.md or a decision record is a file of the package."""
-    modules = r"`((?:core|flow|nostr|llm|store|tools|prompting|settings|service|telemetry|app|cli)/[\w/]+\.py)"
+    modules = r"`((?:core|flow|nostr|llm|store|tools|prompting|settings|service|telemetry|workflow|app|cli)/[\w/]+\.py)"
     for path in (ROOT / "docs" / "architecture.md", *named(".md", "docs", "adr")):
         for name in re.findall(modules, text_of(path)):
             assert (ROOT / "tenex" / name).is_file(), f"{name_of(path)} names {name}"

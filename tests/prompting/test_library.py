@@ -195,7 +195,7 @@ def test_prompts_that_are_nowhere_are_a_fault_that_says_where_it_looked(tmp_path
         builtin_prompts(tmp_path / "tenex")
 
 
-def test_an_installed_package_finds_and_loads_its_own_prompts(tmp_path: Path) -> None:
+def test_an_installed_package_finds_and_loads_its_own_prompts_and_examples(tmp_path: Path) -> None:
     """The files laid out as pyproject.toml lays out the wheel, away from the checkout, in a process of its own."""
     root = builtin_prompts().parent
     wheel = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
@@ -208,9 +208,12 @@ def test_an_installed_package_finds_and_loads_its_own_prompts(tmp_path: Path) ->
     program = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from tenex.prompting import PromptLibrary, builtin_prompts\n"
-        "print(builtin_prompts()); print(len(PromptLibrary.load(builtin_prompts()).definitions))"
+        "print(builtin_prompts()); print(len(PromptLibrary.load(builtin_prompts()).definitions))\n"
+        "from tenex.cli.examples import agent_examples, workflow_examples\n"
+        "files = [one.file for one in (*agent_examples().values(), *workflow_examples().values())]\n"
+        "print(len(files), all(file.is_relative_to(sys.argv[1]) for file in files))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, str(site)], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
     )
-    assert done.stdout.split() == [str(site / "tenex" / "prompts"), "5"]
+    assert done.stdout.split() == [str(site / "tenex" / "prompts"), "5", "6", "True"]

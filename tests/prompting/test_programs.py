@@ -63,7 +63,7 @@ def test_the_shipped_example_is_whole_and_runs_through_its_phases() -> None:
         ("x: {default: 0}", "integer", 0),
     ],
 )
-def test_e_a_default_keeps_its_value_and_its_type_however_empty_it_is(line: str, kind: str, default: Any) -> None:
+def test_1_1_e_a_default_keeps_its_value_and_its_type_however_empty_it_is(line: str, kind: str, default: Any) -> None:
     found = program(f"state:\n  {line}\n")
     assert found.begin().values == {"x": default}
     assert type(found.begin().values["x"]) is type(default)

@@ -168,7 +168,7 @@ def test_what_is_copied_is_all_the_build_and_the_program_need(source: Path) -> N
     named = [project["project"]["readme"], *project["project"]["license-files"], *wheel["packages"]]
     for name in [*named, *wheel["force-include"]]:
         assert (source / name).exists(), name
-    for words in (["--version"], ["agents", "list", "--data", source / "data"], ["config", "show"]):
+    for words in (["--version"], ["agents", "list", "--data", source / "data"], ["graph", "add"], ["config", "show"]):
         done = subprocess.run(
             [sys.executable, "-P", "-m", "tenex.cli.main", *map(str, words)], cwd=source.parent, timeout=60,
             env={"PYTHONPATH": str(source), "PATH": os.environ["PATH"], "HOME": "/nonexistent"}, capture_output=True,

@@ -123,7 +123,7 @@ def lines(folder: Folder) -> list[str]:
     return [line.rpartition(" ")[0] for line in done]
 
 
-async def test_who_mentions_a_mission_hears_its_phases_and_its_result(folder: Folder) -> None:
+async def test_1_4_who_mentions_a_mission_hears_its_phases_and_its_result(folder: Folder) -> None:
     shutil.copy(WORKFLOWS / "mission.py", folder.data / "config" / "workflows")
     shutil.copy(WORKFLOWS / "draft-and-review.toml", folder.data / "config" / "workflows")
     competition(folder.workspace)

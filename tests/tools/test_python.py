@@ -56,7 +56,7 @@ async def test_a_program_that_fails_says_where(registry: ToolRegistry) -> None:
     assert "ZeroDivisionError" in result.content
 
 
-async def test_it_counts_as_running(registry: ToolRegistry, workspace: Workspace) -> None:
+async def test_1_2_it_counts_as_running(registry: ToolRegistry, workspace: Workspace) -> None:
     rule = registry.rules()["python"]
     assert (rule.access, rule.replay) == (Access.RUN, Replay.ONCE)
     for phase in (Phase.CHAT, Phase.BRAINSTORM, Phase.PLAN, Phase.REFLECTION):

@@ -30,7 +30,7 @@ def spoken(graph: TransitionGraph, *envelopes: Envelope) -> WorkflowState:
     return state
 
 
-def test_b_after_the_end_nobody_may_speak_and_the_end_is_in_the_state_itself() -> None:
+def test_1_3_b_after_the_end_nobody_may_speak_and_the_end_is_in_the_state_itself() -> None:
     """The end is no second write that a crash can lose: it is in the state that the last round folds to."""
     graph = TransitionGraph.sequence(PAIR)
     state = spoken(graph, Envelope("ann"), Envelope("bob"))
@@ -42,13 +42,13 @@ def test_b_after_the_end_nobody_may_speak_and_the_end_is_in_the_state_itself() -
     assert all(may_speak(spoken(bounded, Envelope("ann")), name) for name in PAIR)
 
 
-def test_b_is_still_so_there(ag2: AG2) -> None:
+def test_1_3_b_is_still_so_there(ag2: AG2) -> None:
     over = case(TransitionGraph.sequence(PAIR), PAIR, [round_of(), round_of()])
     assert ag2.play(over)["steps"][-1]["may"] == PAIR
     assert play(over)["steps"][-1]["may"] == []
 
 
-def test_d_a_rule_that_names_a_stranger_is_a_fault_before_and_an_end_while_running() -> None:
+def test_1_3_d_a_rule_that_names_a_stranger_is_a_fault_before_and_an_end_while_running() -> None:
     graph = TransitionGraph("ann", [Transition(Always(), AgentTarget(STRANGER))])
     assert graph.validate(PAIR).faults == (
         "transitions[0].then names 'ghost', who does not take part. Those who do: ann, bob.",
@@ -57,7 +57,7 @@ def test_d_a_rule_that_names_a_stranger_is_a_fault_before_and_an_end_while_runni
     assert (state.expected_next_speaker, state.pending_close_reason) == (None, "unknown_speaker")
 
 
-def test_d_a_handoff_to_a_stranger_is_refused_with_a_sentence_and_the_workflow_goes_on() -> None:
+def test_1_3_d_a_handoff_to_a_stranger_is_refused_with_a_sentence_and_the_workflow_goes_on() -> None:
     graph = TransitionGraph("ann", [Transition(FromSpeaker("ann"), AgentTarget("bob"))], TerminateTarget("over"))
     compiled, state = graph.begin(PAIR)
     done = fold(compiled, state, Envelope("ann", calls=(Called("pass_on", Handoff(STRANGER)),)))
@@ -66,7 +66,7 @@ def test_d_a_handoff_to_a_stranger_is_refused_with_a_sentence_and_the_workflow_g
     assert done.sentences == ("The handoff to 'ghost' is refused: those who take part are ann, bob.",)
 
 
-def test_h_what_a_round_is_folded_into_does_not_grow_with_the_rounds_before() -> None:
+def test_1_3_h_what_a_round_is_folded_into_does_not_grow_with_the_rounds_before() -> None:
     graph, state = TransitionGraph("ann", [Transition(Always(), RoundRobinTarget())]).begin(PAIR)
     sizes = set()
     for number in range(2_000):

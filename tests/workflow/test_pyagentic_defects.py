@@ -85,12 +85,12 @@ def offered(one: World) -> list[list[str]]:
     ]  # fmt: skip
 
 
-def test_a_the_answer_of_its_model_alone_moves_an_agent() -> None:
+def test_1_1_a_the_answer_of_its_model_alone_moves_an_agent() -> None:
     one = world(says("planned"), of=program((("planning", "research", None), ("research", "planning", lambda me: 0))))
     assert moves(held(one)) == [("planning", "research")]
 
 
-def test_b_every_phase_is_stood_in_and_its_tools_are_offered() -> None:
+def test_1_1_b_every_phase_is_stood_in_and_its_tools_are_offered() -> None:
     chain = program(
         (
             ("planning", "research", lambda me: me.plan),
@@ -109,7 +109,7 @@ def test_b_every_phase_is_stood_in_and_its_tools_are_offered() -> None:
 
 
 @pytest.mark.parametrize("tool", ["send", "write_file"])
-def test_c_a_tool_of_another_phase_is_not_run_though_the_model_names_it(tool: str) -> None:
+def test_1_1_c_a_tool_of_another_phase_is_not_run_though_the_model_names_it(tool: str) -> None:
     one = world(says("", (tool, {})))
     found = held(one)
     assert not one.calls
@@ -117,7 +117,7 @@ def test_c_a_tool_of_another_phase_is_not_run_though_the_model_names_it(tool: st
     assert "You are in your phase planning." in refused.sentence
 
 
-def test_d_a_condition_that_raises_ends_nothing_and_those_of_other_phases_are_not_asked() -> None:
+def test_1_1_d_a_condition_that_raises_ends_nothing_and_those_of_other_phases_are_not_asked() -> None:
     def broken(me: Any) -> Any:
         raise AttributeError("research_plan")
 
@@ -137,7 +137,7 @@ def test_d_a_condition_that_raises_ends_nothing_and_those_of_other_phases_are_no
     assert [record.outcome for record in found if isinstance(record, r.RunEnded)] == ["finished"]
 
 
-def test_f_phase_state_and_history_are_on_disk_readable_and_go_back_with_the_conversation() -> None:
+def test_1_1_f_phase_state_and_history_are_on_disk_readable_and_go_back_with_the_conversation() -> None:
     one = world(says("", sets("plan", "p")), says("done"), says("", adds(1), adds(2), adds(3)), says("done"))
 
     async def then(daemon: Any) -> None:
@@ -162,7 +162,7 @@ def test_f_phase_state_and_history_are_on_disk_readable_and_go_back_with_the_con
     run(again)
 
 
-def test_f_a_process_killed_at_any_append_leaves_the_agent_where_it_was() -> None:
+def test_1_1_f_a_process_killed_at_any_append_leaves_the_agent_where_it_was() -> None:
     steps = (says("", sets("plan", "p"), ("send", {})), says("", adds(1), adds(2)), says("", adds(3)))
     whole = world(*steps)
     held(whole)

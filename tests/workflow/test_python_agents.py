@@ -82,7 +82,7 @@ class Keeper(BaseAgent):
         self.state.count += number
 
 
-def test_e_falsy_defaults_stay_what_they_are() -> None:
+def test_1_1_e_falsy_defaults_stay_what_they_are() -> None:
     agent = Keeper(model=Mind(script("Nothing yet.")))
     assert (agent.count, agent.is_open, agent.label) == (0, False, "")
     ran(agent)
@@ -148,7 +148,7 @@ def test_a_class_that_derives_from_an_agent_has_what_that_has() -> None:
 # ---- phases ---------------------------------------------------------------------------------------------------------
 
 
-def test_d_conditions_are_called_with_the_agent_and_only_those_of_its_phase() -> None:
+def test_1_1_d_conditions_are_called_with_the_agent_and_only_those_of_its_phase() -> None:
     """`self.x`, `self.state.x` and methods work; one that raises is not true, and ends nothing."""
 
     class Asking(BaseAgent):
@@ -349,7 +349,7 @@ def test_everything_wrong_with_a_class_is_said_at_once() -> None:
 # ---- crashes --------------------------------------------------------------------------------------------------------
 
 
-def test_f_what_was_cut_off_goes_on_at_every_step_with_phase_history_and_each_effect_once() -> None:
+def test_1_1_f_what_was_cut_off_goes_on_at_every_step_with_phase_history_and_each_effect_once() -> None:
     """The process dies at each append, before or after it was kept; the same call again ends as one that never died."""
     whole = Journals()
     ran(ResearchAgent(model=Mind(researches), journal=whole), "Research tea")

@@ -1,0 +1,120 @@
+"""The examples that ship with the program, and how one becomes a file of the operator's own.
+
+Never: replace a file that is there, or change what is copied.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tenex.core.errors import UsageError
+
+from . import output
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """Something to copy."""
+
+    name: str
+    about: str
+    file: Path
+    """It is called after this one."""
+    beside: tuple[Path, ...] = ()
+    """Files it names, which have to lie beside it under their own names."""
+    brings: tuple[str, ...] = ()
+    """Agents that stand in the same file."""
+
+
+def agent_examples() -> dict[str, Example]:
+    """The agents, by name."""
+    from tenex.app.staff import read_library
+    from tenex.settings import example_folder
+
+    folder = example_folder("agents")
+    there = [one for one in read_library(folder).definitions.values() if Path(one.source).parent == folder]
+    found: dict[str, Example] = {}
+    for one in there:
+        file = Path(one.source)
+        if one.slug != slug_of(file):
+            continue
+        states = (*one.output.plan, *one.output.act) if one.output is not None else ()
+        named = {state.partition(":")[0] for state in states}
+        found[str(one.slug)] = Example(
+            name=str(one.slug), about=one.role, file=file,
+            beside=tuple(folder / name for name in sorted(named) if name.endswith(".py")),
+            brings=tuple(str(other.slug) for other in there if other.source == one.source and other is not one),
+        )  # fmt: skip
+    return found
+
+
+def workflow_examples() -> dict[str, Example]:
+    """The workflows and missions, by name.
+
+    Raises:
+        ConfigurationError: one of them cannot be read.
+    """
+    from tenex.core.errors import ConfigurationError
+    from tenex.settings import example_folder
+    from tenex.workflow.definitions import find_workflows
+
+    faults: list[str] = []
+    found = find_workflows(example_folder("workflows"), (), faults)
+    if faults:
+        raise ConfigurationError(faults)
+    return {
+        str(one.slug): Example(name=str(one.slug), about=one.workflow.about, file=Path(one.source)) for one in found
+    }
+
+
+def slug_of(file: Path) -> str:
+    """What an agent or a workflow is called, by its file."""
+    return file.stem.lower().replace("_", "-")
+
+
+def listed(examples: Mapping[str, Example]) -> None:
+    """Print what there is."""
+    output.result(output.table(("example", "about"), [(one.name, one.about) for one in examples.values()]))
+
+
+def chosen(examples: Mapping[str, Example], name: str) -> Example:
+    """The example of that name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if name not in examples:
+        raise UsageError(f"there is no example {name!r}; there are: {', '.join(examples)}")
+    return examples[name]
+
+
+def copied(example: Example, folder: Path, name: str = "") -> list[Path]:
+    """Copy an example into a folder, perhaps under another name; gives the files that were written.
+
+    A file beside it that is there and the same is left.
+
+    Raises:
+        UsageError: a file of that name is there; nothing is written.
+        ConfigurationError: one cannot be written.
+    """
+    from .newfiles import make_folder, write_new
+
+    stem = name.replace("-", "_") if example.file.suffix == ".py" else name
+    target = folder / (f"{stem}{example.file.suffix}" if name and name != example.name else example.file.name)
+    texts = {folder / file.name: file.read_text("utf-8") for file in example.beside}
+    texts = {file: text for file, text in texts.items() if not _holds(file, text)}
+    texts[target] = example.file.read_text("utf-8")  # last, so that it finds what it names
+    for file in texts:
+        if file.exists():
+            raise UsageError(f"{file} is there already; edit it, or move it away first")
+    make_folder(folder)
+    for file, text in texts.items():
+        write_new(file, text)
+    return list(texts)
+
+
+def _holds(file: Path, text: str) -> bool:
+    try:
+        return file.read_text("utf-8") == text
+    except (OSError, ValueError):
+        return False
