@@ -23,9 +23,11 @@ from tenex.workflow import AgentTarget, TerminateTarget, ToolCalled, Transition
 from tenex.workflow import TransitionGraph as Rounds
 from tests.core.kit import WAITS, Script, check_rest, check_sound, go, standing, until, work
 from tests.core.test_working import results
+from tests.fakes.agency import Asks
 from tests.fakes.linked import cast, link, linked, to
 from tests.fakes.play import Play, rules, says
-from tests.fakes.workflows import TRIO, begun
+from tests.fakes.workflows import NAME, TRIO
+from tests.fakes.workflows import play as of_rounds
 
 LEAD = says("I ask around", *to("helper"))
 CALM = Limits(default_expectation=Expectation(warn_after=20_000, close_after=60_000))
@@ -430,8 +432,9 @@ def test_a_call_waits_for_the_same_colleague_after_a_restart() -> None:
 
 def of_a_workflow(graph: Rounds, speaker: str, calls: Any, **minds: Any) -> Play:
     """The trio's workflow, in which a speaker's first answer makes these calls; a person has opened it."""
-    play = begun(graph)
+    play = of_rounds(graph)
     play.rules = linked(play.rules, None, **{speaker: ["editor", "planner"]})
+    play.person("Make it good", addressed=(NAME,))
     alone = cast(**{speaker: [calls], **minds})
     play.worker = lambda conversation, call: (
         alone(conversation, call)
@@ -464,6 +467,7 @@ def test_the_call_of_a_colleague_counts_for_a_workflow_s_rule() -> None:
     play = of_a_workflow(graph, "writer", says("", *to("planner")))
     play.settle()
     assert [record.speaker for record in play.all(r.RoundClosed)][:2] == ["writer", "checker"]
+    assert [record.agent for record in play.all(r.RunStarted) if record.parent] == ["planner"]
 
 
 def test_a_refused_call_does_not_count_because_a_colleague_s_of_the_same_id_was_let_through() -> None:
@@ -505,4 +509,19 @@ def test_going_back_to_the_middle_of_a_colleague_s_work_leaves_nothing_of_it_ope
     play.person("/continue")
     play.settle()
     check_rest(play)
+    check_sound(play)
+
+
+def test_a_colleague_that_one_called_before_makes_room_for_is_called_then() -> None:
+    heard: list[str] = []
+    edge = Edge("planning", "research", Asks(lambda me: heard))
+    opens = TransitionGraph(nodes=("planning", "research"), initial="planning", edges=(edge,))
+    late = link("planner", scope=Scope(phases=frozenset({"research"})))
+    config = linked(rules(), opens, executor=["helper", late])
+    play = at_work(config, executor=[says("", *to("helper", "planner"), ("complete", {"response": "built"}))])
+    step_until_called(play)
+    assert not play.all(r.CallRefused)
+    heard.append("helper")
+    play.settle()
+    assert outcomes(play) == {"helper": "finished", "planner": "finished", "executor": "finished"}
     check_sound(play)
