@@ -12,7 +12,7 @@ from tenex.core import records as r
 from tenex.core.errors import AppendFailed, ConfigurationError, ModelUnavailable, Unwritable, UsageError, WorkflowError
 from tenex.core.ports import Whisper, unheard
 from tenex.core.records import Record
-from tenex.core.steps import ModelRequest, ModelStep
+from tenex.core.steps import AgentText, ModelRequest, ModelStep
 from tenex.workflow.agents import AgentLink, BaseAgent, Link, State, tool
 from tests.fakes.agents import Mind, calls, manages, researches, results, script
 
@@ -399,3 +399,30 @@ def test_a_model_that_cannot_be_reached_is_told_and_what_was_done_is_kept() -> N
         ran(ResearchAgent(model=Mind(researches), journal=journal), None)
     with pytest.raises(UsageError, match="ResearchAgent has no model"):
         ran(ResearchAgent())
+
+
+def test_a_field_may_be_called_as_what_python_gives_every_mapping() -> None:
+    class Shop(BaseAgent):
+        __system_message__ = "{{ state.items|length }} of {{ state.values }}"
+        items: State[list[str]] = State(default_factory=list)
+        values: State[str] = State(default="many")
+
+    mind = Mind(script("Done."))
+    ran(Shop(model=mind))
+    assert mind.asked[0].system == "0 of many"
+
+
+def test_a_called_one_s_request_is_put_by_its_own_template() -> None:
+    class Searcher(BaseAgent):
+        __system_message__ = "You search."
+        __input_template__ = "Search for: {{ user_message }}"
+
+    class Boss(BaseAgent):
+        __system_message__ = "You lead."
+        searcher: Link[Searcher] = AgentLink()
+
+    mind = Mind(lambda request: script(calls("searcher", message="tea"), "Done.")(request)
+                if request.agent == "boss" else script("Found.")(request))  # fmt: skip
+    ran(Boss(model=mind))
+    called = next(request for request in mind.asked if request.agent == "searcher")
+    assert AgentText(author="Boss", text="Search for: tea") in called.entries
