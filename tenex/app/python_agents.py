@@ -26,7 +26,7 @@ def read_folder(folder: Path, tools: Collection[str] | None, faults: list[str]) 
 
     Args:
         folder: the operator's, where Markdown agents stand too.
-        tools: every tool of the daemon's, which no method may be called after; None leaves the names unchecked.
+        tools: every tool of the daemon's, which no method or link may be called after; None leaves names unchecked.
         faults: grows by one sentence per fault.
     """
     found: dict[Slug, PythonAgent] = {}
@@ -43,9 +43,11 @@ def read_folder(folder: Path, tools: Collection[str] | None, faults: list[str]) 
 
 
 def _faults_of_names(one: PythonAgent, tools: Collection[str]) -> Iterator[str]:
-    for name in blueprint(type(one.agent)).methods:
-        if name in tools:
-            yield f"{one.source}: {name} is a tool of the daemon's. Call the method by another name."
+    shape = blueprint(type(one.agent))
+    for what, names in (("method", shape.methods), ("link", shape.links)):
+        for name in names:
+            if name in tools:
+                yield f"{one.source}: {name} is a tool of the daemon's. Call the {what} by another name."
     for name in one.tools:
         if name not in tools:
             yield f"{one.source}: `tools` names {name!r}. There are: {', '.join(sorted(tools))}."
