@@ -32,7 +32,7 @@ def read_folder(folder: Path, tools: Collection[str] | None, faults: list[str]) 
     found: dict[Slug, PythonAgent] = {}
     for one in find_agents(folder, faults):
         other = found.get(one.slug)
-        if other is not None:
+        if other is not None and type(other.agent) is not type(one.agent):  # of a package, several may call one class
             faults.append(f"{one.source}: {one.slug} is an agent of {other.source} too. Rename one of them.")
         if (folder / f"{one.slug}.md").exists():
             faults.append(f"{one.source}: there is {one.slug}.md too, which is the same agent. Keep one.")
@@ -59,7 +59,7 @@ def definition_of(one: PythonAgent) -> AgentDefinition:
     return AgentDefinition(
         slug=one.slug, name=one.name, role=one.role, kind=one.kind, use_when=one.use_when, phases=one.in_phases,
         tools=one.tools, program=program(one.agent, one.slugs), input=shape.input, is_templated=True,
-        model=one.model, body=shape.system,
+        model=one.model, body=shape.system, is_called_only=not one.is_main,
         methods={name: method.rule for name, method in shape.methods.items()}, source=one.source,
     )  # fmt: skip
 

@@ -525,3 +525,22 @@ def test_a_colleague_that_one_called_before_makes_room_for_is_called_then() -> N
     play.settle()
     assert outcomes(play) == {"helper": "finished", "planner": "finished", "executor": "finished"}
     check_sound(play)
+
+
+def test_one_that_is_only_called_is_given_no_turn_by_the_router_or_a_mention() -> None:
+    config = linked(rules(), executor=["helper"])
+    helper = dataclasses.replace(config.roster[Slug("helper")], is_called_only=True)
+    config = dataclasses.replace(config, roster={**config.roster, helper.slug: helper})
+    rosters: list[list[str]] = []
+
+    def router(question: dict[str, Any]) -> Any:
+        rosters.append([one["slug"] for one in question["roster"]])
+        return WAITS if question["turns"] else go("execute", "helper" if not question["rejections"] else "executor")
+
+    play = Play(router, cast(executor=[LEAD, "built"], helper=["use green"]), config=config)
+    play.person("@helper build it", addressed=("helper",))
+    play.settle()
+    assert "helper" not in rosters[0]
+    assert "There is no agent 'helper'" in play.all(r.RouteRejected)[0].sentence
+    assert [record.agent for record in play.all(r.RunStarted)] == ["executor", "helper"]
+    assert results(play) == [("k0", True, "use green")]
