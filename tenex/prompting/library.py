@@ -128,7 +128,8 @@ class PromptLibrary:
         if known is None:  # it is wanted before every turn and never differs
             known = self._routers[project_name, plan_approval] = render.router_prompt(
                 self.templates, self.orchestrator, self.guides, transitions=PHASE_TRANSITIONS,
-                roster=[one for one in self.roster if not one.is_called_only], project_name=project_name, plan_approval=plan_approval,
+                roster=[one for one in self.roster if not one.is_called_only], project_name=project_name,
+                plan_approval=plan_approval,
             )  # fmt: skip
         return known
 
