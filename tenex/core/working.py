@@ -230,12 +230,15 @@ def _go_on_with_calls(draft: Draft, run: Run) -> None:
 
 
 def _after(draft: Draft, run: Run) -> None:
-    """What is next when a run has ended: its caller goes on, or else the conversation."""
+    """What is next when a run has ended: its caller goes on, or else the conversation; and who waited to call it."""
     caller = draft.state.runs.get(run.parent) if run.parent is not None else None
     if caller is not None:
         settle(draft, caller)
     else:
         go_on(draft)
+    for waiting in linking.queued(draft):
+        if waiting in draft.state.runs:  # one that was let through may have ended another
+            move(draft, draft.state.runs[waiting])
 
 
 def fail(draft: Draft, run: Run, error: str) -> None:

@@ -544,3 +544,41 @@ def test_one_that_is_only_called_is_given_no_turn_by_the_router_or_a_mention() -
     assert "There is no agent 'helper'" in play.all(r.RouteRejected)[0].sentence
     assert [record.agent for record in play.all(r.RunStarted)] == ["executor", "helper"]
     assert results(play) == [("k0", True, "use green")]
+
+
+def test_one_that_keeps_its_standing_works_for_one_caller_at_a_time() -> None:
+    shared = link("helper", is_shared=True)
+    config = linked(rules(), executor=[shared], planner=[shared])
+    play = at_work(config, agents=("executor", "planner"), executor=[LEAD, "built"], planner=[LEAD, "planned"])
+    step_until_called(play)
+    most = 0
+    while play.step():
+        most = max(most, sum(run.agent == "helper" for run in play.conversation.runs.values()))
+    assert most == 1
+    assert [ok for _, ok, _ in results(play)] == [True, True]
+    assert outcomes(play) == {"executor": "finished", "planner": "finished", "helper": "finished"}
+    check_sound(play)
+
+
+def test_one_that_works_in_the_turn_itself_is_called_when_it_has_ended() -> None:
+    config = linked(rules(), executor=[link("helper", is_shared=True)])
+    play = at_work(config, agents=("executor", "helper"), executor=[LEAD, "built"], helper=["use green"])
+    most = 0
+    while play.step():
+        most = max(most, sum(run.agent == "helper" for run in play.conversation.runs.values()))
+    assert most == 1
+    assert results(play) == [("k0", True, "use green")]
+
+
+def test_two_that_would_wait_for_each_other_do_not() -> None:
+    config = linked(
+        rules(), executor=[link("helper", is_shared=True)], helper=[link("executor", is_shared=True)]
+    )  # fmt: skip
+    back = says("", *to("executor"))
+    play = at_work(config, agents=("executor", "helper"), executor=[LEAD, "built"], helper=[back, "use green"])
+    play.settle()
+    told = [record.sentence for record in play.all(r.CallRefused)]
+    assert ["cannot be called" in sentence for sentence in told] == [True, True], "in its turn, and when called"
+    assert [ok for _, ok, _ in results(play)][-1]
+    assert set(outcomes(play).values()) == {"finished"}
+    check_sound(play)
