@@ -7,7 +7,7 @@ edges the first true one is taken, one per evaluation.
 Never: hold state, or know how a program was written.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
@@ -108,6 +108,8 @@ class Program:
     """Of the tools that are not always there, by name."""
     links: Mapping[str, Link] = field(default_factory=dict)
     """By the name of the tool that calls them."""
+    made: Callable[[], Mapping[str, Any]] = dict
+    """The fields that begin with a value made for each beginning, in place of their default."""
     is_settable: bool = False
     """Whether its model may change its state, by `set_state`."""
     has_triggers: bool = False
@@ -115,7 +117,7 @@ class Program:
 
     def begin(self) -> Standing:
         """Where an agent stands before it has done anything."""
-        return Standing(phase=self.graph.initial if self.graph else "", values=dict(self.defaults))
+        return Standing(phase=self.graph.initial if self.graph else "", values={**self.defaults, **self.made()})
 
     def evaluate(self, standing: Standing, conversation: Phase | None) -> Evaluation:
         """Ask the edges of the current phase, and only those, in order: one step, never more."""

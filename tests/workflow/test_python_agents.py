@@ -14,6 +14,7 @@ from tenex.core.ports import Whisper, unheard
 from tenex.core.records import Record
 from tenex.core.steps import AgentText, ModelRequest, ModelStep
 from tenex.workflow.agents import AgentLink, BaseAgent, Link, State, tool
+from tenex.workflow.agents.phased import program
 from tests.fakes.agents import Mind, calls, manages, researches, results, script
 
 from .mission_kit import Journals
@@ -426,3 +427,43 @@ def test_a_called_one_s_request_is_put_by_its_own_template() -> None:
     ran(Boss(model=mind))
     called = next(request for request in mind.asked if request.agent == "searcher")
     assert AgentText(author="Boss", text="Search for: tea") in called.entries
+
+
+def test_a_factory_makes_each_beginning_anew() -> None:
+    made: list[int] = []
+
+    def draw() -> int:
+        made.append(len(made))
+        return made[-1]
+
+    class Numbered(BaseAgent):
+        __system_message__ = "You are {{ number }}."
+        number: State[int] = State(default_factory=draw)
+        phases = [("a", "b", lambda self: self.number < 0)]
+
+    one, two = Numbered(model=Mind(script("Done."))), Numbered()
+    assert one.number != two.number
+    first = one.number
+    ran(one)
+    ran(one, "Again")
+    assert (one.number, len(made)) == (first, 3), "made once for this one, and once when the class was read"
+
+    standings = program(one, {}).begin(), program(one, {}).begin()
+    assert standings[0].values != standings[1].values, "each conversation has one of its own"
+
+
+def test_a_factory_that_fails_in_a_conversation_leaves_what_it_made_when_the_class_was_read() -> None:
+    made: list[str] = []
+
+    def once() -> str:
+        if made:
+            raise OSError("no more")
+        made.append("first")
+        return made[0]
+
+    class Once(BaseAgent):
+        __system_message__ = "You are {{ name }}."
+        name: State[str] = State(default_factory=once)
+
+    agent = object.__new__(Once)
+    assert program(agent, {}).begin().values == {"name": "first"}

@@ -244,7 +244,7 @@ def _put(shape: Blueprint, standing: Standing, request: str) -> str:
 
 def _rules(slug: Slug, members: Mapping[Slug, PhasedAgent], limits: Limits) -> Rules:
     slugs = {type(member): name for name, member in members.items()}
-    roster = {name: _member(name, member, slugs) for name, member in members.items()}
+    roster = {name: _member(name, member, slugs, is_itself=name == slug) for name, member in members.items()}
     graph = TransitionGraph.round_robin((PERSON, slug))
     talk = Workflow(
         slug=slug, name=roster[slug].name, pubkey=PublicKey(""), participants=(PERSON, slug),
@@ -261,9 +261,10 @@ def _rules(slug: Slug, members: Mapping[Slug, PhasedAgent], limits: Limits) -> R
     )
 
 
-def _member(slug: Slug, agent: PhasedAgent, slugs: Mapping[type, Slug]) -> Agent:
+def _member(slug: Slug, agent: PhasedAgent, slugs: Mapping[type, Slug], *, is_itself: bool) -> Agent:
     shape = blueprint(type(agent))
     return Agent(
-        slug=slug, name=shape.name, pubkey=PublicKey(slug), role=shape.description, program=program(agent, slugs),
+        slug=slug, name=shape.name, pubkey=PublicKey(slug), role=shape.description,
+        program=program(agent, slugs, is_itself=is_itself),
         methods={name: method.rule for name, method in shape.methods.items()},
     )  # fmt: skip
