@@ -86,6 +86,7 @@ def move(draft: Draft, run: Run) -> None:
             standings.evaluate(draft, run.id)
             continue
         if call.request.id not in beyond and _may_be_let_in(draft, run, agent, call):
+            busy = True  # what stands after it makes no room for it
             continue
         if call.request.id not in beyond and linking.decided(draft, run, agent, call):
             continue

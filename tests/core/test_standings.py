@@ -327,3 +327,11 @@ def test_a_call_about_itself_counts_for_a_workflow_s_rule_and_is_still_what_it_i
     one.settle()
     assert [record.content for record in one.all(r.CallReturned)] in (["plan is set."], ["You are in planning now."])
     assert [record.speaker for record in one.all(r.RoundClosed)][:2] == ["writer", "checker"]
+
+
+def test_a_call_is_not_let_in_by_what_stands_after_it() -> None:
+    scopes = {"send": Scope(phases=frozenset({"research"}))}
+    one = play(says("", ("read_file", {}), ("send", {}), sets("plan", "p")), of=program(scopes=scopes))
+    one.settle()
+    assert [record.tool for record in one.all(r.CallRefused)] == ["send"]
+    assert moves(one) == [("planning", "research")]
