@@ -92,8 +92,8 @@ def chain(state: State, run: Run) -> Iterator[Run]:
         at = state.runs.get(at.parent) if at.parent is not None else None
 
 
-def entries_of_called(state: State, run: Run) -> tuple[Entry, ...]:
-    """What a called run is shown when it begins: whose call it serves, and the call's message."""
+def entries_of_called(state: State, run: Run, changed: str) -> tuple[Entry, ...]:
+    """What a called run is shown when it begins: whose call it serves, the files `changed`, the call's message."""
     caller = state.runs.get(run.parent) if run.parent is not None else None
     if caller is None:
         return ()
@@ -102,7 +102,7 @@ def entries_of_called(state: State, run: Run) -> tuple[Entry, ...]:
         f"permit. Your final text goes back to {caller.name}, and to nobody else."
     )
     return (
-        Note(title="Your part", text=part),
+        Note(title="Your part", text=f"{part}{changed}"),
         AgentText(author=caller.name, text=message_to(state, run)),
     )
 

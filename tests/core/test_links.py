@@ -18,6 +18,7 @@ from tenex.core.runs import CallState, Run
 from tenex.core.signals import ModelFailed, RollBack
 from tenex.core.spending import run_agent
 from tenex.core.steps import AgentText, CallResult, Note, PersonText
+from tenex.core.transcript import entries_for
 from tenex.core.undoing import stood
 from tenex.workflow import AgentTarget, TerminateTarget, ToolCalled, Transition
 from tenex.workflow import TransitionGraph as Rounds
@@ -582,3 +583,11 @@ def test_two_that_would_wait_for_each_other_do_not() -> None:
     assert [ok for _, ok, _ in results(play)][-1]
     assert set(outcomes(play).values()) == {"finished"}
     check_sound(play)
+
+
+def test_it_is_told_which_files_the_cycle_has_changed() -> None:
+    play = at_work(executor=[says("", ("write_file", {"path": "a"})), LEAD, "built"], helper=["use green"])
+    step_until_called(play)
+    note = entries_for(play.conversation, of(play, "helper"))[0]
+    assert isinstance(note, Note)
+    assert note.text.endswith("Files changed in this cycle: a")
