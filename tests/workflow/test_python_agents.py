@@ -472,3 +472,19 @@ def test_a_factory_that_fails_in_a_conversation_leaves_what_it_made_when_the_cla
 def test_the_name_of_a_model_is_refused_with_what_to_give() -> None:
     with pytest.raises(UsageError, match="`model` is a str and no model; give an object with `async def step"):
         Keeper(model="openai:gpt-5.2")  # type: ignore[arg-type]
+
+
+def test_a_field_whose_type_has_changed_begins_anew_and_others_stay() -> None:
+    class Before(BaseAgent):
+        __system_message__ = "You count."
+        found: State[list[str]] = State(default_factory=list)
+        name: State[str] = State(default="")
+
+    class After(BaseAgent):
+        __system_message__ = "You count."
+        found: State[list[int]] = State(default_factory=list)
+        name: State[str] = State(default="")
+
+    stood = program(Before(), {}).begin().changed({"found": ["tea"], "name": "mine"})
+    assert program(Before(), {}).fitted(stood) is stood
+    assert program(After(), {}).fitted(stood).values == {"found": [], "name": "mine"}

@@ -6,6 +6,7 @@ only where it is state, and only when the call has returned.
 Never: decide which phase follows, or that a call may run; the core does both.
 """
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
@@ -13,7 +14,7 @@ import structlog
 
 from tenex.core.agency import Link as LinkRule
 from tenex.core.agency import Program, Standing
-from tenex.core.errors import WorkflowError
+from tenex.core.errors import Unreadable, WorkflowError
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
 
@@ -147,7 +148,16 @@ def program(agent: PhasedAgent, slugs: Mapping[type, Slug], *, is_itself: bool =
         graph=shape.graph, defaults=shape.defaults, schema=shape.schema, scopes=shape.scopes, links=links,
         look=lambda standing, conversation: standing_at(agent, standing, conversation),
         made=lambda: agent._held.recorded if is_itself else _made(shape),
+        takes=lambda name, value: _takes(shape, name, value),
     )  # fmt: skip
+
+
+def _takes(shape: Blueprint, name: str, value: Any) -> bool:
+    try:
+        shape.fields[name].load(copy.deepcopy(value))
+    except Unreadable:
+        return False
+    return True
 
 
 def _made(shape: Blueprint) -> Mapping[str, Any]:
