@@ -26,13 +26,13 @@ def read_folder(folder: Path, tools: Collection[str] | None, faults: list[str]) 
 
     Args:
         folder: the operator's, where Markdown agents stand too.
-        tools: every tool of the daemon's, which no method may be called after; None leaves the names unchecked.
+        tools: every tool of the daemon's, which no method or link may be called after; None leaves names unchecked.
         faults: grows by one sentence per fault.
     """
     found: dict[Slug, PythonAgent] = {}
     for one in find_agents(folder, faults):
         other = found.get(one.slug)
-        if other is not None:
+        if other is not None and type(other.agent) is not type(one.agent):  # of a package, several may call one class
             faults.append(f"{one.source}: {one.slug} is an agent of {other.source} too. Rename one of them.")
         if (folder / f"{one.slug}.md").exists():
             faults.append(f"{one.source}: there is {one.slug}.md too, which is the same agent. Keep one.")
@@ -43,9 +43,11 @@ def read_folder(folder: Path, tools: Collection[str] | None, faults: list[str]) 
 
 
 def _faults_of_names(one: PythonAgent, tools: Collection[str]) -> Iterator[str]:
-    for name in blueprint(type(one.agent)).methods:
-        if name in tools:
-            yield f"{one.source}: {name} is a tool of the daemon's. Call the method by another name."
+    shape = blueprint(type(one.agent))
+    for what, names in (("method", shape.methods), ("link", shape.links)):
+        for name in names:
+            if name in tools:
+                yield f"{one.source}: {name} is a tool of the daemon's. Call the {what} by another name."
     for name in one.tools:
         if name not in tools:
             yield f"{one.source}: `tools` names {name!r}. There are: {', '.join(sorted(tools))}."
@@ -57,7 +59,7 @@ def definition_of(one: PythonAgent) -> AgentDefinition:
     return AgentDefinition(
         slug=one.slug, name=one.name, role=one.role, kind=one.kind, use_when=one.use_when, phases=one.in_phases,
         tools=one.tools, program=program(one.agent, one.slugs), input=shape.input, is_templated=True,
-        model=one.model, body=shape.system,
+        model=one.model, body=shape.system, is_called_only=not one.is_main,
         methods={name: method.rule for name, method in shape.methods.items()}, source=one.source,
     )  # fmt: skip
 

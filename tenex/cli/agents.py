@@ -140,6 +140,8 @@ def add(
     if file.exists():
         raise UsageError(f"{file} is there already; edit it, or move it away first")
     is_copy = slug in known
+    if is_copy and not known[slug].source.endswith(".md"):
+        raise UsageError(f"{slug} is written in Python, in {known[slug].source}; edit it, or move it away first")
     text = Path(known[slug].source).read_text("utf-8") if is_copy else _template(slug, kind or "worker")
     make_folder(file.parent)
     write_new(file, text)

@@ -7,7 +7,7 @@ edges the first true one is taken, one per evaluation.
 Never: hold state, or know how a program was written.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
@@ -94,6 +94,10 @@ class Evaluation:
 STAYS: Final = Evaluation()
 
 
+def _anything(_field: str, _value: Any) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Program:
     """An agent's own phases and state, as configured. Compared by identity: conditions are functions."""
@@ -108,6 +112,10 @@ class Program:
     """Of the tools that are not always there, by name."""
     links: Mapping[str, Link] = field(default_factory=dict)
     """By the name of the tool that calls them."""
+    takes: Callable[[str, Any], bool] = _anything
+    """Whether a field of a type that its schema cannot tell takes a recorded value."""
+    made: Callable[[], Mapping[str, Any]] = dict
+    """The fields that begin with a value made for each beginning, in place of their default."""
     is_settable: bool = False
     """Whether its model may change its state, by `set_state`."""
     has_triggers: bool = False
@@ -115,7 +123,7 @@ class Program:
 
     def begin(self) -> Standing:
         """Where an agent stands before it has done anything."""
-        return Standing(phase=self.graph.initial if self.graph else "", values=dict(self.defaults))
+        return Standing(phase=self.graph.initial if self.graph else "", values={**self.defaults, **self.made()})
 
     def evaluate(self, standing: Standing, conversation: Phase | None) -> Evaluation:
         """Ask the edges of the current phase, and only those, in order: one step, never more."""
@@ -168,7 +176,7 @@ class Program:
             return self.begin()
         known = standing.values
         values = {
-            name: known[name] if name in known and fits(known[name], self.schema.get(name, {})) else default
+            name: known[name] if name in known and self._keeps(name, known[name]) else default
             for name, default in self.defaults.items()
         }
         nodes = self.graph.nodes if self.graph is not None else ("",)
@@ -176,6 +184,9 @@ class Program:
         if values == known and phase == standing.phase:
             return standing
         return replace(standing, phase=phase, values=values)
+
+    def _keeps(self, name: str, value: Any) -> bool:
+        return fits(value, self.schema.get(name, {})) and self.takes(name, value)
 
 
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {

@@ -6,16 +6,16 @@ is in the append that holds the round's last words; if that ends the workflow, i
 Never: open a turn, or end a run; those are `turns`'.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from . import participation
+from . import own_tools, participation
 from . import records as r
 from .conditions import ToolCalled
 from .draft import Draft
 from .errors import ConfigurationError
 from .graph import TransitionGraph
 from .ids import PublicKey, Slug
-from .roster import Role
+from .roster import Agent, Role
 from .rounds import Called, Envelope, Finish, Handoff, Refused
 from .rules import When, named_tools, parts, speaker_of
 from .runs import Message
@@ -63,15 +63,23 @@ def _routing_tools(draft: Draft, graph: TransitionGraph, workflow: Workflow) -> 
     """The tools that only a rule names, each with those after whom the rule can fire."""
     agents = tuple(slug for slug in workflow.participants if slug != PERSON)
     found: dict[str, tuple[Slug, ...]] = {}
-    methods = {name for slug in agents if slug in draft.rules.roster for name in draft.rules.roster[slug].methods}
+    theirs = {name for slug in agents if slug in draft.rules.roster for name in _own(draft.rules.roster[slug])}
     for tool in sorted(named_tools(graph)):
-        if tool in draft.rules.tools or tool in methods or tool in participation.OWN:
+        if tool in draft.rules.tools or tool in theirs or tool in participation.OWN:
             continue
         conditions = [edge.when.condition for edge in graph.edges if isinstance(edge.when, When)]
         after = [speaker_of(one) for one in conditions
                  if any(isinstance(part, ToolCalled) and part.tool_name == tool for part in parts(one))]  # fmt: skip
         found[tool] = agents if None in after else tuple(slug for slug in agents if slug in after)
     return found
+
+
+def _own(agent: Agent) -> Iterator[str]:
+    """What only that agent may call: its methods, its colleagues, the calls about itself."""
+    yield from agent.methods
+    if agent.program is not None:
+        yield from agent.program.links
+        yield from own_tools.every(agent.program)
 
 
 def acknowledge(draft: Draft) -> None:

@@ -124,7 +124,8 @@ def met(conversation: Conversation, turn: OrchestratorTurn, rules: Rules) -> Pha
 
 def yet_to_reflect(conversation: Conversation, rules: Rules) -> tuple[str, ...]:
     """The participants of this cycle, still in the roster, who have not reflected."""
-    return tuple(a for a in conversation.participants if a in rules.roster and a not in conversation.reflected)
+    there = rules.routable
+    return tuple(a for a in conversation.participants if a in there and a not in conversation.reflected)
 
 
 def strangers(conversation: Conversation, agents: Iterable[str], rules: Rules) -> tuple[str, ...]:

@@ -2,19 +2,21 @@
 
 Such a run is like any other, so it is journaled, gated, resumed and bounded like any other. Colleagues called in one
 answer work at the same time, as the agents of a turn do: what changes the workspace takes turns there. One that keeps
-its standing from call to call works for one call at a time.
+its standing from call to call works for one call at a time, whoever calls.
 
 Never: end a run; that is `turns`'.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from . import links
 from . import records as r
+from .agency import Link
 from .draft import Draft
 from .ids import RunId
 from .roster import Agent
-from .runs import Call, Run
+from .runs import Call, CallState, Run
 from .turns import begin_run
 
 AT_ONCE: Final = 8
@@ -31,14 +33,16 @@ def decided(draft: Draft, run: Run, agent: Agent, call: Call) -> bool:
     link = links.link_of(agent, request.tool)
     if link is None:
         return False
-    at_work = state.called_by(run.id)
-    if len(at_work) >= AT_ONCE or (link.is_shared and any(other.agent == link.agent for other in at_work)):
-        return True
     message = request.arguments.get(links.MESSAGE)
     sentence = request.fault
     if not sentence and (not isinstance(message, str) or not message.strip()):
         sentence = f"`{request.tool}` needs `{links.MESSAGE}`, a text that is not empty."
     sentence = sentence or links.refusal(state, run, agent, request.tool, link, draft.rules) or ""
+    ahead = _ahead(draft, link)
+    if not sentence and any(_waits_for(draft, other, run) for other in ahead):
+        sentence = f"{request.tool} cannot be called now: {link.agent} waits for what you do. Do without."
+    if not sentence and (ahead or len(state.called_by(run.id)) >= AT_ONCE):
+        return True
     if sentence:
         draft.add(r.CallRefused, run=run.id, call=request.id, tool=request.tool, sentence=sentence)
         return True
@@ -48,3 +52,36 @@ def decided(draft: Draft, run: Run, agent: Agent, call: Call) -> bool:
         parent=run.id, call=request.id, is_shared=link.is_shared,
     )  # fmt: skip
     return True
+
+
+def queued(draft: Draft) -> tuple[RunId, ...]:
+    """The runs with a call of a colleague that has not begun."""
+    return tuple(run.id for run in draft.state.runs.values() if next(_wanted(draft, run), None) is not None)
+
+
+def _wanted(draft: Draft, run: Run) -> Iterator[Link]:
+    """The links of calls that have not begun."""
+    agent = draft.rules.roster.get(run.agent)
+    if agent is None or agent.program is None:
+        return
+    for call in run.open_calls:
+        link = links.link_of(agent, call.request.tool)
+        if link is not None and call.state is CallState.ASKED:
+            yield link
+
+
+def _ahead(draft: Draft, link: Link) -> tuple[Run, ...]:
+    """Whoever must end before a colleague that keeps its standing can be called: it stands in one place at a time."""
+    return tuple(run for run in draft.state.runs.values() if link.is_shared and run.stands_as == link.agent)
+
+
+def _waits_for(draft: Draft, run: Run, other: Run) -> bool:
+    """Whether a run cannot end before another has, by all that are called and all that wait to be called."""
+    seen = {run.id: run}
+    for one in (queue := [run]):
+        ahead = [before for link in _wanted(draft, one) for before in _ahead(draft, link)]
+        for awaited in (*draft.state.called_by(one.id), *ahead):
+            if awaited.id not in seen:
+                seen[awaited.id] = awaited
+                queue.append(awaited)
+    return other.id in seen

@@ -92,18 +92,23 @@ def chain(state: State, run: Run) -> Iterator[Run]:
         at = state.runs.get(at.parent) if at.parent is not None else None
 
 
-def entries_of_called(state: State, run: Run) -> tuple[Entry, ...]:
-    """What a called run is shown when it begins: whose call it serves, and the call's message."""
+def entries_of_called(state: State, run: Run, changed: str) -> tuple[Entry, ...]:
+    """What a called run is shown when it begins: whose call it serves, the files `changed`, the call's message."""
     caller = state.runs.get(run.parent) if run.parent is not None else None
     if caller is None:
         return ()
-    call = next((call for call in caller.calls if call.request.id == run.call), None)
-    message = str(call.request.arguments.get(MESSAGE, "")) if call is not None else ""
     part = (
         f"{caller.name} has called you. Do what the message below asks, as far as your instructions and the phase "
         f"permit. Your final text goes back to {caller.name}, and to nobody else."
     )
     return (
-        Note(title="Your part", text=part),
-        AgentText(author=caller.name, text=cut(message, MESSAGE_CHARACTERS)),
+        Note(title="Your part", text=f"{part}{changed}"),
+        AgentText(author=caller.name, text=message_to(state, run)),
     )
+
+
+def message_to(state: State, run: Run) -> str:
+    """The message of the call that began a run, cut; empty for one that nobody called."""
+    caller = state.runs.get(run.parent) if run.parent is not None else None
+    call = next((call for call in caller.calls if call.request.id == run.call), None) if caller is not None else None
+    return cut(str(call.request.arguments.get(MESSAGE, "")), MESSAGE_CHARACTERS) if call is not None else ""

@@ -36,9 +36,13 @@ def names(program: Program, standing: Standing, conversation: Phase | None) -> t
 
 def is_own(program: Program, tool: str) -> bool:
     """Whether a call is about the agent itself, in this phase or in another."""
-    if tool in (SET, APPEND):
-        return program.is_settable
-    return program.has_triggers and tool in _pairs(program)
+    return tool in every(program)
+
+
+def every(program: Program) -> frozenset[str]:
+    """The names of all calls about the agent itself that there are in any of its phases."""
+    pairs = _pairs(program) if program.has_triggers else ()
+    return frozenset((SET, APPEND, *pairs) if program.is_settable else pairs)
 
 
 def target_of(program: Program, trigger: str) -> str:

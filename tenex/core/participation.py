@@ -173,7 +173,7 @@ def _handoff(session: Session, given: Mapping[str, Any]) -> Handoff | str:
 def round_of(state: State, run: Run, text: str, *, completed: bool = False) -> Envelope:
     """A run that is about to end as the round of its speaker: its calls in the order in which its model made them.
 
-    A call counts that was let through, or was decided here and not refused; `complete` counts where it ends the run.
+    A call counts that was let through, or was decided in the core and not refused; `complete` where it ends the run.
     """
     session = state.workflow
     if session is None:
@@ -186,8 +186,9 @@ def round_of(state: State, run: Run, text: str, *, completed: bool = False) -> E
             result = results.get(call.id)
             if call.id in session.called:
                 calls.append(Called(call.tool))
-            elif result is not None and result.ok and _is_ours(session, run, call.tool):
-                calls.append(_called(session, call.tool, call.arguments))
+            elif result is not None and result.ok:  # decided in the core, about the workflow or the agent itself
+                ours = _is_ours(session, run, call.tool)
+                calls.append(_called(session, call.tool, call.arguments) if ours else Called(call.tool))
     if completed:
         calls.append(Called("complete"))
     return Envelope(run.agent, text, tuple(calls), str(state.turn.turn_id) if state.turn else "")

@@ -95,7 +95,7 @@ def _fixed(conversation: Conversation, rules: Rules) -> dict[str, Any]:
                 "use_when": agent.use_when,
                 "phases": list(agent.phases),
             }
-            for agent in rules.roster.values()
+            for agent in rules.routable.values()
         ],
         "rejections": list(conversation.question.rejections if conversation.question else ()),
     }

@@ -91,6 +91,8 @@ class Agent:
     program: Program | None = None
     methods: Mapping[str, ToolRule] = field(default_factory=dict)
     """Tools that only it has, by name: the methods of one written in Python."""
+    is_called_only: bool = False
+    """Whether other agents call it and nobody routes to it: a class that another agent's Python file links."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,13 +166,18 @@ class Rules:
     compile_graph: Compile = no_graphs
     """Of a workflow that is open, whose graph its journal holds: the configured one may have changed since."""
 
+    @property
+    def routable(self) -> Mapping[Slug, Agent]:
+        """Those of the roster who may be given a turn of a conversation."""
+        return {slug: agent for slug, agent in self.roster.items() if not agent.is_called_only}
+
     def tools_of(self, agent: Agent) -> Mapping[str, ToolRule]:
         """All tools that an agent may name: everybody's and its own."""
         return {**self.tools, **agent.methods} if agent.methods else self.tools
 
     def find(self, slug: str) -> Agent | None:
-        """The worker or expert of that slug: exactly, then without case, then kebab-cased."""
-        by_slug = {str(known): agent for known, agent in self.roster.items()}
+        """The worker or expert of that slug who may be given a turn: exactly, then without case, then kebab-cased."""
+        by_slug = {str(known): agent for known, agent in self.routable.items()}
         if slug in by_slug:
             return by_slug[slug]
         lowered = {known.lower(): agent for known, agent in by_slug.items()}

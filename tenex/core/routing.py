@@ -169,7 +169,7 @@ def check(conversation: Conversation, decision: RoutingDecision, rules: Rules) -
     for name in decision.agents:
         agent = rules.find(name)
         if agent is None:
-            known = ", ".join(sorted(rules.roster))
+            known = ", ".join(sorted(rules.routable))
             return Rejected(sentence=f"There is no agent {_short(name)}. The roster is: {known}.")
         if agent.slug not in agents:
             agents.append(agent.slug)

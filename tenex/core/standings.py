@@ -86,6 +86,14 @@ def refusal(draft: Draft, run: Run, agent: Agent, tool: str) -> str | None:
     return gates.refusal(tool, draft.state.phase, agent, draft.rules, standing)
 
 
+def withholds(draft: Draft, run: Run, agent: Agent, tool: str) -> bool:
+    """Whether the agent's own phase is what keeps a call from it, as it stands now."""
+    program = agent.program
+    return program is not None and not program.offers(
+        tool, standing_of(draft.state, run, program), draft.state.phase
+    )  # fmt: skip
+
+
 def is_own(agent: Agent, call: Call) -> bool:
     """Whether a call is about the agent itself, in the phase where it stands or in another."""
     return agent.program is not None and own_tools.is_own(agent.program, call.request.tool)

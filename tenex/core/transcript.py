@@ -55,7 +55,7 @@ def entries_for(conversation: Conversation, run: Run, budget: int = CONTEXT_TOKE
     nobody has answered yet; all that was said in this phase of this cycle; the person's other messages of the cycle;
     recent messages. The rest is told in a line for each turn and cycle. A part too large is cut before it is left out.
 
-    One that a colleague called is shown that call's message, and nothing of the conversation.
+    One that a colleague called is shown that call's message and which files have changed, and nothing that was said.
 
     Messages are named by their record, not repeated: the fold of `RunStarted` puts their words in.
 
@@ -64,10 +64,10 @@ def entries_for(conversation: Conversation, run: Run, budget: int = CONTEXT_TOKE
         run: The run that begins.
         budget: Estimated tokens of a whole request; the entries take `START` of them at most.
     """
-    if run.parent is not None:
-        return entries_of_called(conversation, run)
     room = int(budget * BYTES_PER_TOKEN * START)
     at_most = room // 4
+    if run.parent is not None:
+        return entries_of_called(conversation, run, _files(conversation.touched, at_most // 8))
     room -= sum(map(entry_weight, _notes(conversation, run, at_most, None))) + MARKS
     summed = room // 6 if conversation.turns or conversation.past else 0
     choice = _choose(conversation, run, room - summed)

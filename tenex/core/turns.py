@@ -62,8 +62,11 @@ def _next_round(draft: Draft) -> None:
 
 
 def addressed_now(draft: Draft) -> tuple[Slug, ...]:
-    """The agents a person mentioned that may have their turn in this phase; the others keep waiting for it."""
-    state, roster = draft.state, draft.rules.roster
+    """The agents a person mentioned that may have their turn in this phase; the others keep waiting for it.
+
+    One that is only ever called by others has none: the router reads such a message like any.
+    """
+    state, roster = draft.state, draft.rules.routable
     return tuple(
         slug
         for slug in dict.fromkeys(slug for slug, _ in state.addressed)

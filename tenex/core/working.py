@@ -1,13 +1,15 @@
 """A run's steps: what its model answered, what its calls gave back, what failed.
 
 The gate gives its verdict when a call is about to start, not when it was asked for: reads start together, the others
-one by one, so a call sees the phase and the files as the one before it left them.
+one by one, so a call sees the phase and the files as the one before it left them. What the agent's own phase withholds
+is refused only when all that stands before it has returned, which may yet make room for it.
 
 Never: carry a call out. `ask` and `complete` are words, and are the only calls that end here.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any, Literal, cast
 
 from . import linking, participation, standings
@@ -83,6 +85,9 @@ def move(draft: Draft, run: Run) -> None:
         if call.request.id not in beyond and participation.decided(draft, run, call):
             standings.evaluate(draft, run.id)
             continue
+        if call.request.id not in beyond and _may_be_let_in(draft, run, agent, call):
+            busy = True  # what stands after it makes no room for it
+            continue
         if call.request.id not in beyond and linking.decided(draft, run, agent, call):
             continue
         if call.request.id not in beyond and standings.is_own(agent, call):
@@ -106,6 +111,14 @@ def move(draft: Draft, run: Run) -> None:
                     phase=draft.state.phase,
                 )  # fmt: skip
     _complete_if_last(draft, _now(draft, run), agent)
+
+
+def _may_be_let_in(draft: Draft, run: Run, agent: Agent, call: Call) -> bool:
+    """Whether a call is withheld by the agent's own phase, and one that stands before it may yet change that."""
+    if not standings.withholds(draft, run, agent, call.request.tool):
+        return False
+    before = takewhile(lambda known: known.request.id != call.request.id, _now(draft, run).calls)
+    return any(known.state is not CallState.DONE and known.request.tool != "complete" for known in before)
 
 
 def _agent(draft: Draft, run: Run) -> Agent:
@@ -218,12 +231,15 @@ def _go_on_with_calls(draft: Draft, run: Run) -> None:
 
 
 def _after(draft: Draft, run: Run) -> None:
-    """What is next when a run has ended: its caller goes on, or else the conversation."""
+    """What is next when a run has ended: its caller goes on, or else the conversation; and who waited to call it."""
     caller = draft.state.runs.get(run.parent) if run.parent is not None else None
     if caller is not None:
         settle(draft, caller)
     else:
         go_on(draft)
+    for waiting in linking.queued(draft):
+        if waiting in draft.state.runs:  # one that was let through may have ended another
+            move(draft, draft.state.runs[waiting])
 
 
 def fail(draft: Draft, run: Run, error: str) -> None:

@@ -32,6 +32,7 @@ from tenex.core.travel import RolledBack
 from .clock import ClockWatch
 from .owed import Owed, Trouble, notices
 from .reconciler import Reconciler, Task
+from .remarks import remark
 from .surroundings import Surroundings
 
 log = structlog.get_logger(__name__)
@@ -312,6 +313,7 @@ class ConversationActor:
         self._tell(state, written)
 
     def _tell(self, state: Conversation, written: Sequence[r.Record]) -> None:
+        remark(self.id, written)
         for observer in self._around.observers:
             observer.heard(state, written)
         now = self._around.clock.now()

@@ -61,6 +61,8 @@ class AgentDefinition:
     """The template of what it is told as its part; empty to tell it as it is."""
     methods: Mapping[str, ToolRule] = field(default_factory=dict)
     """Tools that only it has: the methods of one written in Python."""
+    is_called_only: bool = False
+    """Whether only other agents call it: a class that another agent's Python file links."""
     link_lines: Mapping[str, int] = field(default_factory=dict)
     """Where its file names its colleagues, by the tools that call them."""
     model: str = ""
@@ -79,7 +81,7 @@ class AgentDefinition:
         return Agent(
             slug=self.slug, name=self.name, pubkey=pubkey, kind=self.kind, role=self.role, use_when=self.use_when,
             phases=self.phases, tools=frozenset({*self.tools, *runs}), model=model or self.model, program=self.program,
-            methods=self.methods,
+            methods=self.methods, is_called_only=self.is_called_only,
         )  # fmt: skip
 
 

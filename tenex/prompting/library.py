@@ -92,7 +92,7 @@ class PromptLibrary:
 
     @property
     def roster(self) -> tuple[AgentDefinition, ...]:
-        """The workers and experts: those that can be routed to."""
+        """The workers and experts: those that can be routed to, and those that only other agents call."""
         return tuple(agent for agent in self.definitions.values() if agent.kind is not Kind.ORCHESTRATOR)
 
     def system_prompt(
@@ -127,8 +127,9 @@ class PromptLibrary:
         known = self._routers.get((project_name, plan_approval))
         if known is None:  # it is wanted before every turn and never differs
             known = self._routers[project_name, plan_approval] = render.router_prompt(
-                self.templates, self.orchestrator, self.guides, transitions=PHASE_TRANSITIONS, roster=self.roster,
-                project_name=project_name, plan_approval=plan_approval,
+                self.templates, self.orchestrator, self.guides, transitions=PHASE_TRANSITIONS,
+                roster=[one for one in self.roster if not one.is_called_only], project_name=project_name,
+                plan_approval=plan_approval,
             )  # fmt: skip
         return known
 

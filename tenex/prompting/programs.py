@@ -74,9 +74,9 @@ class Expression:
 def values(standing: Standing, conversation: Phase | None) -> dict[str, Any]:
     """What conditions and templates see of an agent."""
     phase = None if conversation is None else str(conversation)
-    return {
-        **standing.values, "state": standing.values, "phase": standing.phase, "conversation": {"phase": phase},
-    }  # fmt: skip
+    history = [{"source": move.source, "target": move.target, "at": move.at} for move in standing.history]
+    state = {"history": history, **standing.values, "phase": standing.phase}
+    return {**standing.values, "state": state, "phase": standing.phase, "conversation": {"phase": phase}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import Final
 from tenex.core.context import BYTES_PER_TOKEN, CONTEXT_TOKENS, MESSAGE_CHARACTERS, cut_bytes, tokens, weight
 from tenex.core.conversation import Conversation, Run
 from tenex.core.ids import Slug
-from tenex.core.links import standing_of
+from tenex.core.links import message_to, standing_of
 from tenex.core.phases import Phase
 from tenex.core.ports import Prompt
 from tenex.core.roster import Rules
@@ -76,7 +76,7 @@ class ConversationPrompter:
         entries = entries_for(conversation, run, self._budget)
         template = self._library.input_of(run.agent)
         if template and standing is not None:
-            asked = next((cut(m.text, MESSAGE_CHARACTERS) for m in reversed(conversation.messages) if m.role), "")
+            asked = _asked(conversation, run)
             entries = tuple(
                 replace(entry, text=rendered(template, standing, run.phase, message=entry.text, user_message=asked))
                 if isinstance(entry, Note) and entry.title == PART else entry
@@ -107,3 +107,10 @@ class ConversationPrompter:
             entries=(question_for(conversation, rules, max(1, room), self._lessons(rules.project.slug)),),
             output_schema=DECISION_SCHEMA, conversation=conversation.id,
         )  # fmt: skip
+
+
+def _asked(conversation: Conversation, run: Run) -> str:
+    """The request a run serves: its caller's, or the newest of a person's messages."""
+    if run.parent is not None:
+        return message_to(conversation, run)
+    return next((cut(m.text, MESSAGE_CHARACTERS) for m in reversed(conversation.messages) if m.role), "")

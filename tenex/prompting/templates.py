@@ -29,9 +29,17 @@ class Source:
     file: str
 
 
-def sandbox(load: Callable[[str], tuple[str, str, None] | None] = lambda _name: None) -> ImmutableSandboxedEnvironment:
+class Sandbox(ImmutableSandboxedEnvironment):
+    """Reads values and changes nothing; `state.items` is the field of that name before it is Python's method."""
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        """What stands behind a dot."""
+        return obj[attribute] if isinstance(obj, Mapping) and attribute in obj else super().getattr(obj, attribute)
+
+
+def sandbox(load: Callable[[str], tuple[str, str, None] | None] = lambda _name: None) -> Sandbox:
     """Where templates and expressions run: they read values, and change nothing."""
-    environment = ImmutableSandboxedEnvironment(
+    environment = Sandbox(
         loader=FunctionLoader(load),
         undefined=StrictUndefined,
         # prompts are Markdown for a model, not HTML for a browser: escaping would only garble code and quotes

@@ -18,14 +18,17 @@ from tenex.core.runs import CallState, Run
 from tenex.core.signals import ModelFailed, RollBack
 from tenex.core.spending import run_agent
 from tenex.core.steps import AgentText, CallResult, Note, PersonText
+from tenex.core.transcript import entries_for
 from tenex.core.undoing import stood
 from tenex.workflow import AgentTarget, TerminateTarget, ToolCalled, Transition
 from tenex.workflow import TransitionGraph as Rounds
 from tests.core.kit import WAITS, Script, check_rest, check_sound, go, standing, until, work
 from tests.core.test_working import results
+from tests.fakes.agency import Asks
 from tests.fakes.linked import cast, link, linked, to
 from tests.fakes.play import Play, rules, says
-from tests.fakes.workflows import TRIO, begun
+from tests.fakes.workflows import NAME, TRIO
+from tests.fakes.workflows import play as of_rounds
 
 LEAD = says("I ask around", *to("helper"))
 CALM = Limits(default_expectation=Expectation(warn_after=20_000, close_after=60_000))
@@ -430,8 +433,9 @@ def test_a_call_waits_for_the_same_colleague_after_a_restart() -> None:
 
 def of_a_workflow(graph: Rounds, speaker: str, calls: Any, **minds: Any) -> Play:
     """The trio's workflow, in which a speaker's first answer makes these calls; a person has opened it."""
-    play = begun(graph)
+    play = of_rounds(graph)
     play.rules = linked(play.rules, None, **{speaker: ["editor", "planner"]})
+    play.person("Make it good", addressed=(NAME,))
     alone = cast(**{speaker: [calls], **minds})
     play.worker = lambda conversation, call: (
         alone(conversation, call)
@@ -464,6 +468,7 @@ def test_the_call_of_a_colleague_counts_for_a_workflow_s_rule() -> None:
     play = of_a_workflow(graph, "writer", says("", *to("planner")))
     play.settle()
     assert [record.speaker for record in play.all(r.RoundClosed)][:2] == ["writer", "checker"]
+    assert [record.agent for record in play.all(r.RunStarted) if record.parent] == ["planner"]
 
 
 def test_a_refused_call_does_not_count_because_a_colleague_s_of_the_same_id_was_let_through() -> None:
@@ -506,3 +511,83 @@ def test_going_back_to_the_middle_of_a_colleague_s_work_leaves_nothing_of_it_ope
     play.settle()
     check_rest(play)
     check_sound(play)
+
+
+def test_a_colleague_that_one_called_before_makes_room_for_is_called_then() -> None:
+    heard: list[str] = []
+    edge = Edge("planning", "research", Asks(lambda me: heard))
+    opens = TransitionGraph(nodes=("planning", "research"), initial="planning", edges=(edge,))
+    late = link("planner", scope=Scope(phases=frozenset({"research"})))
+    config = linked(rules(), opens, executor=["helper", late])
+    play = at_work(config, executor=[says("", *to("helper", "planner"), ("complete", {"response": "built"}))])
+    step_until_called(play)
+    assert not play.all(r.CallRefused)
+    heard.append("helper")
+    play.settle()
+    assert outcomes(play) == {"helper": "finished", "planner": "finished", "executor": "finished"}
+    check_sound(play)
+
+
+def test_one_that_is_only_called_is_given_no_turn_by_the_router_or_a_mention() -> None:
+    config = linked(rules(), executor=["helper"])
+    helper = dataclasses.replace(config.roster[Slug("helper")], is_called_only=True)
+    config = dataclasses.replace(config, roster={**config.roster, helper.slug: helper})
+    rosters: list[list[str]] = []
+
+    def router(question: dict[str, Any]) -> Any:
+        rosters.append([one["slug"] for one in question["roster"]])
+        return WAITS if question["turns"] else go("execute", "helper" if not question["rejections"] else "executor")
+
+    play = Play(router, cast(executor=[LEAD, "built"], helper=["use green"]), config=config)
+    play.person("@helper build it", addressed=("helper",))
+    play.settle()
+    assert "helper" not in rosters[0]
+    assert "There is no agent 'helper'" in play.all(r.RouteRejected)[0].sentence
+    assert [record.agent for record in play.all(r.RunStarted)] == ["executor", "helper"]
+    assert results(play) == [("k0", True, "use green")]
+
+
+def test_one_that_keeps_its_standing_works_for_one_caller_at_a_time() -> None:
+    shared = link("helper", is_shared=True)
+    config = linked(rules(), executor=[shared], planner=[shared])
+    play = at_work(config, agents=("executor", "planner"), executor=[LEAD, "built"], planner=[LEAD, "planned"])
+    step_until_called(play)
+    most = 0
+    while play.step():
+        most = max(most, sum(run.agent == "helper" for run in play.conversation.runs.values()))
+    assert most == 1
+    assert [ok for _, ok, _ in results(play)] == [True, True]
+    assert outcomes(play) == {"executor": "finished", "planner": "finished", "helper": "finished"}
+    check_sound(play)
+
+
+def test_one_that_works_in_the_turn_itself_is_called_when_it_has_ended() -> None:
+    config = linked(rules(), executor=[link("helper", is_shared=True)])
+    play = at_work(config, agents=("executor", "helper"), executor=[LEAD, "built"], helper=["use green"])
+    most = 0
+    while play.step():
+        most = max(most, sum(run.agent == "helper" for run in play.conversation.runs.values()))
+    assert most == 1
+    assert results(play) == [("k0", True, "use green")]
+
+
+def test_two_that_would_wait_for_each_other_do_not() -> None:
+    config = linked(
+        rules(), executor=[link("helper", is_shared=True)], helper=[link("executor", is_shared=True)]
+    )  # fmt: skip
+    back = says("", *to("executor"))
+    play = at_work(config, agents=("executor", "helper"), executor=[LEAD, "built"], helper=[back, "use green"])
+    play.settle()
+    told = [record.sentence for record in play.all(r.CallRefused)]
+    assert ["cannot be called" in sentence for sentence in told] == [True, True], "in its turn, and when called"
+    assert [ok for _, ok, _ in results(play)][-1]
+    assert set(outcomes(play).values()) == {"finished"}
+    check_sound(play)
+
+
+def test_it_is_told_which_files_the_cycle_has_changed() -> None:
+    play = at_work(executor=[says("", ("write_file", {"path": "a"})), LEAD, "built"], helper=["use green"])
+    step_until_called(play)
+    note = entries_for(play.conversation, of(play, "helper"))[0]
+    assert isinstance(note, Note)
+    assert note.text.endswith("Files changed in this cycle: a")

@@ -10,7 +10,7 @@ from tenex.core.agency import Program, Scope, Standing
 from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import fold
 from tenex.core.effects import ToolCall
-from tenex.core.ids import ConversationId
+from tenex.core.ids import ConversationId, Slug
 from tenex.core.own_tools import LARGEST
 from tenex.core.ports import ToolResult
 from tenex.core.signals import ToolReturned
@@ -18,9 +18,13 @@ from tenex.core.standings import offered
 from tenex.core.steps import ModelStep, ToolSpec
 from tenex.core.travel import of_fork
 from tenex.store.format import CONVERSATION
+from tenex.workflow import AgentTarget, TerminateTarget, ToolCalled, Transition
+from tenex.workflow import TransitionGraph as Rounds
 from tests.core.kit import check_sound, go
 from tests.fakes.agency import Asks, program, with_program
 from tests.fakes.play import ID, Play, says
+from tests.fakes.workflows import NAME
+from tests.fakes.workflows import play as of_rounds
 
 ENDS = {"agents": ["USER"], "reason": "the person is next"}
 
@@ -290,3 +294,44 @@ def test_the_standing_is_written_and_read_whole_and_a_fork_takes_it_along() -> N
     assert forked.standings == one.conversation.standings
     assert forked.standings["executor"].values == {"plan": "p", "none": 0, "no": False}
     one.settle()
+
+
+def test_a_call_that_one_before_it_makes_room_for_waits_for_that() -> None:
+    one = play(says("", ("check", {}), ("read_file", {}), ("send", {}), ("write_file", {})), of=program(scopes={
+        "check": Scope(phases=frozenset({"planning"})), "send": Scope(phases=frozenset({"research"})),
+        "read_file": Scope(phases=frozenset({"research"})), "write_file": Scope(phases=frozenset({"analysis"})),
+    }))  # fmt: skip
+    while not one.all(r.CallPermitted):
+        one.step()
+    assert not one.all(r.CallRefused), "whether they may run is not known before what came first has returned"
+    effect = next(effect for effect in one.running.values() if isinstance(effect, ToolCall))
+    one.hear(ToolReturned(key=effect.key, result=ToolResult(ok=True, content="planned", values={"plan": "p"})))
+    one.settle()
+    assert [record.tool for record in one.all(r.CallPermitted)] == ["check", "read_file", "send"]
+    assert [record.tool for record in one.all(r.CallRefused)] == ["write_file"]
+    check_sound(one)
+
+
+@pytest.mark.parametrize("call", [("set_state", {"field": "plan", "value": "p"}), ("research_to_planning", {})])
+def test_a_call_about_itself_counts_for_a_workflow_s_rule_and_is_still_what_it_is(call: Any) -> None:
+    graph = Rounds(
+        transitions=[Transition(when=ToolCalled(call[0]), then=AgentTarget("checker"))], initial_speaker="writer",
+        default_target=TerminateTarget("enough"),
+    )  # fmt: skip
+    one = of_rounds(graph, {"writer": [says("", call)]})
+    writer = one.rules.roster[Slug("writer")]
+    edges = (("planning", "research", lambda me: not me.plan), ("research", "planning", lambda me: True))
+    told = dataclasses.replace(writer, program=program(edges, scopes={}, has_triggers=True))
+    one.rules = dataclasses.replace(one.rules, roster={**one.rules.roster, writer.slug: told})
+    one.person("Make it good", addressed=(NAME,))
+    one.settle()
+    assert [record.content for record in one.all(r.CallReturned)] in (["plan is set."], ["You are in planning now."])
+    assert [record.speaker for record in one.all(r.RoundClosed)][:2] == ["writer", "checker"]
+
+
+def test_a_call_is_not_let_in_by_what_stands_after_it() -> None:
+    scopes = {"send": Scope(phases=frozenset({"research"}))}
+    one = play(says("", ("read_file", {}), ("send", {}), sets("plan", "p")), of=program(scopes=scopes))
+    one.settle()
+    assert [record.tool for record in one.all(r.CallRefused)] == ["send"]
+    assert moves(one) == [("planning", "research")]

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tenex.core.agency import Program, Standing
+from tenex.core.agency import Moved, Program, Standing
 from tenex.core.errors import ConfigurationError
-from tenex.core.ids import Slug
+from tenex.core.ids import Millis, Slug
 from tenex.core.phases import Phase
 from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.prompting.agents import AgentDefinition, read_agent
@@ -255,3 +255,19 @@ def test_an_orchestrator_has_no_phases_of_its_own() -> None:
     text = f"{HEAD}phases: [[a, b]]\nstate: {{x: 0}}\n---\nYou route.\n".replace("worker", "orchestrator")
     assert read_agent(Slug("r"), text, "r.md", TOOLS, faults) is None
     assert [fault.split(":")[1] for fault in faults] == ["6", "7"]
+
+
+def test_a_field_may_be_called_as_what_python_gives_every_mapping() -> None:
+    found = program("phases:\n - [a, b, state.items|length > 1]\n - [b, a, state.get == 'x']\n"
+                    "state: {items: [], get: ''}\n")  # fmt: skip
+    begins = found.begin()
+    assert found.evaluate(begins, None).failed == ()
+    assert found.next_phase(begins.changed({"items": [1, 2]}), None) == "b"
+
+
+def test_a_template_sees_where_the_agent_has_been(own: Path) -> None:
+    agent = "phases: [[a, b, n]]\nstate: {n: 0}\n---\n{{ state.phase }} after {{ state.history|length }} moves\n"
+    found = library(own, r=agent)
+    been = Standing(phase="b", values={"n": 1}, history=(Moved(source="a", target="b", at=Millis(1)),))
+    prompt = found.system_prompt(Slug("r"), Phase.CHAT, tools=(), project_name="demo", standing=been)
+    assert "b after 1 moves" in prompt

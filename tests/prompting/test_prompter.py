@@ -1,5 +1,6 @@
 """Filling in the prompts of a conversation: what is known now is in them, and equal knowledge gives equal bytes."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -165,3 +166,31 @@ def test_what_an_agent_is_told_as_its_part_may_have_a_template(tmp_path: Path) -
     assert "You work in a." in told.system
     play.conversation.standings = {"executor": Standing(phase="b", values={"n": 1})}
     assert "You work in b." in words.work(play.conversation, run).system
+
+
+def test_the_template_of_a_called_one_is_given_the_message_of_its_call_and_nothing_of_the_conversation(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "planner.md").write_text(
+        "---\nname: P\nrole: plans\nkind: worker\nuse_when: asked\nstate: {n: 0}\n"
+        "input: 'Asked: {{ message }}'\n---\nYou plan.\n"
+    )
+    library = PromptLibrary.load(builtin_prompts(), tmp_path)
+    planner = library.definitions[Slug("planner")]
+    in_python = dataclasses.replace(planner, input="Plan this: {{ user_message }}")  # theirs may name it
+    library = dataclasses.replace(library, definitions={**library.definitions, planner.slug: in_python})
+    known = rules().roster[Slug("planner")]
+    config = linked(rules(), executor=["planner"])
+    roster = {**config.roster, known.slug: dataclasses.replace(known, program=planner.program)}
+    config = dataclasses.replace(config, roster=roster)
+    words = ConversationPrompter(
+        library, rules=lambda: config, tools=lambda phase, slug: (), lessons=lambda slug: (),
+        workspace_notes=lambda: None, project_name="demo",
+    )  # fmt: skip
+    play = Play(lambda q: {"agents": ["executor"], "phase": "execute", "reason": "build"},
+                lambda c, m: says("", *to("planner", message="how?")), config=config)  # fmt: skip
+    play.person("a secret of the conversation")
+    while len(play.conversation.runs) < 2:
+        play.step()
+    told = words.work(play.conversation, list(play.conversation.runs.values())[1]).entries
+    assert told == (Note(title="Your part", text="Plan this: how?"), AgentText(author="Executor", text="how?"))

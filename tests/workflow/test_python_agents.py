@@ -12,8 +12,9 @@ from tenex.core import records as r
 from tenex.core.errors import AppendFailed, ConfigurationError, ModelUnavailable, Unwritable, UsageError, WorkflowError
 from tenex.core.ports import Whisper, unheard
 from tenex.core.records import Record
-from tenex.core.steps import ModelRequest, ModelStep
+from tenex.core.steps import AgentText, ModelRequest, ModelStep
 from tenex.workflow.agents import AgentLink, BaseAgent, Link, State, tool
+from tenex.workflow.agents.phased import program
 from tests.fakes.agents import Mind, calls, manages, researches, results, script
 
 from .mission_kit import Journals
@@ -399,3 +400,91 @@ def test_a_model_that_cannot_be_reached_is_told_and_what_was_done_is_kept() -> N
         ran(ResearchAgent(model=Mind(researches), journal=journal), None)
     with pytest.raises(UsageError, match="ResearchAgent has no model"):
         ran(ResearchAgent())
+
+
+def test_a_field_may_be_called_as_what_python_gives_every_mapping() -> None:
+    class Shop(BaseAgent):
+        __system_message__ = "{{ state.items|length }} of {{ state.values }}"
+        items: State[list[str]] = State(default_factory=list)
+        values: State[str] = State(default="many")
+
+    mind = Mind(script("Done."))
+    ran(Shop(model=mind))
+    assert mind.asked[0].system == "0 of many"
+
+
+def test_a_called_one_s_request_is_put_by_its_own_template() -> None:
+    class Searcher(BaseAgent):
+        __system_message__ = "You search."
+        __input_template__ = "Search for: {{ user_message }}"
+
+    class Boss(BaseAgent):
+        __system_message__ = "You lead."
+        searcher: Link[Searcher] = AgentLink()
+
+    mind = Mind(lambda request: script(calls("searcher", message="tea"), "Done.")(request)
+                if request.agent == "boss" else script("Found.")(request))  # fmt: skip
+    ran(Boss(model=mind))
+    called = next(request for request in mind.asked if request.agent == "searcher")
+    assert AgentText(author="Boss", text="Search for: tea") in called.entries
+
+
+def test_a_factory_makes_each_beginning_anew() -> None:
+    made: list[int] = []
+
+    def draw() -> int:
+        made.append(len(made))
+        return made[-1]
+
+    class Numbered(BaseAgent):
+        __system_message__ = "You are {{ number }}."
+        number: State[int] = State(default_factory=draw)
+        phases = [("a", "b", lambda self: self.number < 0)]
+
+    one, two = Numbered(model=Mind(script("Done."))), Numbered()
+    assert one.number != two.number
+    first = one.number
+    ran(one)
+    ran(one, "Again")
+    assert (one.number, len(made)) == (first, 3), "made once for this one, and once when the class was read"
+
+    standings = program(one, {}).begin(), program(one, {}).begin()
+    assert standings[0].values != standings[1].values, "each conversation has one of its own"
+
+
+def test_a_factory_that_fails_in_a_conversation_leaves_what_it_made_when_the_class_was_read() -> None:
+    made: list[str] = []
+
+    def once() -> str:
+        if made:
+            raise OSError("no more")
+        made.append("first")
+        return made[0]
+
+    class Once(BaseAgent):
+        __system_message__ = "You are {{ name }}."
+        name: State[str] = State(default_factory=once)
+
+    agent = object.__new__(Once)
+    assert program(agent, {}).begin().values == {"name": "first"}
+
+
+def test_the_name_of_a_model_is_refused_with_what_to_give() -> None:
+    with pytest.raises(UsageError, match="`model` is a str and no model; give an object with `async def step"):
+        Keeper(model="openai:gpt-5.2")  # type: ignore[arg-type]
+
+
+def test_a_field_whose_type_has_changed_begins_anew_and_others_stay() -> None:
+    class Before(BaseAgent):
+        __system_message__ = "You count."
+        found: State[list[str]] = State(default_factory=list)
+        name: State[str] = State(default="")
+
+    class After(BaseAgent):
+        __system_message__ = "You count."
+        found: State[list[int]] = State(default_factory=list)
+        name: State[str] = State(default="")
+
+    stood = program(Before(), {}).begin().changed({"found": ["tea"], "name": "mine"})
+    assert program(Before(), {}).fitted(stood) is stood
+    assert program(After(), {}).fitted(stood).values == {"found": [], "name": "mine"}

@@ -60,13 +60,18 @@ class BaseAgent(PhasedAgent):
             state: fields that begin with another value than their default.
 
         Raises:
-            UsageError: there is no such field.
+            UsageError: there is no such field, or `model` is no model.
             Unwritable: a value is not of its field's type.
         """
         fields = blueprint(type(self)).fields
         if unknown := sorted(set(state) - set(fields)):
             raise UsageError(
                 f"{type(self).__name__} has no state {', '.join(unknown)}; it has: {', '.join(fields) or 'none'}."
+            )
+        if model is not None and not callable(getattr(model, "step", None)):
+            raise UsageError(
+                f"`model` is a {type(model).__name__} and no model; give an object with `async def step(request, "
+                "whisper)`, such as tenex.app.minds.build_mind makes of your settings."
             )
         for name, value in state.items():
             self.set_value(name, value)

@@ -59,11 +59,16 @@ class Blueprint:
     fields: Mapping[str, Typed[Any]]
     declared: Mapping[str, State[Any]]
     defaults: Mapping[str, Any]
-    """As JSON, made once: a factory is not called again for each beginning."""
+    """As JSON; of a field with a factory what that made when the class was read."""
     schema: Mapping[str, Mapping[str, Any]]
     methods: Mapping[str, Method]
     links: Mapping[str, LinkShape]
     graph: TransitionGraph | None
+
+    def made(self) -> dict[str, Any]:
+        """What the factories make for one more beginning, as JSON; raises what they raise, and `Unwritable`."""
+        factories = {name: one for name, one in self.declared.items() if one.default_factory is not None}
+        return {name: self.fields[name].dump(one.begin()) for name, one in factories.items()}
 
     @property
     def scopes(self) -> dict[str, Scope]:

@@ -46,6 +46,11 @@ class Held:
         self.is_given = is_given
         """Whether the standing counts as it is, whatever the journal says."""
 
+    @property
+    def recorded(self) -> Mapping[str, Any]:
+        """The values it was made with, as JSON."""
+        return self._recorded
+
     def get(self, name: str) -> Any:
         """A field's value; the same object each time.
 

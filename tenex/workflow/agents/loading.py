@@ -45,6 +45,8 @@ class PythonAgent:
     """Of the daemon's own, besides its methods."""
     model: str
     source: str
+    is_main: bool
+    """Whether the file is about it; the others there are only called."""
 
 
 def find_agents(folder: Path, faults: list[str]) -> list[PythonAgent]:
@@ -130,7 +132,7 @@ def _read(slug: Slug, agent: PhasedAgent, slugs: dict[type, Slug], source: str, 
         slug=slug, agent=agent, slugs=slugs, name=_text(cls, "name", faults) or " ".join(words), role=role,
         kind=_kind(cls, faults), use_when=_text(cls, "use_when", faults) or role,
         in_phases=tuple(_phases(cls, faults)), tools=_words(cls, "tools", faults),
-        model=_text(cls, "model", faults), source=source,
+        model=_text(cls, "model", faults), source=source, is_main=slug == next(iter(slugs.values())),
     )  # fmt: skip
 
 

@@ -10,14 +10,18 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
+import structlog
+
 from tenex.core.agency import Link as LinkRule
 from tenex.core.agency import Program, Standing
-from tenex.core.errors import WorkflowError
+from tenex.core.errors import Unreadable, WorkflowError
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
 
 from .blueprint import Blueprint, check_types, read_class
 from .held import Held, StateView, Talk
+
+log = structlog.get_logger(__name__)
 
 
 class PhasedAgent:
@@ -104,24 +108,33 @@ def blueprint(cls: type[PhasedAgent]) -> Blueprint:
 
 
 def begin(shape: Blueprint) -> Standing:
-    """Where an agent of this class begins."""
+    """Where an agent of this class begins.
+
+    Raises:
+        Unwritable: a factory made something that is not of its field's type; also what a factory raises.
+    """
     phase = shape.graph.initial if shape.graph is not None else ""
-    return Standing(phase=phase, values=dict(shape.defaults))
+    return Standing(phase=phase, values={**shape.defaults, **shape.made()})
 
 
 def standing_at(agent: PhasedAgent, standing: Standing, conversation: Phase | None) -> PhasedAgent:
     """A copy of an agent that stands somewhere else; it shares what is not state."""
-    placed = copy.copy(agent)
+    placed = object.__new__(type(agent))  # its own `__new__` makes a beginning, which nobody wants of a copy
+    kept: Any = object.__getstate__(agent)
+    for part in kept if isinstance(kept, tuple) else (kept,):  # its dictionary, and its slots where it has some
+        for name, value in (part or {}).items():
+            object.__setattr__(placed, name, value)
     placed._held = Held(blueprint(type(agent)).fields, standing, conversation)
     return placed
 
 
-def program(agent: PhasedAgent, slugs: Mapping[type, Slug]) -> Program:
+def program(agent: PhasedAgent, slugs: Mapping[type, Slug], *, is_itself: bool = False) -> Program:
     """What the core goes by.
 
     Args:
         agent: of whom copies are asked and called.
         slugs: of the classes that are linked.
+        is_itself: whether it begins as this agent began; else each beginning is made anew.
     """
     shape = blueprint(type(agent))
     links = {
@@ -134,7 +147,25 @@ def program(agent: PhasedAgent, slugs: Mapping[type, Slug]) -> Program:
     return Program(
         graph=shape.graph, defaults=shape.defaults, schema=shape.schema, scopes=shape.scopes, links=links,
         look=lambda standing, conversation: standing_at(agent, standing, conversation),
+        made=lambda: agent._held.recorded if is_itself else _made(shape),
+        takes=lambda name, value: _takes(shape, name, value),
     )  # fmt: skip
+
+
+def _takes(shape: Blueprint, name: str, value: Any) -> bool:
+    try:
+        shape.fields[name].load(copy.deepcopy(value))
+    except Unreadable:
+        return False
+    return True
+
+
+def _made(shape: Blueprint) -> Mapping[str, Any]:
+    try:
+        return shape.made()
+    except Exception as error:  # noqa: BLE001 - the factory is the author's code, and a conversation goes on without it
+        log.warning("factory.failed", agent=shape.name, error=type(error).__name__)
+        return {}
 
 
 def _description(cls: type | None) -> str:

@@ -7,7 +7,7 @@ Never: a step of its own; `Drive` asks the core what follows.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -20,7 +20,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.effects import Effect, Key, ModelCall, Timer, ToolCall
 from tenex.core.errors import Bug, ModelRefused, ModelUnavailable, WorkflowError
 from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
-from tenex.core.links import standing_of
+from tenex.core.links import message_to, standing_of
 from tenex.core.pending import pending
 from tenex.core.ports import Clock, Journals, Model, Prompt
 from tenex.core.prompts import prompted
@@ -38,12 +38,13 @@ from tenex.core.signals import (
     ToolReturned,
 )  # fmt: skip
 from tenex.core.standings import there_for
-from tenex.core.steps import Entry, ModelRequest, PersonText, Shown, cut, writable
+from tenex.core.steps import AgentText, Entry, ModelRequest, PersonText, Shown, cut, writable
 from tenex.core.transcript import entries_for
 from tenex.core.workflows import PERSON, Workflow
 from tenex.workflow.driving import CALLER, Drive, Work
 from tenex.workflow.graph import TransitionGraph
 
+from .blueprint import Blueprint
 from .calling import call_method
 from .held import Changes
 from .phased import PhasedAgent, blueprint, program
@@ -169,19 +170,24 @@ class AgentDrive(Drive):
         shape = blueprint(type(self._members[run.agent]))
         standing = standing_of(conversation, run, self._program(run.agent))
         system = render(shape.system, f"{shape.name}.__system_message__", standing, None)
-        entries = entries_for(conversation, run) if run.agent != self._slug else self._entries(conversation, standing)
-        return Prompt(system=system, entries=tuple(entries))
+        return Prompt(system=system, entries=tuple(self._entries(conversation, run, shape, standing)))
 
-    def _entries(self, conversation: Conversation, standing: Standing) -> list[Entry | Shown]:
-        shape = blueprint(type(self._members[self._slug]))
+    def _entries(
+        self, conversation: Conversation, run: Run, shape: Blueprint, standing: Standing
+    ) -> list[Entry | Shown]:  # fmt: skip
+        """What it is shown when its run begins; the request is put by its input template."""
+        entries: list[Entry | Shown]
+        if run.parent is not None:
+            entries = [*entries_for(conversation, run)]
+            if shape.input:
+                text = _put(shape, standing, message_to(conversation, run))
+                entries = [replace(one, text=text) if isinstance(one, AgentText) else one for one in entries]
+            return entries
         messages = conversation.recent[-SHOWN:]
-        entries: list[Entry | Shown] = [Shown(seq=m.seq, limit=MESSAGE_CHARACTERS) for m in messages]
+        entries = [Shown(seq=m.seq, limit=MESSAGE_CHARACTERS) for m in messages]
         if shape.input and messages and messages[-1].role is not None:
             last = messages[-1]
-            text = render(
-                shape.input, f"{shape.name}.__input_template__", standing, None,
-                **{MESSAGE: cut(last.text, MESSAGE_CHARACTERS)},
-            )  # fmt: skip
+            text = _put(shape, standing, cut(last.text, MESSAGE_CHARACTERS))
             entries[-1] = PersonText(author=last.name, text=text)
         return entries
 
@@ -231,9 +237,14 @@ class AgentDrive(Drive):
         return ToolReturned(key=effect.key, result=result)
 
 
+def _put(shape: Blueprint, standing: Standing, request: str) -> str:
+    """A request as the agent's input template puts it."""
+    return render(shape.input, f"{shape.name}.__input_template__", standing, None, **{MESSAGE: request})
+
+
 def _rules(slug: Slug, members: Mapping[Slug, PhasedAgent], limits: Limits) -> Rules:
     slugs = {type(member): name for name, member in members.items()}
-    roster = {name: _member(name, member, slugs) for name, member in members.items()}
+    roster = {name: _member(name, member, slugs, is_itself=name == slug) for name, member in members.items()}
     graph = TransitionGraph.round_robin((PERSON, slug))
     talk = Workflow(
         slug=slug, name=roster[slug].name, pubkey=PublicKey(""), participants=(PERSON, slug),
@@ -250,9 +261,10 @@ def _rules(slug: Slug, members: Mapping[Slug, PhasedAgent], limits: Limits) -> R
     )
 
 
-def _member(slug: Slug, agent: PhasedAgent, slugs: Mapping[type, Slug]) -> Agent:
+def _member(slug: Slug, agent: PhasedAgent, slugs: Mapping[type, Slug], *, is_itself: bool) -> Agent:
     shape = blueprint(type(agent))
     return Agent(
-        slug=slug, name=shape.name, pubkey=PublicKey(slug), role=shape.description, program=program(agent, slugs),
+        slug=slug, name=shape.name, pubkey=PublicKey(slug), role=shape.description,
+        program=program(agent, slugs, is_itself=is_itself),
         methods={name: method.rule for name, method in shape.methods.items()},
     )  # fmt: skip

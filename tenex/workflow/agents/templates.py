@@ -5,7 +5,7 @@
 Never: read a value as a template; what a model or a person wrote is inserted as it stands.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta
@@ -23,8 +23,16 @@ _MISTAKES = (TemplateError, ArithmeticError, AttributeError, LookupError, TypeEr
 """What an expression in a template can raise."""
 
 
-def _environment() -> ImmutableSandboxedEnvironment:
-    made = ImmutableSandboxedEnvironment(
+class _Sandbox(ImmutableSandboxedEnvironment):
+    """Takes `state.items` for the field of that name before it is Python's method."""
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        """What stands behind a dot."""
+        return obj[attribute] if isinstance(obj, Mapping) and attribute in obj else super().getattr(obj, attribute)
+
+
+def _environment() -> _Sandbox:
+    made = _Sandbox(
         undefined=StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True
     )  # fmt: skip
     made.globals.clear()  # a prompt needs values, filters and loops, no functions

@@ -1,0 +1,26 @@
+"""Lines of the log for what an agent's own phases do, so that an operator sees a condition that cannot be asked.
+
+Never: log what an error says; a condition looks at state, which may be a person's words.
+"""
+
+from collections.abc import Sequence
+
+import structlog
+
+from tenex.core import records as r
+from tenex.core.ids import ConversationId
+
+log = structlog.get_logger(__name__)
+
+
+def remark(conversation: ConversationId, records: Sequence[r.Record]) -> None:
+    """Log what has become durable of agents that went to another phase, or could not be asked whether to."""
+    for record in records:
+        match record:
+            case r.AgentMoved(agent=agent, source=source, target=target):
+                log.info("agent.moved", conversation=conversation, agent=agent, source=source, target=target)
+            case r.ConditionFailed(agent=agent, source=source, target=target, error=error):
+                log.warning(
+                    "condition.failed", conversation=conversation, agent=agent, source=source, target=target,
+                    error=error.partition(":")[0],
+                )  # fmt: skip
