@@ -118,7 +118,7 @@ class Starting:
             raise
         except Unwritable as fault:
             raise UsageError(f"{_sentence(str(fault))} Whoever looks after its code has to mend that.") from fault
-        except Exception as fault:  # an author's function may fail in any way
+        except (Exception, SystemExit) as fault:  # an author's function may fail in any way
             log.warning("mission.not_begun", kind=type(fault).__name__, exc_info=fault)
             what = _sentence(f"its `{BEGIN}` failed with {type(fault).__name__}")
             raise UsageError(f"{what} Whoever looks after its code has to mend that.") from fault

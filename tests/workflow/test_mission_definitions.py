@@ -165,6 +165,7 @@ def test_a_message_of_no_use_is_refused_with_a_sentence(tmp_path: Path, text: st
     [
         ("raise ValueError('say how many')", "say how many."),
         ("raise KeyError('x')", "its `begin` failed with KeyError. Whoever looks after its code has to mend that."),
+        ("raise SystemExit(2)", "its `begin` failed with SystemExit. Whoever looks after its code has to mend that."),
         ("return State(many='few')", "field required"),
         ("return 3", "Whoever looks after its code has to mend that."),
         ("return None", "Whoever looks after its code has to mend that."),
