@@ -82,6 +82,8 @@ class Story:
             case r.MissionOpened():
                 self._workflow = record.workflow
                 yield "phase", f"🧭 {record.workflow}", f"begun by {record.by}"
+            case r.MissionRefused():
+                yield "notice", record.workflow, "could not begin"
             case r.NodeEntered():
                 self._node = record.node
                 yield "turn", f"{self._workflow} · {record.node}", _fields(record.data)

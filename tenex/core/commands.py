@@ -102,6 +102,9 @@ def _new(draft: Draft, name: str) -> None:
     if mission is not None and mission.is_alone and not mission.is_open:
         say(draft, words.over(mission))
         return
+    if workflow := conducting.unbegun(draft):
+        say(draft, words.unbegun(workflow))
+        return
     stop(draft, name, quiet=True)
     nodes.drop(draft, name)
     if mission is not None and mission.is_alone:
@@ -123,6 +126,9 @@ def _continue(draft: Draft, name: str) -> None:
         return
     if state.mission is not None and state.mission.is_alone and not state.mission.is_open:
         say(draft, words.over(state.mission))
+        return
+    if workflow := conducting.unbegun(draft):
+        say(draft, words.unbegun(workflow))
         return
     held: list[RunId | None] = [run.id for run in state.runs.values() if run.retry is not None]
     if state.question is not None and state.question.retry is not None:
