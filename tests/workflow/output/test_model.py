@@ -180,6 +180,17 @@ async def test_the_body_carries_the_grammar_a_server_takes(form: Enforced, of: A
     assert not engine.permits("```tool"), "no action comes before a plan"
 
 
+async def test_the_built_in_states_make_a_small_grammar_and_the_parser_holds_their_lengths() -> None:
+    long = f"```thinking\n{THOUGHT * 20}\n```\n```tool\n{CALL}\n```"
+    given = AgentOutput([Thinking, Scratchpad], [ToolCallState, Python], None, 3)
+    case, step = await answered(long, FENCED, enforced="gbnf", output=given)
+    grammar = case.bodies[0]["grammar"]
+    assert len(grammar) < 8_000, "it goes with every request, and some servers take half a minute for a large one"
+    assert Engine.of_gbnf(grammar).accepts(long)
+    assert "thinking is too long" in text_of(case.bodies[1]["messages"][-1])
+    assert step.usage.calls == 2
+
+
 async def test_openai_is_sent_a_schema_and_its_answer_is_json() -> None:
     plan = [{"state": "thinking", "content": THOUGHT}, {"state": "scratchpad", "content": NOTE}]
     said = json.dumps({"plan": plan, "action": {"state": "tool_call", "content": json.loads(CALL)}})
