@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tenex.core.errors import ModelRefused
+from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import CallId, Slug
 from tenex.core.steps import CallRequest, CallResult, Entry, ModelRequest, ModelStep, PersonText, ToolSpec
 from tenex.llm.config import DeskConfig
@@ -26,7 +26,7 @@ from tenex.workflow.output import (
     ToolCallState,
     agents,
 )
-from tests.fakes.modelprotocol import Answer, Fails, Json, Reply
+from tests.fakes.modelprotocol import Answer, Breaks, Fails, Json, Reply
 from tests.fakes.modelserver import ModelServer, model_server, text_of
 from tests.llm.desks import NAME, provider
 
@@ -151,6 +151,17 @@ async def test_after_three_wrong_answers_the_run_is_told() -> None:
         await answered("no", "no", f"{SECRET}```tool\n{SECRET}")
     assert refused.value.usage.calls == 3
     assert SECRET not in str(refused.value), "people are told this sentence, over relays"
+
+
+async def test_who_looks_on_is_told_that_an_answer_broke_off() -> None:
+    half = Breaks(answer=Answer(text=f"```thinking\n{THOUGHT}\n```"), after=3)
+    async with model_server(lambda _: half) as server:
+        case = Case(server, "none", output())
+        with pytest.raises(ModelUnavailable):
+            await case.step()
+        await case.desk.close()
+    assert [told.kind for told in case.told if told.kind != "piece"] == ["broken"]
+    assert case.told[-1].kind == "broken"
 
 
 async def test_min_and_max_planning_loops_are_the_agents() -> None:
