@@ -11,7 +11,7 @@ import inspect
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 
@@ -137,7 +137,7 @@ class NodeTaskOf:
     def _may_pass(self, error: BaseException) -> bool:
         classify = self._known[0].classify if self._known else None
         is_asked = isinstance(error, Exception) and not isinstance(error, StepFailed)
-        said = classify(error) if classify is not None and is_asked else None
+        said = classify(cast("Exception", error)) if classify is not None and is_asked else None
         return may_pass(error) if said is None else said
 
     def _failed(self, who: Any, kind: str, message: str, after: int | None = None) -> NodeFailed:
@@ -256,7 +256,7 @@ def _error_of(step: Step) -> StepFailed:
 
 
 def _sentence(error: BaseException) -> str:
-    if isinstance(error, SystemExit):
-        return f"it wanted to end the process (SystemExit {error.code}); have it return or raise an Exception"
     words = str(error).strip() or type(error).__name__
+    if isinstance(error, SystemExit):
+        words = f"it wanted to end the process (SystemExit {words}); have it return or raise an Exception"
     return words[:2_000].encode("utf-8", "replace").decode()
