@@ -393,7 +393,7 @@ def test_a_node_that_returns_what_it_may_not_fails_with_what_it_may() -> None:
         assert (result.outcome, result.error) == ("failed", f"One: {words}")
 
 
-@pytest.mark.parametrize("where", ["node", "step", "threaded step", "dependencies"])
+@pytest.mark.parametrize("where", ["node", "step", "dependencies"])
 def test_code_that_exits_fails_its_node_and_not_the_process(where: str) -> None:
     """Somebody's command line within a node: a daemon that died of it would die of it again at each start."""
 
@@ -406,8 +406,6 @@ def test_code_that_exits_fails_its_node_and_not_the_process(where: str) -> None:
                 leave()
             case "step":
                 await ctx.step("leave", leave)
-            case "threaded step":
-                await ctx.step("leave", asyncio.to_thread, leave)
 
     graph = alone(body)
 
