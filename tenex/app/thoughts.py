@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from tenex.core.errors import UsageError
@@ -23,6 +23,8 @@ LONGEST: Final = 4_000
 """Characters shown of a segment: a program may have twenty thousand."""
 PATIENCE: Final = 20.0
 """Seconds a question waits for something to tell."""
+LOOKING: Final = 8
+"""Who may wait at the same time: half of the socket's clients, so that orders and monitors find room."""
 GONE: Final = 60.0
 """Seconds without a question after which nobody looks on."""
 
@@ -48,7 +50,7 @@ class Thoughts:
             self._kept.clear()
             return
         self._number += 1
-        self._kept.append((self._number, told))
+        self._kept.append((self._number, replace(told, text=told.text[:LONGEST])))
         self._news.set()
         self._news = asyncio.Event()
 
@@ -56,6 +58,9 @@ class Thoughts:
         """`watch`: with `after`, the number of the last that is known; what came since, once there is something.
 
         Without `after` it says at once where things stand. After `PATIENCE` seconds it says that there is nothing.
+
+        Raises:
+            UsageError: the question is none, or `LOOKING` others wait.
         """
         after = asked.get("after")
         if after is not None and type(after) is not int:
@@ -64,6 +69,8 @@ class Thoughts:
         if after is None:
             return {"after": self._number, "told": []}
         if after >= self._number:
+            if self._waiting >= LOOKING:
+                raise UsageError(f"{LOOKING} others look on at this moment; end one of those chats, or try again")
             self._waiting += 1
             try:
                 with suppress(TimeoutError):
@@ -72,5 +79,5 @@ class Thoughts:
             finally:
                 self._waiting -= 1
         self._asked = time.monotonic()
-        told = [{**asdict(one), "text": one.text[:LONGEST]} for number, one in self._kept if number > after]
+        told = [asdict(one) for number, one in self._kept if number > after]
         return {"after": self._number, "told": told}

@@ -99,15 +99,19 @@ def search(
         output.result(finding.as_text(found))
 
 
+ThoughtsOption = Annotated[bool, typer.Option("--thoughts", help="Also what agents wrote for themselves.")]
+
+
 @conversations.command()
 def show(
-    ctx: typer.Context, id: IdArgument = "", data: DataOption = None, as_json: JsonOption = False  # noqa: A002
+    ctx: typer.Context, id: IdArgument = "", thoughts: ThoughtsOption = False, data: DataOption = None,  # noqa: A002
+    as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Tell a conversation from its journal: who said what, which phase, which tools."""
     if as_json:
         output.result(_run(ctx, data, lambda folder: _view(folder, id)))
         return
-    _run(ctx, data, lambda folder: _tell(folder, id))
+    _run(ctx, data, lambda folder: _tell(folder, id, thoughts=thoughts))
 
 
 @conversations.command()
@@ -210,7 +214,7 @@ async def _left(folder: "ConversationFolder", name: "ConversationId") -> "list[R
     return records
 
 
-async def _tell(folder: "ConversationFolder", start: str) -> None:
+async def _tell(folder: "ConversationFolder", start: str, *, thoughts: bool) -> None:
     from tenex.core.conversation import fold
     from tenex.core.ids import ConversationId
 
@@ -220,7 +224,7 @@ async def _tell(folder: "ConversationFolder", start: str) -> None:
     name = ConversationId(await _find(folder, start))
     records = await _left(folder, name)
     conversation = fold(name, records)
-    screen, story = Screen(), Story()
+    screen, story = Screen(), Story(thoughts=thoughts)
     screen.say(f"{conversation.title}\n{name}", "bold")
     for record in records:
         for line in story.tell(record):

@@ -42,7 +42,7 @@ PACE = 0.3
 OVERDUE = 3.0
 """Seconds a line waits for the relay to bring its words; after that it is shown all the same."""
 FAILED = 1
-"""The exit code where a mission has failed."""
+"""The exit code where a mission has failed, or could not begin."""
 WAITING = 6
 """The exit code where the conversation waits for a person and there is none."""
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -237,7 +237,8 @@ class _Demo:
             while not self._feed.is_empty or conversation.outbox:  # noqa: ASYNC110 relay and screen are behind
                 await asyncio.sleep(0.05)
             if conversation.status == "ended":
-                return FAILED if conversation.mission and conversation.mission.outcome == "failed" else 0
+                has_failed = conversation.mission is not None and conversation.mission.outcome == "failed"
+                return FAILED if has_failed or conversation.refused else 0
             self._screen.say(f"It waits for a person: {self._said}", "bold")
             return WAITING
 

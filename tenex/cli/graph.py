@@ -166,7 +166,8 @@ def run(
 ) -> None:
     """Hold a workflow on this machine to its end: relay, daemon and all, as `tenex demo --message` does.
 
-    Exit code 0 at its end, 1 where a mission has failed; 6 and the question, where it would have to wait for a person.
+    Exit code 0 at its end, 1 where a mission has failed or could not begin; 6 and the question, where it would have to
+    wait for a person.
     """
     from .demo import hold
 

@@ -55,7 +55,9 @@ class Line:
 class Story:
     """Tells records one after the other; remembers only which agent and which arguments a call had."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, thoughts: bool = False) -> None:
+        """Begin; with `thoughts` what agents wrote for themselves is told too."""
+        self._thoughts = thoughts
         self._calls: dict[tuple[str, str], tuple[str, str]] = {}
         self._agents: dict[str, str] = {}
         self._workflow = ""
@@ -82,6 +84,8 @@ class Story:
             case r.MissionOpened():
                 self._workflow = record.workflow
                 yield "phase", f"🧭 {record.workflow}", f"begun by {record.by}"
+            case r.MissionRefused():
+                yield "notice", record.workflow, "could not begin"
             case r.NodeEntered():
                 self._node = record.node
                 yield "turn", f"{self._workflow} · {record.node}", _fields(record.data)
@@ -124,6 +128,8 @@ class Story:
                 yield "error", record.agent, f"a condition of {edge} failed: {record.error}"
             case r.ModelStepped():
                 self._remember(record.run, record.step)
+                if self._thoughts:
+                    yield from _thought(self._agents.get(record.run, ""), record.step)
             case r.CallReturned():
                 yield self._called(record.run, record.call, record.tool, record.content, ok=record.ok)
             case r.CallRefused():
@@ -174,6 +180,14 @@ class Story:
         agent = self._agents.get(run, "")
         head = f"{agent} · {tool}({_short(arguments, 2 * ARGUMENT_CHARACTERS)})"
         return ("tool" if ok else "refused"), head, _short(content, RESULT_CHARACTERS)
+
+
+def _thought(agent: str, step: ModelStep) -> Iterator[tuple[Any, ...]]:
+    """What an agent wrote for itself: by its states, or as its model gave it."""
+    from tenex.workflow.output.journaled import REASONED, planned
+
+    for state, text in planned(step) or ([(REASONED, step.thinking)] if step.thinking else []):
+        yield "dim", f"{agent} · {state}", text
 
 
 def _value(value: Any) -> str:

@@ -99,8 +99,8 @@ def stop(draft: Draft, name: str, *, quiet: bool = False) -> None:
 
 def _new(draft: Draft, name: str) -> None:
     mission = draft.state.mission
-    if mission is not None and mission.is_alone and not mission.is_open:
-        say(draft, words.over(mission))
+    if sentence := _without_mission(draft):
+        say(draft, sentence)
         return
     stop(draft, name, quiet=True)
     nodes.drop(draft, name)
@@ -116,13 +116,21 @@ def _new(draft: Draft, name: str) -> None:
     say(draft, "Done. Your next message begins a new cycle.")
 
 
+def _without_mission(draft: Draft) -> str:
+    """What is said to an order in a mission's own conversation while there is none to order; "" elsewhere."""
+    mission, unbegun = draft.state.mission, conducting.unbegun(draft)
+    if mission is not None and mission.is_alone and not mission.is_open:
+        return words.over(mission)
+    return words.unbegun(unbegun) if unbegun else ""
+
+
 def _continue(draft: Draft, name: str) -> None:
     state = draft.state
     if state.workflow is not None and state.workflow.is_closed:
         say(draft, conducting.over(state.workflow))
         return
-    if state.mission is not None and state.mission.is_alone and not state.mission.is_open:
-        say(draft, words.over(state.mission))
+    if sentence := _without_mission(draft):
+        say(draft, sentence)
         return
     held: list[RunId | None] = [run.id for run in state.runs.values() if run.retry is not None]
     if state.question is not None and state.question.retry is not None:

@@ -35,6 +35,12 @@ def called(draft: Draft, signal: PersonSpoke) -> Slug:
     return next((slug for slug in signal.addressed if _begins_by_mention(draft, slug)), Slug(""))
 
 
+def unbegun(draft: Draft) -> Slug:
+    """The mission that what is written here next may begin, since the last words could not; "" for none."""
+    slug = Slug(draft.state.refused)
+    return slug if slug in draft.rules.missions and _begins_by_mention(draft, slug) else Slug("")
+
+
 def _begins_by_mention(draft: Draft, slug: Slug) -> bool:
     mission = draft.rules.missions.get(slug)
     return slug in draft.rules.workflows or (mission is not None and mission.begin is not None)

@@ -44,7 +44,7 @@ def _cycle(c: State, record: r.CycleStarted) -> None:
     c.past = remembered(c.past, c.cycle, c.messages, c.turns)
     if c.unannounced is not None and c.unannounced.to is not Phase.CHAT:
         c.unannounced = None
-    c.cycle, c.status, c.waiting_for = record.cycle, "active", ""
+    c.cycle, c.status, c.waiting_for, c.refused = record.cycle, "active", "", ""
     c.phase, c.wrote_since_entry = Phase.CHAT, bool(carried)
     c.messages, c.turns, c.participants, c.reflected = carried, (), (), frozenset()
     c.executed, c.gates_met, c.waivers = False, frozenset(), ()

@@ -18,7 +18,11 @@ def _opened(c: State, record: m.MissionOpened) -> None:
     )  # fmt: skip
     if record.pubkey:
         c.phase = Phase.EXECUTE  # as in a workflow of speakers: none of the seven says anything here
-    c.status, c.waiting_for, c.question = "active", "", None
+    c.status, c.waiting_for, c.question, c.refused = "active", "", None, ""
+
+
+def _refused(c: State, record: m.MissionRefused) -> None:
+    c.refused = record.workflow
 
 
 def _resumed(c: State, record: m.NodeResumed) -> None:
@@ -37,6 +41,7 @@ def _change(change: Callable[[Mission, Any], Mission]) -> Callable[[State, Any],
 
 MISSION_FOLDS: dict[type[Any], Callable[[State, Any], None]] = {
     m.MissionOpened: _opened,
+    m.MissionRefused: _refused,
     m.NodeEntered: _change(Mission.entered),
     m.StepPermitted: _change(Mission.permitted),
     m.StepReturned: _change(Mission.returned),

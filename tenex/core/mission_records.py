@@ -29,6 +29,13 @@ class MissionOpened(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MissionRefused(Record):
+    """What a person wrote could not begin the mission they mentioned; what is written next may."""
+
+    workflow: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeEntered(Record):
     """A node is to run; `data` are its fields, `changed` what entering changes in the state."""
 

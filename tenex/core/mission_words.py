@@ -78,6 +78,16 @@ def standing(mission: Mission) -> str:
     return f"{where} tries {mission.node} again soon." if mission.wait else f"{where} is at work in {mission.node}."
 
 
+def refusal(workflow: str, why: str) -> str:
+    """That a message could not begin a mission, and what may."""
+    return f"The mission {workflow} cannot begin: {why} Write it here once more, mended."
+
+
+def unbegun(workflow: str) -> str:
+    """What is said to who gives an order before a mission could begin."""
+    return f"The mission {workflow} has not begun. Write here what it is to work on, or anything else in a new note."
+
+
 def over(mission: Mission) -> str:
     """What is said to who writes after the end."""
     return f"{standing(mission)} To run it again, mention @{mission.workflow} in a new note."

@@ -188,9 +188,10 @@ class Mission:
         return replace(self._later(by), wait=wait, paused_at=paused_at)
 
     def spared(self, by: int) -> "Mission":
-        """Nobody was there for so many ms: its deadline is later, and a wait has been that much shorter."""
+        """Nobody was there for so many ms: its deadline is later, a wait or a pause has been that much shorter."""
         wait = self.wait and replace(self.wait, since=Millis(self.wait.since + by))
-        return replace(self._later(by), wait=wait)
+        paused_at = None if self.paused_at is None else Millis(self.paused_at + by)
+        return replace(self._later(by), wait=wait, paused_at=paused_at)
 
     def _later(self, by: int) -> "Mission":
         return replace(self, close_at=Millis(self.close_at + by)) if self.close_at else self

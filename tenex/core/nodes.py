@@ -67,12 +67,13 @@ def heard(draft: Draft, signal: MissionSignal) -> None:
 
 
 def begin(draft: Draft, workflow: str, text: str, by: str) -> None:
-    """Begin a mission because somebody mentioned it; the conversation is then its own, also where it cannot begin."""
+    """Begin a mission because somebody mentioned it; where it cannot, the conversation waits for what can begin it."""
     rule = draft.rules.missions[workflow]
     try:
         found = rule.begin(text) if rule.begin is not None else None
     except UsageError as fault:
-        say(draft, f"The mission {workflow} cannot begin: {fault} Mention @{workflow} in a new note.", error="workflow")
+        draft.add(m.MissionRefused, workflow=workflow)
+        say(draft, words.refusal(workflow, str(fault)), error="workflow")
         draft.add(r.Ended, reason=f"the mission {workflow} could not begin")
         return
     if found is not None:

@@ -49,10 +49,12 @@ def spoke(draft: Draft, signal: PersonSpoke) -> None:
             draft.add(r.Waiting, reason="user")
         return
     before = draft.state.mission
-    if draft.state.status == "ended" and draft.state.workflow is None and (before is None or not before.is_alone):
+    refused = conducting.unbegun(draft)
+    is_over = draft.state.status == "ended" and not refused
+    if is_over and draft.state.workflow is None and (before is None or not before.is_alone):
         begin_cycle(draft, f"{signal.name} wrote again")
-    called = conducting.called(draft, signal)
-    is_begun = bool(draft.state.recent or draft.state.turns or before)
+    called = refused or conducting.called(draft, signal)
+    is_begun = not refused and bool(draft.state.recent or draft.state.turns or before)
     if called in draft.rules.workflows and not is_begun:
         conducting.open_session(draft, draft.rules.workflows[called], signal)
     wrote = draft.add(

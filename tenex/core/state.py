@@ -176,6 +176,8 @@ class State:
     """Event id of a question we put -> the run and the call it belongs to."""
     mission: Mission | None = None
     """The mission at hand, or the last one."""
+    refused: str = ""
+    """The mission that what was written here could not begin yet; "" for none."""
 
     # memory
     turn_count: int = 0

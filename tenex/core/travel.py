@@ -25,7 +25,7 @@ THEN: Final = frozenset(
         "title", "phase", "cycle", "messages", "turns", "participants", "reflected", "executed", "gates_met", "waivers",
         "wrote_since_entry", "touched", "read_files", "waiver_declined", "last_turn", "last_transition", "phase_from",
         "answered", "recent", "past", "status", "waiting_for", "cycle_usage", "workflow",
-        "mission", "standings",
+        "mission", "refused", "standings",
     }
 )  # fmt: skip
 """What goes back: what agents and the router know, and what the rules of the cycle go by."""

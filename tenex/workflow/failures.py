@@ -17,9 +17,14 @@ _BUSY = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the same again may succeed: an error that says so, a network's, a server's that is busy or fails."""
+    """Whether the same again may succeed: an error that says so, a network's, a server's that is busy or fails.
+
+    Of a group all must.
+    """
     if isinstance(error, StepFailed):
         return error.may_pass
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(may_pass, error.exceptions))
     said = getattr(error, "retryable", None)
     if isinstance(said, bool):
         return said

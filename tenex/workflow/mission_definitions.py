@@ -16,6 +16,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
+from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, get_type_hints
@@ -97,7 +98,7 @@ class Starting:
         self._mission = mission
         called = rf"(?:@{re.escape(slug)}(?![\w-])|nostr:n(?:pub|profile)1[0-9a-z]+)"
         self._before = re.compile(rf"\A(?:\s*{called}[\s,:;]*)+", re.IGNORECASE)
-        self._after = re.compile(rf"(?:\s*{called}\s*)+\Z", re.IGNORECASE)
+        self._called = re.compile(called, re.IGNORECASE)
 
     def __call__(self, text: str) -> Beginning:
         """Where it begins.
@@ -105,7 +106,7 @@ class Starting:
         Raises:
             UsageError: it cannot, with a sentence for who wrote the text.
         """
-        plain = self._after.sub("", self._before.sub("", text)).strip()
+        plain = self._plain(text)
         try:
             found = self._mission.begin(plain) if self._mission.begin is not None else self._state_of(plain)
             node, state = self._parts(found)
@@ -118,10 +119,17 @@ class Starting:
             raise
         except Unwritable as fault:
             raise UsageError(f"{_sentence(str(fault))} Whoever looks after its code has to mend that.") from fault
-        except Exception as fault:  # an author's function may fail in any way
+        except (Exception, SystemExit) as fault:  # an author's function may fail in any way
             log.warning("mission.not_begun", kind=type(fault).__name__, exc_info=fault)
             what = _sentence(f"its `{BEGIN}` failed with {type(fault).__name__}")
             raise UsageError(f"{what} Whoever looks after its code has to mend that.") from fault
+
+    def _plain(self, text: str) -> str:
+        """The text between the mentions; a word at a time, since strangers choose how many there are."""
+        rest = self._before.sub("", text).strip()
+        words = rest.split()
+        count = sum(1 for _ in takewhile(self._called.fullmatch, reversed(words)))
+        return "" if count == len(words) else rest.rsplit(maxsplit=count)[0] if count else rest
 
     def _parts(self, found: Any) -> tuple[BaseNode[Any, Any, Any], Any]:
         match found:

@@ -11,7 +11,7 @@ import inspect
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 
@@ -97,7 +97,7 @@ class NodeTaskOf:
             if self._is_cancelled:
                 raise
             return self._failed("author", "CancelledError", "something it awaited was cancelled from elsewhere")
-        except Exception as error:  # noqa: BLE001 - whatever a node raises is its failure, and logged there
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a node raises is its failure, and logged there
             return self._broken(error)
         finally:
             self._is_over = True
@@ -110,7 +110,7 @@ class NodeTaskOf:
         graph, deps_of = self._known
         try:
             deps = deps_of()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if may_pass(error):
                 raise
             what = f"{type(error).__name__}: {_sentence(error)}"
@@ -127,16 +127,17 @@ class NodeTaskOf:
             CURRENT.reset(token)
         return graph.read_answer(self._effect, answer, self._ctx.state)
 
-    def _broken(self, error: Exception) -> NodeFailed:
+    def _broken(self, error: BaseException) -> NodeFailed:
         passes = self._may_pass(error)
         kind = error.kind if isinstance(error, StepFailed) else type(error).__name__
         log.warning("node.failed", node=self._effect.node, kind=kind, may_pass=passes)
         log.debug("node.failed_at", node=self._effect.node, exc_info=error)
         return self._failed("world" if passes else "author", kind, _sentence(error), retry_after(error))
 
-    def _may_pass(self, error: Exception) -> bool:
+    def _may_pass(self, error: BaseException) -> bool:
         classify = self._known[0].classify if self._known else None
-        said = classify(error) if classify is not None and not isinstance(error, StepFailed) else None
+        is_asked = isinstance(error, Exception) and not isinstance(error, StepFailed)
+        said = classify(cast("Exception", error)) if classify is not None and is_asked else None
         return may_pass(error) if said is None else said
 
     def _failed(self, who: Any, kind: str, message: str, after: int | None = None) -> NodeFailed:
@@ -209,7 +210,7 @@ class NodeTaskOf:
         known = self._effect.steps.get(step)
         return known if known is not None and known.is_done else None
 
-    async def _carry_out(self, step: Step, call: Callable[[str], Any], kind: Typed[Any]) -> Exception | None:
+    async def _carry_out(self, step: Step, call: Callable[[str], Any], kind: Typed[Any]) -> BaseException | None:
         """Have the effect and tell what came of it."""
         token, ctx_token = _IN_STEP.set(step.id), CURRENT.set(None)
         try:
@@ -220,7 +221,7 @@ class NodeTaskOf:
         except Unwritable as fault:
             self._tell(step, ok=False, kind=type(fault).__name__, message=str(fault))
             return fault
-        except Exception as error:  # noqa: BLE001 - whatever a step raises is its result
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a step raises is its result
             passes = self._may_pass(error) and step.replay is not Replay.ONCE
             self._tell(step, ok=False, kind=type(error).__name__, message=_sentence(error), may_pass=passes)
             return error
@@ -254,6 +255,8 @@ def _error_of(step: Step) -> StepFailed:
     return StepFailed(step.id, step.kind, step.message, may_pass=step.may_pass, is_unknown=unknown)
 
 
-def _sentence(error: Exception) -> str:
+def _sentence(error: BaseException) -> str:
     words = str(error).strip() or type(error).__name__
+    if isinstance(error, SystemExit):
+        words = f"it wanted to end the process (SystemExit {words}); have it return or raise an Exception"
     return words[:2_000].encode("utf-8", "replace").decode()

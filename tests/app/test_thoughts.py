@@ -10,6 +10,7 @@ from tenex.app import thoughts as module
 from tenex.app.thoughts import Thoughts
 from tenex.core.errors import UsageError
 from tenex.core.ids import Slug
+from tenex.service import control
 from tenex.service.client import ask
 from tenex.service.control import control_socket
 from tenex.workflow.output import Told
@@ -55,6 +56,33 @@ async def test_nothing_is_kept_once_nobody_looks_on(monkeypatch: pytest.MonkeyPa
     thoughts.hear(told("nobody is there"))
     monkeypatch.setattr(module, "PATIENCE", 0)
     assert texts(await thoughts.watch({"after": after})) == []
+
+
+async def test_who_looks_on_leaves_room_at_the_socket_for_orders(tmp_path: Path) -> None:
+    thoughts = Thoughts()
+
+    async def status(_: Any) -> str:
+        return "well"
+
+    async with control_socket(tmp_path / "s", {"watch": thoughts.watch, "status": status}):
+        looking = [asyncio.create_task(ask(tmp_path / "s", "watch", after=0)) for _ in range(control.CLIENTS - 1)]
+        while sum(task.done() for task in looking) < len(looking) - module.LOOKING:
+            await asyncio.sleep(0)
+        assert await ask(tmp_path / "s", "status") == "well"
+        thoughts.hear(told("one"))
+        await asyncio.wait(looking)
+    heard = [task for task in looking if task.exception() is None]
+    assert len(heard) == module.LOOKING
+    assert all("others look on" in str(task.exception()) for task in set(looking) - {*heard})
+    assert all(texts(task.result()) == ["one"] for task in heard)
+
+
+async def test_no_more_is_kept_of_a_segment_than_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    thoughts = Thoughts()
+    await thoughts.watch({})
+    thoughts.hear(told("x" * 200_000, "closed"))
+    ((_, kept),) = thoughts._kept
+    assert len(kept.text) == module.LONGEST
 
 
 async def test_a_strange_question_is_refused() -> None:

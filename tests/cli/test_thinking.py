@@ -36,6 +36,14 @@ def test_a_thought_is_seen_as_it_is_written_and_stays_once_it_is_whole(screen: t
     assert thinking.lines(80)[0][1].endswith("… new"), "a segment begins anew"
 
 
+def test_what_broke_off_does_not_stand_there_for_ever(screen: tuple[Thinking, io.StringIO]) -> None:
+    thinking, file = screen
+    thinking.hear(told("piece", "half a tho"))
+    thinking.hear(told("broken", ""))
+    assert thinking.lines(80) == []
+    assert file.getvalue() == ""
+
+
 def test_others_conversations_are_not_shown_and_nothing_steers_the_terminal(
     screen: tuple[Thinking, io.StringIO],
 ) -> None:

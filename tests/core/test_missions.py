@@ -238,6 +238,16 @@ def test_time_nobody_was_there_and_a_clock_that_is_set_move_the_deadline() -> No
     assert tale.missions_timers()["node-close"].due > tale.now
 
 
+def test_time_nobody_was_there_in_a_pause_is_given_back_once() -> None:
+    tale = Tale().begin()
+    left = tale.missions_timers()["node-close"].due - tale.now
+    tale.hear(PauseAsked(by="alice", reason="lunch"))
+    tale.now = Millis(tale.now + 50_000_000)
+    tale.hear(Opened())
+    tale.hear(ContinueAsked(by="alice"))
+    assert tale.missions_timers()["node-close"].due - tale.now == pytest.approx(left, abs=10)  # it ticks by the signal
+
+
 def test_a_process_that_goes_on_knows_nothing_of_a_step_that_may_not_run_twice() -> None:
     tale = Tale().begin()
     for step, replay in (("look", Replay.READ), ("put", Replay.IDEMPOTENT), ("pay", Replay.ONCE)):

@@ -74,9 +74,36 @@ def test_the_same_message_twice_begins_it_once() -> None:
 def test_a_message_of_no_use_is_answered_and_nothing_runs() -> None:
     tale = Tale(mine())
     tale.person("@m", addressed=("m",))
-    assert tale.said() == ["The mission m cannot begin: Say more. Mention @m in a new note."]
+    assert tale.said() == ["The mission m cannot begin: Say more. Write it here once more, mended."]
     assert (tale.conversation.mission, tale.status()) == (None, "ended")
     assert not tale.running or all(key.work == "publish" for key in tale.running)
+
+
+@pytest.mark.parametrize("between", ["", "crash", "/new", "/continue"])
+def test_what_is_written_after_a_refusal_begins_it_and_no_router_is_asked(between: str) -> None:
+    tale = Tale(mine())
+    tale.person("@m", addressed=("m",))
+    tale.person("@m", addressed=("m",))
+    if between == "crash":
+        tale.crash()
+    elif between:
+        tale.person(between)
+        assert tale.last_words().startswith("The mission m has not begun.")
+    tale.person("count")
+    assert (tale.mission.by, tale.run.data, tale.status()) == ("alice", {"x": 5}, "active")
+    assert len(tale.all(r.MissionRefused)) == 2
+    assert not tale.all(r.RouteAsked)
+    tale.returns(END)
+    tale.person("once more")
+    assert "To run it again, mention @m in a new note" in tale.last_words()
+
+
+def test_where_the_refusing_mission_is_gone_the_router_has_the_word() -> None:
+    tale = Tale(mine())
+    tale.person("@m", addressed=("m",))
+    tale.rules = dataclasses.replace(tale.rules, missions={})
+    tale.person("count")
+    assert tale.all(r.RouteAsked)
 
 
 def test_who_writes_in_the_middle_is_answered_and_disturbs_nothing() -> None:

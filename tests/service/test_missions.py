@@ -318,3 +318,8 @@ async def test_a_mission_is_run_from_a_terminal_and_its_failure_is_an_exit_code(
     )
     assert code == 1, said
     assert "has failed: Rest: 'x'. Whoever looks after its code" in " ".join(out.split())
+    code, out, said = await tenex(
+        "graph", "run", str(mission), "--message", '{"strange": 1}', "--port", "0", "--data", tmp_path / "data"
+    )
+    assert code == 1, said
+    assert "cannot begin: It has no field strange." in " ".join(out.split())

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import math
+import sys
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +12,10 @@ import pytest
 from pydantic import BaseModel, Field
 
 from tenex.core import records as r
+from tenex.core.effects import Key, NodeRun, Work
 from tenex.core.errors import MissionFailed, ModelUnavailable, StepFailed, UsageError, WorkflowError
-from tenex.workflow.missions import BaseNode, Dependency, End, Graph, GraphRunContext, NodeError, durable
+from tenex.core.ids import ConversationId
+from tenex.workflow.missions import BaseNode, Dependency, End, Graph, GraphRunContext, NodeError, NodeRunner, durable
 from tests.fakes.virtual import VirtualClock, run
 
 from .mission_kit import Journals
@@ -388,6 +391,52 @@ def test_a_node_that_returns_what_it_may_not_fails_with_what_it_may() -> None:
 
         result = run(main)
         assert (result.outcome, result.error) == ("failed", f"One: {words}")
+
+
+@pytest.mark.parametrize("where", ["node", "step", "dependencies"])
+def test_code_that_exits_fails_its_node_and_not_the_process(where: str) -> None:
+    """Somebody's command line within a node: a daemon that died of it would die of it again at each start."""
+
+    def leave() -> None:
+        sys.exit(3)
+
+    async def body(ctx: Ctx) -> None:
+        match where:
+            case "node":
+                leave()
+            case "step":
+                await ctx.step("leave", leave)
+
+    graph = alone(body)
+
+    async def main() -> Any:
+        if where != "dependencies":
+            return await graph.run(graph.first(), state=Ledger(), clock=VirtualClock())
+        effect = NodeRun(key=Key(Work.NODE, 1), conversation=ConversationId("c"), workflow=graph.name, node="Only",
+                         data={}, state=graph.dump_state(Ledger()), steps={}, attempt=0)  # fmt: skip
+        return await NodeRunner({graph.name: (graph, leave)}).prepare(effect, lambda _: None)()
+
+    result = run(main)
+    assert result.kind == ("Unreadable" if where == "dependencies" else "SystemExit")
+    assert "3" in (result.message if where == "dependencies" else result.error)
+
+
+def test_failures_side_by_side_may_pass_if_each_may() -> None:
+    for other, tries in ((TimeoutError, 2), (ValueError, 1)):
+        seen: list[int] = []
+
+        async def fails(error: type[Exception]) -> None:
+            raise error("no")
+
+        async def body(ctx: Ctx, other: Any = other, seen: list[int] = seen) -> None:
+            seen.append(ctx.attempt)
+            if ctx.attempt == 0:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(fails(ConnectionError))
+                    group.create_task(fails(other))
+
+        play(alone(body))
+        assert len(seen) == tries
 
 
 def test_a_cancellation_from_elsewhere_is_a_failure_and_not_silence() -> None:

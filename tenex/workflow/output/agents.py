@@ -1,7 +1,8 @@
 """How one agent speaks by states: its machine for the tools it has now, what its model is told, what a server is sent.
 
-A machine is made once for a set of tools, and so is its grammar, which takes a second and half a megabyte: off the
-event loop, and kept.
+A machine is made once for a set of tools, and so is its grammar: off the event loop, since schemas of strangers' tools
+may be large, and kept. The grammar leaves lengths to the parser; a server ends an answer that never does at
+`models.max_output_tokens`.
 
 Never: ask a model; `model` does.
 """

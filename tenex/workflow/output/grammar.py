@@ -1,7 +1,7 @@
 """The grammar of an output, written from the graph that the parser follows.
 
 What the grammar and the parser call right is the same, but for what `Grammar` itself lists. A model held to it cannot
-write a state in the wrong order, a thought beyond its limits, or a call of a tool that is not there.
+write a state in the wrong order, a call of a tool that is not there, or, with `limits`, a thought beyond them.
 
 Never: send it; `requests` puts it into the form a server takes.
 """

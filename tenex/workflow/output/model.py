@@ -34,6 +34,11 @@ SHOWN: Final = 20_000
 """Characters of a wrong answer that its model is shown again, so that it mends and does not begin anew."""
 
 
+ToldKind = Literal["piece", "closed", "refused", "broken"]
+"""Some more characters; the whole text of a segment; what was wrong with the answer, so that nothing was done; that no
+more of it comes, because the model failed or was stopped."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
     """Something of an answer being written, for people at this machine."""
@@ -44,8 +49,7 @@ class Told:
     readable_name: str
     emoji: str
     color: str
-    kind: Literal["piece", "closed", "refused"]
-    """Some more characters; the whole text of a segment; what was wrong with the answer, so that nothing was done."""
+    kind: ToldKind
     text: str
 
 
@@ -82,7 +86,10 @@ class OutputModel:
         for attempt in range(1, TRIES + 1):
             try:
                 step, enforced = await self._ask(request, held, entries, whisper)
-            except (ModelRefused, ModelUnavailable) as error:
+            except BaseException as error:
+                self._hears(_told(request, kind="broken", text=""))
+                if not isinstance(error, ModelRefused | ModelUnavailable):
+                    raise
                 error.usage, error.queued = spent + error.usage, queued / 1000 + error.queued
                 raise
             spent, queued, model = spent + step.usage, queued + step.queued, step.model
@@ -202,7 +209,7 @@ class _Listener:
         return not isinstance(core_of(self._held.plan.contents[state]), ToolCallStateMachine | PythonStateMachine)
 
 
-def _told(request: ModelRequest, *, kind: Literal["piece", "closed", "refused"], text: str) -> Told:
+def _told(request: ModelRequest, *, kind: ToldKind, text: str) -> Told:
     return Told(
         conversation=request.conversation, agent=request.agent, state="", readable_name="", emoji="", color="",
         kind=kind, text=text,

@@ -1,6 +1,8 @@
 """What a request to a server holds so that its model can only write what the graph permits.
 
-Each function gives the fields that are added to the body of a request for a chat completion.
+Each function gives the fields that are added to the body of a request for a chat completion. The limits of free text
+are left to the parser unless `limits` asks for them: with them the built-in states make half a megabyte, for which some
+engines take half a minute, and without them four kilobytes.
 
 Never: ask, or know which server there is.
 """
@@ -13,27 +15,27 @@ from .grammar import grammar
 from .machine import AgentStateMachine, Plan
 
 
-def for_llama_cpp(machine: AgentStateMachine | Plan, *, limits: bool = True) -> dict[str, Any]:
+def for_llama_cpp(machine: AgentStateMachine | Plan, *, limits: bool = False) -> dict[str, Any]:
     """A grammar for llama.cpp's server (`grammar`, GBNF)."""
     return {"grammar": grammar(machine, limits=limits).text}
 
 
-def for_vllm(machine: AgentStateMachine | Plan, *, limits: bool = True) -> dict[str, Any]:
+def for_vllm(machine: AgentStateMachine | Plan, *, limits: bool = False) -> dict[str, Any]:
     """A grammar for vLLM 0.12 or newer (`structured_outputs`); both of its engines read it."""
     return {"structured_outputs": {"grammar": grammar(machine, limits=limits).text}}
 
 
-def for_vllm_before_0_12(machine: AgentStateMachine | Plan, *, limits: bool = True) -> dict[str, Any]:
+def for_vllm_before_0_12(machine: AgentStateMachine | Plan, *, limits: bool = False) -> dict[str, Any]:
     """The same under its old name, `guided_grammar`."""
     return {"guided_grammar": grammar(machine, limits=limits).text}
 
 
-def structural_tag(machine: AgentStateMachine | Plan, *, limits: bool = True) -> dict[str, Any]:
+def structural_tag(machine: AgentStateMachine | Plan, *, limits: bool = False) -> dict[str, Any]:
     """The same as a structural tag of xgrammar, as vLLM and SGLang take it (`response_format`)."""
     return {"type": "structural_tag", "format": {"type": "grammar", "grammar": grammar(machine, limits=limits).text}}
 
 
-def for_vllm_as_structural_tag(machine: AgentStateMachine | Plan, *, limits: bool = True) -> dict[str, Any]:
+def for_vllm_as_structural_tag(machine: AgentStateMachine | Plan, *, limits: bool = False) -> dict[str, Any]:
     """A structural tag for vLLM 0.12 or newer, which takes it as text."""
     return {"structured_outputs": {"structural_tag": json.dumps(structural_tag(machine, limits=limits))}}
 

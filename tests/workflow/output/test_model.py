@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tenex.core.errors import ModelRefused
+from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import CallId, Slug
 from tenex.core.steps import CallRequest, CallResult, Entry, ModelRequest, ModelStep, PersonText, ToolSpec
 from tenex.llm.config import DeskConfig
@@ -26,7 +26,7 @@ from tenex.workflow.output import (
     ToolCallState,
     agents,
 )
-from tests.fakes.modelprotocol import Answer, Fails, Json, Reply
+from tests.fakes.modelprotocol import Answer, Breaks, Fails, Json, Reply
 from tests.fakes.modelserver import ModelServer, model_server, text_of
 from tests.llm.desks import NAME, provider
 
@@ -153,6 +153,17 @@ async def test_after_three_wrong_answers_the_run_is_told() -> None:
     assert SECRET not in str(refused.value), "people are told this sentence, over relays"
 
 
+async def test_who_looks_on_is_told_that_an_answer_broke_off() -> None:
+    half = Breaks(answer=Answer(text=f"```thinking\n{THOUGHT}\n```"), after=3)
+    async with model_server(lambda _: half) as server:
+        case = Case(server, "none", output())
+        with pytest.raises(ModelUnavailable):
+            await case.step()
+        await case.desk.close()
+    assert [told.kind for told in case.told if told.kind != "piece"] == ["broken"]
+    assert case.told[-1].kind == "broken"
+
+
 async def test_min_and_max_planning_loops_are_the_agents() -> None:
     one = f"```thinking\n{THOUGHT}\n```\n```tool\n{CALL}\n```"
     case, _ = await answered(one, FENCED, output=output(least=2, most=2))
@@ -178,6 +189,17 @@ async def test_1_2_the_body_carries_the_grammar_a_server_takes(form: Enforced, o
     assert engine.fault == ""
     assert engine.accepts(FENCED), "what we take is what the server permits"
     assert not engine.permits("```tool"), "no action comes before a plan"
+
+
+async def test_the_built_in_states_make_a_small_grammar_and_the_parser_holds_their_lengths() -> None:
+    long = f"```thinking\n{THOUGHT * 20}\n```\n```tool\n{CALL}\n```"
+    given = AgentOutput([Thinking, Scratchpad], [ToolCallState, Python], None, 3)
+    case, step = await answered(long, FENCED, enforced="gbnf", output=given)
+    grammar = case.bodies[0]["grammar"]
+    assert len(grammar) < 8_000, "it goes with every request, and some servers take half a minute for a large one"
+    assert Engine.of_gbnf(grammar).accepts(long)
+    assert "thinking is too long" in text_of(case.bodies[1]["messages"][-1])
+    assert step.usage.calls == 2
 
 
 async def test_openai_is_sent_a_schema_and_its_answer_is_json() -> None:
