@@ -70,6 +70,8 @@ def _judge_one(world: FaultyWorld, name: str, records: list[r.Record]) -> None:
     assert not pending(state), f"{name[-2:]}: {list(pending(state))} at rest"
     _each_once(records)
     _completions(state)
+    _colleagues(records)
+    _standings(world, name, records, state)
     _outcomes(world, records)
     _money(world, name, records)
     _deadlines(world, name, records)
@@ -97,6 +99,34 @@ def _completions(state: Conversation) -> None:
         assert sorted(done.agent for done in turn.completions) == sorted(turn.agents), (
             "a completion is not counted once"
         )
+
+
+def _colleagues(records: list[r.Record]) -> None:
+    """Who is called begins after its caller and ends before it, and its call has its end as the result."""
+    begun = {rec.run: rec for rec in records if isinstance(rec, r.RunStarted)}
+    ended = {rec.run: rec.seq for rec in records if isinstance(rec, r.RunEnded)}
+    returned = {(rec.run, rec.call): rec.seq for rec in records if isinstance(rec, r.CallReturned)}
+    for run, start in begun.items():
+        if start.parent is None or start.call is None:
+            continue
+        assert begun[start.parent].seq < start.seq < ended[run] < ended[start.parent], f"{run} outlived its caller"
+        assert start.seq < returned[start.parent, start.call] < ended[start.parent], f"the call of {run} has no result"
+
+
+def _standings(world: FaultyWorld, name: str, records: list[r.Record], state: Conversation) -> None:
+    """Agents go along edges only, from where they stand, once for whatever gave reason to look; nothing is left over."""
+    then = Conversation(id=ConversationId(name))
+    reasons: Counter[str] = Counter()
+    for rec in records:
+        if isinstance(rec, r.ModelStepped | r.CallReturned | r.AskAnswered):
+            reasons[rec.run] = 1
+        elif isinstance(rec, r.AgentMoved):
+            assert (rec.agent, rec.source, rec.target) in world.edges, f"there is no such edge: {rec}"
+            assert then.standings[then.runs[rec.run].stands_as].phase == rec.source, f"it stands elsewhere: {rec}"
+            assert reasons[rec.run] == 1, f"a second step in one evaluation: {rec}"
+            reasons[rec.run] = 0
+        then.apply(rec)
+    assert state.standings.keys() <= world.rules.roster.keys(), "somebody still stands who was called and is gone"
 
 
 def _outcomes(world: FaultyWorld, records: list[r.Record]) -> None:
