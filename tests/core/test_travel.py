@@ -20,9 +20,8 @@ from tenex.core.travel import OVER, STAYS, THEN, Forked, RolledBack, of_fork, un
 from tenex.core.undoing import stood
 from tenex.store.format import CONVERSATION
 from tenex.workflow import TransitionGraph
-from tests.fakes import agency
+from tests.fakes import agency, linked
 from tests.fakes.agency import with_program
-from tests.fakes.linked import cast, link, to
 from tests.fakes.play import ID, Play, diligent, says, seven_phases
 from tests.fakes.workflows import TRIO, begun
 
@@ -235,10 +234,10 @@ def busy_colleagues() -> tuple[Play, int]:
     """A conversation at its end, and a record of it at which a colleague stood on its own, called by a phased agent."""
     edges = (("alone", "asking", lambda me: me.n), ("asking", "done", lambda me: me.n > 1))
     own = {"defaults": {"n": 0}, "schema": {"n": {"type": "integer"}}, "scopes": {}}
-    known = with_program(agency.program(edges, links={"to_helper": link("helper")}, **own))
+    known = with_program(agency.program(edges, links={"to_helper": linked.link("helper")}, **own))
     helper = replace(known.roster[Slug("helper")], program=agency.program(edges, **own))
-    minds = cast(
-        executor=[says("", ("set_state", {"field": "n", "value": 1}), *to("helper")), "built"],
+    minds = linked.cast(
+        executor=[says("", ("set_state", {"field": "n", "value": 1}), *linked.to("helper")), "built"],
         helper=[says("", ("set_state", {"field": "n", "value": 1}), ("ask", {"question": "Which colour?"}))],
     )
     play = Play(

@@ -114,7 +114,7 @@ def _colleagues(records: list[r.Record]) -> None:
 
 
 def _standings(world: FaultyWorld, name: str, records: list[r.Record], state: Conversation) -> None:
-    """Agents go along edges only, from where they stand, once for whatever gave reason to look; nothing is left over."""
+    """Agents go along edges only, from where they stand, once for each reason to look; nothing is left over."""
     then = Conversation(id=ConversationId(name))
     reasons: Counter[str] = Counter()
     for rec in records:
