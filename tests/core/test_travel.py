@@ -233,7 +233,7 @@ def test_files_that_stay_as_they_are_are_still_changed() -> None:
 def busy_colleagues() -> tuple[Play, int]:
     """A conversation at its end, and a record of it at which a colleague stood on its own, called by a phased agent."""
     edges = (("alone", "asking", lambda me: me.n), ("asking", "done", lambda me: me.n > 1))
-    own = {"defaults": {"n": 0}, "schema": {"n": {"type": "integer"}}, "scopes": {}}
+    own: dict[str, Any] = {"defaults": {"n": 0}, "schema": {"n": {"type": "integer"}}, "scopes": {}}
     known = with_program(agency.program(edges, links={"to_helper": linked.link("helper")}, **own))
     helper = replace(known.roster[Slug("helper")], program=agency.program(edges, **own))
     minds = linked.cast(

@@ -159,7 +159,7 @@ NOTE = "The file is called notes.txt; its second line has the number we want."
 PROGRAM = 'print("home", 6 * 7)'
 
 
-def _by_states(text: str) -> ModelStep:
+def by_states(text: str) -> ModelStep:
     """The step that is made of an answer by states."""
     tools = [ToolSpec(name=name, description="", parameters={"type": "object"}) for name in _TOOLS]
     held = AgentOutput([Thinking, Scratchpad], [ToolCallState, Python], 0, 3).at(tools)
@@ -172,30 +172,30 @@ def _by_states(text: str) -> ModelStep:
 _TOOLS = ("read_file", "complete", "ask", "python")
 
 
-def _fenced(name: str, text: str) -> str:
+def fenced(name: str, text: str) -> str:
     return f"```{name}\n{text}\n```\n"
 
 
 def _tool(tool: str, **arguments: str) -> str:
-    return _fenced("tool", json.dumps({"name": tool, "arguments": arguments}))
+    return fenced("tool", json.dumps({"name": tool, "arguments": arguments}))
 
 
 def output_states() -> Decisions:
     """Private plans, a tool, a program that is cut off and told as unknown, one refused, a question, and words."""
     answers = [
-        _fenced("thinking", THOUGHT) + _fenced("scratchpad", NOTE) + _tool("read_file", path="notes.txt"),
-        _fenced("scratchpad", NOTE) + _fenced("python", PROGRAM),
-        _fenced("thinking", THOUGHT) + _fenced("python", PROGRAM),
+        fenced("thinking", THOUGHT) + fenced("scratchpad", NOTE) + _tool("read_file", path="notes.txt"),
+        fenced("scratchpad", NOTE) + fenced("python", PROGRAM),
+        fenced("thinking", THOUGHT) + fenced("python", PROGRAM),
         _tool("ask", question="Which of the two?"),
-        _fenced("thinking", THOUGHT) + _tool("complete", response="The answer is 42.", summary="done"),
+        fenced("thinking", THOUGHT) + _tool("complete", response="The answer is 42.", summary="done"),
     ]
 
     def worker(conversation: Conversation, call: ModelCall) -> Any:
         run = conversation.runs[call.run]
         if run.phase == "verification":
-            words = (_fenced("python", PROGRAM), _tool("complete", response="It is 42.", verdict="verified"))
-            return _by_states(words[min(run.steps, 1)])
-        return _by_states(answers[min(run.steps, len(answers) - 1)])
+            words = (fenced("python", PROGRAM), _tool("complete", response="It is 42.", verdict="verified"))
+            return by_states(words[min(run.steps, 1)])
+        return by_states(answers[min(run.steps, len(answers) - 1)])
 
     known = rules()
     python = ToolRule(name="python", access=Access.RUN, replay=Replay.ONCE)
