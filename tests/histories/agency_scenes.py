@@ -101,7 +101,7 @@ def _program(**links: Any) -> Program:
     )  # fmt: skip
 
 
-def _household() -> Rules:
+def household() -> Rules:
     known = linked(rules(), helper=["planner", "executor"])
     planner = replace(known.roster[Slug("planner")], program=_program())
     known = replace(known, roster={**known.roster, planner.slug: planner})
@@ -123,7 +123,7 @@ def colleagues() -> Decisions:
         "planner": [says("", _sets("n", 1), ("ask", {"question": "Blue?"}), ("send", {"path": "m"}))],
         "security": [says("", ("read_file", {"path": "a"})), REFUSED, REFUSED, REFUSED],
     }
-    play = Play(Script(WAITS), cast(**minds), config=_household())
+    play = Play(Script(WAITS), cast(**minds), config=household())
     _begins(play, "build it")
     play.settle(seed=3)
     assert play.conversation.is_parked or play.conversation.asks

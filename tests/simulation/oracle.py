@@ -21,6 +21,7 @@ from tenex.store.rendering import render
 from tenex.store.stats import Stats, as_json
 from tenex.store.verify import contradictions
 from tests.core.kit import check_sound
+from tests.fakes.agency import check_moves
 from tests.fakes.play import RELAY
 from tests.simulation.world import FaultyWorld
 
@@ -71,7 +72,7 @@ def _judge_one(world: FaultyWorld, name: str, records: list[r.Record]) -> None:
     _each_once(records)
     _completions(state)
     _colleagues(records)
-    _standings(world, name, records, state)
+    check_moves(ConversationId(name), records, world.edges)
     _outcomes(world, records)
     _money(world, name, records)
     _deadlines(world, name, records)
@@ -111,22 +112,6 @@ def _colleagues(records: list[r.Record]) -> None:
             continue
         assert begun[start.parent].seq < start.seq < ended[run] < ended[start.parent], f"{run} outlived its caller"
         assert start.seq < returned[start.parent, start.call] < ended[start.parent], f"the call of {run} has no result"
-
-
-def _standings(world: FaultyWorld, name: str, records: list[r.Record], state: Conversation) -> None:
-    """Agents go along edges only, from where they stand, once for each reason to look; nothing is left over."""
-    then = Conversation(id=ConversationId(name))
-    reasons: Counter[str] = Counter()
-    for rec in records:
-        if isinstance(rec, r.ModelStepped | r.CallReturned | r.AskAnswered):
-            reasons[rec.run] = 1
-        elif isinstance(rec, r.AgentMoved):
-            assert (rec.agent, rec.source, rec.target) in world.edges, f"there is no such edge: {rec}"
-            assert then.standings[then.runs[rec.run].stands_as].phase == rec.source, f"it stands elsewhere: {rec}"
-            assert reasons[rec.run] == 1, f"a second step in one evaluation: {rec}"
-            reasons[rec.run] = 0
-        then.apply(rec)
-    assert state.standings.keys() <= world.rules.roster.keys(), "somebody still stands who was called and is gone"
 
 
 def _outcomes(world: FaultyWorld, records: list[r.Record]) -> None:
