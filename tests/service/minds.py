@@ -61,7 +61,7 @@ class Household:
             return _says(f"{request.agent} has done {request.phase}")
         steps = sum(isinstance(entry, ModelStep) for entry in request.entries)
         writes = {"path": f"{request.agent}.txt", "content": "as it was agreed\n"}
-        way = {
+        way: list[tuple[str, dict[str, Any]]] = {
             "planner": [("set_state", {"field": "stage", "value": 1}), ("write_file", writes)],
             "executor": [
                 ("ask_planner", {"message": "How shall it be built?"}), ("set_state", {"field": "stage", "value": 1}),
