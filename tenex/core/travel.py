@@ -89,6 +89,7 @@ def at_rest(then: State, at: Millis, seq: int = 1) -> State:
     stays ended, and where none had begun the person's next message begins the first.
     """
     changes: dict[str, Any] = {name: _default(name) for name in OVER}
+    changes["standings"] = {name: one for name, one in then.standings.items() if name not in then.runs}
     if then.mission is not None:
         changes["mission"] = then.mission.at_rest(at)
     if then.workflow is not None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.agency import Program, Scope, Standing
+from tenex.core.agency import HISTORY, Program, Scope, Standing
 from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import fold
 from tenex.core.effects import ToolCall
@@ -20,8 +20,9 @@ from tenex.core.travel import of_fork
 from tenex.store.format import CONVERSATION
 from tenex.workflow import AgentTarget, TerminateTarget, ToolCalled, Transition
 from tenex.workflow import TransitionGraph as Rounds
-from tests.core.kit import check_sound, go
+from tests.core.kit import WAITS, Script, check_sound, go
 from tests.fakes.agency import Asks, program, with_program
+from tests.fakes.linked import cast, link
 from tests.fakes.play import ID, Play, says
 from tests.fakes.workflows import NAME
 from tests.fakes.workflows import play as of_rounds
@@ -335,3 +336,31 @@ def test_a_call_is_not_let_in_by_what_stands_after_it() -> None:
     one.settle()
     assert [record.tool for record in one.all(r.CallRefused)] == ["send"]
     assert moves(one) == [("planning", "research")]
+
+
+def test_what_an_agent_has_done_before_makes_neither_its_records_nor_its_checkpoint_larger() -> None:
+    """Moves, prompts of phases and colleagues that begin anew, forty times over and forty more."""
+    edges = (("a", "b", lambda me: me.n == 1), ("b", "a", lambda me: me.n == 0))
+    own: dict[str, Any] = {"defaults": {"n": 0}, "schema": {"n": {"type": "integer"}}, "scopes": {}}
+    known = with_program(program(edges, links={"to_helper": link("helper")}, **own))
+    helper = dataclasses.replace(known.roster[Slug("helper")], program=program(edges, **own))
+    minds = cast(
+        executor=[says("", sets("n", 1), ("to_helper", {"message": "look"})), says("", sets("n", 0))],
+        helper=[says("", sets("n", 1))],
+    )
+    one = Play(Script(WAITS), minds, config=dataclasses.replace(known, roster={**known.roster, helper.slug: helper}))
+    records, checkpoints = [], []
+    for _ in range(2):
+        for _ in range(40):
+            one.router, before = Script(go("execute" if not one.journal else None, "executor"), WAITS), len(one.journal)
+            one.person("again")
+            one.settle()
+        records.append(len(CONVERSATION.encode_decisions(one.journal[before:])))
+        state = dataclasses.replace(Checkpoint.of(one.conversation).state, seen={}, history=None)
+        taken = dataclasses.replace(Checkpoint.of(one.conversation), state=state)
+        checkpoints.append(len(CONVERSATION.encode_decisions([[taken]])))
+    assert len(one.all(r.AgentMoved)) == 80 * 3
+    assert {*one.conversation.standings} == {"executor"}
+    assert len(standing(one).history) == HISTORY
+    assert records[1] < records[0] * 1.02, "a digit more here and there"
+    assert checkpoints[1] < checkpoints[0] * 1.02

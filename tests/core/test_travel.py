@@ -10,7 +10,7 @@ from tenex.core import records as r
 from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import Conversation, fold
 from tenex.core.effects import Effect, Key, Publish, Timer, ToolCall, Work
-from tenex.core.ids import ConversationId, Millis
+from tenex.core.ids import ConversationId, Millis, Slug
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
@@ -18,8 +18,11 @@ from tenex.core.signals import ModelFailed, RollBack, Signal, ToolReturned
 from tenex.core.state import ROLLBACKS, History, State
 from tenex.core.travel import OVER, STAYS, THEN, Forked, RolledBack, of_fork, undone
 from tenex.core.undoing import stood
+from tenex.store.format import CONVERSATION
 from tenex.workflow import TransitionGraph
-from tests.fakes.play import ID, Play, diligent, seven_phases
+from tests.fakes import agency, linked
+from tests.fakes.agency import with_program
+from tests.fakes.play import ID, Play, diligent, says, seven_phases
 from tests.fakes.workflows import TRIO, begun
 
 from .kit import check_sound, work
@@ -225,6 +228,50 @@ def test_files_that_stay_as_they_are_are_still_changed() -> None:
     back(play, early, tree="t" * 40, was="w" * 40, files="2 files were put back.")
     assert play.conversation.touched == frozenset()
     assert "2 files were put back." in play.said()[-1]
+
+
+def busy_colleagues() -> tuple[Play, int]:
+    """A conversation at its end, and a record of it at which a colleague stood on its own, called by a phased agent."""
+    edges = (("alone", "asking", lambda me: me.n), ("asking", "done", lambda me: me.n > 1))
+    own: dict[str, Any] = {"defaults": {"n": 0}, "schema": {"n": {"type": "integer"}}, "scopes": {}}
+    known = with_program(agency.program(edges, links={"to_helper": linked.link("helper")}, **own))
+    helper = replace(known.roster[Slug("helper")], program=agency.program(edges, **own))
+    minds = linked.cast(
+        executor=[says("", ("set_state", {"field": "n", "value": 1}), *linked.to("helper")), "built"],
+        helper=[says("", ("set_state", {"field": "n", "value": 1}), ("ask", {"question": "Which colour?"}))],
+    )
+    play = Play(
+        lambda q: {"agents": ["USER"], "reason": "done"} if q["turns"] else {"agents": ["executor"], "reason": "go"},
+        minds, config=replace(known, roster={**known.roster, helper.slug: helper}),
+    )  # fmt: skip
+    play.person("build it")
+    play.settle()
+    at = play.conversation.next_seq - 1
+    assert {name.rpartition(".")[2] for name in play.conversation.standings} == {"executor", "helper"}
+    assert play.conversation.is_parked
+    play.person("blue")
+    play.settle()
+    return play, at
+
+
+def test_who_was_called_at_the_moment_gone_back_to_stands_nowhere_and_its_caller_where_it_stood() -> None:
+    play, at = busy_colleagues()
+    then = stood(ID, records_of(play), at)
+    forked = of_fork(then, play.now, id=OTHER, address={}, title="other")
+    back(play, at)
+    for state in (play.conversation, forked):
+        assert {name: one.phase for name, one in state.standings.items()} == {"executor": "asking"}
+        assert (state.runs, state.asks) == ({}, {})
+    again = fold(ID, CONVERSATION.decode_lines(CONVERSATION.encode_decisions(play.journal))[0])
+    assert again == play.conversation
+    play.person("/retry")
+    play.settle()
+    assert play.conversation.is_parked, "who is called anew asks anew"
+    play.person("green")
+    play.settle()
+    check_sound(play)
+    check_keys(play)
+    assert play.conversation.standings.keys() == {"executor"}
 
 
 def test_the_turn_that_was_open_then_can_be_tried_again() -> None:

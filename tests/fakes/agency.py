@@ -1,14 +1,17 @@
 """An agent with phases of its own for tests: the research agent of the documents, its conditions plain functions."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
+from tenex.core import records as r
 from tenex.core.agency import Program, Scope, Standing
+from tenex.core.conversation import Conversation
 from tenex.core.graph import Edge, TransitionGraph
-from tenex.core.ids import Slug
+from tenex.core.ids import ConversationId, Slug
 from tenex.core.phases import Phase
+from tenex.core.records import Record
 from tenex.core.roster import Rules
 from tests.fakes.play import rules
 
@@ -61,3 +64,20 @@ def with_program(of: Program, config: Rules | None = None) -> Rules:
     known = config or rules()
     executor = known.roster[Slug("executor")]
     return replace(known, roster={**known.roster, executor.slug: replace(executor, program=of)})
+
+
+def check_moves(name: ConversationId, records: Sequence[Record], edges: Container[tuple[str, str, str]]) -> None:
+    """Agents go along edges (agent, source, target) only, from where they stand, once for each reason to look."""
+    then = Conversation(id=name)
+    reasons: set[str] = set()
+    for rec in records:
+        if isinstance(rec, r.ModelStepped | r.CallReturned | r.AskAnswered):
+            reasons.add(rec.run)
+        elif isinstance(rec, r.AgentMoved):
+            assert (rec.agent, rec.source, rec.target) in edges, f"there is no such edge: {rec}"
+            assert then.standings[then.runs[rec.run].stands_as].phase == rec.source, f"it stands elsewhere: {rec}"
+            assert rec.run in reasons, f"a second step in one evaluation: {rec}"
+            reasons.discard(rec.run)
+        then.apply(rec)
+    left = {name for name in then.standings if "/" in name} - {*then.runs}
+    assert not left, f"they were called and are gone, and still stand: {left}"

@@ -18,7 +18,8 @@ from tenex.store.loading import JOURNAL, VIEW, peek
 from tenex.store.rendering import render
 from tenex.store.segments import name_of
 from tenex.store.stats import Stats, as_json
-from tests.histories.scenes import SCENES, Decisions
+from tests.histories.agency_scenes import Decisions
+from tests.histories.scenes import SCENES
 
 ROOT = Path(__file__).parent
 STATS = "stats.json"

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tenex.core import records as r
 from tenex.core.conversation import fold
 from tenex.core.effects import Key, Work
 from tenex.core.graph import END, Edge
@@ -37,8 +36,8 @@ from tenex.workflow import (
 from tests.core.kit import go, plain, standing, until, work
 from tests.fakes.play import ID, Play, diligent, rules, seven_phases
 from tests.fakes.workflows import TRIO, begun, calls
+from tests.histories.agency_scenes import Decisions, colleagues, output_states, own_phases
 
-Decisions = list[tuple[r.Record, ...]]
 DOWN = ModelFailed(
     key=Key(Work.MODEL, 0), message="connection refused", retryable=True, usage=Usage(input_tokens=3, cost_usd=0.5)
 )
@@ -261,5 +260,8 @@ SCENES: dict[str, tuple[Callable[[], Decisions], int]] = {
     "rotated": (long, 40),
     "workflow": (workflow, 12),
     "mission": (mission, 14),
+    "own-phases": (own_phases, 9),
+    "colleagues": (colleagues, 12),
+    "output-states": (output_states, 0),
 }
 """By the name of its folder: what makes it, and after how many decisions it goes on in a second file (0: never)."""

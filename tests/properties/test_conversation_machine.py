@@ -19,6 +19,7 @@ from hypothesis.stateful import (
 )  # fmt: skip
 
 from tenex.core import records as r
+from tenex.core.agency import Scope
 from tenex.core.checkpoint import Checkpoint
 from tenex.core.commands import NAMES
 from tenex.core.conversation import Conversation, fold
@@ -42,6 +43,7 @@ from tenex.core.signals import (
 from tenex.core.steps import CallRequest, ModelStep, Usage
 from tenex.store.format import CONVERSATION
 from tests.core.kit import check_rest, check_sound, plain
+from tests.fakes import agency
 from tests.fakes.linked import link, linked, to
 from tests.fakes.play import ID, TOOLS, Play, diligent, rules, says
 
@@ -116,6 +118,9 @@ _calls = st.lists(
     ) | st.builds(
         CallRequest, id=st.sampled_from(["", "k", "l"]).map(CallId), tool=st.sampled_from(_COLLEAGUES),
         arguments=st.sampled_from([{"message": "look"}, {"message": "look"}, {}]),
+    ) | st.builds(
+        CallRequest, id=st.just(CallId("k")), tool=st.sampled_from(["set_state", "second_to_first", "second_to_third"]),
+        arguments=st.sampled_from([{"field": "n", "value": 1}, {"field": "n", "value": 0}, {"field": "n"}]),
     ),
     max_size=4,
 )  # fmt: skip
@@ -124,23 +129,37 @@ _steps = st.builds(
 )
 
 
+EDGES = (("first", "second", lambda me: me.n >= 1), ("second", "first", lambda me: me.n < 1), ("second", "third", None))
+OWN = agency.program(
+    EDGES, defaults={"n": 0}, schema={"n": {"type": "integer"}}, scopes={"send": Scope(phases=frozenset({"second"}))},
+    has_triggers=True,
+)  # fmt: skip
+MOVES = {(slug, source, target) for slug in SLUGS for source, target, _ in EDGES}
+
+
 def colleagues(limits: Limits | None = None) -> Rules:
-    """The rules of the tests, where everybody may call somebody."""
-    return linked(
+    """The rules of the tests, where everybody may call somebody, and all who call have phases of their own."""
+    known = linked(
         rules(limits=limits), executor=["helper", "security", link("planner", is_shared=True)],
         helper=["executor", "planner"], planner=["helper", "project-manager"], security=["helper"],
     )  # fmt: skip
+    roster = dict(known.roster)
+    for slug, member in known.roster.items():
+        if member.program is not None:
+            own = dataclasses.replace(OWN, links=member.program.links)
+            roster[slug] = dataclasses.replace(member, program=own)
+    return dataclasses.replace(known, roster=roster)
 
 
 def sociable(conversation: Conversation, call: ModelCall) -> ModelStep:
-    """A diligent agent; an executor calls colleagues first, and one of those does too."""
+    """A diligent agent; an executor changes its state and calls colleagues first, and one of those does too."""
     run, step = conversation.runs[call.run], diligent(conversation, call)
     if run.parent is not None:
-        asked = (*to("planner"), ("write_file", {"path": "c"}))
+        asked = (("set_state", {"field": "n", "value": 1}), *to("planner"), ("write_file", {"path": "c"}))
         return says("", *asked) if run.agent == "helper" and not run.steps else says(f"{run.agent} has looked")
     if run.steps or run.phase is not Phase.EXECUTE or run.agent != "executor":
         return step
-    calls = says("", *to("helper", "planner")).calls
+    calls = says("", ("set_state", {"field": "n", "value": 1}), *to("helper", "planner")).calls
     return dataclasses.replace(step, calls=(*calls, *(dataclasses.replace(one, id=CallId("")) for one in step.calls)))
 
 
@@ -243,12 +262,15 @@ class ConversationMachine(RuleBasedStateMachine):
         self.ends(effect, failed)
 
     @precondition(lambda self: self.ready(ToolCall))
-    @rule(which=st.integers(0, 9), ok=st.booleans(), touched=st.lists(st.sampled_from(["a", "b"]), max_size=1))
-    def a_call_returns(self, which: int, ok: bool, touched: list[str]) -> None:
-        """Calls that run at once return in any order."""
+    @rule(
+        which=st.integers(0, 9), ok=st.booleans(), touched=st.lists(st.sampled_from(["a", "b"]), max_size=1),
+        own=st.sampled_from([{}, {}, {"values": {"n": 1}}, {"values": {"m": 1}}, {"moves": (("second", "first"),)}]),
+    )  # fmt: skip
+    def a_call_returns(self, which: int, ok: bool, touched: list[str], own: dict[str, Any]) -> None:
+        """Calls that run at once return in any order, and may change whoever made them."""
         calls = self.ready(ToolCall)
         effect = calls[which % len(calls)]
-        result = ToolResult(ok=ok, content="x", read={"a": "0"}, touched=tuple(touched))
+        result = ToolResult(ok=ok, content="x", read={"a": "0"}, touched=tuple(touched), **own)
         self.ends(effect, ToolReturned(key=effect.key, result=result))
 
     @precondition(lambda self: self.ready(Publish))
@@ -379,6 +401,7 @@ class ConversationMachine(RuleBasedStateMachine):
         if play.conversation.status != "new":
             check_rest(play)
         check_sound(play)
+        agency.check_moves(ID, [record for decision in play.journal for record in decision], MOVES)
         assert Play.refold(play) == play.conversation, "what the journal says must not depend on when it is read"
 
 

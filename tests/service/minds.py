@@ -48,7 +48,39 @@ class Editor:
         return _says(f"It now says: {results[-1].content}")
 
 
-MINDS: Mapping[str, Callable[[], Model]] = {"trespasser": Trespasser, "editor": Editor}
+class Household:
+    """An executor that has its planner write a plan, goes through its own phases by it, and then the cycle's to END."""
+
+    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+        """Answer."""
+        if request.purpose == "route":
+            return _says(json.dumps(self.route(request)))
+        if request.phase is Phase.VERIFICATION:
+            return _calls("complete", response="It works", verdict="verified")
+        if request.phase is not Phase.EXECUTE:
+            return _says(f"{request.agent} has done {request.phase}")
+        steps = sum(isinstance(entry, ModelStep) for entry in request.entries)
+        writes = {"path": f"{request.agent}.txt", "content": "as it was agreed\n"}
+        way: list[tuple[str, dict[str, Any]]] = {
+            "planner": [("set_state", {"field": "stage", "value": 1}), ("write_file", writes)],
+            "executor": [
+                ("ask_planner", {"message": "How shall it be built?"}), ("set_state", {"field": "stage", "value": 1}),
+                ("write_file", writes), ("set_state", {"field": "stage", "value": 2}),
+            ],
+        }[request.agent]  # fmt: skip
+        return _calls(way[steps][0], **way[steps][1]) if steps < len(way) else _says(f"{request.agent} is done")
+
+    @staticmethod
+    def route(request: ModelRequest) -> dict[str, Any]:
+        """On to the next phase; the executor alone takes part."""
+        question = _question(request)
+        way = {"chat": "execute", "execute": "verification", "verification": "chores", "chores": "reflection"}
+        if question["phase"] == "reflection":
+            return {"agents": ["END"], "reason": "all is done"}
+        return {"agents": ["executor"], "phase": way[question["phase"]], "reason": "it is next"}
+
+
+MINDS: Mapping[str, Callable[[], Model]] = {"trespasser": Trespasser, "editor": Editor, "household": Household}
 
 
 def _route(request: ModelRequest) -> dict[str, Any]:

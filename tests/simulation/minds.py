@@ -3,6 +3,7 @@
 Never: look at anything but what they are shown.
 """
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -36,8 +37,8 @@ def route(dice: Random, question: dict[str, Any]) -> dict[str, Any]:
     return {"phase": target, "agents": left if target == "reflection" else agents, "reason": f"on to {target}"}
 
 
-def work(dice: Random, request: ModelRequest) -> ModelStep:
-    """Use some tools, ask now and then, and come to an end."""
+def work(dice: Random, request: ModelRequest, own: Sequence[tuple[str, dict[str, Any]]] = ()) -> ModelStep:
+    """Use some tools, ask now and then, and come to an end; `own` are the calls it also makes."""
     steps = sum(isinstance(entry, ModelStep) for entry in request.entries)
     done = ("complete", {"response": f"{request.agent} did {request.phase}", "verdict": "verified"})
     if steps >= dice.randint(0, 4):
@@ -51,6 +52,8 @@ def work(dice: Random, request: ModelRequest) -> ModelStep:
     calls = [(dice.choice(tools), {"path": "a", "lesson": "test early"}) for _ in range(dice.randint(1, 3))]
     if request.phase != "reflection" and dice.random() < 0.12:
         calls.insert(dice.randint(0, len(calls)), ("ask", {"question": f"Which of {dice.randint(2, 99)}?"}))
+    for call in own:
+        calls.insert(dice.randint(0, len(calls)), call)
     return says("thinking", *calls, *([done] if dice.random() < 0.2 else []))
 
 

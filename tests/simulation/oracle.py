@@ -21,6 +21,7 @@ from tenex.store.rendering import render
 from tenex.store.stats import Stats, as_json
 from tenex.store.verify import contradictions
 from tests.core.kit import check_sound
+from tests.fakes.agency import check_moves
 from tests.fakes.play import RELAY
 from tests.simulation.world import FaultyWorld
 
@@ -70,6 +71,8 @@ def _judge_one(world: FaultyWorld, name: str, records: list[r.Record]) -> None:
     assert not pending(state), f"{name[-2:]}: {list(pending(state))} at rest"
     _each_once(records)
     _completions(state)
+    _colleagues(records)
+    check_moves(ConversationId(name), records, world.edges)
     _outcomes(world, records)
     _money(world, name, records)
     _deadlines(world, name, records)
@@ -97,6 +100,18 @@ def _completions(state: Conversation) -> None:
         assert sorted(done.agent for done in turn.completions) == sorted(turn.agents), (
             "a completion is not counted once"
         )
+
+
+def _colleagues(records: list[r.Record]) -> None:
+    """Who is called begins after its caller and ends before it, and its call has its end as the result."""
+    begun = {rec.run: rec for rec in records if isinstance(rec, r.RunStarted)}
+    ended = {rec.run: rec.seq for rec in records if isinstance(rec, r.RunEnded)}
+    returned = {(rec.run, rec.call): rec.seq for rec in records if isinstance(rec, r.CallReturned)}
+    for run, start in begun.items():
+        if start.parent is None or start.call is None:
+            continue
+        assert begun[start.parent].seq < start.seq < ended[run] < ended[start.parent], f"{run} outlived its caller"
+        assert start.seq < returned[start.parent, start.call] < ended[start.parent], f"the call of {run} has no result"
 
 
 def _outcomes(world: FaultyWorld, records: list[r.Record]) -> None:

@@ -29,6 +29,7 @@ from tenex.store.loading import JOURNAL, VIEW, peek
 from tenex.store.view import Views
 from tests.fakes.play import ALICE, RELAY, says
 from tests.fakes.stage import World
+from tests.simulation import agency
 from tests.simulation.disk import VirtualDisk
 from tests.simulation.minds import garbage, route, work
 
@@ -46,6 +47,13 @@ class FaultyWorld(World):
         self.dice = Random(seed)
         self.root = root
         self.circle = Circle(owners=frozenset({ALICE}), members=frozenset({BOB}))
+        self.plain = self.rules
+        self.cast = Random(f"agents {seed}") if seed % 2 else None
+        """Draws what programs agents have; half the worlds have none, and stay as they always were."""
+        self.edges: set[tuple[str, str, str]] = set()
+        """(agent, source, target) of every program there was."""
+        self.runs: dict[str, str] = {}
+        """The run of each call, by its key."""
         self.odds = {name: self.dice.choice([0.0, 0.0, 0.03, 0.15]) for name in FAULTS}
         self.is_healed = False
         self.lives = 0
@@ -76,6 +84,12 @@ class FaultyWorld(World):
         """Begin a process: nothing is known of the disk but what it holds."""
         self.lives += 1
         self.stopped.clear()
+        if self.cast is not None and (self.lives == 1 or self.cast.random() < 0.5):
+            self.rules = agency.with_agency(self.cast, self.plain)
+            self.edges |= {
+                (slug, str(edge.source), str(edge.target)) for slug, known in self.rules.roster.items()
+                if known.program and known.program.graph for edge in known.program.graph.edges
+            }  # fmt: skip
         self.disk = VirtualDisk(self.dice)
         self.disk.trouble, self.disk.slow = self.odd("disk"), self.odd("slow disk") / 3
         self.folder = ConversationFolder(self.root, self.disk, self.clock)
@@ -152,6 +166,8 @@ class FaultyWorld(World):
                 self.journaled.add(event.id)
             if isinstance(record, r.PersonWrote | r.CommandGiven):
                 self.places[record.event_id] = ConversationId(conversation)
+            if isinstance(record, r.CallPermitted):
+                self.runs[f"{conversation}:{record.seq}"] = record.run
             if isinstance(record, r.CallReturned):
                 self.returned.add((conversation, record.run, record.call))
 
@@ -198,7 +214,7 @@ class FaultyWorld(World):
         if request.purpose == "route":
             question = json.loads(next(e.text for e in request.entries if isinstance(e, Note)))
             return says(json.dumps(route(self.dice, question)))
-        return work(self.dice, request)
+        return work(self.dice, request, agency.tries(self.dice, request))
 
     def route(self, conversation: Conversation) -> ModelRequest:
         """The router's question, which says whose it is."""
@@ -206,7 +222,7 @@ class FaultyWorld(World):
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         """Work for a while; the effect is counted before the result is known."""
-        run = f"{context.turn}.{context.agent}"
+        run = self.runs[context.idempotency_key]
         done = (context.conversation_id, run, context.call_id)
         self.must(done not in self.returned, f"{name} ran again after its result was durable: {done}")
         self.calls[f"{name} {context.idempotency_key}"] += 1
@@ -218,7 +234,9 @@ class FaultyWorld(World):
             raise RuntimeError("a fault of ours")
         if self.meets("tool error"):
             return ToolResult(ok=False, content="it does not work")
-        return ToolResult(ok=True, content=f"{name} done", touched=("f",) if name in ("write_file", "send") else ())
+        own = agency.changed(self.dice, context.standing)
+        touched = ("f",) if name in ("write_file", "send") else ()
+        return ToolResult(ok=True, content=f"{name} done", touched=touched, **own)
 
     # ---- relays ----
 

@@ -1,0 +1,225 @@
+"""Conversations of agents with phases, colleagues and output states of their own, worth keeping as those of `scenes`.
+
+Never: a real key, a path, or a clock.
+"""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from tenex.core import records as r
+from tenex.core.agency import Program, Scope, Standing
+from tenex.core.conversation import Conversation
+from tenex.core.effects import Key, ModelCall, ToolCall, Work
+from tenex.core.ids import Slug
+from tenex.core.phases import Access
+from tenex.core.ports import ToolResult
+from tenex.core.roster import Replay, Rules, ToolRule
+from tenex.core.signals import ModelFailed, RollBack, StandingGiven, ToolReturned
+from tenex.core.steps import ModelStep, ToolSpec
+from tenex.core.undoing import stood
+from tenex.workflow.output import AgentOutput, Python, Scratchpad, Thinking, ToolCallState
+from tenex.workflow.output.journaled import step_of
+from tenex.workflow.output.model import read
+from tests.core.kit import WAITS, Script, go, until
+from tests.fakes.agency import program, with_program
+from tests.fakes.linked import cast, link, linked, to
+from tests.fakes.play import ID, Play, rules, says
+
+Decisions = list[tuple[r.Record, ...]]
+REFUSED = ModelFailed(key=Key(Work.MODEL, 0), message="filtered", retryable=False)
+"""Its key is put in by whoever fails."""
+
+
+def _sets(field: str, value: Any) -> tuple[str, dict[str, Any]]:
+    return "set_state", {"field": field, "value": value}
+
+
+def _begins(play: Play, text: str) -> None:
+    """Alice writes, the executor is to work once in execute, and then she is waited for."""
+    play.router = Script(go("execute" if play.conversation.phase == "chat" else None, "executor"), WAITS)
+    play.person(text)
+
+
+def _call(play: Play, tool: str) -> ToolCall:
+    until(play, lambda it: any(isinstance(e, ToolCall) and e.request.tool == tool for e in it.running.values()))
+    return next(e for e in play.running.values() if isinstance(e, ToolCall) and e.request.tool == tool)
+
+
+def own_phases() -> Decisions:
+    """Every way to move and to be refused; a crash, a changed program, a standing from outside, and going back."""
+    edges = (
+        ("planning", "lost", lambda me: me.no_such_field), ("planning", "research", lambda me: me.plan),
+        ("research", "analysis", lambda me: len(me.data) >= 2), ("analysis", "planning", None),
+        ("research", "planning", lambda me: not me.plan),
+    )  # fmt: skip
+    script = [
+        says("", ("send", {"path": "m"}), _sets("plan", "read it 📖"), _sets("plan", 7), ("check", {})),
+        says("", ("append_state", {"field": "data", "value": {"n": [1, None]}}), ("analysis_to_planning", {}),
+             ("send", {"path": "m"})),
+        says("", ("write_file", {"path": "a"}), ("research_to_planning", {})),
+        "it is analysed",
+        says("", ("check", {}), ("teleport", {})),
+        "once more",
+    ]  # fmt: skip
+    play = Play(Script(WAITS), cast(executor=script), config=with_program(program(edges, has_triggers=True)))
+    _begins(play, "research it")
+    call = _call(play, "send")
+    moved = ToolResult(
+        ok=True, content="sent", values={"data": ["x"], "plan": ""}, moves=(("research", "planning"),), touched=("m",)
+    )
+    play.hear(ToolReturned(key=call.key, result=moved))
+    play.settle()
+    play.crash()
+    changed = program(
+        (("research", "done", lambda me: me.count), ("planning", "research", None)), is_settable=False,
+        defaults={"plan": "", "count": 0}, schema={"plan": {"type": "string"}, "count": {"type": "integer"}}, scopes={},
+    )  # fmt: skip
+    play.rules = with_program(changed)
+    play.hear(
+        StandingGiven(agent=Slug("executor"), standing=Standing(phase="research", values={"plan": "p", "gone": 1}))
+    )
+    play.worker = cast(executor=[says("", ("check", {})), says("", ("send", {"path": "m"})), "done"])
+    _begins(play, "go on")
+    call = _call(play, "check")
+    play.hear(ToolReturned(key=call.key, result=ToolResult(ok=True, content="one", values={"count": 1})))
+    _call(play, "send")
+    play.crash()
+    play.settle()
+    first = next(record for record in play.all(r.AgentMoved))
+    then = stood(ID, [record for decision in play.journal for record in decision], first.seq)
+    play.hear(RollBack(to=then.next_seq - 1, then=then, by="the operator", reason="it went astray"))
+    _begins(play, "from there on")
+    play.settle()
+    return play.journal
+
+
+def _program(**links: Any) -> Program:
+    return program(
+        (("asking", "building", lambda me: me.n), ("building", "asking", lambda me: me.n > 1)),
+        defaults={"n": 0}, schema={"n": {"type": "integer"}}, links=links, scopes={},
+    )  # fmt: skip
+
+
+def household() -> Rules:
+    known = linked(rules(), helper=["planner", "executor"])
+    planner = replace(known.roster[Slug("planner")], program=_program())
+    known = replace(known, roster={**known.roster, planner.slug: planner})
+    own = _program(
+        to_helper=link("helper"), to_security=link("security", is_shared=True),
+        to_planner=link("planner", scope=Scope(phases=frozenset({"building"})), is_shared=True),
+    )  # fmt: skip
+    return with_program(own, known)
+
+
+def colleagues() -> Decisions:
+    """Colleagues that call colleagues, one of whom asks; some at once, one that fails, crashes, a stop and a retry."""
+    minds: dict[str, list[Any]] = {
+        "executor": [
+            says("", *to("planner"), *to("helper", "security", message="which colour?"), ("write_file", {"path": "a"})),
+            says("", _sets("n", 1), *to("planner"), *to("planner", message="and again"), *to("helper", message=" ")),
+        ],
+        "helper": [says("", *to("executor"), *to("planner", message="does she like blue?"))],
+        "planner": [says("", _sets("n", 1), ("ask", {"question": "Blue?"}), ("send", {"path": "m"}))],
+        "security": [says("", ("read_file", {"path": "a"})), REFUSED, REFUSED, REFUSED],
+    }
+    play = Play(Script(WAITS), cast(**minds), config=household())
+    _begins(play, "build it")
+    play.settle(seed=3)
+    assert play.conversation.is_parked or play.conversation.asks
+    play.crash()
+    play.settle()
+    _answers(play, "yes, blue")
+    _call(play, "send")
+    play.crash()
+    play.settle()
+    while play.conversation.asks:
+        _answers(play, "yes")
+        play.settle()
+    _begins(play, "once more")
+    until(play, lambda it: sum(run.parent is not None for run in it.conversation.runs.values()) > 1)
+    play.person("/stop")
+    play.settle()
+    play.person("/retry")
+    play.settle()
+    play.crash()
+    while play.conversation.asks:
+        _answers(play, "no")
+        play.settle()
+    assert play.conversation.status == "waiting"
+    return play.journal
+
+
+def _answers(play: Play, text: str) -> None:
+    play.person(text, reply_to=next(iter(play.conversation.asks)))
+
+
+THOUGHT = "I shall read the file first, because nobody has told me what it says."
+NOTE = "The file is called notes.txt; its second line has the number we want."
+PROGRAM = 'print("home", 6 * 7)'
+
+
+def by_states(text: str) -> ModelStep:
+    """The step that is made of an answer by states."""
+    tools = [ToolSpec(name=name, description="", parameters={"type": "object"}) for name in _TOOLS]
+    held = AgentOutput([Thinking, Scratchpad], [ToolCallState, Python], 0, 3).at(tools)
+    assert held is not None
+    segments, wrong = read(held, text, "none")
+    assert not wrong, wrong
+    return step_of(replace(says(text), thinking="by itself"), held, segments)
+
+
+_TOOLS = ("read_file", "complete", "ask", "python")
+
+
+def fenced(name: str, text: str) -> str:
+    return f"```{name}\n{text}\n```\n"
+
+
+def _tool(tool: str, **arguments: str) -> str:
+    return fenced("tool", json.dumps({"name": tool, "arguments": arguments}))
+
+
+def output_states() -> Decisions:
+    """Private plans, a tool, a program that is cut off and told as unknown, one refused, a question, and words."""
+    answers = [
+        fenced("thinking", THOUGHT) + fenced("scratchpad", NOTE) + _tool("read_file", path="notes.txt"),
+        fenced("scratchpad", NOTE) + fenced("python", PROGRAM),
+        fenced("thinking", THOUGHT) + fenced("python", PROGRAM),
+        _tool("ask", question="Which of the two?"),
+        fenced("thinking", THOUGHT) + _tool("complete", response="The answer is 42.", summary="done"),
+    ]
+
+    def worker(conversation: Conversation, call: ModelCall) -> Any:
+        run = conversation.runs[call.run]
+        if run.phase == "verification":
+            words = (fenced("python", PROGRAM), _tool("complete", response="It is 42.", verdict="verified"))
+            return by_states(words[min(run.steps, 1)])
+        return by_states(answers[min(run.steps, len(answers) - 1)])
+
+    known = rules()
+    python = ToolRule(name="python", access=Access.RUN, replay=Replay.ONCE)
+    executor = known.roster[Slug("executor")]
+    executor = replace(executor, tools=frozenset({*executor.tools, "python"}))
+    known = replace(known, tools={**known.tools, "python": python}, roster={**known.roster, executor.slug: executor})
+
+    def route(question: dict[str, Any]) -> Any:
+        way = {"chat": "plan", "plan": "execute", "execute": "verification"}
+        if question["phase"] == "verification":
+            return {"agents": ["USER"], "reason": "the person is next"}
+        return go(way[question["phase"]] if question["turns"] else None, "executor")
+
+    play = Play(route, worker, config=known)
+    play.person("What is six times seven?")
+    for _ in ("chat", "plan"):  # where programs are refused
+        until(play, lambda it: bool(it.conversation.asks))
+        _answers(play, "the first")
+    _call(play, "python")
+    play.crash()
+    play.settle()
+    while play.conversation.asks:
+        _answers(play, "the second")
+        play.settle()
+    play.crash()
+    assert play.conversation.status == "waiting"
+    return play.journal

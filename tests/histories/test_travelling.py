@@ -1,0 +1,107 @@
+"""Going back, branching off, carrying away and regaining where agents stand in phases and call each other.
+
+Never: a conversation made for the purpose; the recorded ones are gone back in.
+"""
+
+import json
+
+import pytest
+
+from tenex.core.checkpoint import Checkpoint
+from tenex.core.conversation import Conversation, fold
+from tenex.core.effects import Publish
+from tenex.core.ids import ConversationId, Millis
+from tenex.core.pending import pending
+from tenex.core.phases import Phase
+from tenex.core.record import Record
+from tenex.core.signals import RollBack
+from tenex.core.travel import Forked, of_fork
+from tenex.core.undoing import stood
+from tenex.store.format import CONVERSATION
+from tenex.store.readable import past_of_view
+from tenex.store.regained import decisions_of
+from tenex.store.rendering import render
+from tenex.store.transfer import packed, unpacked
+from tests.core.kit import WAITS, Script, check_sound, go, plain
+from tests.fakes.play import Play
+from tests.histories.agency_scenes import household
+from tests.histories.record import ROOT, whole
+
+NAMES = ("own-phases", "colleagues", "output-states")
+NOW = Millis(3_000_000)
+"""Later than anything in them."""
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def told(request: pytest.FixtureRequest) -> tuple[ConversationId, list[Record]]:
+    """A history that was recorded once."""
+    return whole(ROOT / request.param)
+
+
+def again(state: Conversation) -> Conversation:
+    """The state as it is read from a checkpoint of it."""
+    return fold(state.id, CONVERSATION.decode_lines(CONVERSATION.encode_decisions([[Checkpoint.of(state)]]))[0])
+
+
+def check_rest(state: Conversation) -> None:
+    """Nothing is open, and nobody stands who was only called."""
+    assert (state.runs, state.asks, state.turn, state.question) == ({}, {}, None, None)
+    assert all(isinstance(effect, Publish) or effect.key.part == "expire" for effect in pending(state).values())
+    assert not [name for name in state.standings if "/" in name]
+    assert again(state) == state
+
+
+@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.soak), 9])
+def test_from_every_record_one_can_go_back_and_branch_off(
+    told: tuple[ConversationId, list[Record]], step: int
+) -> None:  # fmt: skip
+    name, records = told
+    for at in range(1, records[-1].seq, step):
+        then = stood(name, records, at)
+        assert again(then) == then, "a checkpoint in the middle of it tells all of it"
+        assert pending(again(then)) == pending(then), "also what is in flight"
+        play = Play(Script(WAITS), plain, config=household())
+        play.journal, play.now = [(record,) for record in records], Millis(records[-1].at + 1)
+        play.conversation = play.refold()
+        play.hear(RollBack(to=then.next_seq - 1, then=then, by="the operator", reason=""))
+        check_rest(play.conversation)
+        roster = {known: one for known, one in then.standings.items() if known not in then.runs}
+        assert play.conversation.standings == roster, "agents stand where they stood then"
+        forked = of_fork(then, NOW, id=ConversationId("e" * 64), address={}, title="other")
+        fork = fold(
+            forked.id, [Forked(seq=1, at=NOW, id=forked.id, origin=name, at_seq=at, title="other", state=forked)]
+        )
+        check_rest(fork)
+        assert fork.standings == roster
+
+
+def test_what_was_gone_back_to_is_gone_on_from(told: tuple[ConversationId, list[Record]]) -> None:
+    name, records = told
+    for at in range(6, records[-1].seq, 31):
+        then = stood(name, records, at)
+        play = Play(Script(WAITS), plain, config=household())
+        play.journal, play.now, play.count = [(record,) for record in records], Millis(records[-1].at + 1), 100
+        play.conversation = play.refold()
+        play.hear(RollBack(to=then.next_seq - 1, then=then, by="the operator", reason=""))
+        play.router = Script(go("execute" if play.conversation.phase is Phase.CHAT else None, "executor"), WAITS)
+        play.person("and now?")
+        play.settle()
+        assert play.conversation.status == "waiting"
+        check_sound(play)
+
+
+def test_it_is_carried_whole(told: tuple[ConversationId, list[Record]]) -> None:
+    name, records = told
+    carried = unpacked(packed(name, records, NOW))
+    assert (carried.id, list(carried.records)) == (name, records)
+    assert fold(name, carried.records) == fold(name, records)
+
+
+def test_what_a_readable_file_cannot_give_back_is_said(told: tuple[ConversationId, list[Record]]) -> None:
+    name, records = told
+    view = json.loads(render(fold(name, records)))
+    past = past_of_view(view, name, "conversation.json", None)
+    regained = fold(name, [record for decision in decisions_of(past, NOW) for record in decision])
+    assert regained.standings == {}
+    assert any("phases of their own" in sentence for sentence in past.lost) == ("agents" in view)
+    check_rest(regained)

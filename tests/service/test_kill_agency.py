@@ -1,0 +1,74 @@
+"""`kill -9` of the real process while agents go through phases of their own and one works at another's call."""
+
+from collections import Counter
+
+import pytest
+
+from tenex.core import records as r
+
+from .kit import Folder, of_kind, ordered
+from .moments import Moment
+from .oracle import check, survey
+from .test_kill import died
+
+HEAD = """---
+name: {name}
+role: takes part in the work
+kind: worker
+use_when: something is to be built
+phases: [[asking, building, stage >= 1], [building, built, stage >= 2]]
+state: {{stage: {{type: integer, default: 0}}}}
+tools: [read_file, check, {{write_file: {{phases: [building]}}}}]
+{more}---
+You take part. You are in your phase {{{{ phase }}}}.
+"""
+
+QUICK: list[tuple[Moment, int]] = [("tool done", 1), ("torn append", 7)]
+"""In the work of whoever was called, and in the write that hands its end back."""
+
+SWEEP: list[tuple[Moment, int]] = [
+    *((moment, at) for moment in ("append", "torn append", "appended") for at in range(1, 20)),
+    *(("model", at) for at in range(1, 10)),
+    *((moment, at) for moment in ("tool", "tool done") for at in range(1, 3)),
+]
+
+
+async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
+    """Let a daemon die at a moment, start another, and check what came of it."""
+    agents = folder.data / "agents"
+    (agents / "executor.md").write_text(HEAD.format(name="Executor", more="agents: [planner]\n"))
+    (agents / "planner.md").write_text(HEAD.format(name="Planner", more=""))
+    async with ordered(folder, moment, at, mind="household") as first:
+        name = await folder.write("Build it")
+        await died(first)
+    death = survey(folder, name)
+    async with ordered(folder, mind="household") as second:
+        await folder.until(name, "ended")
+        assert await second.stop() == 0
+        assert not [log for log in second.logs if log["level"] == "error"], second.said
+    await check(folder, name, [death])
+    records = folder.records(name)
+    moved = Counter((rec.agent, rec.source, rec.target) for rec in of_kind(records, r.AgentMoved))
+    steps = [("executor", "asking", "building"), ("executor", "building", "built"), ("planner", "asking", "building")]
+    assert moved == Counter(steps), "each step is taken once"
+    called = of_kind(records, r.RunStarted, lambda record: record.parent is not None)
+    assert [record.agent for record in called] == ["planner"]
+    answers = of_kind(records, r.CallReturned, lambda record: record.tool == "ask_planner")
+    assert [(record.ok, record.content) for record in answers] == [(True, "planner is done")]
+    standings = folder.state(name).standings
+    assert {agent: standing.phase for agent, standing in standings.items()} == {"executor": "built"}
+    for agent in ("executor", "planner"):
+        assert (folder.workspace / f"{agent}.txt").read_text() == "as it was agreed\n"
+
+
+@pytest.mark.parametrize(("moment", "at"), QUICK)
+async def test_whoever_works_at_another_s_call_goes_on_where_it_stood(folder: Folder, moment: Moment, at: int) -> None:
+    """Nobody is called twice, no step is taken twice, and all stand where they would have stood."""
+    await kill_and_go_on(folder, moment, at)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("moment", "at"), SWEEP)
+async def test_they_go_on_wherever_they_were(folder: Folder, moment: Moment, at: int) -> None:
+    """The same, over the whole cycle."""
+    await kill_and_go_on(folder, moment, at)
