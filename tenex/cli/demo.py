@@ -152,6 +152,8 @@ class _Demo:
         self._rest = asyncio.Event()
         self._talk: Talk | None = None
         self._said = ""
+        self._refused: set[str] = set()
+        """Conversations in which a workflow could not begin."""
 
     async def hold(
         self, settings: "Callable[[str], Settings]", person: "SecretKey", project: "SecretKey", port: int | None
@@ -191,6 +193,8 @@ class _Demo:
     def heard(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
         """The daemon has made records durable."""
         lines = [line for record in records for line in self._story.tell(record)]
+        if any(isinstance(record, r.Said) and ("error", "workflow") in record.tags for record in records):
+            self._refused.add(conversation.id)
         if self._talk is None or conversation.id != self._talk.root:
             self._another(conversation, records, lines)
             self._rest.set()
@@ -237,8 +241,9 @@ class _Demo:
             while not self._feed.is_empty or conversation.outbox:  # noqa: ASYNC110 relay and screen are behind
                 await asyncio.sleep(0.05)
             if conversation.status == "ended":
-                has_failed = conversation.mission is not None and conversation.mission.outcome == "failed"
-                return FAILED if has_failed or conversation.refused else 0
+                mission = conversation.mission
+                has_failed = mission.outcome == "failed" if mission else conversation.id in self._refused
+                return FAILED if has_failed else 0
             self._screen.say(f"It waits for a person: {self._said}", "bold")
             return WAITING
 

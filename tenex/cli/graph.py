@@ -166,8 +166,8 @@ def run(
 ) -> None:
     """Hold a workflow on this machine to its end: relay, daemon and all, as `tenex demo --message` does.
 
-    Exit code 0 at its end, 1 where a mission has failed or could not begin; 6 and the question, where it would have to
-    wait for a person.
+    Exit code 0 at its end, 1 where a mission has failed or nothing could begin; 6 and the question, where it would
+    have to wait for a person.
     """
     from .demo import hold
 
@@ -252,8 +252,9 @@ def _found(settings: "Settings", name: str) -> "Found":
     if one is None and faults:
         raise ConfigurationError(faults)
     if one is None:
-        there = ", ".join(known.slug for known in all_) or "none"
-        raise UsageError(f"there is no workflow {name!r}; there are: {there}")
+        there = f"there are: {', '.join(known.slug for known in all_)}" if all_ else "there are none"
+        where = f"they lie in {places(settings).workflows}"
+        raise UsageError(f"there is no workflow {name!r}; {there}; {where}")
     return one
 
 

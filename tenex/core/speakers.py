@@ -74,7 +74,8 @@ def begin(
 def faults_of_participants(participants: Sequence[str]) -> Iterator[str]:
     """What is wrong with those who are to take part, each as a sentence."""
     if len(set(participants)) < 2:
-        yield f"A workflow needs two participants or more; there is {', '.join(participants) or 'nobody'}."
+        there = ", ".join(participants) or "nobody"
+        yield f"A workflow needs two participants or more; there is {there}. List in `participants` whom no rule names."
     yield from (
         f"The participant {name} is listed twice."
         for name in dict.fromkeys(participants)

@@ -109,4 +109,4 @@ class Templates:
         for frame in traceback.extract_tb(error.__traceback__):  # jinja puts the template's own lines into it
             if frame.filename == file:
                 line = frame.lineno
-        return f"{file}:{line or 1}: the template cannot be rendered: {error}."
+        return f"{file}:{line or 1}: the template cannot be rendered: {str(error).rstrip('.')}."

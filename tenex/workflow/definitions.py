@@ -250,8 +250,9 @@ def _of_module(path: Path, module: ModuleType, *, may_be_other: bool) -> Any:
         return next(iter(there.values()))
     if not there and may_be_other and any(map(_is_of_another_kind, vars(module).values())):
         return None
-    which = f"which of {', '.join(there)} is meant" if there else "what its workflow is"
-    raise ConfigurationError([f"{path}: it does not say {which}; call it `workflow`."])
+    if not there:
+        raise ConfigurationError([f"{path}: it holds no workflow; give one to a variable `workflow` or `graph`."])
+    raise ConfigurationError([f"{path}: it does not say which of {', '.join(there)} is meant; call it `workflow`."])
 
 
 def _is_of_another_kind(value: object) -> bool:

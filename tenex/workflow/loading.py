@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from traceback import extract_tb
 from types import CodeType, ModuleType
 
 from tenex.core.errors import ConfigurationError
@@ -123,7 +124,8 @@ def module_of(path: Path, prefix: str) -> ModuleType:
         raise ConfigurationError([f"{path}: {sentence}" for sentence in fault.faults]) from fault
     except (Exception, SystemExit) as fault:  # an operator's file may fail in any way
         _put_back(name, before)
-        what = f"{type(fault).__name__}: {fault}"
+        lines = [frame.lineno for frame in extract_tb(fault.__traceback__) if frame.filename == str(path)]
+        what = f"{f'line {lines[-1]}: ' if lines else ''}{type(fault).__name__}: {fault}"
         raise ConfigurationError([f"{path}: it failed while it was loaded: {what}. Mend it."]) from fault
     return module
 

@@ -8,7 +8,7 @@ Never: run a condition or a target.
 
 import typing
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, ClassVar, TypeVar, cast
 
 from tenex.core.conditions import CONDITIONS, TARGETS, TransitionCondition, TransitionTarget
@@ -106,7 +106,7 @@ class TransitionRegistry:
         try:
             part = cls(**values)
         except Exception as fault:  # noqa: BLE001  the code of whoever wrote the class may fail in any way
-            faults.append(f"{where}: {name} cannot be made of these args: {fault}.")
+            faults.append(f"{where}: {name} cannot be made of these args: {_why_not_made(cls, values, fault)}.")
             return None
         faults.extend(self.faults_of(kind, part, where))
         return part
@@ -198,6 +198,15 @@ def _hints(cls: type) -> dict[str, Any]:
         return typing.get_type_hints(cls)
     except (NameError, TypeError, AttributeError):
         return {}
+
+
+def _why_not_made(cls: type, given: Mapping[str, Any], fault: Exception) -> str:
+    """Which arguments a class takes, where those given do not fit; else what the class says itself."""
+    known = [part for part in fields(cls) if part.init] if is_dataclass(cls) else []
+    needed = {part.name for part in known if part.default is MISSING and part.default_factory is MISSING}
+    if not is_dataclass(cls) or needed <= given.keys() <= {part.name for part in known}:
+        return str(fault)
+    return f"it takes {', '.join(part.name for part in known) or 'none'}, and has {', '.join(given) or 'none'}"
 
 
 def _holds_several(hint: Any, value: object) -> bool:

@@ -129,7 +129,8 @@ def test_files_are_read_again_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
                 await app.reload()
             told = "\n".join(caught.value.faults)
             for word in (
-                "broken.py: it failed while it was loaded: ModuleNotFoundError", "empty.py: it holds no BaseAgent",
+                "broken.py: it failed while it was loaded: line 1: ModuleNotFoundError",
+                "empty.py: it holds no BaseAgent",
                 "second_agent.py: there is second-agent.md too", "a field of state cannot be called phase",
             ):  # fmt: skip
                 assert word in told, word

@@ -73,7 +73,12 @@ def test_check_names_every_workflow_and_every_fault(data: Path, capsys: pytest.C
 
 def test_a_workflow_nobody_knows_is_a_fault_of_usage(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["graph", "show", "nobody", "--data", str(data)]) == 2
-    assert "there are: pair" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    folder = data / "config" / "workflows"
+    assert f"there is no workflow 'nobody'; there are: pair; they lie in {folder}" in " ".join(said.split())
+    (folder / "pair.toml").unlink()
+    assert main(["graph", "show", "nobody", "--data", str(data)]) == 2
+    assert f"there are none; they lie in {folder}" in " ".join(capsys.readouterr().err.split())
 
 
 def test_config_check_and_doctor_name_the_same_faults(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -313,9 +313,10 @@ async def test_a_mission_is_run_from_a_terminal_and_its_failure_is_an_exit_code(
     mission = tmp_path / "workflows" / "fails.py"
     mission.parent.mkdir()
     mission.write_text(TALLY.replace("return End(ctx.state.written)", "raise KeyError('x')"))
-    code, out, said = await tenex(
-        "graph", "run", str(mission), "--message", "y", "--port", "0", "--data", tmp_path / "data"
-    )
+    words = ("graph", "run", str(mission), "--port", "0", "--data", tmp_path / "data", "--message")
+    code, out, said = await tenex(*words, '{"colour": 5}')
+    assert (code, "The mission fails cannot begin:" in " ".join(out.split())) == (1, True), said
+    code, out, said = await tenex(*words, "y")
     assert code == 1, said
     assert "has failed: Rest: 'x'. Whoever looks after its code" in " ".join(out.split())
     code, out, said = await tenex(

@@ -58,7 +58,7 @@ def test_every_fault_is_named_at_once() -> None:
     found = graph.validate(["ann"])
     assert not found.ok
     assert found.faults == (
-        "A workflow needs two participants or more; there is ann.",
+        "A workflow needs two participants or more; there is ann. List in `participants` whom no rule names.",
         "initial_speaker names 'nobody', who does not take part. Those who do: ann.",
         "transitions[0].when names 'ghost', who does not take part. Those who do: ann.",
         "transitions[0].then names 'bob', who does not take part. Those who do: ann.",

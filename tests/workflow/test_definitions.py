@@ -111,8 +111,12 @@ def test_a_python_file_holds_a_workflow_or_a_graph(tmp_path: Path) -> None:
     assert "it does not say which of x, y is meant" in faults_of(
         written(tmp_path, "two.py", head + f"x = {graph}\ny = {graph}")
     )
-    assert "ZeroDivisionError" in faults_of(written(tmp_path, "broken.py", "1 / 0"))
-    assert "it does not say what its workflow is" in faults_of(written(tmp_path, "empty.py", head))
+    assert "broken.py: it failed while it was loaded: line 1: ZeroDivisionError" in faults_of(
+        written(tmp_path, "broken.py", "1 / 0")
+    )
+    assert "empty.py: it holds no workflow; give one to a variable `workflow` or `graph`." in faults_of(
+        written(tmp_path, "empty.py", head)
+    )
     assert "round_robin needs at least one" in faults_of(
         written(tmp_path, "refused.py", head + "graph = TransitionGraph.round_robin([])")
     )

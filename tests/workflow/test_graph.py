@@ -131,7 +131,7 @@ def test_reading_names_every_fault_and_its_place() -> None:
         "initial_speaker must be the name of who speaks first.",
         "max_turns is True; it must be 1 or more",
         "transitions[0].when: there is no condition 'from_speakr'; known are all_of, always,",
-        "transitions[0].then: agent cannot be made of these args:",
+        "transitions[0].then: agent cannot be made of these args: it takes agent_id, and has ",
         "transitions[1].when.args.conditions[1] must be a condition",
         "transitions[1].then must be a target",
         "transitions[2].priority is '1'",

@@ -114,7 +114,7 @@ def _workflows(settings: Settings, where: Places, library: PromptLibrary) -> Ite
         yield from _faults(error.faults, "mend the file (`tenex graph check`), or move it out of the workflows folder")
         return
     if found:
-        yield ok(f"{len(found)} workflows: {', '.join(one.slug for one in found)}", where.workflows)
+        yield ok(f"workflows: {', '.join(one.slug for one in found)}", where.workflows)
 
 
 def _faults(sentences: tuple[str, ...], mend: str) -> Iterator[Finding]:
