@@ -61,13 +61,14 @@ class Household:
             return _says(f"{request.agent} has done {request.phase}")
         steps = sum(isinstance(entry, ModelStep) for entry in request.entries)
         writes = {"path": f"{request.agent}.txt", "content": "as it was agreed\n"}
-        way = {
+        ways: dict[str, list[tuple[str, dict[str, Any]]]] = {
             "planner": [("set_state", {"field": "stage", "value": 1}), ("write_file", writes)],
             "executor": [
                 ("ask_planner", {"message": "How shall it be built?"}), ("set_state", {"field": "stage", "value": 1}),
                 ("write_file", writes), ("set_state", {"field": "stage", "value": 2}),
             ],
-        }[request.agent]  # fmt: skip
+        }  # fmt: skip
+        way = ways[request.agent]
         return _calls(way[steps][0], **way[steps][1]) if steps < len(way) else _says(f"{request.agent} is done")
 
     @staticmethod
