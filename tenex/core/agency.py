@@ -146,10 +146,6 @@ class Program:
         stays = choice is None or choice.is_end or choice.node == standing.phase
         return Evaluation(target=None if stays or choice is None else choice.node, failed=tuple(failed))
 
-    def next_phase(self, standing: Standing, conversation: Phase | None) -> str | None:
-        """The phase that follows now; None to stay. See `evaluate`."""
-        return self.evaluate(standing, conversation).target
-
     def offers(self, tool: str, standing: Standing, conversation: Phase | None) -> bool:
         """Whether a tool or a colleague is there now: phases AND condition."""
         return self.withheld(tool, standing, conversation) is None

@@ -41,7 +41,7 @@ def test_the_shipped_example_is_whole_and_runs_through_its_phases() -> None:
     standing, way = found.program.begin(), []
     for values in ({"research_plan": "look"}, {"data": [1, 2]}, {"data": [1, 2, 3]}, {}):
         standing = standing.changed(values)
-        after = found.program.next_phase(standing, Phase.EXECUTE)
+        after = found.program.evaluate(standing, Phase.EXECUTE).target
         standing = Standing(phase=after or standing.phase, values=standing.values)
         way.append(standing.phase)
     assert way == ["research", "research", "analysis", "analysis"]
@@ -76,11 +76,11 @@ def test_conditions_see_state_by_name_and_whole_the_phase_and_the_conversations(
         '  - [a, b, \'plan and state.n > 1 and phase == "a" and conversation.phase == "execute"\']\n  - [b, a]\n'
     )
     begun = found.begin()
-    assert found.next_phase(begun, Phase.EXECUTE) is None
+    assert found.evaluate(begun, Phase.EXECUTE).target is None
     ready = begun.changed({"plan": "p", "n": 2})
-    assert found.next_phase(ready, Phase.EXECUTE) == "b"
-    assert found.next_phase(ready, Phase.PLAN) is None
-    assert found.next_phase(Standing(phase="b", values=begun.values), None) == "a", "no condition is always true"
+    assert found.evaluate(ready, Phase.EXECUTE).target == "b"
+    assert found.evaluate(ready, Phase.PLAN).target is None
+    assert found.evaluate(Standing(phase="b", values=begun.values), None).target == "a", "no condition is always true"
 
 
 def test_a_condition_cannot_change_what_it_sees_and_one_that_raises_is_not_true() -> None:
@@ -262,7 +262,7 @@ def test_a_field_may_be_called_as_what_python_gives_every_mapping() -> None:
                     "state: {items: [], get: ''}\n")  # fmt: skip
     begins = found.begin()
     assert found.evaluate(begins, None).failed == ()
-    assert found.next_phase(begins.changed({"items": [1, 2]}), None) == "b"
+    assert found.evaluate(begins.changed({"items": [1, 2]}), None).target == "b"
 
 
 def test_a_template_sees_where_the_agent_has_been(own: Path) -> None:

@@ -86,7 +86,7 @@ def by_phases(case: Case) -> list[str]:
     standing, way = program.begin(), [case.nodes[0]]
     for value in case.values:
         standing = standing.changed({"v": value})
-        way.append(program.next_phase(standing, None) or way[-1])
+        way.append(program.evaluate(standing, None).target or way[-1])
         standing = Standing(phase=way[-1], values=standing.values)
     return way
 

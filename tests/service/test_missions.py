@@ -11,10 +11,10 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
-from tenex.core.ids import PublicKey
 from tenex.nostr.keys import KeyRing
 from tests.service import person
 from tests.service.kit import ROOT, Folder, daemon, of_kind, ordered, tenex, tenex_here
+from tests.service.mentioned import begin, heard, key_of, put, tags
 from tests.service.moments import Moment
 from tests.workflow.mission_kit import competition
 
@@ -84,36 +84,6 @@ def folder(tmp_path: Path, relay: str) -> Folder:
     made = Folder(tmp_path / "data", relay)
     put(made, "tally.py", TALLY)
     return made
-
-
-def put(folder: Folder, name: str, text: str) -> None:
-    """Write a file of the operator's workflows."""
-    place = folder.data / "config" / "workflows" / name
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(text)
-
-
-def key_of(folder: Folder, name: str = "tally") -> PublicKey:
-    """The key of a mission; the daemon has made it."""
-    return KeyRing(folder.data / "keys").get(name).public
-
-
-async def begin(folder: Folder, text: str, name: str = "tally") -> str:
-    """A second client begins it by its p tag alone: it knows nothing of the project."""
-    note = person.note(folder.owner, text, ["p", key_of(folder, name)])
-    await person.publish(folder.url, note)
-    return str(note["id"])
-
-
-async def heard(folder: Folder, name: str) -> list[dict[str, Any]]:
-    """What the relay keeps of what ours said in a thread, in order."""
-    await person.until(lambda: not folder.state(name).outbox)
-    return [event for event in await person.stored(folder.url, _e=[name]) if event["pubkey"] != folder.owner.public]
-
-
-def tags(event: dict[str, Any]) -> dict[str, str]:
-    """An event's tags, the first value of each."""
-    return {tag[0]: tag[1] for tag in event["tags"] if len(tag) > 1}
 
 
 def lines(folder: Folder) -> list[str]:
@@ -194,7 +164,7 @@ async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
     """Let a daemon die at a moment, start another, and check what came of it."""
     KeyRing(folder.data / "keys").get_or_create("tally")  # it has to be there before anybody can mention it
     async with ordered(folder, moment, at) as first:
-        name = await begin(folder, "x")
+        name = await begin(folder, "x", "tally")
         assert await first.ended() == -signal.SIGKILL, first.said
     durable = {step.step for step in of_kind(folder.records(name), r.StepReturned)}
     ran = runs(folder)
@@ -214,7 +184,7 @@ async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
 async def test_a_mission_whose_file_is_gone_after_a_kill_waits_until_it_is_back(folder: Folder) -> None:
     key = KeyRing(folder.data / "keys").get_or_create("tally").public
     async with ordered(folder, "append", 6) as first:
-        name = await begin(folder, "x")
+        name = await begin(folder, "x", "tally")
         assert await first.ended() == -signal.SIGKILL, first.said
     (folder.data / "config" / "workflows" / "tally.py").unlink()
     async with ordered(folder) as second:
@@ -236,7 +206,7 @@ def runs(folder: Folder) -> list[str]:
 
 async def test_it_is_paused_stopped_reloaded_gone_back_in_and_branched_off(folder: Folder) -> None:
     async with daemon(folder) as process:
-        name = await begin(folder, '{"words": "slow", "waits": true}')
+        name = await begin(folder, '{"words": "slow", "waits": true}', "tally")
         await person.until(lambda: len(runs(folder)) == 1)
         await folder.write("how far are you?", to=name)
         await folder.write("/pause", to=name)

@@ -4,15 +4,14 @@ import json
 import shutil
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tenex.core import records as r
-from tenex.core.ids import PublicKey
 from tenex.nostr.keys import KeyRing
 from tests.service import person
 from tests.service.kit import ROOT, Folder, Process, daemon, of_kind, ordered, tenex
+from tests.service.mentioned import begin, heard, key_of, put, tags
 from tests.service.moments import Moment
 
 SHIPPED = ROOT / "config" / "workflows"
@@ -44,36 +43,6 @@ def folder(tmp_path: Path, relay: str) -> Folder:
     return made
 
 
-def put(folder: Folder, name: str, text: str) -> None:
-    """Write a file of the operator's workflows."""
-    place = folder.data / "config" / "workflows" / name
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(text)
-
-
-def key_of(folder: Folder, name: str = "line") -> PublicKey:
-    """The key of a workflow; the daemon has made it."""
-    return KeyRing(folder.data / "keys").get(name).public
-
-
-async def begin(folder: Folder, text: str = REQUEST, *, name: str = "line") -> str:
-    """A second client begins it by its p tag alone: it knows nothing of the project."""
-    note = person.note(folder.owner, text, ["p", key_of(folder, name)])
-    await person.publish(folder.url, note)
-    return str(note["id"])
-
-
-async def heard(folder: Folder, name: str) -> list[dict[str, Any]]:
-    """What the relay keeps of what ours said in a thread, in order."""
-    await person.until(lambda: not folder.state(name).outbox)
-    return [event for event in await person.stored(folder.url, _e=[name]) if event["pubkey"] != folder.owner.public]
-
-
-def tags(event: dict[str, Any]) -> dict[str, str]:
-    """An event's tags, the first value of each."""
-    return {tag[0]: tag[1] for tag in event["tags"] if len(tag) > 1}
-
-
 def speakers(folder: Folder, name: str) -> list[str]:
     """Who closed a round, in order."""
     return [record.speaker for record in of_kind(folder.records(name), r.RoundClosed)]
@@ -81,10 +50,10 @@ def speakers(folder: Folder, name: str) -> list[str]:
 
 async def test_who_mentions_it_begins_it_and_hears_every_speaker_and_the_end(folder: Folder) -> None:
     async with daemon(folder) as process:
-        name = await begin(folder)
+        name = await begin(folder, REQUEST, "line")
         await folder.until(name, "ended")
         events = await heard(folder, name)
-        profiles = await person.stored(folder.url, kinds=[0], authors=[key_of(folder)])
+        profiles = await person.stored(folder.url, kinds=[0], authors=[key_of(folder, "line")])
         assert await process.stop() == 0
     ring = KeyRing(folder.data / "keys")
     slugs = ("planner", "executor", "security-expert", "line")
@@ -107,7 +76,7 @@ async def test_who_mentions_it_begins_it_and_hears_every_speaker_and_the_end(fol
 async def test_an_offline_speaker_hands_over_and_finishes_where_it_is_asked(folder: Folder) -> None:
     async with daemon(folder):
         asked = "planner hands off to security-expert, security-expert finishes the workflow"
-        name = await begin(folder, asked)
+        name = await begin(folder, asked, "line")
         await folder.until(name, "ended")
         last = (await heard(folder, name))[-1]
     assert speakers(folder, name) == ["planner", "security-expert"]
@@ -139,7 +108,7 @@ async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
     async with daemon(folder) as process:  # the key has to be there before anybody can mention it
         assert await process.stop() == 0
     async with ordered(folder, moment, at) as first:
-        name = await begin(folder)
+        name = await begin(folder, REQUEST, "line")
         assert await first.ended() == -signal.SIGKILL, first.said
     async with ordered(folder) as second:
         await folder.until(name, "ended")
@@ -170,7 +139,7 @@ async def test_a_reload_brings_a_new_workflow_and_a_broken_one_is_refused_whole(
         await process.until("configuration.reloaded")
         text = "@draft-and-review Create hello.py that prints hello. security-expert sets approved to true"
         name = await folder.write(text)
-        other = await begin(folder, "Please look at this", name="triage")
+        other = await begin(folder, "Please look at this", "triage")
         await folder.until(name, "ended")
         await folder.until(other, "ended")
         assert await process.stop() == 0
@@ -182,7 +151,7 @@ async def test_a_reload_brings_a_new_workflow_and_a_broken_one_is_refused_whole(
 
 async def test_it_is_stopped_gone_back_in_and_branched_off(folder: Folder) -> None:
     async with daemon(folder) as process:
-        name = await begin(folder)
+        name = await begin(folder, REQUEST, "line")
         await folder.until(name, "ended")
         rounds = of_kind(folder.records(name), r.RoundClosed)
         code, out, said = await tenex(
