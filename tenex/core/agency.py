@@ -155,7 +155,7 @@ class Program:
         link = self.links.get(tool)
         scope = link.scope if link is not None else self.scopes.get(tool, ALWAYS)
         if scope.phases and standing.phase not in scope.phases:
-            return f"it is there in: {', '.join(sorted(scope.phases))}"
+            return f"it belongs to {', '.join(sorted(scope.phases))}"
         try:
             holds = scope.when is None or scope.when.holds(self.look(standing, conversation))
         except Exception as error:  # noqa: BLE001  as above

@@ -73,7 +73,7 @@ def test_the_shipped_fact_checker_goes_through_its_phases_with_its_colleague(tmp
         ("settle", True),
     ]  # fmt: skip
     sentences = [entry.content for entry in results(last)]
-    assert "it is there in: checking" in sentences[0]
+    assert "it belongs to checking" in sentences[0]
     assert "no such claim was listed" in sentences[2]
     assert sentences[3] == "It is green or black; quite sure."
     offers = [{"list_claims", "settle", "skeptic"} & set(names) for names in mind.tools]

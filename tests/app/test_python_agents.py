@@ -100,7 +100,7 @@ def test_the_page_s_agent_calls_its_colleagues_over_a_relay(tmp_path: Path) -> N
     assert [request.agent for request in mind.asked].count(Slug("planner-agent")) == 1
     results = {entry.tool: entry for entry in mind.asked[-1].entries if isinstance(entry, CallResult)}
     assert (results["reviewer"].ok, results["reviewer"].content) == (True, "reviewer-agent did what was asked")
-    assert (results["planner"].ok, "it is there in: planning" in results["planner"].content) == (False, True)
+    assert (results["planner"].ok, "it belongs to planning" in results["planner"].content) == (False, True)
     own = ("planner", "executor", "reviewer")
     offers = [[name for name in names if name in own] for names in mind.tools if "complete" in names]
     assert [names for names in offers if names] == [["planner"]] * 2 + [["executor"]] * 3 + [["reviewer"]] * 2

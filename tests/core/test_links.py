@@ -244,7 +244,7 @@ class Broken:
     [
         (
             Scope(phases=frozenset({"research"})),
-            "it is there in: research; nothing was done. You are in",
+            "it belongs to research; nothing was done. You are in",
         ),
         (Scope(phases=frozenset({"planning"}), when=Never()), "its condition does not hold"),
         (Scope(when=Broken()), "its condition failed (KeyError: "),

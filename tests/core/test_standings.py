@@ -109,7 +109,7 @@ def test_a_call_out_of_phase_is_refused_with_the_phase_and_what_is_there(tool: s
     one = play(says("", (tool, {})))
     one.settle()
     (refused,) = one.all(r.CallRefused)
-    assert refused.sentence.startswith(f"The tool {tool} is not there for you now: it is there in: ")
+    assert refused.sentence.startswith(f"The tool {tool} is not there for you now: it belongs to ")
     assert "You are in your phase planning. You may use: append_state, ask, check, complete, " in refused.sentence
     assert "send" not in refused.sentence.split("You may use")[1]
     assert not one.ran

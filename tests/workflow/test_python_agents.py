@@ -50,7 +50,7 @@ def test_the_second_example_calls_each_colleague_in_its_phase() -> None:
     agent = project_agent.ProjectAgent(model=mind)
     assert (ran(agent, "Build a shed"), agent.phase, agent.plan) == ("All done.", "review", "p")
     late = [result.content for result in results(mind.asked[-1]) if result.tool == "planner"]
-    assert [late[0], "it is there in: planning" in late[1]] == ["planner-agent did what was asked", True]
+    assert [late[0], "it belongs to planning" in late[1]] == ["planner-agent did what was asked", True]
 
 
 @pytest.mark.parametrize(
