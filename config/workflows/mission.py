@@ -7,7 +7,7 @@ Begin it by a mention with a topic: `@mission curve`. It runs without a network:
 work in.
 
     competitions/<id>.json    {"title": ..., "metric": ..., "points": [[x, y], ...]}
-    competitions/leaders.json {"<id>": [0.5, 0.2, ...]}, errors, lower is better
+    competitions/leaders.json {"<id>": [0.5, 0.2, ...]}, errors, lower is better; may be missing
     submissions/              one file for each hand-in
 
 Never: a dependency in the state; whoever runs the mission gives them.
@@ -264,7 +264,8 @@ class FilePlatform:
         score = error_of(code, known)
         if score is None:
             raise ValueError("the solution does not run")
-        leaders = _read(self._folder / "competitions" / "leaders.json").get(competition, [])
+        board = self._folder / "competitions" / "leaders.json"
+        leaders = _read(board).get(competition, []) if board.exists() else []
         name = hashlib.sha256(idempotency_key.encode()).hexdigest()[:16]
         receipt = Receipt(id=name, score=score, rank=1 + sum(leader < score for leader in leaders))
         taken = self._folder / "submissions" / f"{name}.json"

@@ -38,6 +38,13 @@ def test_it_goes_through_all_five_phases_and_hands_in(tmp_path: Path) -> None:
     assert len(list((tmp_path / "p" / "submissions").iterdir())) == 1
 
 
+def test_a_platform_without_leaders_has_a_first(tmp_path: Path) -> None:
+    folder = competition(tmp_path / "p")
+    (folder / "competitions" / "leaders.json").unlink()
+    result, _ = lead(folder)
+    assert (result.output.success, result.state.final_rank) == (True, 1)
+
+
 class Silent:
     """Agents that have nothing to say."""
 
