@@ -113,6 +113,7 @@ def _opened(draft: Draft) -> None:
         close_calls(draft, run, working.UNKNOWN, only=Replay.ONCE)
         if draft.state.next_seq != before:
             working.settle(draft, run)
+    working.judge_again(draft)
     nodes.opened(draft)
 
 

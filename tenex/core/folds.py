@@ -14,7 +14,7 @@ from .agency_folds import AGENCY_FOLDS, changed
 from .context import MESSAGE_CHARACTERS, remembered
 from .deliveries import delivered, expired
 from .ids import PublicKey, RunId
-from .link_folds import answered, counted, linked
+from .link_folds import answered, counted, linked, refused
 from .mission_folds import MISSION_FOLDS
 from .phases import Phase
 from .rebuilding import rebuilt
@@ -242,10 +242,6 @@ def _call_returned(c: State, record: r.CallReturned) -> None:
         c.route_streak, c.streak_of = 0, ()
 
 
-def _call_refused(run: Run, record: r.CallRefused) -> Run:
-    return run.returned(CallResult(id=record.call, tool=record.tool, ok=False, content=record.sentence), record.seq)
-
-
 def _ask_answered(run: Run, record: r.AskAnswered) -> Run:
     # the answer is the call's result; it is not shown a second time as a message
     unseen = run.unseen[:-1] if run.heard == record.message else run.unseen
@@ -369,8 +365,9 @@ FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.ModelStepped: _model_stepped,
     r.Nudged: _nudged,
     r.CallPermitted: let_through(_change_run(lambda run, rec: run.permitted(rec.call, rec.seq, rec.replay))),
-    r.CallRefused: _change_run(_call_refused),
+    r.CallRefused: _change_run(refused),
     r.CallReturned: _call_returned,
+    r.CallQueued: _change_run(lambda run, rec: run.queued(rec.call, rec.seq, rec.at)),
     r.AskOpened: in_workflow(
         let_through(_change_run(lambda run, rec: run.parked(rec.call, rec.seq, rec.at))),
         lambda session, rec: session.asked(rec.seq, rec.at),

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from . import records as r
 from .phases import Phase
-from .runs import CallState, Completion, Run
+from .runs import Completion, Run
 from .state import State
 from .steps import CallResult
 
@@ -20,11 +20,20 @@ def linked(c: State, record: r.RunStarted) -> None:
 
 
 def answered(run: Run, record: r.CallReturned) -> Run:
-    """A call has its result; one who waited for a colleague is given the time back."""
-    call = run.find(record.call)
-    result = CallResult(id=record.call, tool=record.tool, ok=record.ok, content=record.content)
+    """A call has its result."""
+    return _given(run, record, CallResult(id=record.call, tool=record.tool, ok=record.ok, content=record.content))
+
+
+def refused(run: Run, record: r.CallRefused) -> Run:
+    """A call was refused: the sentence is its result."""
+    return _given(run, record, CallResult(id=record.call, tool=record.tool, ok=False, content=record.sentence))
+
+
+def _given(run: Run, record: r.Record, result: CallResult) -> Run:
+    """The run with the result of a call; one who waited for a colleague is given the time back."""
+    call = run.find(result.id)
     returned = run.returned(result, record.seq)
-    return returned.resumed(record.at, record.seq) if call and call.state is CallState.LINKED else returned
+    return returned.resumed(record.at, record.seq) if call and call.waits_for_colleague else returned
 
 
 def counted(c: State, run: Run, record: r.RunEnded) -> None:

@@ -27,7 +27,8 @@ back with profit, and each holds its prompt in memory."""
 def decided(draft: Draft, run: Run, agent: Agent, call: Call) -> bool:
     """Refuse the call of a colleague, or begin their run; False for any other call.
 
-    Where the colleague has to wait for another to end, the call stays as it is, and is judged again then.
+    Where it has to wait for another to end, the call stays open, and is judged again then; its caller's time stands
+    still, since the other may wait for a person.
     """
     state, request = draft.state, call.request
     link = links.link_of(agent, request.tool)
@@ -41,22 +42,23 @@ def decided(draft: Draft, run: Run, agent: Agent, call: Call) -> bool:
     ahead = _ahead(draft, link)
     if not sentence and any(_waits_for(draft, other, run) for other in ahead):
         sentence = f"{request.tool} cannot be called now: {link.agent} waits for what you do. Do without."
-    if not sentence and (ahead or len(state.called_by(run.id)) >= AT_ONCE):
-        return True
     if sentence:
         draft.add(r.CallRefused, run=run.id, call=request.id, tool=request.tool, sentence=sentence)
-        return True
-    turn = state.turn.turn_id if state.turn is not None else ""
-    begin_run(
-        draft, RunId(f"{turn}/{state.next_seq}.{link.agent}"), draft.rules.roster[link.agent],
-        parent=run.id, call=request.id, is_shared=link.is_shared,
-    )  # fmt: skip
+    elif ahead:
+        if call.state is not CallState.QUEUED:
+            draft.add(r.CallQueued, run=run.id, call=request.id)
+    elif len(state.called_by(run.id)) < AT_ONCE:
+        turn = state.turn.turn_id if state.turn is not None else ""
+        begin_run(
+            draft, RunId(f"{turn}/{state.next_seq}.{link.agent}"), draft.rules.roster[link.agent],
+            parent=run.id, call=request.id, is_shared=link.is_shared,
+        )  # fmt: skip
     return True
 
 
 def queued(draft: Draft) -> tuple[RunId, ...]:
-    """The runs with a call of a colleague that has not begun."""
-    return tuple(run.id for run in draft.state.runs.values() if next(_wanted(draft, run), None) is not None)
+    """The runs with a call that has not begun; what it waits for may have ended, or be there no more."""
+    return tuple(run.id for run in draft.state.runs.values() if any(not call.has_begun for call in run.open_calls))
 
 
 def _wanted(draft: Draft, run: Run) -> Iterator[Link]:
@@ -66,7 +68,7 @@ def _wanted(draft: Draft, run: Run) -> Iterator[Link]:
         return
     for call in run.open_calls:
         link = links.link_of(agent, call.request.tool)
-        if link is not None and call.state is CallState.ASKED:
+        if link is not None and not call.has_begun:
             yield link
 
 

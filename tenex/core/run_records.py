@@ -109,6 +109,14 @@ class CallReturned(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallQueued(Record):
+    """A colleague that is called works for somebody else: the call waits until they are free, on nobody's time."""
+
+    run: RunId
+    call: CallId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AskOpened(Record):
     """A run put a question to the person and is parked until it is answered."""
 

@@ -4,8 +4,8 @@ A run is in exactly one of these states, all derived from its fields:
 
     wants a model step ──ModelStepped──► has calls ──all done──► wants a model step ...
          ▲    │                             │
-         │    └─Retrying─► waits ──RetryDue─┘        a call waits its turn, is permitted, parked (ask), linked (a
-         │                                           colleague works at it), or done
+         │    └─Retrying─► waits ──RetryDue─┘        a call waits its turn, is permitted, parked (ask), queued (a
+         │                                           colleague is busy), linked (works at it), or done
          └──────────────────────────────────
     RunEnded closes it from anywhere.
 
@@ -33,6 +33,7 @@ class CallState(StrEnum):
     ASKED = "asked"
     PERMITTED = "permitted"
     PARKED = "parked"
+    QUEUED = "queued"
     LINKED = "linked"
     DONE = "done"
 
@@ -47,6 +48,16 @@ class Call:
     """Of the record that permitted, parked or linked it."""
     replay: Replay = Replay.ONCE
     result: CallResult | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it was let through: not one that waits its turn, or for a colleague who is busy."""
+        return self.state not in (CallState.ASKED, CallState.QUEUED)
+
+    @property
+    def waits_for_colleague(self) -> bool:
+        """Whether a colleague works at it, or will when they are free."""
+        return self.state in (CallState.QUEUED, CallState.LINKED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,8 +153,8 @@ class Run:
 
     @property
     def has_linked(self) -> bool:
-        """Whether a colleague works at a call of its."""
-        return any(call.state is CallState.LINKED for call in self.calls)
+        """Whether a colleague works at a call of its, or will when they are free."""
+        return any(call.waits_for_colleague for call in self.calls)
 
     @property
     def is_waiting(self) -> bool:
@@ -181,6 +192,11 @@ class Run:
     def parked(self, call: CallId, seq: int, at: Millis) -> "Run":
         """A call waits for a person."""
         run = self._with(call, state=CallState.PARKED, seq=seq)
+        return replace(run, parked_at=run.parked_at if run.parked_at is not None else at)
+
+    def queued(self, call: CallId, seq: int, at: Millis) -> "Run":
+        """A call waits for a colleague who is busy."""
+        run = self._with(call, state=CallState.QUEUED, seq=seq)
         return replace(run, parked_at=run.parked_at if run.parked_at is not None else at)
 
     def linked(self, call: CallId, seq: int, at: Millis) -> "Run":

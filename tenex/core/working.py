@@ -80,7 +80,7 @@ def move(draft: Draft, run: Run) -> None:
     busy = any(call.state is CallState.PERMITTED and call.replay is not Replay.READ for call in run.calls)
     beyond = {call.request.id for call in run.calls[CALLS:]}
     for call in run.open_calls:
-        if call.state is not CallState.ASKED or call.request.tool == "complete":
+        if call.has_begun or call.request.tool == "complete":
             continue
         if call.request.id not in beyond and participation.decided(draft, run, call):
             standings.evaluate(draft, run.id)
@@ -237,6 +237,11 @@ def _after(draft: Draft, run: Run) -> None:
         settle(draft, caller)
     else:
         go_on(draft)
+    judge_again(draft)
+
+
+def judge_again(draft: Draft) -> None:
+    """Judge the calls that wait, where what they wait for may be over, or be configured no more."""
     for waiting in linking.queued(draft):
         if waiting in draft.state.runs:  # one that was let through may have ended another
             move(draft, draft.state.runs[waiting])

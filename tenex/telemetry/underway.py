@@ -116,7 +116,7 @@ def _run_begun_before(c: Conversation, name: RunId, turn: OrchestratorTurn) -> O
     calls = {
         call.request.id: _call_begun_before(call, since=c.updated_at, parked_at=run.parked_at)
         for call in run.open_calls
-        if call.state is not CallState.ASKED
+        if call.has_begun
     }
     asked = {call.request.id for call in run.open_calls}
     part_of = turn.turn_id if run.parent is None else f"{run.parent} {run.call}"

@@ -561,6 +561,59 @@ def test_one_that_keeps_its_standing_works_for_one_caller_at_a_time() -> None:
     check_sound(play)
 
 
+@pytest.mark.parametrize("crashes", [False, True])
+def test_who_queues_for_a_colleague_that_waits_for_the_person_loses_no_time(*, crashes: bool) -> None:
+    shared = link("helper", is_shared=True)
+    config = linked(rules(limits=CALM), executor=[shared], planner=[shared])
+    asks = says("", ("ask", {"question": "Which?"}))
+    play = at_work(
+        config,
+        agents=("executor", "planner"),
+        executor=[LEAD, "built"],
+        planner=[LEAD, "planned"],
+        helper=[asks, "green"],
+    )
+    play.settle()
+    (queued,) = play.all(r.CallQueued)
+    if crashes:
+        play.crash()
+        play.settle()
+    assert play.conversation.is_parked
+    parts = {effect.key.part for effect in pending(play.conversation).values()}
+    assert not parts & {"warn", "close"}, "neither of who is asked nor of who waits for that one"
+    play.now = Millis(play.now + 10_000_000)
+    play.person("green")
+    play.settle()
+    play.person("blue")  # for the second call, which asks too
+    play.settle()
+    assert outcomes(play) == {"executor": "finished", "planner": "finished", "helper": "finished"}
+    assert [record.run for record in play.all(r.CallQueued)] == [queued.run]
+    assert min(run.close_at for run in play.all(r.RunStarted)) < play.now, "or the wait was none"
+    check_sound(play)
+
+
+def test_a_call_that_queued_for_a_link_that_is_gone_is_refused() -> None:
+    shared = link("helper", is_shared=True)
+    config = linked(rules(), executor=[shared], planner=[shared])
+    asks = says("", ("ask", {"question": "Which?"}))
+    play = at_work(
+        config,
+        agents=("executor", "planner"),
+        executor=[LEAD, "built"],
+        planner=[LEAD, "planned"],
+        helper=[asks, "green"],
+    )
+    play.settle()
+    (queued,) = play.all(r.CallQueued)
+    slug = play.conversation.runs[queued.run].agent
+    play.rules = linked(config, None, **{slug: []})
+    play.crash()
+    play.person("green")
+    play.settle()
+    (refused,) = play.all(r.CallRefused)
+    assert (refused.run, refused.sentence.startswith("There is no tool to_helper")) == (queued.run, True)
+
+
 def test_one_that_works_in_the_turn_itself_is_called_when_it_has_ended() -> None:
     config = linked(rules(), executor=[link("helper", is_shared=True)])
     play = at_work(config, agents=("executor", "helper"), executor=[LEAD, "built"], helper=["use green"])
