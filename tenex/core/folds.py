@@ -364,7 +364,7 @@ FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.RunWarned: _change_run(lambda run, _: replace(run, warned=True)),
     r.ModelStepped: _model_stepped,
     r.Nudged: _nudged,
-    r.CallPermitted: let_through(_change_run(lambda run, rec: run.permitted(rec.call, rec.seq, rec.replay))),
+    r.CallPermitted: let_through(_change_run(lambda run, rec: run.permitted(rec.call, rec.seq, rec.replay, rec.at))),
     r.CallRefused: _change_run(refused),
     r.CallReturned: _call_returned,
     r.CallQueued: _change_run(lambda run, rec: run.queued(rec.call, rec.seq, rec.at)),

@@ -185,9 +185,10 @@ class Run:
             model=step.model or self.model,
         )
 
-    def permitted(self, call: CallId, seq: int, replay: Replay) -> "Run":
-        """The gate let a call through."""
-        return self._with(call, state=CallState.PERMITTED, seq=seq, replay=replay)
+    def permitted(self, call: CallId, seq: int, replay: Replay, at: Millis) -> "Run":
+        """The gate let a call through; one who waited until now is given the time back."""
+        run = self.resumed(at, seq) if self.is_waiting else self
+        return run._with(call, state=CallState.PERMITTED, seq=seq, replay=replay)
 
     def parked(self, call: CallId, seq: int, at: Millis) -> "Run":
         """A call waits for a person."""
