@@ -169,7 +169,7 @@ def _some(conditions: Sequence[TransitionCondition], name: str) -> tuple[Transit
 class Predicate:
     """Open when a function says so of the facts: for an agent's own phases, of the agent."""
 
-    test: Callable[[Any], bool]
+    test: Callable[[Any], Any]
 
     def holds(self, facts: Any) -> bool:
         """Whether the function holds of the facts."""

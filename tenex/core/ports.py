@@ -277,6 +277,11 @@ class Notice:
     address: Mapping[str, Any]
     origin: Mapping[str, Any]
 
+    @property
+    def key(self) -> tuple[ConversationId, PublicKey, str]:
+        """What is said once: to whom, and of which trouble of which conversation."""
+        return self.conversation, self.author, self.trouble
+
 
 class Notices(Protocol):
     """Remembers, across restarts, who has been told of a trouble that keeps a conversation's own journal from it."""

@@ -83,7 +83,7 @@ class Owed:
         self._rules = rules
         self._spawn = spawn
         self._kept: dict[ConversationId, _Kept] = {}
-        self._remembered = {_key(notice): notice for notice in notices.told()}
+        self._remembered = {notice.key: notice for notice in notices.told()}
         """What an earlier process said, or was about to say; it is said again before anything else is."""
         self._told: dict[ConversationId, set[tuple[PublicKey, str]]] = {}
         self._saying: set[asyncio.Task[None]] = set()
@@ -125,7 +125,7 @@ class Owed:
             told = self._told.setdefault(notice.conversation, set())
             if (notice.author, notice.trouble) not in told:
                 told.add((notice.author, notice.trouble))
-                known = self._remembered.get(_key(notice))
+                known = self._remembered.get(notice.key)
                 is_known = known is not None or notice.trouble == Trouble.DISK  # which may take no note of it either
                 self._spawn_saying(notice.conversation, self._say(known or notice, is_noted=is_known))
 
@@ -184,10 +184,6 @@ class Owed:
 
     async def _publish(self, conversation: ConversationId, event: UnsignedEvent, relay: str) -> None:
         await self._outbox.publish(conversation, event, relay)
-
-
-def _key(notice: Notice) -> tuple[ConversationId, PublicKey, str]:
-    return notice.conversation, notice.author, notice.trouble
 
 
 def notices(

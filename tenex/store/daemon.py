@@ -4,11 +4,11 @@ Never: what a conversation's own journal already says.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import structlog
 
@@ -62,21 +62,7 @@ class ProfilePublished(Record):
 class PersonTold(Record):
     """Somebody is told that a conversation is in trouble: the word is made of this, and is the same whoever says it."""
 
-    conversation: ConversationId
-    author: PublicKey
-    trouble: str
-    written: int
-    """Seconds, of the message that is answered."""
-    address: Mapping[str, Any]
-    origin: Mapping[str, Any]
-
-    @property
-    def notice(self) -> Notice:
-        """What the flow knows it as."""
-        return Notice(
-            conversation=self.conversation, author=self.author, trouble=self.trouble, written=self.written,
-            address=self.address, origin=self.origin,
-        )  # fmt: skip
+    notice: Notice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +179,7 @@ class DaemonBook:
 
     def told(self) -> tuple[Notice, ...]:
         """The notices of all troubles that are not over."""
-        return tuple(record.notice for record in self._told.values())
+        return tuple(self._told.values())
 
     async def tell(self, notice: Notice) -> None:
         """Make a notice durable before it is said; one for the same person and trouble does nothing.
@@ -204,14 +190,8 @@ class DaemonBook:
         """
         async with self._turn:
             journal = await self._opened()
-            if (notice.conversation, notice.author, notice.trouble) not in self._told:
-                await self._append(
-                    journal,
-                    lambda seq, now: PersonTold(
-                        seq=seq, at=now, conversation=notice.conversation, author=notice.author, trouble=notice.trouble,
-                        written=notice.written, address=notice.address, origin=notice.origin,
-                    ),
-                )  # fmt: skip
+            if notice.key not in self._told:
+                await self._append(journal, lambda seq, now: PersonTold(seq=seq, at=now, notice=notice))
 
     async def passed(self, conversation: ConversationId) -> None:
         """Forget the notices of a conversation that goes on. Raises as `tell` does."""
@@ -254,7 +234,7 @@ class DaemonBook:
         self._lessons: dict[Slug, tuple[LessonLearned, ...]] = {}
         self._profiles: dict[tuple[PublicKey, int], ProfilePublished] = {}
         self._keys: dict[str, None] = {}
-        self._told: dict[tuple[ConversationId, PublicKey, str], PersonTold] = {}
+        self._told: dict[tuple[ConversationId, PublicKey, str], Notice] = {}
 
     def _fold(self, record: Record) -> None:
         match record:
@@ -265,8 +245,8 @@ class DaemonBook:
                     del self._keys[next(iter(self._keys))]
             case ProfilePublished():
                 self._profiles[record.pubkey, record.kind] = record
-            case PersonTold():
-                self._told[record.conversation, record.author, record.trouble] = record
+            case PersonTold(notice=notice):
+                self._told[notice.key] = notice
             case TroublePassed():
                 self._told = {key: told for key, told in self._told.items() if key[0] != record.conversation}
             case _:

@@ -124,4 +124,4 @@ def test_names_are_ag2s_and_unique() -> None:
 
 def test_a_predicate_is_asked_of_the_facts_themselves() -> None:
     assert Predicate(lambda agent: agent == 7).holds(7)
-    assert Predicate(lambda agent: []).holds(7) is False  # type: ignore[arg-type, return-value]
+    assert Predicate(lambda agent: []).holds(7) is False

@@ -7,6 +7,7 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.agency import Scope
+from tenex.core.conditions import Predicate
 from tenex.core.effects import ModelCall, Timer, ToolCall
 from tenex.core.graph import Edge, TransitionGraph
 from tenex.core.ids import Millis, RunId, Slug
@@ -24,7 +25,6 @@ from tenex.workflow import AgentTarget, TerminateTarget, ToolCalled, Transition
 from tenex.workflow import TransitionGraph as Rounds
 from tests.core.kit import WAITS, Script, check_rest, check_sound, go, standing, until, work
 from tests.core.test_working import results
-from tests.fakes.agency import Asks
 from tests.fakes.linked import cast, link, linked, to
 from tests.fakes.play import Play, rules, says
 from tests.fakes.workflows import NAME, TRIO
@@ -515,7 +515,7 @@ def test_going_back_to_the_middle_of_a_colleague_s_work_leaves_nothing_of_it_ope
 
 def test_a_colleague_that_one_called_before_makes_room_for_is_called_then() -> None:
     heard: list[str] = []
-    edge = Edge("planning", "research", Asks(lambda me: heard))
+    edge = Edge("planning", "research", Predicate(lambda me: heard))
     opens = TransitionGraph(nodes=("planning", "research"), initial="planning", edges=(edge,))
     late = link("planner", scope=Scope(phases=frozenset({"research"})))
     config = linked(rules(), opens, executor=["helper", late])
@@ -561,8 +561,8 @@ def test_one_that_keeps_its_standing_works_for_one_caller_at_a_time() -> None:
     check_sound(play)
 
 
-@pytest.mark.parametrize("crashes", [False, True])
-def test_who_queues_for_a_colleague_that_waits_for_the_person_loses_no_time(*, crashes: bool) -> None:
+def two_callers_of_one_who_asks() -> tuple[Play, r.CallQueued]:
+    """Two agents call a colleague who keeps its standing and waits for the person; and the call that queued."""
     shared = link("helper", is_shared=True)
     config = linked(rules(limits=CALM), executor=[shared], planner=[shared])
     asks = says("", ("ask", {"question": "Which?"}))
@@ -575,6 +575,12 @@ def test_who_queues_for_a_colleague_that_waits_for_the_person_loses_no_time(*, c
     )
     play.settle()
     (queued,) = play.all(r.CallQueued)
+    return play, queued
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+def test_who_queues_for_a_colleague_that_waits_for_the_person_loses_no_time(*, crashes: bool) -> None:
+    play, queued = two_callers_of_one_who_asks()
     if crashes:
         play.crash()
         play.settle()
@@ -593,20 +599,9 @@ def test_who_queues_for_a_colleague_that_waits_for_the_person_loses_no_time(*, c
 
 
 def test_a_call_that_queued_for_a_link_that_is_gone_is_refused() -> None:
-    shared = link("helper", is_shared=True)
-    config = linked(rules(), executor=[shared], planner=[shared])
-    asks = says("", ("ask", {"question": "Which?"}))
-    play = at_work(
-        config,
-        agents=("executor", "planner"),
-        executor=[LEAD, "built"],
-        planner=[LEAD, "planned"],
-        helper=[asks, "green"],
-    )
-    play.settle()
-    (queued,) = play.all(r.CallQueued)
+    play, queued = two_callers_of_one_who_asks()
     slug = play.conversation.runs[queued.run].agent
-    play.rules = linked(config, None, **{slug: []})
+    play.rules = linked(play.rules, None, **{slug: []})
     play.crash()
     play.person("green")
     play.settle()

@@ -8,6 +8,7 @@ import pytest
 from tenex.core import records as r
 from tenex.core.agency import HISTORY, Program, Scope, Standing
 from tenex.core.checkpoint import Checkpoint
+from tenex.core.conditions import Predicate
 from tenex.core.conversation import fold
 from tenex.core.effects import ToolCall
 from tenex.core.ids import ConversationId, Slug
@@ -21,7 +22,7 @@ from tenex.store.format import CONVERSATION
 from tenex.workflow import AgentTarget, TerminateTarget, ToolCalled, Transition
 from tenex.workflow import TransitionGraph as Rounds
 from tests.core.kit import WAITS, Script, check_sound, go
-from tests.fakes.agency import Asks, program, with_program
+from tests.fakes.agency import program, with_program
 from tests.fakes.linked import cast, link
 from tests.fakes.play import ID, Play, says
 from tests.fakes.workflows import NAME
@@ -125,7 +126,7 @@ def test_a_call_after_one_that_changed_the_phase_is_held_to_the_new_phase() -> N
 
 
 def test_phases_and_condition_must_both_hold() -> None:
-    both = Scope(phases=frozenset({"planning"}), when=Asks(lambda me: me.data))
+    both = Scope(phases=frozenset({"planning"}), when=Predicate(lambda me: me.data))
     one = play(says("", ("send", {})), says("", sets("data", [1]), ("send", {})), of=program(scopes={"send": both}))
     one.settle()
     assert "its condition does not hold" in one.all(r.CallRefused)[0].sentence
@@ -135,7 +136,7 @@ def test_phases_and_condition_must_both_hold() -> None:
 def test_a_condition_that_raises_is_not_true_and_is_told_once_for_each_edge_of_a_run() -> None:
     broken = program(
         (("a", "b", lambda me: me.nothing), ("a", "c", lambda me: me.plan), ("b", "a", None)),
-        scopes={"send": Scope(when=Asks(lambda me: 1 / 0))},
+        scopes={"send": Scope(when=Predicate(lambda me: 1 / 0))},
     )  # fmt: skip
     one = play(says("", ("send", {})), says("", sets("plan", "p")), of=broken)
     one.settle()

@@ -1,12 +1,13 @@
 """An agent with phases of its own for tests: the research agent of the documents, its conditions plain functions."""
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 from tenex.core import records as r
 from tenex.core.agency import Program, Scope, Standing
+from tenex.core.conditions import Predicate
 from tenex.core.conversation import Conversation
 from tenex.core.graph import Edge, TransitionGraph
 from tenex.core.ids import ConversationId, Slug
@@ -16,17 +17,6 @@ from tenex.core.roster import Rules
 from tests.fakes.play import rules
 
 LIST, TEXT = {"type": "array"}, {"type": "string"}
-
-
-@dataclass(frozen=True)
-class Asks:
-    """A condition that is a function; equal only to itself."""
-
-    ask: Callable[[Any], Any]
-
-    def holds(self, facts: Any) -> bool:
-        """Whether it is true."""
-        return bool(self.ask(facts))
 
 
 def look(standing: Standing, conversation: Phase | None) -> Any:
@@ -47,7 +37,7 @@ def program(
 ) -> Program:
     """A program; by default the research agent: `check` in planning, `send` in research, `write_file` in analysis."""
     nodes = tuple(dict.fromkeys(name for source, target, _ in edges for name in (source, target)))
-    drawn = tuple(Edge(source, target, None if ask is None else Asks(ask)) for source, target, ask in edges)
+    drawn = tuple(Edge(source, target, None if ask is None else Predicate(ask)) for source, target, ask in edges)
     tools = {"check": "planning", "send": "research", "write_file": "analysis"}
     return Program(
         graph=TransitionGraph(nodes=nodes, initial=nodes[0], edges=drawn) if nodes else None,

@@ -86,7 +86,7 @@ class MemoryNotices:
 
     async def tell(self, notice: Notice) -> None:
         """Remember one."""
-        self.notices[notice.conversation, notice.author, notice.trouble] = notice
+        self.notices[notice.key] = notice
 
     async def passed(self, conversation: ConversationId) -> None:
         """Forget those of a conversation."""

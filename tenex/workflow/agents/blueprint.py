@@ -11,6 +11,7 @@ from typing import Any, Final, get_args, get_origin
 from pydantic import TypeAdapter
 
 from tenex.core.agency import ALWAYS, Scope
+from tenex.core.conditions import Predicate
 from tenex.core.errors import ConfigurationError, Unwritable
 from tenex.core.graph import END, Edge, TransitionGraph
 from tenex.core.participation import OWN
@@ -26,17 +27,6 @@ RESERVED: Final = frozenset(
     {*GIVEN, MESSAGE, "message", "phases", "history", "run", "dump", "load", "get_value", "set_value"}
 )
 """What a field of state cannot be called: an agent has it already, or templates do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Holds:
-    """A condition on an agent, as the graph and scopes ask it."""
-
-    condition: AgentCondition
-
-    def holds(self, facts: Any) -> bool:
-        """Whether it is true of the agent; raises what the condition raises."""
-        return bool(self.condition(facts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +215,7 @@ def _read_tool(reading: _Reading, name: str, function: Any) -> None:
 def _scope(phases: frozenset[str], condition: AgentCondition | None) -> Scope:
     if not phases and condition is None:
         return ALWAYS
-    return Scope(phases=phases, when=None if condition is None else Holds(condition))
+    return Scope(phases=phases, when=None if condition is None else Predicate(condition))
 
 
 def _scopes(reading: _Reading) -> list[tuple[str, Scope]]:
@@ -255,7 +245,7 @@ def _graph(reading: _Reading) -> TransitionGraph | None:
             reading.faults.append(f"{source} -> {target} stands there twice; join the conditions by `or`.")
         elif hasattr(reading.cls, pair):
             reading.faults.append(f"{pair} is the name of a trigger, and of something else in the class; rename that.")
-        edges.setdefault(pair, Edge(source, target, Holds(condition), label=_label(condition)))
+        edges.setdefault(pair, Edge(source, target, Predicate(condition), label=_label(condition)))
     if not edges:
         return None
     nodes = tuple(dict.fromkeys(str(name) for edge in edges.values() for name in (edge.source, edge.target)))
