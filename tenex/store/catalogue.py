@@ -140,7 +140,7 @@ async def open_catalogue(folder: ConversationFolder, shown: Shown = iter) -> Asy
 
 
 def _open(path: Path) -> sqlite3.Connection | None:
-    """The index, for reading only; None where there is none.
+    """The index, for reading only; None where there is none, or a daemon is just making it.
 
     Raises:
         sqlite3.Error: it is damaged or of another version, or may not be read.
@@ -154,6 +154,9 @@ def _open(path: Path) -> sqlite3.Connection | None:
         check_same_thread=False,
     )  # fmt: skip
     try:
+        if schema.is_blank(connection):
+            connection.close()
+            return None
         schema.check(connection)
     except BaseException:
         connection.close()

@@ -153,10 +153,19 @@ def prepare(connection: sqlite3.Connection) -> None:
     Raises:
         sqlite3.Error: it is damaged, or of another version.
     """
-    version = connection.execute("pragma user_version").fetchone()[0]
-    if version == 0 and not connection.execute("select count(*) from sqlite_master").fetchone()[0]:
+    if is_blank(connection):
         connection.executescript(f"begin immediate; {_TABLES} commit;")
     check(connection)
+
+
+def is_blank(connection: sqlite3.Connection) -> bool:
+    """Whether nothing was made in the file yet: all of the tables, or none of them, are there at any time.
+
+    Raises:
+        sqlite3.Error: it is damaged.
+    """
+    version = connection.execute("pragma user_version").fetchone()[0]
+    return version == 0 and not connection.execute("select count(*) from sqlite_master").fetchone()[0]
 
 
 def check(connection: sqlite3.Connection) -> None:

@@ -171,17 +171,13 @@ def _with_broken_words(path: Path) -> None:
     connection.close()
 
 
-def _empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
 def _folder(path: Path) -> None:
     path.unlink()
     path.mkdir()
 
 
 @pytest.mark.parametrize(
-    "harm", [_garbage, _truncated, _of_another_version, _without_a_table, _with_broken_words, _empty, _folder]
+    "harm", [_garbage, _truncated, _of_another_version, _without_a_table, _with_broken_words, _folder]
 )
 async def test_an_index_of_no_use_is_told_and_the_journals_answer(
     folder: ConversationFolder, harm: Callable[[Path], None]
@@ -210,6 +206,22 @@ async def test_without_an_index_every_journal_is_read_and_shown(folder: Conversa
         assert catalogue.fault == ""
     assert seen == [ONE, TWO]
     assert not (folder.root / "index.sqlite").exists()
+
+
+@pytest.mark.parametrize("is_in_wal_mode", [False, True])
+async def test_an_index_that_a_daemon_is_just_making_is_none_yet(
+    folder: ConversationFolder, is_in_wal_mode: bool
+) -> None:
+    """Between the file and its tables lie some ms: whoever looks then reads the journals, and is told of no damage."""
+    path = folder.root / "index.sqlite"
+    path.write_bytes(b"")
+    maker = sqlite3.connect(path)
+    if is_in_wal_mode:
+        maker.execute("pragma journal_mode = wal")
+    async with open_catalogue(folder) as catalogue:
+        assert len(await catalogue.search(match_of("hello"), Filter(), 20)) == 2
+        assert catalogue.fault == ""
+    maker.close()
 
 
 async def test_a_journal_that_cannot_be_read_is_named_and_the_others_are_found(folder: ConversationFolder) -> None:
