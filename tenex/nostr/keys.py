@@ -1,12 +1,11 @@
 """Keys: how they are written down, kept in files, found in text.
 
-`SecretKey` is the only holder of a secret; what needs one (signing, the two secrets of encryption) is done inside
-it. bech32 is pynostr's, behind checks of our own for prefix and length, which its own functions leave out.
+`SecretKey` is the only holder of a secret; what needs one is done inside it. bech32 is pynostr's, behind checks of
+our own for prefix and length, which its own functions leave out.
 
 Never: print, log or compare a secret, or name one in an error.
 """
 
-import hmac
 import os
 import re
 import stat
@@ -58,17 +57,6 @@ class SecretKey:
         return cls(coincurve.PrivateKey().secret)
 
     @classmethod
-    def from_hex(cls, text: str) -> "SecretKey":
-        """Read 64 hex digits.
-
-        Raises:
-            ValueError: they are not, or are no key.
-        """
-        if not _HEX64.fullmatch(text.strip()):
-            raise ValueError("a secret key in hex has 64 hex digits")
-        return cls(bytes.fromhex(text.strip()))
-
-    @classmethod
     def from_nsec(cls, text: str) -> "SecretKey":
         """Read an nsec1 string.
 
@@ -90,25 +78,6 @@ class SecretKey:
     def sign_digest(self, digest: bytes) -> str:
         """Sign 32 bytes (BIP-340, no randomness) and give 128 hex digits; the same each time."""
         return str(self._key.sign_schnorr(digest, None).hex())
-
-    def shared_x(self, other: PublicKey) -> bytes:
-        """The x coordinate of the point this key and `other` share (NIP-04, NIP-44), not hashed.
-
-        Raises:
-            ValueError: `other` is no point on the curve.
-        """
-        point = coincurve.PublicKey(b"\x02" + bytes.fromhex(other)).multiply(self._key.secret)
-        return bytes(point.format(compressed=True)[1:])
-
-    def derive(self, info: bytes, length: int = 32) -> bytes:
-        """HKDF-SHA256 (RFC 5869) of this secret: the same bytes for the same `info`, useless to find the key."""
-        pseudo_random = hmac.digest(b"tenex", self._key.secret, "sha256")
-        out, block, counter = b"", b"", 1
-        while len(out) < length:
-            block = hmac.digest(pseudo_random, block + info + bytes([counter]), "sha256")
-            out += block
-            counter += 1
-        return out[:length]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SecretKey) and self.public == other.public

@@ -85,11 +85,6 @@ class Wire:
         self._count = 0
         self._open: dict[str, AnyOf] = {}
 
-    @property
-    def open_subscriptions(self) -> frozenset[str]:
-        """The ids a relay may send events for now."""
-        return frozenset(self._open)
-
     def request(self, filters: Sequence[Filter]) -> tuple[str, str]:
         """Open a subscription: its id, never used before on this connection, and the frame to send.
 

@@ -18,7 +18,7 @@ from tenex.nostr.events import Event, sign, unsigned_event
 from tenex.nostr.keys import SecretKey
 from tenex.store.regained import Past, decisions_of
 
-ALICE, STRANGER, PROJECT, EXECUTOR = (SecretKey.from_hex(f"{n:02x}" * 32) for n in (1, 2, 3, 4))
+ALICE, STRANGER, PROJECT, EXECUTOR = (SecretKey(bytes([n]) * 32) for n in (1, 2, 3, 4))
 RELAY = "ws://127.0.0.1:7777"
 CAST = Cast(
     project=PROJECT.public,

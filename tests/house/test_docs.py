@@ -185,7 +185,7 @@ def _check_line(line: str) -> None:
     assert len(records) == 1
 
 
-EXECUTOR = SecretKey.from_hex("22" * 32)
+EXECUTOR = SecretKey(b"\x22" * 32)
 """The key of the executor in the example, as good as published."""
 
 

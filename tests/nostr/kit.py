@@ -18,8 +18,8 @@ from tenex.nostr.pool import RelayPool
 from tenex.nostr.relay import RelayConnection
 from tenex.nostr.timings import Timings
 
-ALICE = SecretKey.from_hex("7f" * 32)
-BOB = SecretKey.from_hex("11" * 32)
+ALICE = SecretKey(b"\x7f" * 32)
+BOB = SecretKey(b"\x11" * 32)
 
 FAST = Timings(
     retry_first=0.02,

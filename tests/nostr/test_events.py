@@ -12,8 +12,8 @@ from tenex.core.errors import InvalidEvent
 from tenex.nostr.events import MAX_TAGS, Event, event_id, is_genuine, parse_event, sign, to_wire, unsigned_event
 from tenex.nostr.keys import SecretKey
 
-KEY = SecretKey.from_hex("7f" * 32)
-OTHER = SecretKey.from_hex("11" * 32)
+KEY = SecretKey(b"\x7f" * 32)
+OTHER = SecretKey(b"\x11" * 32)
 
 
 def made(content: str = "hello", tags: tuple[tuple[str, ...], ...] = (("p", "a" * 64),), kind: int = 1) -> Event:

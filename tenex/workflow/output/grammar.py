@@ -31,11 +31,6 @@ class Grammar:
     narrower: tuple[str, ...]
     """What the parser takes and the grammar does not permit, beyond the spelling of names and fixed values."""
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether it permits what the parser takes and nothing else."""
-        return not self.unsaid and not self.narrower
-
 
 def grammar(machine: AgentStateMachine | Plan, *, limits: bool = True) -> Grammar:
     """The grammar of what a machine permits now.
