@@ -61,7 +61,7 @@ async def no_past(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> Non
 
 
 async def becomes(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not true():
             await asyncio.sleep(0.005)
 

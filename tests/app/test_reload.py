@@ -78,7 +78,7 @@ async def test_a_new_agent_gets_a_key_a_profile_and_messages(tmp_path: Path) -> 
         async def profile() -> bool:
             return bool(await person.stored(served.url, kinds=[0], authors=[key.public]))
 
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not await profile():
                 await asyncio.sleep(0.05)
         await person.until(lambda: (served.data / "conversations" / hello["id"]).exists())

@@ -20,7 +20,7 @@ PERSON, PROJECT, EXECUTOR = (SecretKey(bytes([n]) * 32) for n in (1, 2, 3))
 
 async def until(talk: Talk, holds: Callable[[list[Live]], object]) -> list[Live]:
     """Wait until the live lines are as asked; they are looked at, as the screen does."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not holds(talk.live):
             await asyncio.sleep(0.01)
     return talk.live
@@ -36,7 +36,7 @@ async def test_what_is_written_is_shown_until_it_has_been_said() -> None:
             assert talk.root is not None
             who = Whisperer(speaker=EXECUTOR.public, address={"form": "notes", "root": talk.root})
             at = 1_800_000_000
-            async with asyncio.timeout(5):  # until the subscription is there nothing is heard, and nothing is lost
+            async with asyncio.timeout(60):  # until the subscription is there nothing is heard, and nothing is lost
                 while not talk.live:
                     at += 1
                     daemon.offer(signed(typing_event(who, "Executor is typing", at), EXECUTOR), url)

@@ -124,7 +124,7 @@ class ModelServer:
         done = self.delivered()
         return Tokens(len(done), sum(e.input_tokens for e in done), sum(e.output_tokens for e in done))
 
-    async def until(self, holds: Callable[["ModelServer"], Any], within: float = 20.0) -> Any:
+    async def until(self, holds: Callable[["ModelServer"], Any], within: float = 60.0) -> Any:
         """Wait until `holds(self)` gives something; it is asked again whenever an exchange begins or ends."""
         async with asyncio.timeout(within), self._changed:
             return await self._changed.wait_for(lambda: holds(self))

@@ -357,6 +357,6 @@ async def test_the_systems_clock_waits_for_time_to_pass_and_not_for_a_number(mon
     await asyncio.sleep(0)
     real = time.time_ns
     monkeypatch.setattr(time, "time_ns", lambda: real() - HOUR * 1_000_000)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await waiting
     assert loop.time() - began >= 0.049

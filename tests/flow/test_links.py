@@ -213,7 +213,7 @@ class RelayWorld(World):
 
 
 async def test_the_thread_on_a_relay_holds_what_a_called_agent_asks_and_not_what_it_answers() -> None:
-    async with asyncio.timeout(10), real_relay() as url:
+    async with asyncio.timeout(60), real_relay() as url:
         one = RelayWorld(url)
         note = sign(unsigned_event(PERSON.public, one.clock.now() // 1000, 1, [["p", PROJECT.public]], "build"), PERSON)
         await one.tell(note)

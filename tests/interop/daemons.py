@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from tenex.app import Application, open_application
-from tenex.cli.init import prepare
+from tenex.cli.init import Made, prepare
 from tenex.nostr.keys import parse_public_key
 from tenex.settings import load
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds for what takes less than one on an idle machine."""
 
 
@@ -74,7 +74,7 @@ Opening = Callable[[Path, str, str], AbstractAsyncContextManager[Daemon]]
 @asynccontextmanager
 async def in_process(data: Path, url: str, owner: str) -> AsyncIterator[Daemon]:
     """Put a daemon together in this process, stop it in stages on leaving."""
-    made = prepare(data, owner, [url])
+    made = _prepared(data, owner, url)
     settings = load(None, data, env={}, parse_key=parse_public_key)
     async with open_application(settings) as app:
         serving = asyncio.create_task(app.serve())
@@ -91,7 +91,7 @@ async def in_process(data: Path, url: str, owner: str) -> AsyncIterator[Daemon]:
 @asynccontextmanager
 async def as_process(data: Path, url: str, owner: str) -> AsyncIterator[Daemon]:
     """Run `tenex run` as an operator does, end it with SIGTERM."""
-    made = prepare(data, owner, [url])
+    made = _prepared(data, owner, url)
     log = data.parent / f"{data.name}.log"
     with log.open("wb") as stderr:
         process = await asyncio.create_subprocess_exec(
@@ -105,13 +105,21 @@ async def as_process(data: Path, url: str, owner: str) -> AsyncIterator[Daemon]:
     assert process.returncode == 0, f"the daemon ended with {process.returncode}:\n{log.read_text()}"
 
 
+def _prepared(data: Path, owner: str, url: str) -> Made:
+    """A data folder whose phases are told by the messages in them only: how fast this machine is changes no count."""
+    made = prepare(data, owner, [url])
+    with (data / "tenex.toml").open("a") as file:
+        file.write("\n[limits]\nannounce_after = 600\n")
+    return made
+
+
 async def end(process: asyncio.subprocess.Process) -> None:
     """End a process of ours: SIGTERM, and SIGKILL for one that does not listen."""
     if process.returncode is not None:
         return
     process.terminate()
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await process.wait()
     except TimeoutError:
         process.kill()

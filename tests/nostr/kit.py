@@ -76,7 +76,7 @@ class Heard:
         async with self._changed:
             self._changed.notify_all()
 
-    async def until(self, happened: Callable[[], object], within: float = 5.0) -> None:
+    async def until(self, happened: Callable[[], object], within: float = 30.0) -> None:
         async with asyncio.timeout(within), self._changed:
             await self._changed.wait_for(lambda: bool(happened()))
 

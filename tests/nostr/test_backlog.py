@@ -27,7 +27,7 @@ class Taken:
         self._changed.set()
 
     async def until(self, happened: Callable[[], bool]) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not happened():
                 self._changed.clear()
                 await self._changed.wait()
@@ -66,7 +66,7 @@ async def test_what_was_written_first_is_handed_on_first_and_ties_by_id() -> Non
         assert taken.names == []
         assert not backlog.is_empty
         backlog.done(READER)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await backlog.handed_on()
     assert taken.names == ["old", "tie a", "tie b", "new"]
 
@@ -83,7 +83,7 @@ async def test_what_was_taken_before_is_not_held() -> None:
     await turn_over()
     assert taken.names == []
     backlog.done(READER)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await backlog.handed_on()
     assert taken.names == ["new"]
     task.cancel()
@@ -101,7 +101,7 @@ async def test_one_reader_waits_for_another() -> None:
         assert taken.names == []
         put(backlog, "create", 8)
         backlog.done(other)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await backlog.handed_on()
     assert taken.names == ["create", "stop"]
 
@@ -129,7 +129,7 @@ async def test_more_than_fits_is_handed_on_in_order_at_once_and_the_rest_after_i
         await turn_over()
         assert taken.names == ["7", "8", "9"]
         backlog.done(READER)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await backlog.handed_on()
     assert taken.names == ["7", "8", "9", "5", "6"]
 

@@ -189,7 +189,7 @@ async def test_whispers_leave_half_of_the_pace_to_words() -> None:
             assert taken[0]
             assert not taken[-1]
             assert sum(taken) <= FAST.frames_per_second / 2 + 1
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 assert (await pool.publish(note("words"), url)).accepted
 
 
@@ -219,6 +219,6 @@ async def test_large_ones_do_not_pile_up() -> None:
             await asyncio.wait_for(connection.connected.wait(), 5)
             large = [note("x" * 60_000, kind=21111, tags=[["sequence", str(n)]]) for n in range(8)]
             assert sum([connection.offer(event) for event in large]) == 2
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 assert (await connection.publish(note("words"))).accepted
             assert connection.offer(large[-1])

@@ -30,7 +30,7 @@ from .moments import Moment, Orders
 
 ROOT = Path(__file__).parents[2]
 TENEX = [sys.executable, "-m", "tenex.cli.main"]
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds for what takes less than one on an idle machine."""
 FULL_CYCLE = ["execute", "verification", "chores", "reflection"]
 

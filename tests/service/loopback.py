@@ -45,7 +45,7 @@ async def serving(folder: Folder, server: ModelServer, **env: str) -> AsyncItera
         yield process
 
 
-async def settled(folder: Folder, name: str, status: str = "ended", *, messages: int = 1, within: float = 30.0) -> Any:
+async def settled(folder: Folder, name: str, status: str = "ended", *, messages: int = 1, within: float = 90.0) -> Any:
     """Wait until so many messages of the person were taken in and the conversation rests in that status."""
     seen = 0
 

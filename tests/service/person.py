@@ -25,7 +25,7 @@ def note(key: SecretKey, text: str, *tags: Sequence[str], kind: int = 1, at: int
 
 async def publish(url: str, *events: Wire) -> None:
     """Hand events to a relay, which has to accept each."""
-    async with asyncio.timeout(10), connect(url, max_size=None, proxy=None) as socket:
+    async with asyncio.timeout(60), connect(url, max_size=None, proxy=None) as socket:
         for event in events:
             await socket.send(json.dumps(["EVENT", event]))
             while (answer := json.loads(await socket.recv()))[0] != "OK":
@@ -37,7 +37,7 @@ async def stored(url: str, **wanted: Any) -> list[Wire]:
     """Everything a relay keeps that matches, oldest first; a `_` in a name stands for the `#` of a tag's filter."""
     filters = {name.replace("_", "#"): value for name, value in wanted.items()}
     found: list[Wire] = []
-    async with asyncio.timeout(10), connect(url, max_size=None, proxy=None) as socket:
+    async with asyncio.timeout(60), connect(url, max_size=None, proxy=None) as socket:
         await socket.send(json.dumps(["REQ", "all", filters]))
         while (frame := json.loads(await socket.recv()))[0] != "EOSE":
             if frame[0] == "EVENT":
@@ -45,7 +45,7 @@ async def stored(url: str, **wanted: Any) -> list[Wire]:
     return sorted(found, key=lambda event: (event["created_at"], event["id"]))
 
 
-async def until(holds: Callable[[], Any], within: float = 20.0) -> Any:
+async def until(holds: Callable[[], Any], within: float = 60.0) -> Any:
     """Return what `holds` gives, once it gives something; it looks at files of another process, which tell nobody."""
     async with asyncio.timeout(within):
         while not (found := holds()):

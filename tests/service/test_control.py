@@ -61,7 +61,7 @@ async def connected(path: Path) -> AsyncIterator[tuple[asyncio.StreamReader, asy
 
 
 async def line(reader: asyncio.StreamReader) -> dict[str, Any]:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         told: dict[str, Any] = json.loads(await reader.readline())
     return told
 
@@ -121,7 +121,7 @@ async def test_a_line_without_an_end_is_cut(path: Path) -> None:
     async with connected(path) as (reader, writer):
         writer.write(b"x" * (REQUEST_BYTES + 1))
         assert "at most" in (await line(reader))["error"]
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             assert await reader.read() == b""
 
 
@@ -141,7 +141,7 @@ async def test_clients_are_bounded_in_number(path: Path) -> None:
         await ask(path, "echo")
     for _, writer in idle:
         writer.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while True:
             try:
                 assert await ask(path, "echo") == {}
@@ -162,7 +162,7 @@ async def test_clients_are_bounded_in_time(tmp_path: Path, monkeypatch: pytest.M
     async with control_socket(path, {"never": never}):
         with pytest.raises(TenexError, match="longer than"):
             await ask(path, "never")
-        async with connected(path) as (reader, _), asyncio.timeout(5):
+        async with connected(path) as (reader, _), asyncio.timeout(60):
             assert await reader.read() == b""
 
 
@@ -191,20 +191,17 @@ def test_nobody_but_the_owner_may_connect(path: Path) -> None:
 async def test_another_user_is_refused(tmp_path: Path) -> None:
     """Also where the folder and the socket are open to all."""
     path = tmp_path / "tenex.sock"
+    await asyncio.to_thread(tmp_path.chmod, 0o755)
     async with control_socket(path, HANDLERS):
         path.chmod(0o666)
-        for folder in (tmp_path, *tmp_path.parents):
-            if folder.stat().st_mode & 0o005 == 0o005:
-                break
-            folder.chmod(0o755)
         script = (
-            "import os, socket, sys\nos.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
-            "s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); print(s.makefile().readline())"
+            "import os, socket\nos.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+            "s = socket.socket(socket.AF_UNIX); s.connect('tenex.sock'); print(s.makefile().readline())"
         )
         process = await asyncio.create_subprocess_exec(
-            "/usr/bin/python3", "-c", script, str(path), stdout=asyncio.subprocess.PIPE
+            "/usr/bin/python3", "-c", script, cwd=tmp_path, stdout=asyncio.subprocess.PIPE
         )
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             told, _ = await process.communicate()
     assert "belongs to user 0, and you are 65534" in json.loads(told)["error"]
 
@@ -263,7 +260,7 @@ async def test_a_file_that_took_our_place_is_left_alone(tmp_path: Path) -> None:
 async def test_leaving_does_not_wait_for_clients(tmp_path: Path) -> None:
     """One that is connected and silent is hung up on."""
     path = tmp_path / "tenex.sock"
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         async with control_socket(path, HANDLERS):
             reader, writer = await asyncio.open_unix_connection(path)
             writer.write(b'{"do":"echo"}\n')

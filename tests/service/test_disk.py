@@ -85,7 +85,7 @@ async def notices(folder: Folder, about: str = "storage") -> list[person.Wire]:
 
 async def until_told(folder: Folder, *messages: str) -> None:
     """Wait until each of these messages has been answered with such a word."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             answered = {tag[1] for event in await notices(folder) for tag in event["tags"] if tag[0] == "e"}
             if answered >= set(messages):

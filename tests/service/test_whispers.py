@@ -43,7 +43,7 @@ class Teller:
             return ModelStep(text=json.dumps(route), model="teller", usage=usage)
         for part, heard in zip(TALE, self.heard, strict=True):
             whisper(part)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await heard.wait()
         return ModelStep(text=f"{TALE[-1]} The end.", model="teller", usage=usage)
 

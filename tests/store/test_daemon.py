@@ -52,7 +52,7 @@ async def test_a_lesson_is_there_after_a_restart(tmp_path: Path, disk: Disk) -> 
 
 async def test_the_same_key_records_once_even_at_once_and_after_a_restart(tmp_path: Path, disk: Disk) -> None:
     book = await opened(tmp_path, disk)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await asyncio.gather(*(learn(book, "same") for _ in range(5)))
     await learn(await opened(tmp_path, disk), "same")
     assert len((await opened(tmp_path, disk)).lessons("executor")) == 1
@@ -114,7 +114,7 @@ async def test_a_cancelled_record_is_known_to_the_next_call_if_it_was_written(tm
     disk = Disk(write=write)
     book = await opened(tmp_path, disk)
     task = asyncio.create_task(learn(book, "1"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await writing.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

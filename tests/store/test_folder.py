@@ -78,7 +78,7 @@ async def test_opening_again_fences_off_the_older_journal(folder: ConversationFo
 async def test_of_two_that_open_at_once_one_can_write(folder: ConversationFolder) -> None:
     journal, _ = await folder.open(CONVERSATION_ID)
     await journal.append(decisions_of(1))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         (first, _), (second, _) = await asyncio.gather(folder.open(CONVERSATION_ID), folder.open(CONVERSATION_ID))
     outcomes = await asyncio.gather(first.append([[asked(2)]]), second.append([[asked(2)]]), return_exceptions=True)
     (refusal,) = [outcome for outcome in outcomes if outcome is not None]

@@ -123,7 +123,7 @@ async def test_names_are_durable_before_the_first_append_returns(
 async def test_appends_at_the_same_time_keep_their_order(path: Path, disk: Disk) -> None:
     journal = await opened(path, disk)
     await journal.append(decisions_of(1))
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         for seq in range(2, 60):
             group.create_task(journal.append([[asked(seq)]]))
     assert await seqs(path, disk) == list(range(1, 60))
@@ -286,7 +286,7 @@ async def test_a_cancelled_append_has_happened_or_not_when_it_returns(path: Path
     disk = Disk(write=write)
     journal = await opened(path, disk)
     task = asyncio.create_task(journal.append(decisions_of(3)))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await writing.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -317,7 +317,7 @@ async def test_many_journals_share_few_descriptors(tmp_path: Path) -> None:
             await journal.append([[asked(seq)]])
             await asyncio.sleep(0)  # let the others push this one out
 
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         for journal in journals:
             group.create_task(write(journal))
     assert open_below(tmp_path) == len(disk.files) == 3

@@ -228,7 +228,7 @@ async def test_a_checkpoint_that_came_too_late_does_nothing(folder: Conversation
     journal, _ = await folder.open(ID)
     await journal.append(play.journal[:5])
     checkpoint = Checkpoint.of(fold(ID, [record for decision in play.journal[:5] for record in decision]))
-    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(journal.append([play.journal[5]]))
         late = group.create_task(journal.rotate(checkpoint))
     assert not late.result()

@@ -323,7 +323,7 @@ async def answered(root: Path, count: int) -> list[Record]:
         state = fold(ID, records)
         return len(state.seen) == count and state.status == "waiting" and not state.turn and not state.outbox
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not rests(records := there()):
             await asyncio.sleep(0.02)  # files tell nobody
     return records

@@ -43,7 +43,7 @@ async def run(code: str, cwd: Path, *, deadline: float = 20, most_output: int = 
 
 async def until(true: Callable[[], bool], what: str) -> None:
     """Wait for a fact about other processes, which send us no event; ten seconds at most."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not true():
             await asyncio.sleep(0.005)
     assert true(), what
