@@ -54,7 +54,8 @@ def _cycle(c: State, record: r.CycleStarted) -> None:
 
 
 def _see(c: State, event_id: str) -> None:
-    seen = {**c.seen, event_id: None}
+    seen = c.seen.copy()  # `{**c.seen}` takes nine times as long where ids have gone
+    seen[event_id] = None
     if len(seen) > SEEN:
         seen.pop(next(iter(seen)))
     c.seen = seen

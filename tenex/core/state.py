@@ -193,7 +193,7 @@ class State:
     answered: int = 0
     """The seq of the newest message that an agent was shown before its run ended."""
     recent: tuple[Message, ...] = ()
-    seen: Mapping[str, None] = field(default_factory=dict)
+    seen: dict[str, None] = field(default_factory=dict)
     past: tuple[PastCycle, ...] = ()
     """What stays of the cycles that are over."""
     systems: Mapping[str, str] = field(default_factory=dict)

@@ -54,7 +54,7 @@ class Reconciler:
                 if isinstance(effect, Timer):
                     self._timers.add(key)
                 task = self._prepare(effect)
-                if isinstance(task, NodeTask):
+                if isinstance(effect, NodeRun) and isinstance(task, NodeTask):
                     self._nodes[key] = task
                 self._running[key] = self._spawn(name, self._run(key, task))
             elif isinstance(effect, NodeRun) and key in self._nodes:

@@ -5,6 +5,7 @@ in the end how often it connected to the relay.
 """
 
 import asyncio
+import gc
 import json
 import re
 import signal
@@ -54,6 +55,8 @@ async def serve(data: Path, url: str, owner: str) -> None:
 
         async def ready() -> None:
             await app.pool.listening("addressed", 10)
+            gc.collect()
+            gc.freeze()  # as `tenex run` does
             print("READY", project.npub, flush=True)
 
         await app.serve(ready)

@@ -3,12 +3,12 @@
 Never: know a form; kinds and tags come from the caller.
 """
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Final
 
 from tenex.core.errors import Bug
+from tenex.core.jsontext import json_writer
 from tenex.core.ports import Draft, UnsignedEvent
 from tenex.nostr.events import unsigned_event
 
@@ -36,7 +36,7 @@ _FIRST_PART_ONLY: Final = frozenset({"phase-from", "new-phase"})
 _LAST_PART_ONLY: Final = frozenset({"status", "tool", "close-reason"})
 """A message is complete when its last part is there; so are its costs (`llm-`), which clients add up."""
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_encode: Final = json_writer(separators=(",", ":"))
 
 
 def in_parts(
