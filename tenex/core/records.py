@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .agency_records import AgentMoved, AgentPlaced, AgentStood, ConditionFailed
+from .agency_records import AgentMoved, AgentPlaced, AgentStood, ConditionFailed, PromptRenewed
 from .ids import CallId, ConversationId, EventId, Millis, PublicKey, RunId, Slug, TurnId
 from .mission_records import (
     MissionEnded,
@@ -346,6 +346,7 @@ __all__ = [
     "Outcome",
     "PersonWrote",
     "PhaseTransition",
+    "PromptRenewed",
     "Purpose",
     "Rebuilt",
     "Record",

@@ -80,6 +80,16 @@ def _move(draft: Draft, run: Run, source: str, target: str) -> None:
     draft.add(r.AgentMoved, run=run.id, agent=run.agent, source=source, target=target)
 
 
+def renew(draft: Draft) -> None:
+    """Have the prompts rendered again that show state which has changed, of runs whose model is wanted from now on."""
+    first = draft.records[0].seq if draft.records else draft.state.next_seq
+    for run in tuple(draft.state.runs.values()):
+        if run.is_stale and run.wants is not None and run.wants >= first:
+            program = _program(draft, run)
+            if program is not None and program.shows_state:
+                draft.add(r.PromptRenewed, run=run.id)
+
+
 def refusal(draft: Draft, run: Run, agent: Agent, tool: str) -> str | None:
     """Why a call is not permitted, by the conversation's phase or the agent's own; None if it is."""
     standing = None if agent.program is None else standing_of(draft.state, run, agent.program)

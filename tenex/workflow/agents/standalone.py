@@ -153,7 +153,7 @@ class AgentDrive(Drive):
         match record:
             case r.Said() if record.speaker == self._rules.project.pubkey:
                 self._told.append(record.text)
-            case r.RunStarted() | r.AgentMoved():
+            case r.RunStarted() | r.AgentMoved() | r.PromptRenewed():
                 return prompted(state, record, self._prompt)
         return record
 
@@ -166,7 +166,7 @@ class AgentDrive(Drive):
     # ---- prompts ----
 
     def _prompt(self, conversation: Conversation, run: Run) -> Prompt:
-        """What an agent is told at the start of its run, or of a phase."""
+        """What an agent is told at the start of its run, and again where it stands elsewhere."""
         shape = blueprint(type(self._members[run.agent]))
         standing = standing_of(conversation, run, self._program(run.agent))
         system = render(shape.system, f"{shape.name}.__system_message__", standing, None)
