@@ -93,7 +93,14 @@ def renew(draft: Draft) -> None:
 def refusal(draft: Draft, run: Run, agent: Agent, tool: str) -> str | None:
     """Why a call is not permitted, by the conversation's phase or the agent's own; None if it is."""
     standing = None if agent.program is None else standing_of(draft.state, run, agent.program)
-    return gates.refusal(tool, draft.state.phase, agent, draft.rules, standing)
+    return _refusal(draft, run, agent, tool, standing)
+
+
+def _refusal(draft: Draft, run: Run, agent: Agent, tool: str, standing: Standing | None) -> str | None:
+    def colleagues() -> list[str]:
+        return [spec.name for spec in link_specs(draft.state, run, draft.rules)]
+
+    return gates.refusal(tool, draft.state.phase, agent, draft.rules, standing, colleagues)
 
 
 def withholds(draft: Draft, run: Run, agent: Agent, tool: str) -> bool:
@@ -123,7 +130,7 @@ def _decide(draft: Draft, run: Run, agent: Agent, program: Program, call: Call) 
     standing = standing_of(draft.state, run, program)
     if request.tool in (SET, APPEND):
         if request.tool not in names(program, standing, phase):
-            return gates.refusal(request.tool, phase, agent, draft.rules, standing)
+            return _refusal(draft, run, agent, request.tool, standing)
         values = change(program, standing, request.tool, request.arguments)
         if isinstance(values, str):
             return values

@@ -40,8 +40,11 @@ class Researcher:
         steps = [
             says("", ("read_file", {"path": "a.txt"}), ("set_state", {"field": "research_plan", "value": "read a"})),
             says("", ("read_file", {"path": "a.txt"}), ("write_file", {"path": "b.txt", "content": "x"}), *find),
-            says("", ("append_state", {"field": "data", "value": "finding 3"}),
-                 ("write_file", {"path": "b.txt", "content": "what follows"})),
+            says(
+                "",
+                ("append_state", {"field": "data", "value": "finding 3"}),
+                ("write_file", {"path": "b.txt", "content": "what follows"}),
+            ),
         ]
         return steps[len(self.requests) - 1] if len(self.requests) <= len(steps) else says("It follows that a.")
 
