@@ -28,6 +28,7 @@ from tenex.tools.standard import standard_tools
 from tenex.tools.tool import Tool
 from tenex.tools.transactions import Transactions
 from tenex.tools.workspace import Workspace
+from tenex.workflow.loading import changed_since
 from tenex.workflow.output.model import Hears
 
 from .minds import build_mind, is_offline
@@ -162,7 +163,12 @@ def reconfigure(known: Configuration, ground: Ground) -> tuple[Configuration, li
         ConfigurationError: with all faults.
     """
     settings, kept = load_again(known.settings, keep=AT_START, parse_key=parse_public_key)
-    return configure(settings, ground), [f"[{name}] has changed; that takes effect after a restart." for name in kept]
+    stale = [
+        f"workflows: the package {name} has changed; that takes effect after a restart."
+        for name in changed_since(settings.workflows)
+    ]
+    found = configure(settings, ground)
+    return found, [*(f"[{name}] has changed; that takes effect after a restart." for name in kept), *stale]
 
 
 def check_people(settings: Settings, ring: KeyRing) -> None:

@@ -166,6 +166,8 @@ def _as_text(stood: dict[str, Any], path: Path) -> Iterator[str]:
     yield f"after record {stood['seq']} of {stood['lastSeq']}, {stood['record']}, at {stood['updatedAt']}:"
     turns = f"{stood['turns']} {'turn' if stood['turns'] == 1 else 'turns'}"
     yield f"  {stood['status']} in {stood['phase']}, cycle {stood['cycle']}, {turns} so far"
+    if workflow := stood.get("workflow"):
+        yield f"  workflow {workflow['name']}: {workflow['speaker']} is to speak"
     turn = stood.get("turn")
     if turn:
         yield f"  open: {turn['id']} in {turn['phase']}"

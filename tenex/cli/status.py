@@ -203,12 +203,20 @@ def _conversations(found: dict[str, Any], now: datetime) -> Iterator[str]:
     for one in found["frozen"]:
         yield f"  {_mark('frozen')}{one['id'][:8]}  since {_ago(one['since'], now)}: {one['why']}"
     for one in found["open"]:
-        yield f"  {_mark(one['kind'])}{one['id'][:8]}  {one['phase']}{_turn(one)}  {one['title']}"
+        yield f"  {_mark(one['kind'])}{one['id'][:8]}  {_place(one)}{_turn(one)}  {one['title']}"
         yield from (f"      {part}" for part in _parts(one, now))
     for one in found["waiting"]:
         reason = one.get("waitingFor", "you")
         why = "" if reason in ("you", "user") else f"({reason}) "
         yield f"  {_mark('waiting')}{one['id'][:8]}  {why}since {_ago(one['updatedAt'], now)}  {one['title']}"
+
+
+def _place(one: dict[str, Any]) -> str:
+    """Where it stands: in a phase, with a speaker of a workflow, or at a node of a mission."""
+    if workflow := one.get("workflow"):
+        return f"{workflow['name']}: {workflow['speaker']}"
+    mission = one.get("mission")
+    return f"{mission['workflow']}: {mission['node']}" if mission else str(one["phase"])
 
 
 def _turn(one: dict[str, Any]) -> str:
@@ -219,7 +227,7 @@ def _parts(one: dict[str, Any], now: datetime) -> Iterator[str]:
     """Who is at work in a conversation, or why nobody is."""
     if (mission := one.get("mission")) and mission["state"] in ("running", "retrying"):
         steps = f": {', '.join(mission['steps'])}" if mission["steps"] else ""
-        yield f"mission {mission['workflow']}, {mission['state']}, {mission['node']}{steps}"
+        yield f"mission {mission['state']}{steps}"
     for who, part in [
         *([("orchestrator", one["router"])] if "router" in one else []),
         *((run["agent"], run) for run in one.get("runs", ())),

@@ -120,6 +120,8 @@ class Program:
     """Whether its model may change its state, by `set_state`."""
     has_triggers: bool = False
     """Whether its model may ask for a change of phase by the name of the pair."""
+    shows_state: bool = False
+    """Whether its prompt shows more of where it stands than its phase, and so is another when its state is."""
 
     def begin(self) -> Standing:
         """Where an agent stands before it has done anything."""

@@ -16,8 +16,11 @@ from .systems import recalled
 
 def changed(c: State, run: Run, values: Mapping[str, Any]) -> None:
     """Fields of an agent's state have new values."""
-    if values:
-        _put(c, run, _now(c, run).changed(values))
+    before = _now(c, run)
+    after = before.changed(values)
+    if after != before:
+        _put(c, run, after)
+        c.runs = {**c.runs, run.id: replace(c.runs[run.id], is_stale=True)}
 
 
 def _now(c: State, run: Run) -> Standing:
@@ -43,9 +46,19 @@ def _moved(c: State, record: r.AgentMoved) -> None:
     if run is None:
         return
     _put(c, run, _now(c, run).moved(Moved(source=record.source, target=record.target, at=record.at)))
+    _told(c, run, record)
+
+
+def _renewed(c: State, record: r.PromptRenewed) -> None:
+    run = c.runs.get(record.run)
+    if run is not None:
+        _told(c, run, record)
+
+
+def _told(c: State, run: Run, record: r.AgentMoved | r.PromptRenewed) -> None:
     system = recalled(c, record)
     if system is not None:
-        c.runs = {**c.runs, run.id: replace(run, system=system)}
+        c.runs = {**c.runs, run.id: replace(run, system=system, is_stale=False)}
 
 
 def _failed(c: State, record: r.ConditionFailed) -> None:
@@ -59,5 +72,6 @@ AGENCY_FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.AgentStood: _stood,
     r.AgentPlaced: _placed,
     r.AgentMoved: _moved,
+    r.PromptRenewed: _renewed,
     r.ConditionFailed: _failed,
 }

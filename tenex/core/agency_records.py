@@ -44,6 +44,19 @@ class AgentMoved(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PromptRenewed(Record):
+    """State that a run's prompt shows has changed, and its model is wanted: `system` is told it from now on.
+
+    It is held as `RunStarted` holds it.
+    """
+
+    run: RunId
+    digest: str = ""
+    system: str | None = None
+    forgets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionFailed(Record):
     """A condition of an edge raised, and so is not true; once for each edge of a run.
 

@@ -44,7 +44,7 @@ from .signals import (
     ToolReturned,
 )  # fmt: skip
 from .speaking import say
-from .standings import stand
+from .standings import renew, stand
 from .steps import ModelStep
 from .turns import close_calls
 from .undoing import roll_back
@@ -88,6 +88,7 @@ def decide(  # noqa: C901 one case a signal: flat, and complete
             nodes.heard(draft, signal)
         case _:
             assert_never(signal)
+    renew(draft)
     return draft.records
 
 

@@ -333,6 +333,10 @@ def _said(c: State, record: r.Said) -> None:
         c.asks = {**c.asks, **{event.id: (record.run, record.call) for event in record.events}}
 
 
+def _mission_spent(c: State, record: r.MissionSpent) -> None:
+    _spend(c, record.usage)
+
+
 def _spend(c: State, usage: Usage) -> None:
     if usage.calls:
         c.usage, c.cycle_usage = c.usage + usage, c.cycle_usage + usage
@@ -351,6 +355,7 @@ FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.Ended: _ended,
     r.Stopped: _stopped,
     r.Continued: _continued,
+    r.MissionSpent: _mission_spent,
     r.RouteAsked: _route_asked,
     r.RouteRejected: _rejected,
     r.Routed: _routed,

@@ -6,7 +6,7 @@ Never: record anything; these are questions with a sentence for an answer.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from . import own_tools
 from .agency import Standing
@@ -43,10 +43,14 @@ def may_use(tool: ToolRule, phase: Phase, agent: Agent) -> bool:
     return tool.access is Access.LEARN or tool.name in agent.tools or tool.name in agent.methods
 
 
-def refusal(name: str, phase: Phase, agent: Agent, rules: Rules, standing: Standing | None = None) -> str | None:
+def refusal(
+    name: str, phase: Phase, agent: Agent, rules: Rules, standing: Standing | None = None,
+    colleagues: Callable[[], Iterable[str]] = tuple,
+) -> str | None:  # fmt: skip
     """Why a call is not permitted, as a sentence the model can act on; None if it is.
 
     `standing` is where the agent stands in its own phases, if it has any: both phases must permit the call.
+    `colleagues` gives the tools of those it may call now.
     """
     tool = rules.tools_of(agent).get(name)
     is_permitted = tool is not None and may_use(tool, phase, agent)
@@ -54,7 +58,7 @@ def refusal(name: str, phase: Phase, agent: Agent, rules: Rules, standing: Stand
     withheld = program.withheld(name, standing, phase) if program is not None and standing is not None else None
     if is_permitted and withheld is None:
         return None
-    offer = _offer(phase, agent, rules, standing)
+    offer = _offer(phase, agent, rules, standing, colleagues())
     if is_permitted:
         return f"The tool {name} is not there for you now: {withheld}; nothing was done. {offer}"
     if tool is None:
@@ -62,13 +66,13 @@ def refusal(name: str, phase: Phase, agent: Agent, rules: Rules, standing: Stand
     return f"The tool {name} may not be used by {agent.slug} in the {phase} phase; nothing was done. {offer}"
 
 
-def _offer(phase: Phase, agent: Agent, rules: Rules, standing: Standing | None) -> str:
+def _offer(phase: Phase, agent: Agent, rules: Rules, standing: Standing | None, colleagues: Iterable[str]) -> str:
     allowed = [known.name for known in rules.tools_of(agent).values() if may_use(known, phase, agent)]
     here, program = "", agent.program
     if program is not None and standing is not None:
         here = f"You are in your phase {standing.phase}. " if standing.phase else ""
-        every = (*allowed, *own_tools.names(program, standing, phase), *program.links)
-        allowed = [name for name in dict.fromkeys(every) if program.offers(name, standing, phase)]
+        there = [name for name in allowed if program.offers(name, standing, phase)]
+        allowed = [*there, *own_tools.names(program, standing, phase), *colleagues]
     return f"{here}You may use: {', '.join(sorted(allowed))}." if allowed else f"{here}You may use no tools now."
 
 

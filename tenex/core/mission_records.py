@@ -14,6 +14,7 @@ from typing import Any, Literal
 from .ids import Millis, PublicKey
 from .record import Record
 from .roster import Replay
+from .steps import Usage
 
 MissionOutcome = Literal["finished", "failed", "stopped"]
 
@@ -68,6 +69,15 @@ class StepReturned(Record):
     message: str = ""
     may_pass: bool = False
     changed: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissionSpent(Record):
+    """Models that a mission's node asked have cost this, since that was last recorded; one record for each model."""
+
+    workflow: str
+    model: str
+    usage: Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,8 @@ from .signals import (
     Who,
 )  # fmt: skip
 from .speaking import say
+from .steps import Usage
+from .turns import spent
 
 PROGRAM = "the program"
 """Who pauses a mission that cannot go on by the code there is now."""
@@ -51,12 +53,15 @@ def heard(draft: Draft, signal: MissionSignal) -> None:
                 _step_asked(draft, mission, signal)
         case StepDone():
             if mission := _running(draft, signal.node):
+                _pay(draft, mission, signal.spent)
                 _step_done(draft, mission, signal)
         case NodeReturned():
             if mission := _running(draft, signal.key):
+                _pay(draft, mission, signal.spent)
                 _returned(draft, mission, signal)
         case NodeFailed():
             if mission := _running(draft, signal.key):
+                _pay(draft, mission, signal.spent)
                 _failed(draft, mission, signal)
         case PauseAsked():
             _pause_asked(draft, signal)
@@ -127,6 +132,8 @@ def go_on(draft: Draft, by: str) -> bool:
         return False
     if not mission.is_paused and mission.wait is None:
         return False
+    if spent(draft):  # somebody has seen that, and it may cost as much again
+        draft.add(r.Continued, name=by)
     draft.add(m.NodeResumed, by=by)
     _halt_if_strange(draft, mission)
     return True
@@ -209,8 +216,17 @@ def _step_asked(draft: Draft, mission: Mission, signal: StepAsked) -> None:
     elif len(mission.steps) >= draft.rules.limits.steps_per_node:
         sentence = f"it took {len(mission.steps)} steps, which is the limit for one visit; make it several nodes"
         _fail(draft, mission, "TooManySteps", sentence)
+    elif limit := spent(draft):
+        draft.add(r.LimitHit, limit=limit[0], sentence=limit[1])
+        draft.add(m.MissionPausing, by="the limit", reason=limit[1])
+        _settle_pause(draft)
     else:
         draft.add(m.StepPermitted, step=signal.step, replay=signal.replay)
+
+
+def _pay(draft: Draft, mission: Mission, cost: Mapping[str, Usage]) -> None:
+    for model, usage in cost.items():
+        draft.add(m.MissionSpent, workflow=mission.workflow, model=model, usage=usage)
 
 
 def _step_done(draft: Draft, mission: Mission, signal: StepDone) -> None:

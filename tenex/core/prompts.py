@@ -1,4 +1,4 @@
-"""The prompt of a run as its records hold it: rendered once where it begins, and again where its agent is elsewhere.
+"""The prompt of a run as its records hold it: rendered where it begins, and again where its agent stands elsewhere.
 
 Never: the words of one; a `Prompter` has them.
 """
@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 
-from .agency_records import AgentMoved
+from .agency_records import AgentMoved, PromptRenewed
 from .conversation import Conversation
 from .ports import Prompt
 from .run_records import RunStarted
@@ -15,9 +15,9 @@ from .runs import Run
 
 
 def prompted(
-    state: Conversation, record: RunStarted | AgentMoved, render: Callable[[Conversation, Run], Prompt]
-) -> RunStarted | AgentMoved:
-    """The record of a run that begins, or whose agent is in another phase, with the prompt that holds from then on."""
+    state: Conversation, record: RunStarted | AgentMoved | PromptRenewed, render: Callable[[Conversation, Run], Prompt]
+) -> RunStarted | AgentMoved | PromptRenewed:
+    """The record of a run that begins, or whose agent stands elsewhere, with the prompt that holds from then on."""
     ahead = state.fork()
     ahead.apply(record)
     prompt = render(ahead, ahead.runs[record.run])

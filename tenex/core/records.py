@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .agency_records import AgentMoved, AgentPlaced, AgentStood, ConditionFailed
+from .agency_records import AgentMoved, AgentPlaced, AgentStood, ConditionFailed, PromptRenewed
 from .ids import CallId, ConversationId, EventId, Millis, PublicKey, RunId, Slug, TurnId
 from .mission_records import (
     MissionEnded,
@@ -21,6 +21,7 @@ from .mission_records import (
     MissionPaused,
     MissionPausing,
     MissionRefused,
+    MissionSpent,
     NodeEntered,
     NodeLeft,
     NodeResumed,
@@ -336,6 +337,7 @@ __all__ = [
     "MissionPaused",
     "MissionPausing",
     "MissionRefused",
+    "MissionSpent",
     "ModelStepped",
     "NodeEntered",
     "NodeLeft",
@@ -346,6 +348,7 @@ __all__ = [
     "Outcome",
     "PersonWrote",
     "PhaseTransition",
+    "PromptRenewed",
     "Purpose",
     "Rebuilt",
     "Record",

@@ -5,11 +5,13 @@ An edge leads from the one speaker after whom its rule can fire, where the rule 
 Never: decide; `TransitionGraph.first_match` does.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from .conditions import (
+    CONDITIONS,
+    TARGETS,
     AgentTarget,
     AllOf,
     Always,
@@ -47,16 +49,25 @@ class Heard:
     envelope: Envelope
 
 
+Ask = Callable[..., Any]
+"""Calls a function of a rule with what follows it: where it may fail to return, with a bound of time."""
+
+
+def _directly(function: Callable[..., Any], *args: Any) -> Any:
+    return function(*args)
+
+
 @dataclass(frozen=True, slots=True)
 class When:
     """A rule's condition as a condition of the graph."""
 
     condition: TransitionCondition
+    ask: Ask = _directly
 
     def holds(self, facts: Heard) -> bool:
         """Whether the condition fires; raises ConfigurationError where its code fails."""
         try:
-            return bool(self.condition.evaluate(facts.state, facts.envelope))
+            return bool(self.ask(self.condition.evaluate, facts.state, facts.envelope))
         except Exception as fault:  # the code of whoever wrote the graph: it must not end more than its own workflow
             raise ConfigurationError([_failed("condition", self.condition, fault)]) from fault
 
@@ -66,11 +77,12 @@ class Then:
     """A rule's target as a target of the graph."""
 
     target: TransitionTarget
+    ask: Ask = _directly
 
     def resolve(self, node: str, facts: Heard) -> Choice:
         """What the target resolves to; raises ConfigurationError where its code fails."""
         try:
-            decision = self.target.resolve(facts.state, facts.envelope)
+            decision = self.ask(self.target.resolve, facts.state, facts.envelope)
             speaker, reason = decision.next_speaker, decision.close_reason
         except Exception as fault:  # as above
             raise ConfigurationError([_failed("target", self.target, fault)]) from fault
@@ -98,32 +110,38 @@ def _failed(what: str, rule: object, fault: Exception) -> str:
 
 def compiled(
     initial_speaker: str, transitions: Sequence[Transition], default_target: TransitionTarget, max_turns: int | None,
-    participants: Sequence[str] = (),
+    participants: Sequence[str] = (), ask: Ask = _directly,
 ) -> TransitionGraph:  # fmt: skip
-    """The rules as a graph over speakers; the nodes are the participants, else everybody whom the rules name."""
+    """The rules as a graph over speakers; the nodes are the participants, else everybody whom the rules name.
+
+    `ask` calls the functions of conditions and targets that are not built in.
+    """
     everybody = participants or dict.fromkeys(named_agents(initial_speaker, transitions, default_target))
     return TransitionGraph(
         nodes=tuple(everybody),
         initial=initial_speaker,
-        edges=tuple(_edge(rule) for rule in transitions),
-        default=_target(default_target),
+        edges=tuple(_edge(rule, ask) for rule in transitions),
+        default=_target(default_target, ask),
         max_turns=max_turns,
     )
 
 
-def _edge(rule: Transition) -> Edge:
+def _edge(rule: Transition, ask: Ask) -> Edge:
     bare = isinstance(rule.when, Always | FromSpeaker)
+    own = any(type(part) not in CONDITIONS for part in parts(rule.when))
     return Edge(
         source=speaker_of(rule.when),
-        target=_target(rule.then),
-        when=None if bare else When(rule.when),
+        target=_target(rule.then, ask),
+        when=None if bare else When(rule.when, ask if own else _directly),
         priority=rule.priority,
         label=_label(rule),
     )
 
 
-def _target(target: TransitionTarget) -> str | Then:
-    return target.agent_id if isinstance(target, AgentTarget) else Then(target)
+def _target(target: TransitionTarget, ask: Ask) -> str | Then:
+    if isinstance(target, AgentTarget):
+        return target.agent_id
+    return Then(target, _directly if type(target) in TARGETS else ask)
 
 
 def _label(rule: Transition) -> str:

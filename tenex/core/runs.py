@@ -122,6 +122,8 @@ class Run:
     model: str = ""
     failed_edges: frozenset[tuple[str, str]] = frozenset()
     """Edges of the agent's own graph, as (source, target), whose condition raised: each is told once."""
+    is_stale: bool = False
+    """Whether its agent's state has changed since its prompt was rendered."""
     parent: RunId | None = None
     call: CallId | None = None
     is_shared: bool = False

@@ -198,6 +198,8 @@ class StepDone:
     message: str = ""
     may_pass: bool = False
     state: Mapping[str, Any]
+    spent: Mapping[str, Usage] = field(default_factory=dict)
+    """What models that the node asked have cost meanwhile, by model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +211,8 @@ class NodeReturned:
     data: Mapping[str, Any] = field(default_factory=dict)
     result: Any = None
     state: Mapping[str, Any]
+    spent: Mapping[str, Usage] = field(default_factory=dict)
+    """What models that the node asked have cost meanwhile, by model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +229,8 @@ class NodeFailed:
     message: str
     retry_after: int | None = None
     """ms, where somebody asked for it."""
+    spent: Mapping[str, Usage] = field(default_factory=dict)
+    """What models that the node asked have cost meanwhile, by model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ Never: add up; whoever asks keeps the sums.
 from typing import Final
 
 from .ids import RunId, Slug
-from .records import ModelStepped, Record
+from .records import MissionSpent, ModelStepped, Record
 from .steps import NO_USAGE, Usage
 
 ROUTER: Final = Slug("orchestrator")
@@ -25,7 +25,9 @@ def model_of(record: Record) -> str:
 
 
 def spender_of(record: Record) -> Slug:
-    """The agent it was paid for; what belongs to no run is the router's."""
+    """The agent or the mission it was paid for; what belongs to neither is the router's."""
+    if isinstance(record, MissionSpent):
+        return Slug(record.workflow)
     run = getattr(record, "run", None)
     return ROUTER if run is None else run_agent(run)
 

@@ -80,10 +80,27 @@ def _move(draft: Draft, run: Run, source: str, target: str) -> None:
     draft.add(r.AgentMoved, run=run.id, agent=run.agent, source=source, target=target)
 
 
+def renew(draft: Draft) -> None:
+    """Have the prompts rendered again that show state which has changed, of runs whose model is wanted from now on."""
+    first = draft.records[0].seq if draft.records else draft.state.next_seq
+    for run in tuple(draft.state.runs.values()):
+        if run.is_stale and run.wants is not None and run.wants >= first:
+            program = _program(draft, run)
+            if program is not None and program.shows_state:
+                draft.add(r.PromptRenewed, run=run.id)
+
+
 def refusal(draft: Draft, run: Run, agent: Agent, tool: str) -> str | None:
     """Why a call is not permitted, by the conversation's phase or the agent's own; None if it is."""
     standing = None if agent.program is None else standing_of(draft.state, run, agent.program)
-    return gates.refusal(tool, draft.state.phase, agent, draft.rules, standing)
+    return _refusal(draft, run, agent, tool, standing)
+
+
+def _refusal(draft: Draft, run: Run, agent: Agent, tool: str, standing: Standing | None) -> str | None:
+    def colleagues() -> list[str]:
+        return [spec.name for spec in link_specs(draft.state, run, draft.rules)]
+
+    return gates.refusal(tool, draft.state.phase, agent, draft.rules, standing, colleagues)
 
 
 def withholds(draft: Draft, run: Run, agent: Agent, tool: str) -> bool:
@@ -113,7 +130,7 @@ def _decide(draft: Draft, run: Run, agent: Agent, program: Program, call: Call) 
     standing = standing_of(draft.state, run, program)
     if request.tool in (SET, APPEND):
         if request.tool not in names(program, standing, phase):
-            return gates.refusal(request.tool, phase, agent, draft.rules, standing)
+            return _refusal(draft, run, agent, request.tool, standing)
         values = change(program, standing, request.tool, request.arguments)
         if isinstance(values, str):
             return values

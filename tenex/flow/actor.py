@@ -299,7 +299,7 @@ class ConversationActor:
                 )  # fmt: skip
                 sealer = self._around.sealer
                 return replace(record, events=sealer.seal(draft), relays=sealer.relays(draft))
-            case r.RunStarted() | r.AgentMoved():
+            case r.RunStarted() | r.AgentMoved() | r.PromptRenewed():
                 return prompted(state, record, self._around.prompter.work)
         return record
 

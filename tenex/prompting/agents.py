@@ -21,7 +21,7 @@ looks like.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tenex.core.agency import Program
@@ -31,7 +31,7 @@ from tenex.core.roster import Agent, Kind, ToolRule
 
 from .frontmatter import NESTED, Front, choices
 from .markdown import sections
-from .own_words import faults_of_words, is_template
+from .own_words import faults_of_words, is_template, shows_state
 from .programs import read_own
 from .states import PYTHON, OutputDefinition, read_output
 
@@ -123,8 +123,12 @@ def read_agent(
         first = next((number for number, line in enumerate(lines[end + 1 :], end + 2) if line.strip()), end + 2)
         words = {"body": (body, first), **{f"in {phase}": (told, begins[phase]) for phase, told in in_phase.items()}}
         given = {"input": (own.input, reading.lines["input"])} if own.input else {}
-        faults.extend(faults_of_words(own.program, source, words | given))
-    elif own.input:
+        if found := tuple(faults_of_words(own.program, source, words | given)):
+            faults.extend(found)
+            return None
+        program = replace(own.program, shows_state=shows_state((body, *in_phase.values())))
+        return replace(definition, program=program)
+    if own.input:
         reading.fault(reading.lines["input"], "`input` is a template for agents with `phases` or `state`. Add them.")
     return definition if len(faults) == known else None
 

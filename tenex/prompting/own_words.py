@@ -6,12 +6,12 @@ as `message` too.
 Never: end a conversation for a template that cannot be rendered: then the words stand as they were written.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
 import structlog
-from jinja2 import Template
+from jinja2 import Template, meta
 
 from tenex.core.agency import Program, Standing
 from tenex.core.phases import Phase
@@ -27,6 +27,12 @@ _ENVIRONMENT: Final = sandbox()
 def is_template(program: Program | None) -> bool:
     """Whether the words of an agent with that program are templates."""
     return program is not None and (program.graph is not None or bool(program.defaults))
+
+
+def shows_state(words: Iterable[str]) -> bool:
+    """Whether templates that have no faults show more of where an agent stands than its phase."""
+    named = set().union(*(meta.find_undeclared_variables(_ENVIRONMENT.parse(text)) for text in words))
+    return not named <= {"phase", "conversation"}
 
 
 def rendered(text: str, standing: Standing, conversation: Phase, **more: Any) -> str:

@@ -210,6 +210,13 @@ class _Reading:
         )  # an agent may end its work in any of its phases
         for sentence in found.faults(by_rules=not self.has_triggers):
             self._front.fault(line, f"`phases`: {sentence}")
+        entered, left = {edge.target for edge in edges}, {edge.source for edge in edges}
+        for name in names if names[0] not in entered else ():
+            if name not in left and _is_slip(name, names[0]):
+                self._front.fault(
+                    line, f"`phases`: nothing leads to {names[0]} and nothing leads out of {name}. If one phase is "
+                    "meant, write it in one way; if not, give them names that differ more.",
+                )  # fmt: skip
         return found
 
     def _items(self, node: yaml.Node) -> list[yaml.Node]:
@@ -332,6 +339,23 @@ class _Reading:
             assert node is not None
             self._front.fault(line_of(node), f"`{name}` must be true or false.")
         return word == "true"
+
+
+def _is_slip(word: str, other: str) -> bool:
+    """Whether two words are one but for a slip: a letter too many, too few, another one, or two in the wrong order.
+
+    Names that somebody counts by, as in `step_1`, `draft2` and `part_b`, are no slips.
+    """
+    one, two = sorted((word.lower().replace("-", "_"), other.lower().replace("-", "_")), key=len)
+    if len(one) < 4 or len(two) - len(one) > 1:
+        return one == two
+    at = next((place for place, pair in enumerate(zip(one, two, strict=False)) if pair[0] != pair[1]), len(one))
+    if len(two) > len(one):
+        return two[at].isalpha() and one[at:] == two[at + 1 :]
+    is_inside = two[at + 1 : at + 2].isalpha()
+    is_other = one[at + 1 :] == two[at + 1 :] and one[at : at + 1].isalpha() and two[at : at + 1].isalpha()
+    is_swapped = (one[at : at + 1], one[at + 1 : at + 2]) == (two[at + 1 : at + 2], two[at : at + 1])
+    return at == len(one) or (is_inside and (is_other or (is_swapped and one[at + 2 :] == two[at + 2 :])))
 
 
 def _type_of(value: Any) -> str:

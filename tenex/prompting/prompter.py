@@ -53,7 +53,7 @@ class ConversationPrompter:
         self._rendered: OrderedDict[tuple[object, ...], str] = OrderedDict()
 
     def work(self, conversation: Conversation, run: Run) -> Prompt:
-        """What an agent is told when its run begins, and again when its own phase changes."""
+        """What an agent is told when its run begins, and again where it stands elsewhere."""
         lessons, notes = self._data(run.agent)
         session = conversation.workflow if run.parent is None else None  # whom a speaker calls takes no part in it
         agent = self._rules().roster.get(run.agent)

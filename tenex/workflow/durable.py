@@ -15,6 +15,10 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, get_args, get_origin, overload
 
+from tenex.core.steps import Usage
+
+from .metering import spent
+
 StateT = TypeVar("StateT")
 DepsT = TypeVar("DepsT")
 P = ParamSpec("P")
@@ -88,6 +92,15 @@ class GraphRunContext(Generic[StateT, DepsT]):
 
         kind = _annotated(fn) if returns is FROM_ANNOTATION else returns
         return await self._steps.step(name, call, replay, kind, getattr(fn, "__qualname__", str(fn)))
+
+    def spend(
+        self, model: str, *, input_tokens: int = 0, output_tokens: int = 0, cost_usd: float | None = None
+    ) -> None:
+        """Tell what an answer of a model has cost that a client of your own has asked; what a `BaseAgent` asks is told.
+
+        It counts for the mission as soon as the step returns, or the node.
+        """
+        spent(Usage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost_usd), model)
 
     async def pause(self, reason: str = "") -> None:
         """Pause the mission: nothing of it runs until somebody lets it go on, and then it goes on from here."""

@@ -27,6 +27,7 @@ from tenex.core.rules import Transition, compiled
 from tenex.core.speakers import begin
 
 from . import dicts, toml
+from .bounds import in_time
 from .checks import Findings, checked
 from .registry import TransitionRegistry
 
@@ -53,7 +54,9 @@ class TransitionGraph:
 
     def compile(self, participants: Sequence[str] = ()) -> one.TransitionGraph:
         """The rules as the one graph, over those who take part, else over all whom the rules name."""
-        return compiled(self.initial_speaker, self.transitions, self.default_target, self.max_turns, participants)
+        return compiled(
+            self.initial_speaker, self.transitions, self.default_target, self.max_turns, participants, in_time
+        )
 
     def begin(
         self, participants: Sequence[str], creator_id: str = "", context_vars: Mapping[str, Any] | None = None,

@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from traceback import extract_tb
@@ -17,6 +17,9 @@ from tenex.core.errors import ConfigurationError
 
 from .graph import TransitionGraph
 from .registry import TransitionRegistry
+
+Stamp = tuple[int, int] | None
+"""Of a file: when it was changed, in ns, and its bytes; None where there is none."""
 
 LARGEST = 1_048_576
 """Bytes of a file: a graph of a thousand rules has less than a quarter of that."""
@@ -94,6 +97,7 @@ def object_of(reference: str, is_meant: Callable[[object], bool] = _is_graph, wh
         raise ConfigurationError(
             [f"{reference}: {module} failed while it was imported: {type(fault).__name__}: {fault}. Mend the module."]
         ) from fault
+    _remember(module.partition(".")[0])
     value: object = found
     for part in name.split("."):
         if not hasattr(value, part):
@@ -102,6 +106,39 @@ def object_of(reference: str, is_meant: Callable[[object], bool] = _is_graph, wh
             raise ConfigurationError([f"{reference}: {module} has no {name}. {known}"])
         value = getattr(value, part)
     return value
+
+
+def changed_since(references: Iterable[str]) -> list[str]:
+    """Of the packages that references name, those whose files are not what they were when they were imported.
+
+    Python imports a module once; only a new process reads it again.
+    """
+    packages = dict.fromkeys(reference.partition(":")[0].partition(".")[0] for reference in references)
+    return [name for name in packages if _stamps(_IMPORTED.get(name, {})) != _IMPORTED.get(name, {})]
+
+
+_IMPORTED: dict[str, dict[str, Stamp]] = {}
+"""The files of each package as they were when it was first asked for, and those of modules it has imported since."""
+
+
+def _remember(package: str) -> None:
+    files = [
+        str(file) for name, module in tuple(sys.modules.items())
+        if name.partition(".")[0] == package and (file := getattr(module, "__file__", None)) is not None
+    ]  # fmt: skip
+    known = _IMPORTED.setdefault(package, {})
+    known.update(_stamps([file for file in files if file not in known]))
+
+
+def _stamps(files: Iterable[str]) -> dict[str, Stamp]:
+    found: dict[str, Stamp] = {}
+    for file in files:
+        try:
+            known = Path(file).stat()
+            found[file] = known.st_mtime_ns, known.st_size
+        except OSError:
+            found[file] = None
+    return found
 
 
 def module_of(path: Path, prefix: str) -> ModuleType:

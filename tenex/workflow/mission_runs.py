@@ -11,6 +11,7 @@ import inspect
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import structlog
@@ -19,10 +20,11 @@ from tenex.core.effects import NodeRun
 from tenex.core.errors import StepFailed, Unreadable, Unwritable, WorkflowError
 from tenex.core.missions import UNKNOWN_KIND, Step
 from tenex.core.roster import Replay
-from tenex.core.signals import NodeFailed, PauseAsked, Signal, StepAsked, StepDone
+from tenex.core.signals import NodeFailed, NodeReturned, PauseAsked, Signal, StepAsked, StepDone
 
 from .durable import CURRENT, GraphRunContext, ReplayName
 from .failures import may_pass, retry_after
+from .metering import METER, Meter
 from .typed import Typed
 
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ class NodeTaskOf:
         self._post = post
         self._waiters: set[asyncio.Future[None]] = set()
         self._used: Counter[str] = Counter()
+        self._meter = Meter()
         self._open = 0
         self._is_resting = False
         self._is_over = False
@@ -87,6 +90,14 @@ class NodeTaskOf:
     async def __call__(self) -> Signal:
         """Run the node, and say how it ended."""
         self._task = asyncio.current_task()
+        self._meter = Meter(METER.get())  # of a mission that a step of another runs, both pay
+        token = METER.set(self._meter)
+        try:
+            return replace(await self._ended(), spent=self._meter.read())
+        finally:
+            METER.reset(token)
+
+    async def _ended(self) -> NodeReturned | NodeFailed:
         try:
             return await self._run()
         except Unreadable as fault:
@@ -104,7 +115,7 @@ class NodeTaskOf:
             for waiter in self._waiters:  # of tasks the node began and left alone
                 waiter.cancel()
 
-    async def _run(self) -> Signal:
+    async def _run(self) -> NodeReturned | NodeFailed:
         if self._known is None:
             return self._failed("operator", "NoWorkflow", f"this process has no workflow {self._effect.workflow}.")
         graph, deps_of = self._known
@@ -234,7 +245,8 @@ class NodeTaskOf:
         assert self._known is not None
         assert self._ctx is not None
         state = self._known[0].dump_state(self._ctx.state)
-        self._post(StepDone(node=self._effect.key, step=step.id, ok=ok, state=state, **outcome))
+        spent = self._meter.read()
+        self._post(StepDone(node=self._effect.key, step=step.id, ok=ok, state=state, spent=spent, **outcome))
 
     def _replayed(self, step: Step, kind: Typed[Any]) -> Any:
         """What the step gave when it ran, and what it did to the state."""

@@ -1,8 +1,10 @@
 """Where a conversation stands, as an operator is told it."""
 
 from tenex.app.conversing import conversation_status
+from tenex.workflow import TransitionGraph
 from tests.fakes.linked import cast, linked, to
 from tests.fakes.play import Play, rules, says
+from tests.fakes.workflows import begun, session
 
 
 def test_who_waits_for_a_colleague_and_who_was_called_by_whom() -> None:
@@ -20,3 +22,14 @@ def test_who_waits_for_a_colleague_and_who_was_called_by_whom() -> None:
     status = conversation_status(play.conversation, play.now)
     assert [run["state"] for run in status["runs"]] == ["calling", "parked"]
     assert status["kind"] == "parked"
+
+
+def test_a_workflow_is_told_with_whoever_is_to_speak_until_it_ends() -> None:
+    graph = TransitionGraph.sequence(["writer", "editor"])
+    play = begun(graph)
+    assert conversation_status(play.conversation, play.now)["workflow"] == {"name": "Review", "speaker": "writer"}
+    while session(play).expected == "writer":
+        play.step()
+    assert conversation_status(play.conversation, play.now)["workflow"]["speaker"] == "editor"
+    play.settle()
+    assert "workflow" not in conversation_status(play.conversation, play.now)

@@ -105,6 +105,33 @@ async def test_what_only_a_start_can_change_stays_and_is_told(tmp_path: Path) ->
         assert served.app.rules.limits.same_route == 9
 
 
+async def test_a_package_that_has_changed_is_told_and_stays_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python imports it once; also where it is the module beside the one that is named."""
+    package = tmp_path / "tenex_rounds_of_a_test"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "who.py").write_text("FIRST = 'planner'\n")
+    (package / "rounds.py").write_text(
+        "from tenex.workflow import TransitionGraph\n"
+        "from .who import FIRST\n"
+        "graph = TransitionGraph.sequence([FIRST, 'executor'])\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    async with serving(tmp_path / "data") as served:
+        named = f'workflows = ["{package.name}.rounds:graph"]'
+        served.file.write_text(f"{named}\n{served.file.read_text()}")
+        assert await served.app.reload() == []
+        assert await served.app.reload() == []
+        (package / "who.py").write_text("FIRST = 'security-expert'\n")
+        for _ in range(2):
+            assert await served.app.reload() == [
+                f"workflows: the package {package.name} has changed; that takes effect after a restart."
+            ]
+        assert served.app.rules.workflows[Slug("rounds")].participants[0] == "planner"
+
+
 async def test_the_minds_of_before_are_let_go_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each holds connections and certificates, about a megabyte; who reloads every minute would run out of memory."""
     closed: list[Model] = []

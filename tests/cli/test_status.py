@@ -96,6 +96,18 @@ def test_who_is_at_work_or_why_nobody_is(part: dict[str, Any], said: str) -> Non
     assert "2 events undelivered" in told
 
 
+def test_a_workflow_stands_with_its_speaker_and_a_mission_at_its_node() -> None:
+    """Its phase says nothing there."""
+    mission = {"workflow": "digest", "node": "Write", "state": "running", "steps": ["write"]}
+    several = [
+        conversation(workflow={"name": "Draft", "speaker": "critic"}, turn={"seconds": 2}),
+        conversation(mission=mission),
+    ]
+    told = text(report(conversations=found(counts={"active": 2}, open=several)))
+    assert "  active      ab12cd34  Draft: critic, turn open for 2 s  Make it so" in told
+    assert "  active      ab12cd34  digest: Write  Make it so\n      mission running: write" in told
+
+
 def test_providers_that_ask_us_to_wait() -> None:
     busy = {"name": "openai", "active": 3, "waiting": 2, "paused": 12.4}
     failure = {"at": NOW, "conversation": ID, "who": "executor", "why": "429"}

@@ -281,6 +281,18 @@ def test_who_asks_for_what_is_not_there_is_told_whom_it_may_call() -> None:
     assert results(play)[0][2].endswith("You may use: ask, check, complete, read_file, send, to_helper, write_file.")
 
 
+def test_whom_it_may_not_call_is_not_named_to_it() -> None:
+    """One who may do more than who advises; a caller that waits; one of another phase."""
+    config = linked(linked(rules(), security=["helper"]), helper=["security", "executor"], executor=["helper"])
+    asks = says("", ("to_halper", {"message": "x"}))
+    play = at_work(config, agents=("security", "executor"), security=[asks], executor=[LEAD], helper=[asks])
+    play.settle()
+    told = {str(run_agent(one.run)): one.sentence for one in play.all(r.CallRefused) if one.tool == "to_halper"}
+    assert told["security"].endswith("You may use: ask, complete, read_file.")
+    assert "to_security" in told["helper"]
+    assert "to_executor" not in told["helper"]
+
+
 def test_who_advises_calls_nobody_who_may_do_more() -> None:
     config = linked(rules(), security=["helper"])
     play = at_work(config, agents=("security",), security=[LEAD, "advised"])

@@ -271,3 +271,25 @@ def test_a_template_sees_where_the_agent_has_been(own: Path) -> None:
     been = Standing(phase="b", values={"n": 1}, history=(Moved(source="a", target="b", at=Millis(1)),))
     prompt = found.system_prompt(Slug("r"), Phase.CHAT, tools=(), project_name="demo", standing=been)
     assert "b after 1 moves" in prompt
+
+
+@pytest.mark.parametrize("begins", ["planing", "plannning", "plannign", "plamning", "Planning"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_phase_that_is_written_in_two_ways_is_a_fault(begins: str, is_first: bool) -> None:
+    first, last = (begins, "planning") if is_first else ("planning", begins)
+    _, faults = read(f"state: {{a: ''}}\nphases: [[{first}, research, a], [research, {last}]]\n")
+    (fault,) = faults
+    assert fault.startswith(f"r.md:7: `phases`: nothing leads to {first} and nothing leads out of {last}. If one phase")
+
+
+@pytest.mark.parametrize(
+    ("first", "last"), [("step_1", "step_3"), ("part_a", "part_c"), ("draft", "draft2"), ("plan", "done"), ("a", "b")]
+)
+def test_phases_with_names_of_their_own_are_none(first: str, last: str) -> None:
+    assert read(f"state: {{a: ''}}\nphases: [[{first}, research, a], [research, {last}]]\n")[1] == []
+
+
+def test_a_phase_that_is_left_or_entered_again_is_no_slip() -> None:
+    for more in ("[research, planing]", "[planning, review]"):
+        front = f"state: {{a: ''}}\nphases: [[planing, research, a], [research, planning, a], {more}]\n"
+        assert read(front)[1] == []

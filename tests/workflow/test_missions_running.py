@@ -12,10 +12,16 @@ import pytest
 from pydantic import BaseModel, Field
 
 from tenex.core import records as r
+from tenex.core.conversation import fold
 from tenex.core.effects import Key, NodeRun, Work
 from tenex.core.errors import MissionFailed, ModelUnavailable, StepFailed, UsageError, WorkflowError
 from tenex.core.ids import ConversationId
+from tenex.core.roster import Limits
+from tenex.core.steps import ModelStep, Usage
+from tenex.store.stats import Stats
+from tenex.workflow.agents import BaseAgent
 from tenex.workflow.missions import BaseNode, Dependency, End, Graph, GraphRunContext, NodeError, NodeRunner, durable
+from tests.fakes.agents import Mind, script
 from tests.fakes.virtual import VirtualClock, run
 
 from .mission_kit import Journals
@@ -501,3 +507,70 @@ def test_a_finished_mission_gives_its_result_again_and_runs_nothing() -> None:
     appends = journal.appends
     assert play(graph, journal).output == math.inf
     assert (len(calls), journal.appends) == (1, appends)
+
+
+# ---- what models cost ------------------------------------------------------------------------------------------------
+
+
+class Asked(BaseAgent):
+    __system_message__ = "You answer."
+
+
+def answers(cost: int) -> Mind:
+    return Mind(script(ModelStep(text="So it is.", model="vendor:large", usage=Usage(input_tokens=cost, cost_usd=0.5))))
+
+
+def spendings(journal: Journals) -> list[tuple[str, int]]:
+    return [(one.model, one.usage.input_tokens) for one in journal.records() if isinstance(one, r.MissionSpent)]
+
+
+def test_what_a_node_s_models_cost_is_counted_in_a_step_beside_one_and_in_a_mission_within() -> None:
+    journal = Journals()
+
+    async def ask(cost: int) -> str:
+        return (await Asked(model=answers(cost)).run("Is it so?")).final_output
+
+    async def within(ctx: Ctx) -> str:
+        return await ask(1000)
+
+    async def inner() -> str:
+        graph = alone(within)
+        return str((await graph.run(graph._shapes["Only"].node(), state=Ledger())).output)
+
+    async def body(ctx: Ctx) -> str:
+        await ctx.step("ask", ask, 1)
+        await ctx.step("both", asyncio.gather, ask(10), ask(100), returns=list[str])
+        await ctx.step("inner", inner)
+        ctx.spend("own:client", input_tokens=7, output_tokens=1)
+        return await ask(10_000)
+
+    result = play(alone(body), journal)
+    assert result.output == "So it is."
+    large = [("vendor:large", cost) for cost in (1, 110, 1000)]
+    assert spendings(journal) == [*large, ("own:client", 7), ("vendor:large", 10_000)]
+    name = ConversationId("a" * 64)
+    stats = Stats.of(name, journal.records())
+    assert (stats.usage, set(stats.agents)) == (fold(name, journal.records()).usage, {"mission"})
+    assert (stats.usage.input_tokens, stats.usage.calls) == (11_118, 6)
+
+
+def test_a_mission_whose_models_have_cost_too_much_pauses_before_its_next_step() -> None:
+    journal, asked = Journals(), []
+
+    async def ask(name: str) -> None:
+        asked.append(name)
+        await Asked(model=answers(60)).run("Is it so?")
+
+    async def body(ctx: Ctx) -> int:
+        for name in ("one", "two", "three", "four", "five"):
+            await ctx.step(name, ask, name)
+        return len(asked)
+
+    graph, limits = alone(body), Limits(tokens_per_cycle=100)
+    result = play(graph, journal, limits=limits)
+    assert (result.outcome, asked) == ("paused", ["one", "two"])
+    assert "This cycle has used 120 tokens of 100" in result.error
+    assert [one.limit for one in journal.records() if isinstance(one, r.LimitHit)] == ["tokens_per_cycle"]
+    assert play(graph, journal, limits=limits).outcome == "paused"
+    assert asked == ["one", "two", "three", "four"]
+    assert play(graph, journal, limits=limits).output == 5

@@ -1,6 +1,7 @@
 """Agents written in Python, run by themselves: the pages of pyagentic, rewritten, on a scripted model."""
 
 import asyncio
+import dataclasses
 import inspect
 import time
 from collections.abc import Callable
@@ -196,6 +197,37 @@ def test_a_pair_is_a_trigger_that_asks_its_condition() -> None:
     agent._model = Mind(script("Done."))
     ran(agent)
     assert agent.phase == "research", "what was done between runs counts in the next"
+
+
+@pytest.mark.parametrize(
+    ("words", "told", "renewed"),
+    [
+        ("{{ done|length }} done", ["0 done", "2 done", "2 done", "3 done"], 2),
+        ("{{ state.done|length }} done", ["0 done", "2 done", "2 done", "3 done"], 2),
+        ("Work. {{ phase }}", ["Work."] * 4, 0),
+    ],
+)
+def test_words_that_show_state_are_told_as_it_is_when_the_model_is_asked(
+    words: str, told: list[str], renewed: int
+) -> None:
+    class Counting(BaseAgent):
+        __system_message__ = words
+        done: State[list[str]] = State(default_factory=list)
+
+        @tool("Keep")
+        def keep(self, what: str) -> None:
+            self.done.append(what)
+
+        @tool("Look")
+        def look(self) -> str:
+            return str(self.done)
+
+    one, two = calls("keep", what="a"), calls("keep", what="b")
+    both = dataclasses.replace(one, calls=(*one.calls, *two.calls))
+    mind, journal = Mind(script(both, "", calls("look"), calls("keep", what="c"), "Done.")), Journals()
+    ran(Counting(model=mind, journal=journal))
+    assert [request.system for request in mind.asked] == told
+    assert sum(isinstance(one, r.PromptRenewed) for one in journal.records()) == renewed
 
 
 def test_a_trigger_within_a_call_is_the_move_of_that_call() -> None:

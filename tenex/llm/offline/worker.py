@@ -13,6 +13,7 @@ from .closing import reflect, tidy
 from .execute import build
 from .moves import Act, Finish, Move, acknowledged
 from .speaking import take_part
+from .standing import move_on
 from .talk import chat, explore, plan
 from .transcript import Transcript, read_transcript
 from .verification import verify
@@ -33,7 +34,8 @@ _RULES: dict[Phase, Callable[[Transcript], Move]] = {
 def answer_work(request: ModelRequest) -> ModelStep:
     """Give an agent's next step; a phase nobody knows is treated as chat."""
     seen = read_transcript(request)
-    move = take_part(seen, request.agent) or _RULES[Phase.parse(request.phase) or Phase.CHAT](seen)
+    own = take_part(seen, request.agent) or move_on(seen, request)
+    move = own or _RULES[Phase.parse(request.phase) or Phase.CHAT](seen)
     if isinstance(move, Act) and seen.steps >= _MOST_STEPS - 1:
         move = Finish(
             response=f"I stop after {seen.steps} steps: my tools did not let me get further. {_last_refusal(seen)}",

@@ -15,6 +15,7 @@ from tenex.core.conditions import Predicate
 from tenex.core.errors import ConfigurationError, Unwritable
 from tenex.core.graph import END, Edge, TransitionGraph
 from tenex.core.participation import OWN
+from tenex.workflow.bounds import in_time
 from tenex.workflow.typed import Typed
 
 from .fields import MISSING, AgentCondition, Link, State
@@ -215,7 +216,7 @@ def _read_tool(reading: _Reading, name: str, function: Any) -> None:
 def _scope(phases: frozenset[str], condition: AgentCondition | None) -> Scope:
     if not phases and condition is None:
         return ALWAYS
-    return Scope(phases=phases, when=None if condition is None else Predicate(condition))
+    return Scope(phases=phases, when=None if condition is None else _asked(condition))
 
 
 def _scopes(reading: _Reading) -> list[tuple[str, Scope]]:
@@ -245,7 +246,7 @@ def _graph(reading: _Reading) -> TransitionGraph | None:
             reading.faults.append(f"{source} -> {target} stands there twice; join the conditions by `or`.")
         elif hasattr(reading.cls, pair):
             reading.faults.append(f"{pair} is the name of a trigger, and of something else in the class; rename that.")
-        edges.setdefault(pair, Edge(source, target, Predicate(condition), label=_label(condition)))
+        edges.setdefault(pair, Edge(source, target, _asked(condition), label=_label(condition)))
     if not edges:
         return None
     nodes = tuple(dict.fromkeys(str(name) for edge in edges.values() for name in (edge.source, edge.target)))
@@ -254,6 +255,10 @@ def _graph(reading: _Reading) -> TransitionGraph | None:
     )  # fmt: skip
     reading.faults.extend(graph.dead_ends(by_rules=True))
     return graph
+
+
+def _asked(condition: AgentCondition) -> Predicate:
+    return Predicate(lambda agent: in_time(condition, agent))
 
 
 def _label(condition: Callable[..., Any]) -> str:

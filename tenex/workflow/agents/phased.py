@@ -20,6 +20,7 @@ from tenex.core.phases import Phase
 
 from .blueprint import Blueprint, check_types, read_class
 from .held import Held, StateView, Talk
+from .templates import shows_state
 
 log = structlog.get_logger(__name__)
 
@@ -148,7 +149,7 @@ def program(agent: PhasedAgent, slugs: Mapping[type, Slug], *, is_itself: bool =
         graph=shape.graph, defaults=shape.defaults, schema=shape.schema, scopes=shape.scopes, links=links,
         look=lambda standing, conversation: standing_at(agent, standing, conversation),
         made=lambda: agent._held.recorded if is_itself else _made(shape),
-        takes=lambda name, value: _takes(shape, name, value),
+        takes=lambda name, value: _takes(shape, name, value), shows_state=shows_state(shape.system),
     )  # fmt: skip
 
 

@@ -43,6 +43,7 @@ from tenex.core.transcript import entries_for
 from tenex.core.workflows import PERSON, Workflow
 from tenex.workflow.driving import CALLER, Drive, Work
 from tenex.workflow.graph import TransitionGraph
+from tenex.workflow.metering import spent
 
 from .blueprint import Blueprint
 from .calling import call_method
@@ -153,7 +154,7 @@ class AgentDrive(Drive):
         match record:
             case r.Said() if record.speaker == self._rules.project.pubkey:
                 self._told.append(record.text)
-            case r.RunStarted() | r.AgentMoved():
+            case r.RunStarted() | r.AgentMoved() | r.PromptRenewed():
                 return prompted(state, record, self._prompt)
         return record
 
@@ -166,7 +167,7 @@ class AgentDrive(Drive):
     # ---- prompts ----
 
     def _prompt(self, conversation: Conversation, run: Run) -> Prompt:
-        """What an agent is told at the start of its run, or of a phase."""
+        """What an agent is told at the start of its run, and again where it stands elsewhere."""
         shape = blueprint(type(self._members[run.agent]))
         standing = standing_of(conversation, run, self._program(run.agent))
         system = render(shape.system, f"{shape.name}.__system_message__", standing, None)
@@ -220,8 +221,11 @@ class AgentDrive(Drive):
 
     async def _think(self, effect: ModelCall, request: ModelRequest) -> Signal:
         try:
-            return ModelAnswered(key=effect.key, step=writable(await self._model.step(request)))
+            step = writable(await self._model.step(request))
+            spent(step.usage, step.model)
+            return ModelAnswered(key=effect.key, step=step)
         except (ModelUnavailable, ModelRefused) as error:
+            spent(error.usage, error.model)
             return ModelFailed.of(effect.key, error)
         except Exception as error:  # a model that somebody wrote for this call may fail in any way
             log.exception("model.raised", key_seq=effect.key.seq)

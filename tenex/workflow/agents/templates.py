@@ -53,6 +53,11 @@ def template_faults(text: str, where: str, names: Iterable[str]) -> list[str]:
     return [f"`{where}`: there is no variable {name}. There are: {there}." for name in unknown]
 
 
+def shows_state(text: str) -> bool:
+    """Whether a template without faults shows more of where an agent stands than its phase."""
+    return not meta.find_undeclared_variables(_ENVIRONMENT.parse(text)) <= {"phase", "conversation"}
+
+
 def render(text: str, where: str, standing: Standing, conversation: Phase | None, **more: Any) -> str:
     """The text with its values, without space around it.
 

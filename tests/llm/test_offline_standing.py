@@ -1,0 +1,48 @@
+"""The offline model as an agent with phases of its own: it goes through them, and then does what it is asked."""
+
+from pathlib import Path
+from typing import Any
+
+from tenex.core import records as r
+from tenex.core.agency import Program
+from tenex.core.ids import Slug
+from tenex.core.standings import offered
+from tenex.core.steps import ModelRequest, ModelStep, ToolSpec
+from tenex.llm.offline.worker import answer_work
+from tenex.prompting.agents import read_agent
+from tests.core.kit import WAITS, Script, go
+from tests.fakes.agency import program, with_program
+from tests.fakes.play import Play
+
+EXAMPLE = Path(__file__).parents[2] / "config" / "agents" / "researcher.md"
+
+
+def moves(of: Program) -> list[tuple[str, str]]:
+    """The way of an executor with that program, whose mind is the offline model."""
+
+    def worker(conversation: Any, call: Any) -> ModelStep:
+        run = conversation.runs[call.run]
+        tools = offered(conversation, run, one.rules, [ToolSpec(name="complete", description="", parameters={})])
+        return answer_work(
+            ModelRequest(
+                purpose="work", agent=run.agent, phase=run.phase, system="", entries=call.entries, tools=tools
+            )
+        )  # fmt: skip
+
+    one = Play(Script(go("execute", "executor"), WAITS), worker, config=with_program(of))
+    one.person("Find out why the sky is blue")
+    one.settle()
+    assert one.all(r.RunEnded)[0].outcome == "finished"
+    return [(record.source, record.target) for record in one.all(r.AgentMoved)]
+
+
+def test_the_shipped_researcher_goes_through_all_its_phases() -> None:
+    found = read_agent(Slug("researcher"), EXAMPLE.read_text(), "researcher.md", None, [])
+    assert found is not None
+    assert found.program is not None
+    assert moves(found.program) == [("planning", "research"), ("research", "analysis")]
+
+
+def test_an_agent_with_phases_and_no_state_does_what_it_is_asked() -> None:
+    ways = (("a", "b", lambda me: True), ("b", "c", lambda me: False))
+    assert moves(program(ways, defaults={}, schema={}, scopes={}, is_settable=False)) == [("a", "b")]
