@@ -33,7 +33,7 @@ from tenex.store.folder import NEWEST, ConversationFolder
 from tenex.store.loading import VIEW
 from tenex.store.readable import past_of_view, read_view
 from tenex.store.regained import Past, decisions_of
-from tenex.store.renewal import create, heard_before, renew, stamp
+from tenex.store.renewal import create, heard_before, put_back, renew, stamp
 from tenex.store.verify import contradictions
 from tenex.store.view import Views
 
@@ -86,6 +86,7 @@ class Regaining:
             StoreError: the disk did not take it.
         """
         path = self._folder.path(conversation)
+        await self._disk.run(put_back, path)
         if not force and (why := await self._why_not(conversation)):
             raise UsageError(f"{why} `--force` replaces it all the same; it is kept beside.")
         if source == "relay":
@@ -102,7 +103,7 @@ class Regaining:
         past = replace(past, seen=seen)
         decisions = decisions_of(past, self._clock.now())
         aside = await self._disk.run(renew, path, decisions, stamp(self._clock.now()))
-        return await self._shown(past, decisions, aside)
+        return _made(past, decisions, aside)
 
     async def take_in(self, file: Path, conversation: ConversationId) -> Renewed:
         """Make a conversation of an older program's file, which stays as it is.
@@ -116,7 +117,12 @@ class Regaining:
         past = past_of_old_file(view, conversation, file.name, cast)
         decisions = decisions_of(past, self._clock.now())
         await self._disk.run(create, self._folder.path(conversation), decisions)
-        return await self._shown(past, decisions, None)
+        made = _made(past, decisions, None)
+        try:
+            await Views(self._folder, self._disk).show(fold(past.id, _flat(decisions)))
+        except OSError as fault:  # the next start writes it
+            log.warning("view.failed", conversation=past.id, reason=str(fault))
+        return made
 
     async def _why_not(self, conversation: ConversationId) -> str:
         """Why a journal needs no other in its place; empty where it cannot be gone on with."""
@@ -140,17 +146,6 @@ class Regaining:
             )
         return ""
 
-    async def _shown(self, past: Past, decisions: Sequence[Sequence[Record]], aside: Path | None) -> Renewed:
-        records = [record for decision in decisions for record in decision]
-        try:
-            await Views(self._folder, self._disk).show(fold(past.id, records))
-        except OSError as fault:  # the next start writes it
-            log.warning("view.failed", conversation=past.id, reason=str(fault))
-        messages = sum(isinstance(record, PersonWrote) for record in records)
-        return Renewed(
-            id=past.id, records=len(records), messages=messages, turns=len(past.turns), lost=past.lost, aside=aside
-        )
-
     async def _from_relays(self, conversation: ConversationId) -> Past:
         cast = cast_of(self._settings, self._where)
         identity = KeyRing(self._where.keys).get(PROJECT)
@@ -170,6 +165,18 @@ class Regaining:
             for event in found:
                 events.setdefault(event.id, (event, url))
         return past_of_thread(conversation, events.values(), replace(cast, names={**names, **cast.names}), lost)
+
+
+def _made(past: Past, decisions: Sequence[Sequence[Record]], aside: Path | None) -> Renewed:
+    records = _flat(decisions)
+    messages = sum(isinstance(record, PersonWrote) for record in records)
+    return Renewed(
+        id=past.id, records=len(records), messages=messages, turns=len(past.turns), lost=past.lost, aside=aside
+    )
+
+
+def _flat(decisions: Sequence[Sequence[Record]]) -> list[Record]:
+    return [record for decision in decisions for record in decision]
 
 
 class OldFiles:
