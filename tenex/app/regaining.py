@@ -17,10 +17,11 @@ from typing import Any, Final, Literal
 import structlog
 
 from tenex.core.conversation import Conversation, fold
-from tenex.core.errors import AppendFailed, RelayUnavailable, StoreDamaged, StoreError, UsageError
+from tenex.core.errors import AppendFailed, ConfigurationError, RelayUnavailable, StoreDamaged, StoreError, UsageError
 from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.ports import Clock
 from tenex.core.records import PersonWrote, Record
+from tenex.core.roster import Rules
 from tenex.nostr.events import Event
 from tenex.nostr.filters import Filter
 from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
@@ -37,7 +38,9 @@ from tenex.store.renewal import create, heard_before, put_back, renew, stamp
 from tenex.store.verify import contradictions
 from tenex.store.view import Views
 
-from .staff import PROJECT, read_library
+from .guided import guided, is_guided
+from .preview import at_a_glance
+from .staff import PROJECT, load_agents, read_library
 from .threads import Cast, past_of_thread, read_history
 
 log = structlog.get_logger(__name__)
@@ -97,6 +100,8 @@ class Regaining:
             except StoreDamaged as fault:
                 raise StoreDamaged(f"{fault} `--from relay` needs no file.") from fault
             past = past_of_view(view, conversation, VIEW, None)
+            if is_guided(view):
+                past = guided(past, view, await self._rules())
         seen = await self._disk.run(heard_before, path, past.covered)
         if source != "relay" and not seen:
             past = replace(past, lost=[*past.lost, "the ids of older messages: relays may bring some of them again"])
@@ -145,6 +150,15 @@ class Regaining:
                 f"The journal of {conversation} is whole ({len(records)} records), and holds more than can be regained."
             )
         return ""
+
+    async def _rules(self) -> Rules | None:
+        """What is configured now; None where that is faulty, which is no reason to lose a conversation."""
+        try:
+            library = await asyncio.to_thread(load_agents, self._where.agents)
+            return (await at_a_glance(self._settings, self._where, library)).rules
+        except ConfigurationError as fault:
+            log.warning("configuration.faulty", reason=str(fault))
+            return None
 
     async def _from_relays(self, conversation: ConversationId) -> Past:
         cast = cast_of(self._settings, self._where)
