@@ -105,7 +105,7 @@ class Regaining:
         seen = await self._disk.run(heard_before, path, past.covered)
         if source != "relay" and not seen:
             past = replace(past, lost=[*past.lost, "the ids of older messages: relays may bring some of them again"])
-        past = replace(past, seen=seen)
+        past = replace(past, seen=seen, address=past.address or _thread_of(conversation))
         decisions = decisions_of(past, self._clock.now())
         aside = await self._disk.run(renew, path, decisions, stamp(self._clock.now()))
         return _made(past, decisions, aside)
