@@ -95,6 +95,11 @@ class Regaining:
         if source == "relay":
             past = await self._from_relays(conversation)
         else:
+            if not path.exists():
+                raise UsageError(
+                    f"There is no conversation {conversation} in {self._folder.root}. `tenex conversations list` shows "
+                    "them; where its whole folder is lost, `--from relay` regains what the relays keep."
+                )
             try:
                 view = await self._disk.run(read_view, path / VIEW)
             except StoreDamaged as fault:
