@@ -87,7 +87,7 @@ async def preview(
     definition = library.definitions.get(Slug(slug))
     if definition is None:
         raise UsageError(f"there is no agent {slug!r}; there are: {', '.join(library.definitions)}")
-    configuration = await _configured(settings, where, library)
+    configuration = await at_a_glance(settings, where, library)
     known = _sample(configuration.rules, message) if conversation is None else await _read(where, conversation)
     usual = definition.phases[:1] if conversation is None else ()
     there = _standing(known, phase or next(iter(usual), known.phase), configuration.rules)
@@ -110,7 +110,12 @@ async def _by_states(
     return await in_states(request, held, enforced=given.grammar if given is not None else "none")
 
 
-async def _configured(settings: Settings, where: Places, library: PromptLibrary) -> Configuration:
+async def at_a_glance(settings: Settings, where: Places, library: PromptLibrary) -> Configuration:
+    """The configuration as it is now, for a look: no key is made, no model reached, nothing kept.
+
+    Raises:
+        ConfigurationError: with all faults.
+    """
     # who may talk here changes no prompt, and nobody needs to be named for a look
     opened = settings.model_copy(update={"people": settings.people.model_copy(update={"open": True})})
     ground = Ground(

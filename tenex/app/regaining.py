@@ -17,10 +17,11 @@ from typing import Any, Final, Literal
 import structlog
 
 from tenex.core.conversation import Conversation, fold
-from tenex.core.errors import AppendFailed, RelayUnavailable, StoreDamaged, StoreError, UsageError
+from tenex.core.errors import AppendFailed, ConfigurationError, RelayUnavailable, StoreDamaged, StoreError, UsageError
 from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.ports import Clock
 from tenex.core.records import PersonWrote, Record
+from tenex.core.roster import Rules
 from tenex.nostr.events import Event
 from tenex.nostr.filters import Filter
 from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
@@ -33,11 +34,13 @@ from tenex.store.folder import NEWEST, ConversationFolder
 from tenex.store.loading import VIEW
 from tenex.store.readable import past_of_view, read_view
 from tenex.store.regained import Past, decisions_of
-from tenex.store.renewal import create, heard_before, renew, stamp
+from tenex.store.renewal import create, heard_before, put_back, renew, stamp
 from tenex.store.verify import contradictions
 from tenex.store.view import Views
 
-from .staff import PROJECT, read_library
+from .guided import guided, is_guided
+from .preview import at_a_glance
+from .staff import PROJECT, load_agents, read_library
 from .threads import Cast, past_of_thread, read_history
 
 log = structlog.get_logger(__name__)
@@ -86,23 +89,31 @@ class Regaining:
             StoreError: the disk did not take it.
         """
         path = self._folder.path(conversation)
+        await self._disk.run(put_back, path)
         if not force and (why := await self._why_not(conversation)):
             raise UsageError(f"{why} `--force` replaces it all the same; it is kept beside.")
         if source == "relay":
             past = await self._from_relays(conversation)
         else:
+            if not path.exists():
+                raise UsageError(
+                    f"There is no conversation {conversation} in {self._folder.root}. `tenex conversations list` shows "
+                    "them; where its whole folder is lost, `--from relay` regains what the relays keep."
+                )
             try:
                 view = await self._disk.run(read_view, path / VIEW)
             except StoreDamaged as fault:
                 raise StoreDamaged(f"{fault} `--from relay` needs no file.") from fault
             past = past_of_view(view, conversation, VIEW, None)
+            if is_guided(view):
+                past = guided(past, view, await self._rules())
         seen = await self._disk.run(heard_before, path, past.covered)
         if source != "relay" and not seen:
             past = replace(past, lost=[*past.lost, "the ids of older messages: relays may bring some of them again"])
-        past = replace(past, seen=seen)
+        past = replace(past, seen=seen, address=past.address or _thread_of(conversation))
         decisions = decisions_of(past, self._clock.now())
         aside = await self._disk.run(renew, path, decisions, stamp(self._clock.now()))
-        return await self._shown(past, decisions, aside)
+        return _made(past, decisions, aside)
 
     async def take_in(self, file: Path, conversation: ConversationId) -> Renewed:
         """Make a conversation of an older program's file, which stays as it is.
@@ -116,7 +127,12 @@ class Regaining:
         past = past_of_old_file(view, conversation, file.name, cast)
         decisions = decisions_of(past, self._clock.now())
         await self._disk.run(create, self._folder.path(conversation), decisions)
-        return await self._shown(past, decisions, None)
+        made = _made(past, decisions, None)
+        try:
+            await Views(self._folder, self._disk).show(fold(past.id, _flat(decisions)))
+        except OSError as fault:  # the next start writes it
+            log.warning("view.failed", conversation=past.id, reason=str(fault))
+        return made
 
     async def _why_not(self, conversation: ConversationId) -> str:
         """Why a journal needs no other in its place; empty where it cannot be gone on with."""
@@ -140,16 +156,14 @@ class Regaining:
             )
         return ""
 
-    async def _shown(self, past: Past, decisions: Sequence[Sequence[Record]], aside: Path | None) -> Renewed:
-        records = [record for decision in decisions for record in decision]
+    async def _rules(self) -> Rules | None:
+        """What is configured now; None where that is faulty, which is no reason to lose a conversation."""
         try:
-            await Views(self._folder, self._disk).show(fold(past.id, records))
-        except OSError as fault:  # the next start writes it
-            log.warning("view.failed", conversation=past.id, reason=str(fault))
-        messages = sum(isinstance(record, PersonWrote) for record in records)
-        return Renewed(
-            id=past.id, records=len(records), messages=messages, turns=len(past.turns), lost=past.lost, aside=aside
-        )
+            library = await asyncio.to_thread(load_agents, self._where.agents)
+            return (await at_a_glance(self._settings, self._where, library)).rules
+        except ConfigurationError as fault:
+            log.warning("configuration.faulty", reason=str(fault))
+            return None
 
     async def _from_relays(self, conversation: ConversationId) -> Past:
         cast = cast_of(self._settings, self._where)
@@ -170,6 +184,18 @@ class Regaining:
             for event in found:
                 events.setdefault(event.id, (event, url))
         return past_of_thread(conversation, events.values(), replace(cast, names={**names, **cast.names}), lost)
+
+
+def _made(past: Past, decisions: Sequence[Sequence[Record]], aside: Path | None) -> Renewed:
+    records = _flat(decisions)
+    messages = sum(isinstance(record, PersonWrote) for record in records)
+    return Renewed(
+        id=past.id, records=len(records), messages=messages, turns=len(past.turns), lost=past.lost, aside=aside
+    )
+
+
+def _flat(decisions: Sequence[Sequence[Record]]) -> list[Record]:
+    return [record for decision in decisions for record in decision]
 
 
 class OldFiles:

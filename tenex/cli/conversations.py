@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+NAMED = 4
+"""Ids told where a beginning fits several: a line each in a terminal."""
+
 conversations = group("List, show and search conversations.")
 
 IdArgument = Annotated[
@@ -190,7 +193,8 @@ async def _find(folder: "ConversationFolder", start: str) -> str:
         return found[0]
     if not found:
         raise UsageError(f"No conversation begins with {start[:70]}. `tenex conversations list` shows them.")
-    raise UsageError(f"{len(found)} conversations begin with {start}; give more of the id.")
+    named = ", ".join(sorted(found)[:NAMED]) + (", ..." if len(found) > NAMED else "")
+    raise UsageError(f"{len(found)} conversations begin with {start}; give more of the id: {named}.")
 
 
 async def _path(folder: "ConversationFolder", start: str) -> Path:

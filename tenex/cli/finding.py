@@ -82,16 +82,24 @@ async def rows(folder: "ConversationFolder", wanted: "Filter", limit: int = -1) 
     marks = await folder.quarantined()
     by_fault = wanted.status in (QUARANTINED, UNREAD)
     async with open_catalogue(folder, shown) as catalogue:
-        found = await catalogue.rows(replace(wanted, status="") if by_fault else wanted)
+        found = [] if by_fault else await catalogue.rows(wanted)
         _tell_fault(catalogue)
         faults = {name: (UNREAD, why) for name, why in catalogue.unread.items()}
     faults |= {name: (QUARANTINED, why) for name, why in marks.items()}
-    told = [] if by_fault else [_row(row) for row in found if row.id not in faults]
-    if by_fault or wanted == Filter():
-        told += [_faulty(folder, name, *fault) for name, fault in faults.items() if wanted.status in ("", fault[0])]
+    told = [_row(row) for row in found if row.id not in faults]
+    left_out = 0
+    for name, (status, why) in faults.items():
+        view = _view_of(folder, name)
+        if wanted.status not in ("", status):
+            left_out += not by_fault
+        elif replace(wanted, status="") == Filter() or _fits(view, wanted):
+            told.append(_faulty(name, view, status, why))
+        else:
+            left_out += not view  # else it is known that nobody asked for it
+    if left_out:
+        output.say(f"tenex: left out {left_out} that cannot be read; `tenex conversations list` shows them")
+    if faults:
         told.sort(key=lambda row: str(row["updated"]), reverse=True)
-    elif faults:
-        output.say(f"tenex: left out {len(faults)} that cannot be read; `tenex conversations list` shows them")
     return told if limit < 0 else told[:limit]
 
 
@@ -102,18 +110,44 @@ def _row(row: "Row") -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _faulty(folder: "ConversationFolder", name: ConversationId, status: str, why: str) -> dict[str, Any]:
-    """One whose journal cannot be read: its `conversation.json` may still tell what it was about."""
-    view: dict[str, Any] = {}
+def _view_of(folder: "ConversationFolder", name: ConversationId) -> dict[str, Any]:
+    """What `conversation.json` still tells of one whose journal cannot be read."""
     try:
         read = json.loads((folder.path(name) / "conversation.json").read_text("utf-8"))
-        view = read if isinstance(read, dict) else {}
     except (OSError, ValueError, RecursionError):
-        pass
+        return {}
+    return read if isinstance(read, dict) else {}
+
+
+def _faulty(name: ConversationId, view: dict[str, Any], status: str, why: str) -> dict[str, Any]:
     return {
         "id": name, "status": status, "phase": view.get("phase"), "cycle": view.get("cycle"),
         "title": view.get("title"), "updated": str(view.get("updatedAt", "")), "fault": why,
     }  # fmt: skip
+
+
+def _fits(view: dict[str, Any], wanted: "Filter") -> bool:
+    """Whether a filter lets through what `conversation.json` tells of; what it does not tell is not so."""
+
+    def each(name: str) -> list[dict[str, Any]]:
+        entries = view.get(name)
+        return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+
+    phases = {
+        Phase.CHAT.value,
+        view.get("phase"),
+        *(move.get(end) for move in each("phaseTransitions") for end in ("from", "to")),
+    }
+    agents = {message.get("author") for message in each("messages")}
+    agents.update(str(slug) for turn in each("orchestratorTurns") for slug in turn.get("agents") or ())
+    updated, created = str(view.get("updatedAt", "")), str(view.get("createdAt", ""))
+    return (
+        wanted.phase in ("", view.get("phase"))
+        and (not wanted.was_in or wanted.was_in in phases)
+        and (not wanted.agent or wanted.agent in agents)
+        and (wanted.since is None or updated >= _time(wanted.since))
+        and (wanted.until is None or "" < created < _time(wanted.until))
+    )
 
 
 async def search(folder: "ConversationFolder", query: str, wanted: "Filter", limit: int) -> list["Found"]:

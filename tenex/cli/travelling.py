@@ -106,7 +106,12 @@ def _ask(plan: "Plan", *, files: bool, as_json: bool) -> None:
         output.say(line)
     if as_json or not sys.stdin.isatty():
         raise UsageError("Nothing was done. `--yes` does it without asking.")
-    if not typer.confirm("Go back?", err=True):
+    try:
+        is_wanted = typer.confirm("Go back?", err=True)
+    except typer.Abort:  # Ctrl-C, or the end of what is typed
+        output.say("\nNothing was done.")
+        raise
+    if not is_wanted:
         raise UsageError("Nothing was done.")
 
 

@@ -7,6 +7,7 @@ Never: open a turn, or end a run; those are `turns`'.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from . import own_tools, participation
 from . import records as r
@@ -15,7 +16,7 @@ from .draft import Draft
 from .errors import ConfigurationError
 from .graph import TransitionGraph
 from .ids import PublicKey, Slug
-from .roster import Agent, Role
+from .roster import Agent, Role, Rules
 from .rounds import Called, Envelope, Finish, Handoff, Refused
 from .rules import When, named_tools, parts, speaker_of
 from .runs import Message
@@ -48,30 +49,40 @@ def _begins_by_mention(draft: Draft, slug: Slug) -> bool:
 
 def open_session(draft: Draft, workflow: Workflow, signal: PersonSpoke) -> None:
     """Open a workflow in a conversation that has just begun: who is there has acknowledged in the same append."""
-    creator = PERSON if PERSON in workflow.participants else ""
     try:
-        graph = draft.rules.compile_graph(workflow.graph_data, workflow.participants)
-        state = begin(graph, workflow.participants, creator, workflow.context_vars, workflow.graph_data)
+        fields = opening(draft.rules, workflow, signal.message.author)
     except ConfigurationError as fault:
         say(draft, f"The workflow {workflow.slug} cannot be opened: {' '.join(fault.faults)}", error="workflow")
         return
-    draft.add(
-        r.WorkflowOpened, workflow=workflow.slug, name=workflow.name, pubkey=workflow.pubkey,
-        graph=state.graph_data, participants=tuple(map(Slug, state.participant_order)), creator=Slug(state.creator_id),
-        person=signal.message.author if creator else "", initial=Slug(str(state.expected_next_speaker)),
-        context=state.context_vars, expectations=dict(workflow.expectations), view=workflow.view,
-        routing_tools=_routing_tools(draft, graph, workflow),
-    )  # fmt: skip
+    draft.add(r.WorkflowOpened, **fields)
     acknowledge(draft)
 
 
-def _routing_tools(draft: Draft, graph: TransitionGraph, workflow: Workflow) -> dict[str, tuple[Slug, ...]]:
+def opening(rules: Rules, workflow: Workflow, person: PublicKey) -> dict[str, Any]:
+    """The fields of the record that opens a workflow.
+
+    Raises:
+        ConfigurationError: with every fault of it.
+    """
+    creator = PERSON if PERSON in workflow.participants else ""
+    graph = rules.compile_graph(workflow.graph_data, workflow.participants)
+    state = begin(graph, workflow.participants, creator, workflow.context_vars, workflow.graph_data)
+    return {
+        "workflow": workflow.slug, "name": workflow.name, "pubkey": workflow.pubkey, "graph": state.graph_data,
+        "participants": tuple(map(Slug, state.participant_order)), "creator": Slug(state.creator_id),
+        "person": person if creator else PublicKey(""), "initial": Slug(str(state.expected_next_speaker)),
+        "context": state.context_vars, "expectations": dict(workflow.expectations), "view": workflow.view,
+        "routing_tools": _routing_tools(rules, graph, workflow),
+    }  # fmt: skip
+
+
+def _routing_tools(rules: Rules, graph: TransitionGraph, workflow: Workflow) -> dict[str, tuple[Slug, ...]]:
     """The tools that only a rule names, each with those after whom the rule can fire."""
     agents = tuple(slug for slug in workflow.participants if slug != PERSON)
     found: dict[str, tuple[Slug, ...]] = {}
-    theirs = {name for slug in agents if slug in draft.rules.roster for name in _own(draft.rules.roster[slug])}
+    theirs = {name for slug in agents if slug in rules.roster for name in _own(rules.roster[slug])}
     for tool in sorted(named_tools(graph)):
-        if tool in draft.rules.tools or tool in theirs or tool in participation.OWN:
+        if tool in rules.tools or tool in theirs or tool in participation.OWN:
             continue
         conditions = [edge.when.condition for edge in graph.edges if isinstance(edge.when, When)]
         after = [speaker_of(one) for one in conditions

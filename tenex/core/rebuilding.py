@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from .phases import QUALITY_PHASES, Phase
 from .rebuilt import Rebuilt, Standing
-from .state import READ_FILES, SEEN, PhaseMetrics, State
+from .state import READ_FILES, SEEN, ForkOrigin, PhaseMetrics, State
 
 
 def rebuilt(c: State, record: Rebuilt) -> None:
@@ -25,6 +25,11 @@ def rebuilt(c: State, record: Rebuilt) -> None:
             c.metrics = {**c.metrics, phase: replace(past, usage=past.usage + usage)}
     if record.standing is not None:
         _stand(c, record.standing)
+    if record.forked_from is not None:
+        origin, seq, title = record.forked_from
+        c.forked_from = ForkOrigin(id=origin, seq=seq, title=title)
+    if c.workflow is not None:
+        c.workflow = c.workflow.rested(record.seq, record.at)
 
 
 def _stand(c: State, standing: Standing) -> None:

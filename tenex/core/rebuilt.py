@@ -8,7 +8,7 @@ Never: a fact that an ordinary record can hold.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .ids import EventId, Millis, Slug
+from .ids import ConversationId, EventId, Millis, Slug
 from .phases import Phase
 from .record import Record
 from .steps import Usage
@@ -41,3 +41,5 @@ class Rebuilt(Record):
     spent: Mapping[str, Usage] = field(default_factory=dict)
     turns: int = 0
     standing: Standing | None = None
+    forked_from: tuple[ConversationId, int, str] | None = None
+    """The conversation it was forked from, after which of its records, and what that was called."""

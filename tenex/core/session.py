@@ -83,7 +83,12 @@ class Session:
         """As one to go on from, after going back or in a fork: nothing is open, and time counts anew."""
         if self.is_closed:
             return self
-        return replace(self, watches={}, called=frozenset()).watching(seq, at, TTL, MAX_SILENCE)
+        names = [TTL, MAX_SILENCE]
+        if self.missing:
+            names.append(ACKS_WITHIN)
+        if self.expected == PERSON:
+            names.append(REPLY_WITHIN)
+        return replace(self, watches={}, called=frozenset()).watching(seq, at, *names)
 
     def moved(self, by: int, *, but: str = "") -> "Session":
         """Every time is this many ms later, but those of one expectation."""

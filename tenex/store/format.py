@@ -127,7 +127,7 @@ class Codec:
         unfinished = lines.pop()
         expected_left: int | None = None
         for number, line in enumerate(lines, start=1):
-            if not _is_sound(line):
+            if not is_sound(line):
                 torn = _torn(whole, length, f"from line {number} on nothing can be read")
                 return records[:whole], length, _damage_of(lines, number, position) or torn
             try:
@@ -203,7 +203,7 @@ _dumps: Final = json_writer(separators=(",", ":"), default=_plain)
 _dumps_ascii: Final = json_writer(ensure_ascii=True, separators=(",", ":"), default=_plain)
 
 
-def _is_sound(line: bytes) -> bool:
+def is_sound(line: bytes) -> bool:
     """Whether the line's crc is there and right."""
     body = line[:-_TAIL]
     return line[-_TAIL:] == b',"crc":"%08x"}' % crc32(body) and bool(body)
@@ -217,7 +217,7 @@ def _torn(whole: int, length: int, what: str) -> Fault:
 def _damage_of(lines: list[bytes], number: int, position: int) -> Fault | None:
     """Judge an unsound line: damage where a good one follows, else the last words of a write that was cut short."""
     for later, line in enumerate(lines[number:], start=number + 1):
-        if _is_sound(line):
+        if is_sound(line):
             what = f"its crc is missing or wrong, though line {later} is good"
             return Fault(kind="damage", line=number, byte=position, what=what)
     return None

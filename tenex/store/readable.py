@@ -19,6 +19,8 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from tenex.core import records as r
+from tenex.core.agency import Moved
+from tenex.core.agency import Standing as Place
 from tenex.core.errors import StoreDamaged
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug, TurnId
 from tenex.core.phases import Phase
@@ -27,7 +29,7 @@ from tenex.core.roster import Role
 from tenex.core.runs import Completion, OrchestratorTurn
 from tenex.core.steps import Usage
 
-from .regained import RULES, Message, Past
+from .regained import Message, Past
 from .rendering import LISTS
 
 T = TypeVar("T")
@@ -40,6 +42,7 @@ MOST_MESSAGES: Final = 40
 """A view holds no more of them (`core.state.RECENT`)."""
 MOST: Final = 2**53
 """What JSON can hold to the last digit everywhere; a time or a count beyond it is nonsense."""
+_SLUG: Final = re.compile(r"[a-z0-9][a-z0-9-]*")
 _SEGMENT: Final = re.compile(rf"({'|'.join(LISTS)})-\d+\.json")
 
 
@@ -129,6 +132,18 @@ class _Usage(_Entry):
     cost_usd: float | None = Field(None, ge=0, allow_inf_nan=False)
 
 
+class _Move(_Entry):
+    from_: str = Field(alias="from")
+    to: str
+    at: Time
+
+
+class _Placed(_Entry):
+    phase: Word = ""
+    state: dict[str, Any] = {}
+    history: list[_Move] = []
+
+
 def read_view(path: Path) -> dict[str, Any]:
     """The JSON object in a file, with the older turns and transitions of the segments beside it put back in.
 
@@ -182,6 +197,7 @@ def past_of_view(view: Mapping[str, Any], conversation: ConversationId, source: 
     if type(owed := view.get("undelivered")) is int and owed:
         lost.append(f"{owed} deliveries to relays that were still owed; what was said is not sent again")
     lost.extend(_of_travel(view))
+    forked_from = _origin(view, lost)
     lost.append("what agents were shown, which tools they called and what those returned")
     spent = dict(_spent(view))
     if any(usage.calls for usage in spent.values()):
@@ -210,6 +226,8 @@ def past_of_view(view: Mapping[str, Any], conversation: ConversationId, source: 
         spent=spent,
         standing=_standing(view, metadata, max(times, default=Millis(0))),
         covered=seq if type(seq := view.get("seq")) is int else None,
+        after=list(_placed(view, max(times, default=Millis(0)), lost)),
+        forked_from=forked_from,
         lost=lost,
     )
 
@@ -243,14 +261,33 @@ def _of_travel(view: Mapping[str, Any]) -> Iterator[str]:
     if _list(view, "rollbacks"):
         named = f" ({len(set(undone))} turns)" if undone else ""
         yield f"that it went back to an earlier record: what was undone by that{named} stands among the rest"
-    if isinstance(view.get("forkedFrom"), dict):
-        yield "where it was forked from"
-    if isinstance(view.get("agents"), dict):
-        yield "where agents stood in phases of their own: each begins anew"
-    if isinstance(view.get("workflow"), dict):
-        yield RULES
-    if isinstance(view.get("mission"), dict):
-        yield "where the mission it was of stood: it goes on in phases; to run the mission again, begin a new thread"
+
+
+def _origin(view: Mapping[str, Any], lost: list[str]) -> tuple[ConversationId, int, str] | None:
+    told = view.get("forkedFrom")
+    if not isinstance(told, dict):
+        return None
+    match told:
+        case {"id": str(name), "seq": int(seq), "title": str(title)} if 0 < seq < MOST:
+            return ConversationId(name), seq, title
+    lost.append("where it was forked from, which could not be understood")
+    return None
+
+
+def _placed(view: Mapping[str, Any], at: Millis, lost: list[str]) -> Iterator[r.Record]:
+    """Where agents stood in phases of their own; a call of a colleague under way is over, and its own with it."""
+    told = view.get("agents")
+    for name, entry in told.items() if isinstance(told, dict) else ():
+        if not _SLUG.fullmatch(name):
+            continue
+        try:
+            known = _Placed.model_validate(entry)
+        except ValidationError:
+            lost.append("where an agent stood in phases of its own, which could not be understood: it begins anew")
+            continue
+        moves = tuple(Moved(source=one.from_, target=one.to, at=Millis(one.at)) for one in known.history)
+        place = Place(phase=known.phase, values=known.state, history=moves)
+        yield r.AgentPlaced(seq=0, at=at, agent=Slug(name), standing=place)
 
 
 def _of_messages(said: Sequence[_Said]) -> Iterator[str]:

@@ -54,6 +54,12 @@ class Past:
     """The last record of the lost journal that this tells of; None: all of it, or there was none."""
     seen: Sequence[EventId] = ()
     lost: Sequence[str] = ()
+    forked_from: tuple[ConversationId, int, str] | None = None
+    before: Sequence[r.Record] = ()
+    """Of a workflow or a mission: what comes before the first message."""
+    after: Sequence[r.Record] = ()
+    """What comes after all the others: where a workflow, a mission and agents of their own phases stood."""
+    waits_for: Literal["user", "mission"] = "user"
 
 
 def decisions_of(past: Past, now: Millis) -> list[list[r.Record]]:
@@ -125,6 +131,8 @@ class _Regaining:
             )
         )
         self._add(r.CycleStarted(seq=0, at=past.started_at, cycle=1, reason=UNKNOWN))
+        for record in past.before:
+            self._add(record)
 
     def take(self, item: _Item) -> None:
         """Put one fact into the journal."""
@@ -145,20 +153,20 @@ class _Regaining:
     def finish(self, past: Past, now: Millis) -> list[list[r.Record]]:
         """Say what this is, and wait for the person; that is one decision, every other record one of its own."""
         before = len(self.records)
-        for waiver in past.waivers:
-            self._add(waiver)
+        for record in (*past.waivers, *past.after):
+            self._add(record)
         numbers = [int(turn.turn_id[5:]) for turn in past.turns if _is_counted(turn.turn_id)]
         self._add(
             r.Rebuilt(
                 seq=0, at=now, source=past.source, lost=tuple(past.lost), seen=tuple(dict.fromkeys(past.seen)),
                 spent={phase.value: usage for phase, usage in past.spent.items() if usage.calls},
-                turns=max(numbers, default=0), standing=past.standing,
+                turns=max(numbers, default=0), standing=past.standing, forked_from=past.forked_from,
             )
         )  # fmt: skip
         if past.has_ended:
             self._add(r.Ended(seq=0, at=now, reason=f"as {past.source} says"))
         else:
-            self._add(r.Waiting(seq=0, at=now, reason="user"))
+            self._add(r.Waiting(seq=0, at=now, reason=past.waits_for))
         return [*([record] for record in self.records[:before]), self.records[before:]]
 
     def _add(self, record: r.Record) -> None:

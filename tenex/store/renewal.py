@@ -2,14 +2,17 @@
 
 Everything here blocks, and needs the folder's lock.
 
-    renew    conversation/  journal*.jsonl -> journal.damaged-<time>-<n>/, the view copied there too; then the new one
+    renew    conversation/  the new journal and view, and journal.damaged-<time>-<n>/ with those that were: in one step
     create   conversation/  appears with all its records, or not at all
 
-A process that dies within `renew` leaves the old journal aside and the view in place: it can be run again.
+Both build the folder beside, in one whose name begins with a dot and the id; a process that dies within either leaves
+the conversation as it was, or as it is to be, and that folder, which the next `renew` of the same conversation removes.
 
 Never: remove or overwrite anything that has no copy.
 """
 
+import ctypes
+import errno
 import os
 import re
 import shutil
@@ -23,13 +26,15 @@ from pathlib import Path
 from typing import Final
 
 from tenex.core.checkpoint import Checkpoint
+from tenex.core.conversation import fold
 from tenex.core.errors import StoreError
-from tenex.core.ids import EventId, Millis
+from tenex.core.ids import ConversationId, EventId, Millis
 from tenex.core.records import Record
 
 from . import atomic, segments
-from .format import CONVERSATION
+from .format import CONVERSATION, is_sound
 from .loading import JOURNAL, MARK, VIEW
+from .view import write_view
 
 _JOURNALS: Final = "journal*.jsonl"
 """Every file of a journal, however many it has."""
@@ -39,7 +44,15 @@ _HEARD: Final = re.compile(rb'"eventId":"([0-9a-f]{64})"')
 _SEEN: Final = re.compile(rb'"seen":[\[{]([^\]}]*)')
 """What a line holds of the messages of earlier ones: a checkpoint, or what closed an earlier rebuilding."""
 _ID: Final = re.compile(rb'"([0-9a-f]{64})"')
+_REBUILT: Final = b',"type":"Rebuilt","data":{'
 _SEQ: Final = re.compile(rb'\{"v":\d+,"seq":(\d{1,18}),')
+
+WAS: Final = "was"
+"""What a folder is called between two renames, where the disk cannot exchange names."""
+_HERE: Final = -100
+"""`AT_FDCWD`: paths are taken as they are."""
+_EXCHANGE: Final = 2
+"""`RENAME_EXCHANGE` of renameat2(2)."""
 
 _KNOWN: Final = (
     "select event_id from events join conversations on conversations.number = events.conversation "
@@ -53,32 +66,93 @@ def stamp(now: Millis) -> str:
 
 
 def renew(folder: Path, decisions: Sequence[Sequence[Record]], when: str) -> Path:
-    """Give a conversation a new journal; what was there is moved, or for the view copied, into a folder of its own.
+    """Give a conversation a new journal and its view; what was there is in a folder of its own, within the new one.
 
     Returns:
         That folder.
 
     Raises:
-        StoreError: the disk did not take it; everything is where it was, or in a folder beside.
+        StoreError: the disk did not take it; everything is where it was.
     """
     data = CONVERSATION.encode_decisions(decisions)
+    state = fold(ConversationId(folder.name), [record for decision in decisions for record in decision])
+    put_back(folder)
     try:
-        atomic.make_folder(folder)
-        aside = _new_folder(folder, f"{_ASIDE}-{when}")
-        for shown in (folder / VIEW, *_matching(folder, *_SEGMENTS)):
-            if shown.is_file() and not shown.is_symlink():
-                os.link(shown, aside / shown.name)
-        for journal in _matching(folder, _JOURNALS):
-            journal.rename(aside / journal.name)
+        atomic.make_folder(folder.parent)
+        beside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".tmp"))
+        built = beside / folder.name
+        _link_all(folder, built)
+        aside = _new_folder(built, f"{_ASIDE}-{when}")
+        for old in _matching(built, _JOURNALS, VIEW, *_SEGMENTS):
+            old.rename(aside / old.name)
+        (built / MARK).unlink(missing_ok=True)
+        atomic.replace(built / JOURNAL, data)
+        write_view(built, state)
         atomic.sync_folder(aside)
-        atomic.sync_folder(folder)
-        atomic.replace(folder / JOURNAL, data)
-        for segment in _matching(folder, *_SEGMENTS):  # they are of the journal that was
-            segment.unlink()
-        (folder / MARK).unlink(missing_ok=True)
+        atomic.sync_folder(built)
+        _put_in_place(built, folder)
+        atomic.sync_folder(folder.parent)
     except OSError as fault:
-        raise StoreError(f"{folder} cannot be rebuilt now: {fault.strerror}. Nothing is lost; try again.") from fault
-    return aside
+        put_back(folder)
+        what = f"{fault.strerror} ({fault.filename})" if fault.filename else fault.strerror
+        raise StoreError(f"{folder} cannot be rebuilt now: {what}. Nothing is lost; try again.") from fault
+    shutil.rmtree(beside, ignore_errors=True)  # all that was in it has a second name in the new one
+    return folder / aside.name
+
+
+def put_back(folder: Path) -> None:
+    """Undo the half of a `renew` whose process died within it, and remove what it built.
+
+    Raises:
+        StoreError: the folder cannot be put back now.
+    """
+    for left in sorted(folder.parent.glob(f".{folder.name}.*.tmp")):
+        was, is_between = left / WAS, (left / folder.name).exists()
+        if was.exists() and is_between and not folder.exists():
+            try:
+                was.rename(folder)
+                atomic.sync_folder(folder.parent)
+            except OSError as fault:
+                raise StoreError(f"{was} cannot be put back as {folder}: {fault.strerror}. Try again.") from fault
+        if not (was.exists() and is_between):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _put_in_place(built: Path, folder: Path) -> None:
+    """Let a folder that was built have the name of the one that is there, in one step where the disk can."""
+    if not folder.exists():
+        built.rename(folder)
+    elif not _exchange(built, folder):
+        folder.rename(built.parent / WAS)  # a process that dies here leaves the work of `put_back`
+        built.rename(folder)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two names in one step; False where this system, or that disk, has no such step.
+
+    Raises:
+        OSError: neither has changed.
+    """
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if call is None:
+        return False
+    if call(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+        return False
+    raise OSError(number, os.strerror(number), str(other))
+
+
+def _link_all(old: Path, new: Path) -> None:
+    """Make a folder in which everything that is in another one has a second name; an empty one where that is none."""
+    new.mkdir(mode=atomic.FOLDER_MODE)
+    for path in old.iterdir() if old.is_dir() else ():
+        if path.is_dir() and not path.is_symlink():
+            _link_all(path, new / path.name)
+        else:
+            os.link(path, new / path.name, follow_symlinks=False)
+    atomic.sync_folder(new)
 
 
 def create(folder: Path, decisions: Sequence[Sequence[Record]]) -> None:
@@ -118,29 +192,42 @@ def heard_before(folder: Path, covered: int | None = None) -> list[EventId]:
     """
     found: dict[EventId, None] = {}
     later: set[EventId] = set()
-    for path in _matching(folder, _JOURNALS, f"{_ASIDE}-*/{_JOURNALS}"):
-        is_numbered_alike = path.parent == folder
+    for path in _matching(folder, _JOURNALS):
         for event, seq in _heard_in(path):
-            if covered is not None and is_numbered_alike and seq > covered:
+            if covered is not None and seq > covered:
                 later.add(event)
             else:
                 found[event] = None
+    earlier = [event for path in _matching(folder, f"{_ASIDE}-*/{_JOURNALS}") for event, _ in _heard_in(path)]
+    if _is_rebuilt(folder):  # it says itself what it knows of those: what it left out is to be heard again
+        later.update(event for event in earlier if event not in found)
+    else:
+        found.update(dict.fromkeys(earlier))
     found.update((event, None) for event in _indexed(folder) if event not in later)
     return list(found)
 
 
+def _is_rebuilt(folder: Path) -> bool:
+    """Whether a journal holds the line that closed an earlier rebuilding."""
+    return any(_REBUILT in line and is_sound(line) for path in _matching(folder, _JOURNALS) for line in _lines_of(path))
+
+
 def _heard_in(path: Path) -> Iterator[tuple[EventId, int]]:
     """The events of every line, sound or not, with the line's seq, 0 where that cannot be read."""
-    if not path.is_file():  # reading a pipe would wait for ever
-        return
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError:
-        return
-    for line in lines:
+    for line in _lines_of(path):
         seq = _SEQ.match(line)
         for event in (*_HEARD.findall(line), *_ID.findall(b" ".join(_SEEN.findall(line)))):
             yield EventId(event.decode()), int(seq[1]) if seq else 0
+
+
+def _lines_of(path: Path) -> list[bytes]:
+    """The lines of a file; none where it cannot be read."""
+    if not path.is_file():  # reading a pipe would wait for ever
+        return []
+    try:
+        return path.read_bytes().split(b"\n")
+    except OSError:
+        return []
 
 
 def _indexed(folder: Path) -> list[EventId]:

@@ -7,10 +7,11 @@ Never: mend; a sentence here says who can, and how.
 """
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import Conversation
@@ -24,7 +25,7 @@ from . import ahead
 from .folder import ConversationFolder
 from .loading import VIEW
 from .readable import read_view
-from .rendering import render
+from .rendering import LISTS, SEGMENT, everything, file_name, render
 
 REBUILD = (
     "Put the folder back from a copy; or stop the daemon and make a new journal of what can be regained, with "
@@ -41,6 +42,8 @@ PART_ANEW = (
     f"The journal has it all: stop the daemon and move it away if it is there, and {VIEW} with it; the next start "
     "writes both anew."
 )
+
+_NUMBER: Final = re.compile(r"[A-Za-z]+-(\d{6,})\.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +67,7 @@ async def verify(folder: ConversationFolder, conversation: ConversationId) -> Ve
         UsageError: there is no such conversation.
     """
     path = folder.path(conversation)
-    view = _view_of(path)  # before the journal, which then holds at least as much
+    view, parts = _view_of(path), _parts_of(path)  # before the journal, which then holds at least as much
     try:
         records, gone = await folder.read_left(conversation)
     except StoreDamaged as fault:
@@ -82,6 +85,8 @@ async def verify(folder: ConversationFolder, conversation: ConversationId) -> Ve
         faults = (*faults, view)
     elif not contrary:
         faults += tuple(f"{path / VIEW} {fault}" for fault in _disagreements(view, conversation, records))
+    if parts and not contrary and not isinstance(view, str):
+        faults += tuple(_changed_parts(parts, conversation, records))
     return Verdict(
         id=conversation, records=len(records), seq=records[-1].seq if records else 0, faults=faults, remarks=remarks
     )
@@ -144,6 +149,33 @@ def _disagreements(view: dict[str, Any], conversation: ConversationId, records: 
     names = [name for name in expected if name in view and _differ(view[name], expected[name])]
     if names:
         yield f"does not say what the journal says in {', '.join(names)}: it was changed by somebody else. {VIEW_ANEW}"
+
+
+def _parts_of(path: Path) -> list[tuple[Path, str, int]]:
+    """The files of older turns and transitions, each with its list and its number from 0; others nobody reads."""
+    found = [(part, name) for name in LISTS for part in sorted(path.glob(f"{name}-*.json"))]
+    numbered = [(part, name, int(match[1]) - 1) for part, name in found if (match := _NUMBER.fullmatch(part.name))]
+    return [(part, name, number) for part, name, number in numbered if part.name == file_name(name, number)]
+
+
+def _changed_parts(
+    parts: Sequence[tuple[Path, str, int]], conversation: ConversationId, records: Sequence[Record]
+) -> Iterator[str]:
+    """What is wrong with those that tell something else than the journal."""
+    if isinstance(records[0], Checkpoint):
+        return  # what they tell is in the files that are missing
+    whole = everything(conversation, records)
+    for part, name, number in parts:
+        expected = [json.loads(text) for text in whole[name][number * SEGMENT : (number + 1) * SEGMENT]]
+        try:
+            told = json.loads(part.read_bytes())
+        except (OSError, ValueError, RecursionError):
+            yield f"{part} cannot be read. {PART_ANEW}"
+            continue
+        if len(expected) < SEGMENT:
+            yield f"{part} tells of more than the journal does. {LOST_END}"
+        elif _differ(told, expected):
+            yield f"{part} does not say what the journal says: it was changed by somebody else. {PART_ANEW}"
 
 
 def _differ(shown: Any, expected: Any) -> bool:

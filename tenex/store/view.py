@@ -68,14 +68,7 @@ class Views:
         self._rendered[conversation.id] = rendered
         if len(self._rendered) > REMEMBERED:
             self._rendered.popitem(last=False)
-        text = render(conversation, rendered)
-        parts = {
-            file_name(name, number): known.file(number)
-            for name, known in rendered.lists.items()
-            for number in range(known.files, known.whole)
-        }
-        files = {name: known.whole for name, known in rendered.lists.items()}
-        return Page(self._folder.path(conversation.id), text, parts, rendered, files)
+        return _page(self._folder.path(conversation.id), conversation, rendered)
 
     async def write(self, page: Page) -> None:
         """Put a page in the place of the view.
@@ -86,6 +79,26 @@ class Views:
         await self._disk.run(_write, page)
         for name, files in page.files.items():
             page.rendered.lists[name].written(files)
+
+
+def write_view(folder: Path, conversation: Conversation) -> None:
+    """Write the view beside a journal that nobody has open. It blocks.
+
+    Raises:
+        OSError: the disk did not take it.
+    """
+    _write(_page(folder, conversation, Rendered()))
+
+
+def _page(folder: Path, conversation: Conversation, rendered: Rendered) -> Page:
+    text = render(conversation, rendered)
+    parts = {
+        file_name(name, number): known.file(number)
+        for name, known in rendered.lists.items()
+        for number in range(known.files, known.whole)
+    }
+    files = {name: known.whole for name, known in rendered.lists.items()}
+    return Page(folder, text, parts, rendered, files)
 
 
 def _write(page: Page) -> None:

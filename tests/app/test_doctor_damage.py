@@ -45,6 +45,17 @@ CHECKS = [
 ]
 
 
+def between(data: Path, folder: Path) -> None:
+    """Put a folder where a rebuild has it between its two renames; and make it be there, unless it was."""
+    left = data / "conversations" / f".{folder.name}.abcd1234.tmp"
+    (left / folder.name).mkdir(parents=True)
+    if folder.exists():
+        folder.rename(left / "was")
+    else:
+        (left / "was").mkdir()
+        shutil.copytree(folder.parent / OTHER, folder)
+
+
 def write(path: Path, data: bytes = b"x") -> None:
     path.parent.mkdir(mode=0o700, exist_ok=True)
     path.write_bytes(data)
@@ -138,6 +149,10 @@ DAMAGES: dict[str, tuple[Spoil, str, str, str]] = {
         lambda d: write(here(d, ".journal-000004.jsonl.abcd1234.tmp")), ".tmp", "cut short", "the next start does too"),
     "an import cut short": (
         lambda d: (d / f"conversations/.{'c' * 64}.abcd1234.tmp").mkdir(), ".tmp", "cut short", "the same again"),
+    "a rebuild cut short": (
+        lambda d: between(d, here(d, "journal.jsonl").parent), ".tmp", "before its last step", "puts back what was"),
+    "a rebuild cut short, and its conversation begun anew": (
+        lambda d: between(d, d / "conversations" / ("c" * 64)), ".tmp", "was before a rebuild", "when you have looked"),
     "a torn tail set aside": (
         lambda d: write(here(d, "journal-000003.torn-20260101T000000Z-1")), "torn-", "set aside", "when you have"),
     "a damaged journal set aside": (

@@ -133,6 +133,22 @@ async def test_without_a_readable_file_nothing_is_changed(home: Home) -> None:
     assert [entry.name for entry in path.iterdir()] == [JOURNAL]
 
 
+async def test_one_that_is_not_here_is_no_damage(home: Home) -> None:
+    """Most of the time the id is wrong; where nothing is left, it says what can still tell of it."""
+    with pytest.raises(UsageError, match=rf"no conversation {OLD} in .*`--from relay` regains"):
+        await home.regaining.rebuild(OLD, "conversation.json")
+    assert not home.folder.path(OLD).exists()
+
+
+async def test_a_readable_file_without_an_address_answers_in_the_thread_it_is_called_after(home: Home) -> None:
+    """Else nothing could be said in it any more."""
+    path = home.folder.path(OLD)
+    path.mkdir(parents=True)
+    (path / "conversation.json").write_text(json.dumps({"id": OLD, "title": "Login"}))
+    await home.regaining.rebuild(OLD, "conversation.json")
+    assert fold(OLD, await home.folder.read(OLD)).address["root"] == OLD
+
+
 def put(home: Home, content: Any) -> Path:
     file = home.root / f"{OLD}.json"
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -219,9 +219,18 @@ def test_what_cannot_be_read_is_listed_with_its_fault_and_left_out_of_searches(d
     assert rows[TWO]["title"] == rows[THREE]["title"] == "I want something nice", "as conversation.json tells"
     assert listed(tenex, data, "--status", "quarantined") == [THREE]
     assert listed(tenex, data, "--status", "unread") == [TWO]
-    done = tenex("conversations", "list", "--phase", "chat", "--json", "--data", data)
+    assert listed(tenex, data, "--phase", "chat") == [TWO, THREE], "filters go by conversation.json"
+    assert listed(tenex, data, "--status", "quarantined", "--was-in", "chat") == [THREE]
+    assert listed(tenex, data, "--status", "quarantined", "--agent", "project-manager") == [THREE]
+    assert listed(tenex, data, "--status", "quarantined", "--since", "1970-01-01", "--until", "1970-01-02") == [THREE]
+    for never in (("--phase", "plan"), ("--agent", "nobody"), ("--since", "2000-01-01"), ("--until", "1969-12-31"),
+                  ("--was-in", "reflection")):  # fmt: skip
+        assert listed(tenex, data, "--status", "quarantined", *never) == [], never
+    (data / "conversations" / THREE / "conversation.json").write_text("{")
+    done = tenex("conversations", "list", "--phase", "plan", "--json", "--data", data)
     assert json.loads(done.stdout) == []
-    assert "left out 2 that cannot be read" in done.stderr
+    assert "left out 1 that cannot be read" in done.stderr
+    assert listed(tenex, data, "--status", "quarantined") == [THREE]
     done = tenex("conversations", "search", "zebra", "--json", "--data", data)
     assert [row["id"] for row in json.loads(done.stdout)] == [ONE]
     assert f"left out {TWO[:12]}" in done.stderr

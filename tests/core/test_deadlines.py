@@ -7,7 +7,8 @@ import pytest
 from tenex.core import records as r
 from tenex.core.effects import Key, ModelCall, Timer
 from tenex.core.ids import Millis
-from tenex.core.signals import ClockMoved, ModelFailed
+from tenex.core.signals import ClockMoved, ModelFailed, RollBack
+from tenex.core.travel import RolledBack
 from tenex.core.workflows import Within
 from tenex.workflow import AgentTarget, FromSpeaker, Transition, TransitionGraph
 from tests.fakes.play import Play, says
@@ -155,6 +156,28 @@ def test_whoever_was_invited_and_is_not_there_is_waited_for_until_the_time_is_up
         else:
             one.fire("acks_within.close")
             assert reason(one) == "acks_within"
+
+
+@pytest.mark.parametrize("name", ["reply_within", "acks_within"])
+def test_what_was_expected_of_somebody_is_again_once_it_goes_back_counted_from_then(name: str) -> None:
+    config = house(workflow(TALK, "person", "writer", expectations={name: Within(warn=1_000, close=5_000)}))
+    if name == "acks_within":
+        roster = {slug: known for slug, known in config.roster.items() if slug != "writer"}
+        object.__setattr__(config, "roster", roster)
+    one = Play(lambda _: {}, lambda c, k: says("said"), config=config)
+    one.person("go", addressed=("review",))
+    one.settle()
+    then = one.refold()
+    to = then.next_seq - 1
+    assert f"{name}.close" in timers(one)
+    one.now = Millis(one.now + 4_000)
+    one.fire(f"{name}.warn")
+    one.hear(RollBack(to=to, then=then, by="olga"))
+    (back,) = one.all(RolledBack)
+    assert {"ttl.close", f"{name}.warn", f"{name}.close"} == set(timers(one))
+    assert timers(one)[f"{name}.close"].due == back.at + 5_000
+    one.fire(f"{name}.close")
+    assert reason(one) == name
 
 
 def test_a_clock_that_is_set_moves_every_watch() -> None:

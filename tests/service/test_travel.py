@@ -266,7 +266,8 @@ async def rebuilt(folder: Folder, name: str, view: dict[str, Any]) -> None:
     """A fork whose journal is gone is regained from its readable file."""
     (folder.conversation(name) / "journal.jsonl").unlink()
     made = await did(folder, "rebuild", name, "--from", "conversation.json")
-    assert "where it was forked from" in made["lost"]
+    assert not [sentence for sentence in made["lost"] if "forked" in sentence]
+    assert folder.view(name)["forkedFrom"] == view["forkedFrom"]
     await is_whole(folder)
     now = folder.view(name)
     assert (now["status"], now["phase"], phases(now)) == (view["status"], view["phase"], phases(view))

@@ -2,24 +2,29 @@
 
 import asyncio
 import errno
+import itertools
+import json
 import os
 import shutil
 import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import fold
-from tenex.core.errors import StoreDamaged, StoreError
+from tenex.core.errors import StoreError
 from tenex.core.ids import EventId, Millis, PublicKey
 from tenex.core.records import PersonWrote, Rebuilt
 from tenex.core.roster import Role
-from tenex.store import atomic
+from tenex.store import atomic, renewal
 from tenex.store.format import CONVERSATION
 from tenex.store.index import Index
-from tenex.store.loading import JOURNAL, MARK, VIEW, load, peek
-from tenex.store.renewal import create, heard_before, renew, stamp
+from tenex.store.loading import JOURNAL, MARK, VIEW, peek
+from tenex.store.renewal import WAS, create, heard_before, put_back, renew, stamp
 from tests.store.kit import CONVERSATION_ID, decisions_of
 
 WHEN = stamp(Millis(1_700_000_000_000))
@@ -58,10 +63,10 @@ def test_the_new_journal_stands_alone_and_everything_old_is_in_one_folder(folder
     }
     assert sorted(path.name for path in folder.iterdir()) == [VIEW, aside.name, JOURNAL, "journal.torn-x-1"]
     assert len(peek(folder / JOURNAL, CONVERSATION)) == 3
+    assert json.loads((folder / VIEW).read_bytes())["seq"] == 3
     assert (folder / JOURNAL).stat().st_mode & 0o777 == 0o600
     assert aside.stat().st_mode & 0o777 == 0o700
-    atomic.replace(folder / VIEW, b"new")  # as the next view does
-    assert (aside / VIEW).read_text() == f"old {VIEW}"
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
 def test_a_second_time_has_a_folder_of_its_own(folder: Path) -> None:
@@ -94,44 +99,113 @@ def test_whatever_stands_in_the_journals_place_is_moved_as_it_is(folder: Path, k
     assert len(peek(journal, CONVERSATION)) == 3
 
 
-@pytest.mark.parametrize("at", range(1, 40))
-def test_wherever_the_disk_says_no_nothing_is_lost_and_it_can_be_done_again(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, at: int
-) -> None:
-    """Each system call that changes something fails once: every old byte is still somewhere, and no wrong state is."""
-    before = set(content(folder).values())
-    calls = 0
+def unable(_one: Path, _other: Path) -> bool:
+    """A disk that cannot exchange two names in one step."""
+    return False
 
-    def failing(real: object) -> object:
+
+def at_call(number: int, what: Callable[[], object], patch: pytest.MonkeyPatch) -> None:
+    """Do something before the system call with that number, of those that change something."""
+    calls = itertools.count(1)
+
+    def counted(real: Callable[..., object]) -> Callable[..., object]:
         def call(*arguments: object, **keywords: object) -> object:
-            nonlocal calls
-            calls += 1
-            if calls == at:
-                raise OSError(errno.EIO, "Input/output error")
-            return real(*arguments, **keywords)  # type: ignore[operator]
+            if next(calls) == number:
+                what()
+            return real(*arguments, **keywords)
 
         return call
 
-    with monkeypatch.context() as patch:
-        for name in ("mkdir", "link", "rename", "fsync", "write", "unlink", "replace"):
-            patch.setattr(os, name, failing(getattr(os, name)))
-        try:
-            renew(folder, NEW, WHEN)
-            failed = calls >= at
-        except StoreError as fault:
-            failed = "Input/output error" in str(fault)
-    if calls < at:
-        assert not failed
-        return
-    assert before - {f"old {MARK}"} <= set(content(folder).values())
-    if (folder / JOURNAL).exists():
-        assert (folder / JOURNAL).read_bytes() in (f"old {JOURNAL}".encode(), CONVERSATION.encode_decisions(NEW))
-    else:
-        with pytest.raises(StoreDamaged):  # no new conversation is begun in its place
-            load(folder / JOURNAL, CONVERSATION, WHEN, "")
-    renew(folder, NEW, WHEN)
-    assert before - {f"old {MARK}"} <= set(content(folder).values())
+    for name in ("mkdir", "link", "rename", "fsync", "write", "unlink", "replace", "rmdir"):
+        patch.setattr(os, name, counted(getattr(os, name)))
+
+
+def is_as_it_was(folder: Path, before: dict[str, str]) -> bool:
+    """Whether a folder holds what it held; if not, it has to hold all that a renewed one holds."""
+    now = content(folder)
+    if now == before:
+        return True
     assert len(peek(folder / JOURNAL, CONVERSATION)) == 3
+    assert set(before.values()) - {f"old {MARK}"} <= set(now.values())
+    assert json.loads(now[VIEW])["seq"] == 3
+    assert not {MARK, "journal-000002.jsonl", "orchestratorTurns-000001.json"} & {*now}
+    return False
+
+
+@pytest.mark.parametrize("exchange", [True, False], ids=["exchanged", "renamed twice"])
+def test_wherever_the_disk_says_no_nothing_has_changed_and_it_can_be_done_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, exchange: bool
+) -> None:
+    """Each system call that changes something fails once."""
+
+    def refuse() -> NoReturn:
+        raise OSError(errno.EIO, "Input/output error")
+
+    if not exchange:
+        monkeypatch.setattr(renewal, "_exchange", unable)
+    before, number, refused = content(folder), 0, 0
+    while True:
+        number += 1
+        with monkeypatch.context() as patch:
+            at_call(number, refuse, patch)
+            try:
+                renew(folder, NEW, WHEN)
+            except StoreError as fault:
+                refused += "Input/output error" in str(fault)
+        if not is_as_it_was(folder, before):
+            break  # it is in place, though the last flush failed
+    assert refused > 20
+    renew(folder, NEW, WHEN)
+    assert set(before.values()) - {f"old {MARK}"} <= set(content(folder).values())
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+
+
+@pytest.mark.parametrize("exchange", [True, False], ids=["exchanged", "renamed twice"])
+def test_wherever_the_process_dies_it_is_as_it_was_or_as_it_is_to_be(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, exchange: bool
+) -> None:
+    """Nobody tidies up after a process that is killed; the second one finds everything to do it with, or done."""
+    if not exchange:
+        monkeypatch.setattr(renewal, "_exchange", unable)
+    before, number, half = content(folder), 0, 0
+    whole = folder.parent.with_name("before")
+    shutil.copytree(folder, whole)
+    while True:
+        number += 1
+        process = os.fork()
+        if process == 0:
+            with suppress(BaseException):
+                at_call(number, lambda: os._exit(9), monkeypatch)
+                renew(folder, NEW, WHEN)
+                os._exit(0)
+            os._exit(1)
+        code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        if folder.exists():
+            is_as_it_was(folder, before)
+        else:
+            half += 1
+            put_back(folder)
+            assert content(folder) == before
+        renew(folder, NEW, WHEN)
+        assert not is_as_it_was(folder, before)
+        assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+        if code == 0:
+            break
+        assert code == 9
+        shutil.rmtree(folder)
+        shutil.copytree(whole, folder)
+    assert number > 20
+    assert half == (0 if exchange else 1)
+
+
+def test_what_lies_between_two_renames_is_not_removed_for_one_that_has_begun_since(folder: Path) -> None:
+    left = folder.parent / f".{folder.name}.aaaaaaaa.tmp"
+    (left / folder.name).mkdir(parents=True)
+    folder.rename(left / WAS)
+    create(folder, decisions_of(1))
+    put_back(folder)
+    renew(folder, NEW, WHEN)
+    assert (left / WAS / JOURNAL).read_text() == f"old {JOURNAL}"
 
 
 def heard(seq: int, event: EventId) -> bytes:
@@ -170,6 +244,22 @@ def test_what_came_after_the_readable_file_is_to_be_heard_again(folder: Path) ->
     assert set(heard_before(folder, 8)) == {IDS[0], IDS[1], IDS[3]}
 
 
+def test_what_was_left_to_be_heard_again_still_is_after_a_second_rebuilding(folder: Path) -> None:
+    """No daemon ran between the two, so nobody has answered it."""
+    shutil.rmtree(folder)
+    folder.mkdir()
+    (folder / JOURNAL).write_bytes(heard(7, IDS[0]) + heard(8, IDS[1]) + heard(9, IDS[2]))
+    _index_knows(folder, *IDS[:3])
+    seen = tuple(heard_before(folder, 8))
+    assert set(seen) == set(IDS[:2])
+    last = Rebuilt(seq=4, at=Millis(2), source="conversation.json", seen=seen)
+    renew(folder, [*decisions_of(1, 2), [last]], WHEN)
+    assert set(heard_before(folder, 4)) == set(IDS[:2])
+    damaged = (folder / JOURNAL).read_bytes().replace(b'"type":"Rebuilt"', b'"type":"Xebuilt"')
+    (folder / JOURNAL).write_bytes(damaged)  # it can say nothing any more: better not answered than answered twice
+    assert set(heard_before(folder, 4)) == set(IDS[:3])
+
+
 def test_what_a_line_knows_of_files_that_are_gone_is_heard_too(folder: Path) -> None:
     """A checkpoint sums up the files before it, and a rebuilt journal what was damaged: either may be all there is."""
     first = decisions_of(1)
@@ -184,16 +274,22 @@ async def _made(index: Path) -> None:
     await Index(index).close()
 
 
-def test_the_messages_the_index_knows_are_found(folder: Path) -> None:
-    shutil.rmtree(folder)
-    folder.mkdir()
+def _index_knows(folder: Path, *events: str) -> None:
+    """An index that has seen these in the conversation, and another one in another."""
     asyncio.run(_made(folder.parent / "index.sqlite"))
     with sqlite3.connect(folder.parent / "index.sqlite") as tables:
         tables.execute(
             "insert into conversations values (5, ?, 1, 1, 1, 'ended', 'chat', 1, 't', 0, 0)", (CONVERSATION_ID,)
         )
-        tables.execute("insert into events values (?, 5), (?, 6)", ("1" * 64, "2" * 64))
+        tables.executemany("insert into events values (?, 5)", [(event,) for event in events])
+        tables.execute("insert into events values (?, 6)", ("2" * 64,))
     tables.close()
+
+
+def test_the_messages_the_index_knows_are_found(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.mkdir()
+    _index_knows(folder, "1" * 64)
     assert heard_before(folder) == ["1" * 64]
     (folder / JOURNAL).write_bytes(heard(9, EventId("1" * 64)))
     assert heard_before(folder, 8) == []

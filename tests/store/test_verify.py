@@ -137,6 +137,30 @@ async def test_older_turns_that_are_lost_are_made_anew_as_it_says(
     assert (await verify(folder, name)).faults == ()
 
 
+async def test_older_turns_that_somebody_changed_are_named(folder: ConversationFolder) -> None:
+    """As the newest are; and where the journal has lost its end, that is what is said."""
+    name, disk = ConversationId("d" * 64), Disk()
+    records = list(going_on(1, 2 * SEGMENT + 30, name))
+    journal, _ = await folder.open(name)
+    await journal.append([records])
+    await folder.close()
+    await Views(folder, disk).show(fold(name, records))
+    disk.close()
+    assert (await verify(folder, name)).faults == ()
+    part = folder.path(name) / "orchestratorTurns-000001.json"
+    whole = part.read_bytes()
+    turns = json.loads(whole)
+    turns[3]["reason"] = "mine"
+    part.write_text(json.dumps(turns))
+    (told,) = (await verify(folder, name)).faults
+    assert told.startswith(f"{part} does not say what the journal says")
+    part.write_text(json.dumps([{**turn, "new": 1} for turn in json.loads(whole)]))  # of another version
+    assert (await verify(folder, name)).faults == ()
+    part.with_name("orchestratorTurns-000003.json").write_bytes(whole)
+    (told,) = (await verify(folder, name)).faults
+    assert told.startswith(f"{part.with_name('orchestratorTurns-000003.json')} tells of more than the journal does")
+
+
 async def test_a_damaged_line_is_named_by_file_line_and_byte(folder: ConversationFolder) -> None:
     journal = folder.path(ID) / JOURNAL
     lines = journal.read_bytes().splitlines(keepends=True)

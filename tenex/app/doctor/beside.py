@@ -17,6 +17,7 @@ from tenex.store.daemon import FOLDER
 from tenex.store.disk import PROBE
 from tenex.store.loading import VIEW
 from tenex.store.lock import NAME
+from tenex.store.renewal import WAS
 
 from . import disk
 from .findings import Finding, Fix, fault, ok, warning
@@ -107,9 +108,31 @@ def stranger(path: Path) -> Iterator[Finding]:
         else:
             yield ok("a conversation of an older program, taken in when somebody writes in its thread", path)
     elif atomic.LEFTOVER.fullmatch(name):
-        yield warning("left by an import or a fork that was cut short", path, "remove it, and do the same again")
+        yield _cut_short(path)
     else:
         yield warning("this is no conversation: its name is not 64 hex digits", path, "move it out of this folder")
+
+
+def _cut_short(path: Path) -> Finding:
+    """What an import, a fork or a rebuild built beside the folder it was to be, or to be in the place of."""
+    conversation = path.name[1:65]
+    if not (path / WAS).exists() or not (path / conversation).exists():
+        return warning(
+            "left by an import, a fork or a rebuild that was cut short", path, "remove it, and do the same again"
+        )
+    if (path.parent / conversation).exists():
+        return warning(
+            "this is what a conversation was before a rebuild",
+            path,
+            "all goes on without it; remove when you have looked",
+        )
+    return fault(
+        f"a rebuild was cut short before its last step: {conversation[:12]} is in here",
+        path,
+        f"run `tenex conversations rebuild {conversation} --from conversation.json` again, while no daemon runs: "
+        "it puts back what was there first",
+        StoreDamaged,
+    )
 
 
 def read(path: Path) -> bytes:
