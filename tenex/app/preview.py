@@ -9,6 +9,7 @@ Never: words, or a choice of what is shown, of its own.
 
 import asyncio
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -34,8 +35,8 @@ from tenex.prompting import PromptLibrary
 from tenex.settings import Places, Settings, model_for, places, router_model
 from tenex.store.daemon import DAEMON, DaemonBook
 from tenex.store.disk import Disk
-from tenex.store.folder import NEWEST, ConversationFolder
-from tenex.store.loading import peek
+from tenex.store.folder import ConversationFolder
+from tenex.store.loading import NEWEST, peek
 from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
 from tenex.workflow.output import in_states
@@ -250,8 +251,8 @@ class _Lessons(DaemonBook):
     def __init__(self, root: Path) -> None:
         super().__init__(root, Disk(), SystemClock())
         self._disk.close()
-        if self._path.exists():
-            for record in peek(self._path, DAEMON):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            for record in peek(self._path, DAEMON, NEWEST):
                 self._fold(record)
 
     async def record(self, *_: object, **__: object) -> None:

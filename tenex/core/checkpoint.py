@@ -13,7 +13,12 @@ from .state import State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint(Record):
+class SumsUp(Record):
+    """What a later file of any journal begins with; bears the seq of the last record it sums up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint(SumsUp):
     """Where the conversation stood after the record `seq`.
 
     A change to what `State` or any value in it means is a change to this record: a higher version, and a migration.

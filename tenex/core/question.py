@@ -5,13 +5,15 @@
 Never: how to answer it; that is the router's prompt.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from . import gates
 from .context import BYTES_PER_TOKEN, CONTEXT_TOKENS, FRAME, MESSAGE_CHARACTERS, weight
 from .conversation import Conversation
 from .graph import END
+from .ids import ConversationId
 from .jsontext import json_writer
 from .phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
 from .roster import Rules
@@ -25,8 +27,8 @@ COMPLETIONS = (4_000, 400, 0)
 """Characters of each completion, likewise; an old one that is left out keeps its outcome and its verdict."""
 
 WRITTEN = 4 * 2**20
-"""Characters of messages that are remembered as JSON, and as many of turns: enough for thousands of either. All but the
-newest stand unchanged in the next question."""
+"""Characters of messages that are remembered as JSON, and as many of turns: of a hundred long conversations, or a
+thousand short ones. All but the newest stand unchanged in the next question of theirs."""
 PER_VALUE = 500
 """Characters the value itself counts for, beyond its text."""
 
@@ -47,8 +49,8 @@ def question_for(
     are cut, and completions are: those of the oldest turns first. `lessons` are the router's from other conversations.
     """
     empty = _json({**_fixed(conversation, rules), "lessons": _lessons(conversation, lessons)})
-    said = [*map(_whole_messages.of, conversation.messages)]
-    done = [*map(_whole_turns.of, conversation.turns)]
+    said = _whole_messages.of(conversation.id, conversation.messages)
+    done = _whole_turns.of(conversation.id, conversation.turns)
     document = _filled(empty, said, done)
     room = budget * BYTES_PER_TOKEN - FRAME
     if weight(document) > room:
@@ -181,38 +183,41 @@ def _completion(done: Completion, limit: int) -> dict[str, Any]:
 
 
 class Written(Generic[T]):
-    """What was written of values that never change, as long as there is room for it: the newest of it.
+    """What was written of values that never change, by conversation: of those that were in its last question.
 
     A value is known again by being the same object, not an equal one: to compare a turn costs as much as to write it.
     For one thread.
     """
 
     def __init__(self, write: Callable[[T], str], room: int = WRITTEN) -> None:
-        """Remember what `write` gives, `room` characters of it."""
+        """Remember what `write` gives, `room` characters of it: of the conversations that asked last."""
         self._write = write
-        self._room = self._left = room
-        self._known: dict[int, tuple[T, str]] = {}
+        self._left = room
+        self._known: OrderedDict[ConversationId, dict[int, tuple[T, str]]] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._known)
+        return sum(map(len, self._known.values()))
 
-    def of(self, value: T) -> str:
-        """What is written of it."""
-        known = self._known.get(id(value))  # nobody else has that id while the value is held here
-        if known is not None:
-            return known[1]
-        text = self._write(value)
-        self._known[id(value)] = (value, text)
-        self._left -= len(text) + PER_VALUE
+    def of(self, conversation: ConversationId, values: Sequence[T]) -> list[str]:
+        """What is written of each; only these values of the conversation are remembered."""
+        known = self._known.pop(conversation, {})
+        self._left += _room(known)
+        # nobody else has that id while the value is held here
+        now = {id(value): known.get(id(value)) or (value, self._write(value)) for value in values}
+        self._known[conversation] = now
+        self._left -= _room(now)
         while self._left < 0:
-            oldest = next(iter(self._known))
-            self._left += len(self._known.pop(oldest)[1]) + PER_VALUE
-        return text
+            self._left += _room(self._known.popitem(last=False)[1])
+        return [now[id(value)][1] for value in values]
 
     def forget(self) -> None:
         """Remember nothing."""
-        self._known.clear()
-        self._left = self._room
+        while self._known:
+            self._left += _room(self._known.popitem()[1])
+
+
+def _room(known: Mapping[int, tuple[object, str]]) -> int:
+    return sum(len(text) + PER_VALUE for _, text in known.values())
 
 
 _whole_messages: Final = Written[Message](lambda message: _message(message, MESSAGES[0]))

@@ -50,6 +50,9 @@ FAILURES = 3
 SHOW_DELAY = 0.2
 """Seconds from a notable record to the readable view: replacing a file flushes the disk's own journal, and a reply
 that waits for its append would wait for that too. A person cannot open the file sooner."""
+SHOW_PACE = 0.01
+"""Seconds it takes longer for each other view that is due: a view takes 2 ms of a processor, so however many
+conversations are busy, a fifth of one goes into views. What a conversation comes to meanwhile is in the same view."""
 SHOW_EVERY = 1_000
 """ms between two views while nothing notable happens."""
 SHOWN = (r.TurnClosed, r.Waiting, r.Ended, RolledBack)
@@ -331,7 +334,13 @@ class ConversationActor:
             self._showing = self._around.spawn(f"{self.id[:8]} view", self._show_later())
 
     async def _show_later(self) -> None:
-        await asyncio.sleep(SHOW_DELAY)
+        due = self._around.views_due
+        wait = SHOW_DELAY + SHOW_PACE * len(due)
+        due.add(self.id)
+        try:
+            await asyncio.sleep(wait)
+        finally:
+            due.discard(self.id)
         while not self._level.is_set():
             await self._level.wait()
         assert self._state is not None

@@ -4,8 +4,9 @@ Never: state of a conversation.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock, Journals, Notices, Observer, Prompter, Sealer
 from tenex.core.roster import Rules
 
@@ -30,3 +31,5 @@ class Surroundings:
     observers: Sequence[Observer]
     spawn: Spawn
     idle: float = IDLE
+    views_due: set[ConversationId] = field(default_factory=set)
+    """Conversations whose readable view waits for its time."""

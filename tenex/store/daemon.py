@@ -1,5 +1,7 @@
 """Beside the conversations, in `conversations/_daemon/journal.jsonl`: lessons, profiles, and words no journal holds.
 
+It goes on in files like any other journal: a start reads the newest, which begins with all that is still at hand.
+
 Never: what a conversation's own journal already says.
 """
 
@@ -12,7 +14,8 @@ from typing import Final, Self
 
 import structlog
 
-from tenex.core.errors import AppendFailed, StoreDamaged
+from tenex.core.checkpoint import SumsUp
+from tenex.core.errors import AppendFailed, StoreDamaged, TenexError
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.ports import Clock, Notice
 from tenex.core.records import Record
@@ -20,7 +23,7 @@ from tenex.core.records import Record
 from .disk import Disk
 from .format import Codec
 from .journal import FileJournal
-from .loading import JOURNAL, peek
+from .loading import JOURNAL, NEWEST, peek
 from .migrations import DAEMON_STEPS
 
 FOLDER: Final = "_daemon"
@@ -30,8 +33,8 @@ log = structlog.get_logger(__name__)
 LESSONS_KEPT: Final = 50
 """Per agent: what fits into a prompt beside the work; the journal keeps them all."""
 
-KEYS_KEPT: Final = 10_000
-"""Idempotency keys remembered: far more calls than can be in flight when a process stops."""
+KEYS_KEPT: Final = 2_000
+"""Idempotency keys remembered: far more calls than can be in flight when a process stops, and 150 KB of a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +75,24 @@ class TroublePassed(Record):
     conversation: ConversationId
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookCheckpoint(SumsUp):
+    """All that is at hand after the record `seq`.
+
+    A change to what any kind within it means is a change to this record: a higher version, and a migration.
+    """
+
+    lessons: tuple[LessonLearned, ...]
+    """The newest of each agent, an agent's oldest first."""
+    profiles: tuple[ProfilePublished, ...]
+    keys: tuple[str, ...]
+    """Idempotency keys of lessons, oldest first."""
+    told: tuple[Notice, ...]
+
+
 DAEMON: Final = Codec(
-    {kind.__name__: kind for kind in (LessonLearned, ProfilePublished, PersonTold, TroublePassed)}, DAEMON_STEPS
+    {kind.__name__: kind for kind in (LessonLearned, ProfilePublished, PersonTold, TroublePassed, BookCheckpoint)},
+    DAEMON_STEPS,
 )
 
 
@@ -113,7 +132,7 @@ class DaemonBook:
         except (AppendFailed, StoreDamaged) as fault:
             log.error("book.closed", reason=str(fault))
             with suppress(OSError, StoreDamaged):
-                for record in await disk.run(peek, book._path, DAEMON):
+                for record in await disk.run(peek, book._path, DAEMON, NEWEST):
                     book._fold(record)
         return book
 
@@ -229,6 +248,23 @@ class DaemonBook:
             await journal.close()
             raise
         self._fold(record)
+        if journal.is_long:
+            await self._rotate(journal)
+
+    async def _rotate(self, journal: FileJournal) -> None:
+        """Go on in a new file; a failure only means that the present one is used on."""
+        checkpoint = BookCheckpoint(
+            seq=journal.next_seq - 1,
+            at=self._clock.now(),
+            lessons=tuple(lesson for lessons in self._lessons.values() for lesson in lessons),
+            profiles=tuple(self._profiles.values()),
+            keys=tuple(self._keys),
+            told=self.told(),
+        )
+        try:
+            await journal.rotate(checkpoint)
+        except (OSError, TenexError) as fault:
+            log.error("book.not_rotated", reason=str(fault))
 
     def _clear(self) -> None:
         self._lessons: dict[Slug, tuple[LessonLearned, ...]] = {}
@@ -238,6 +274,13 @@ class DaemonBook:
 
     def _fold(self, record: Record) -> None:
         match record:
+            case BookCheckpoint():
+                self._clear()
+                for lesson in record.lessons:
+                    self._lessons[lesson.agent] = (*self.lessons(lesson.agent), lesson)
+                self._profiles = {(profile.pubkey, profile.kind): profile for profile in record.profiles}
+                self._keys = dict.fromkeys(record.keys)
+                self._told = {notice.key: notice for notice in record.told}
             case LessonLearned():
                 self._lessons[record.agent] = (*self.lessons(record.agent), record)[-LESSONS_KEPT:]
                 self._keys[record.key] = None

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 from zlib import crc32
 
-from tenex.core.checkpoint import Checkpoint
+from tenex.core.checkpoint import Checkpoint, SumsUp
 from tenex.core.errors import Bug
 from tenex.core.ids import Millis
 from tenex.core.jsontext import json_writer
@@ -132,7 +132,7 @@ class Codec:
                 return records[:whole], length, _damage_of(lines, number, position) or torn
             try:
                 record, left = self._decode(line)
-                if isinstance(record, Checkpoint):
+                if isinstance(record, SumsUp):
                     first = _check_checkpoint(number, record, left)
                 _check_order(lines, number, first, record.seq, left, expected_left)
             except _Unreadable as fault:
@@ -223,11 +223,12 @@ def _damage_of(lines: list[bytes], number: int, position: int) -> Fault | None:
     return None
 
 
-def _check_checkpoint(number: int, checkpoint: Checkpoint, left: int) -> int:
+def _check_checkpoint(number: int, checkpoint: SumsUp, left: int) -> int:
     """The seq of the first line, which is the checkpoint's."""
     if number > 1 or left:
         raise _Unreadable("a checkpoint stands at the beginning of a file, alone, and nowhere else")
-    if checkpoint.seq < 1 or checkpoint.state.next_seq != checkpoint.seq + 1:
+    is_of_then = not isinstance(checkpoint, Checkpoint) or checkpoint.state.next_seq == checkpoint.seq + 1
+    if checkpoint.seq < 1 or not is_of_then:
         raise _Unreadable("it is a checkpoint of another moment than it says")
     return checkpoint.seq
 

@@ -9,6 +9,7 @@ Never: hold a fact that no journal holds, cursors aside; and those only cost a s
 
 import asyncio
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -66,7 +67,7 @@ class Index:
         """While an empty file is being filled: whose whole journal is in it; None: everybody's."""
         self._is_lost = False
         self._rebuilding: asyncio.Task[None] | None = None
-        self._recent: dict[str, ConversationId] = {}
+        self._recent: OrderedDict[str, ConversationId] = OrderedDict()
         self._waiting = Batch()
         self._going = Batch()
         self._flush: asyncio.Task[None] | None = None
@@ -241,7 +242,7 @@ class Index:
         self._recent.pop(event_id, None)  # to the end, as the newest
         self._recent[event_id] = conversation
         if len(self._recent) > REMEMBERED:
-            del self._recent[next(iter(self._recent))]
+            self._recent.popitem(last=False)  # a dict would look past the place of each that has gone
 
     def _start_flush(self) -> None:
         if len(self._waiting) and not self._closed and self._flush is None:

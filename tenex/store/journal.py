@@ -16,7 +16,7 @@ from typing import Final, Self
 
 import structlog
 
-from tenex.core.checkpoint import Checkpoint
+from tenex.core.checkpoint import SumsUp
 from tenex.core.errors import AppendFailed, Bug
 from tenex.core.ports import Clock
 from tenex.core.records import Record
@@ -148,7 +148,7 @@ class FileJournal:
                 self._hand_back()
                 self._took("append", began)
 
-    async def rotate(self, checkpoint: Checkpoint) -> bool:
+    async def rotate(self, checkpoint: SumsUp) -> bool:
         """Go on in a new file that begins with a checkpoint; the present one stays as it is.
 
         Until the new file has its name, durable and whole, nothing has happened.
@@ -243,7 +243,7 @@ class FileJournal:
             self._dead = self._dead or str(fault)
             raise
 
-    def _begin_file(self, checkpoint: Checkpoint) -> None:
+    def _begin_file(self, checkpoint: SumsUp) -> None:
         """Write the next file and stand at its end, in one of the disk's threads."""
         descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW)
         try:
@@ -252,7 +252,7 @@ class FileJournal:
         finally:
             os.close(descriptor)
 
-    def _go_on(self, checkpoint: Checkpoint) -> None:
+    def _go_on(self, checkpoint: SumsUp) -> None:
         if self.path.stat().st_size != self._length or self._has_successor():
             self._dead = f"{self.path} was changed by somebody else; open it again."
             raise AppendFailed(self._dead)

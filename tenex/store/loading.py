@@ -20,7 +20,7 @@ from typing import Final, NoReturn
 
 import structlog
 
-from tenex.core.checkpoint import Checkpoint
+from tenex.core.checkpoint import SumsUp
 from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.core.records import Record
 
@@ -187,7 +187,7 @@ def _look_back(path: Path, codec: Codec, since: int) -> tuple[list[Record], str]
                 f"{here} ends with seq {last}, but {follows[0]} follows on {follows[1]}. Nothing was changed."
             )
         first = records[0] if records else None
-        if not isinstance(first, Checkpoint):
+        if not isinstance(first, SumsUp):
             parts.append(records)
             break
         if first.seq <= since:
@@ -292,7 +292,7 @@ def _is_newest(here: Path, file: os.stat_result, number: int) -> bool:
 
 def _misplaced(records: list[Record], number: int) -> str:
     """Why a file cannot have its number: the first begins with seq 1, every other with a checkpoint."""
-    begins = bool(records) and isinstance(records[0], Checkpoint)
+    begins = bool(records) and isinstance(records[0], SumsUp)
     if number == 1:
         return "line 1 cannot be right: it is a checkpoint of files that are not there" if begins else ""
     return "" if begins else "line 1 cannot be right: it is no checkpoint of the files before it"

@@ -191,6 +191,24 @@ async def test_the_daemons_own_journal(data: Path) -> None:
     assert "lessons" in found.mend
 
 
+async def test_the_daemons_own_journal_in_files(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenex.store.journal.FILE_BYTES", 1)
+    monkeypatch.setattr("tenex.store.journal.PER_CHECKPOINT", 0)
+    disk = Disk()
+    try:
+        kept = await DaemonBook.open(data / "conversations", disk, StillClock())
+        for number in range(2):
+            await kept.record("executor", NAME, "a lesson", "look twice", "", f"key-{number}")
+        await kept.close()
+    finally:
+        disk.close()
+    assert [f.level for f in book(case_of(data))] == [Level.OK]
+    newest = data / "conversations" / "_daemon" / "journal-000003.jsonl"
+    newest.write_bytes(newest.read_bytes().replace(b'"seq":2', b'"seq":9'))
+    (found,) = book(case_of(data))
+    assert (found.where, found.blame.exit_code) == (str(newest), 4)
+
+
 async def test_the_index_is_read_and_left_as_it_is(data: Path) -> None:
     path = data / "conversations" / "index.sqlite"
     assert "no index yet" in next(index(case_of(data))).what

@@ -5,7 +5,6 @@ in the end how often it connected to the relay.
 """
 
 import asyncio
-import gc
 import json
 import re
 import signal
@@ -15,6 +14,7 @@ from pathlib import Path
 import structlog
 
 from tenex.app import open_application
+from tenex.cli.run import spare_the_collector
 from tenex.core.ports import Whisper, unheard
 from tenex.core.steps import ModelRequest, ModelStep, Note, Usage
 from tenex.nostr.keys import KeyRing, parse_public_key
@@ -55,8 +55,7 @@ async def serve(data: Path, url: str, owner: str) -> None:
 
         async def ready() -> None:
             await app.pool.listening("addressed", 10)
-            gc.collect()
-            gc.freeze()  # as `tenex run` does
+            spare_the_collector()
             print("READY", project.npub, flush=True)
 
         await app.serve(ready)

@@ -9,6 +9,7 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.context import tokens
+from tenex.core.ids import ConversationId
 from tenex.core.phases import Phase
 from tenex.core.question import (
     COMPLETIONS,
@@ -184,7 +185,7 @@ def test_what_was_written_before_changes_no_question() -> None:
     assert json.loads(question_for(later, play.rules).text)["turns"][-1]["reason"] == "another"
 
 
-def test_what_is_remembered_as_json_is_bounded() -> None:
+def test_what_is_remembered_as_json_is_the_last_question_of_those_who_asked_last() -> None:
     count = 0
 
     def write(value: tuple[int]) -> str:
@@ -192,11 +193,24 @@ def test_what_is_remembered_as_json_is_bounded() -> None:
         count += 1
         return str(value[0]) * 1_000
 
+    def texts(some: list[tuple[int]]) -> list[str]:
+        return [str(value[0]) * 1_000 for value in some]
+
     written = Written[tuple[int]](write, room=10 * (1_000 + PER_VALUE))
+    one, other, third = (ConversationId(name * 64) for name in "123")
     values = [(number % 10,) for number in range(50)]
-    assert [written.of(value) for value in values] == [str(number % 10) * 1_000 for number in range(50)]
-    assert (count, len(written)) == (50, 10)
-    assert [written.of(value) for value in values[-10:]] == [str(number) * 1_000 for number in range(10)]
-    assert count == 50
-    assert written.of(values[0]) == "0" * 1_000
-    assert count == 51
+    for last in range(3, 50):  # a talk that goes on and on, of which a question holds the newest
+        assert written.of(one, values[last - 3 : last]) == texts(values[last - 3 : last])
+    assert (count, len(written)) == (49, 3)
+    written.of(other, values[:7])
+    written.of(one, values[46:49])
+    assert (count, len(written)) == (56, 10)
+    written.of(third, values[:1])
+    assert (count, len(written)) == (57, 4), "who asked longest ago is forgotten, and nobody else"
+    assert written.of(other, values[:12]) == texts(values[:12]), "who has more than there is room for is told it"
+    assert (count, len(written)) == (69, 0)
+    written.of(one, values[:3])
+    written.forget()
+    assert len(written) == 0
+    written.of(one, values[:10])
+    assert len(written) == 10

@@ -2,7 +2,10 @@
 
 import asyncio
 
+import pytest
+
 from tenex.core.conversation import Conversation
+from tenex.flow import actor
 from tests.fakes.play import ID, says, seven_phases
 from tests.fakes.stage import World
 from tests.fakes.virtual import run
@@ -73,3 +76,26 @@ def test_the_view_is_up_to_date_in_the_end_although_an_append_failed() -> None:
     run(main)
     assert len(failed) > 1
     assert world.shown == {ID: sum(map(len, world.books[ID]))}
+
+
+def test_however_many_are_busy_only_so_many_views_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A view of each pause of each would take the time of the work; what is left out is in the next."""
+    monkeypatch.setattr(actor, "SHOW_PACE", 0.1)
+    world = Watched()
+    busy = [f"{number:064x}" for number in range(10, 20)]
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            for _ in range(16):
+                for conversation in busy:
+                    daemon.write("hello", conversation=conversation)
+                await asyncio.sleep(0.25)
+            assert 10 <= len(world.times) <= 40, "of 160 pauses in 4 s"
+            for conversation in busy:
+                await daemon.until("waiting", conversation)
+            await asyncio.sleep(3)
+            assert {name: world.shown[name] for name in world.books} == {
+                name: sum(map(len, book)) for name, book in world.books.items()
+            }
+
+    run(main)

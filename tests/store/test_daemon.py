@@ -11,7 +11,7 @@ import pytest
 from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.core.ids import ConversationId, EventId, PublicKey
 from tenex.core.ports import Notice
-from tenex.store import daemon
+from tenex.store import daemon, journal, segments
 from tenex.store.daemon import DaemonBook, ProfilePublished
 from tenex.store.disk import Disk
 from tenex.tools.memory import Lessons
@@ -213,3 +213,49 @@ async def test_a_notice_is_there_after_a_restart_as_it_first_was_until_the_troub
     await last.tell(notice(written=7))
     assert (await opened(tmp_path, disk)).told() == (notice(written=7),)
     assert (tmp_path / "_daemon" / "journal.jsonl").read_bytes().count(b"\n") == 4
+
+
+async def test_a_book_of_years_goes_on_in_files_of_which_a_start_reads_the_newest(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemon, "LESSONS_KEPT", 3)
+    monkeypatch.setattr(daemon, "KEYS_KEPT", 4)
+    monkeypatch.setattr(journal, "FILE_BYTES", 2_000)
+    monkeypatch.setattr(journal, "PER_CHECKPOINT", 0)
+    book = await opened(tmp_path, disk)
+    await book.published(KEY, 0, EventId("1" * 64), "hash", 100)
+    await book.tell(notice())
+    await learn(book, "p", agent="planner")
+    for number in range(40):
+        await learn(book, str(number))
+    files = segments.numbers(tmp_path / "_daemon")
+    assert len(files) > 3
+    assert (tmp_path / "_daemon" / segments.name_of(files[-1])).stat().st_size < 5_000
+    (tmp_path / "_daemon" / segments.name_of(1)).write_bytes(b"never read")
+    again = await opened(tmp_path, disk)
+    assert [lesson.key for lesson in again.lessons("executor")] == ["37", "38", "39"]
+    assert (again.lessons("executor"), again.lessons("planner")) == (book.lessons("executor"), book.lessons("planner"))
+    assert (again.profile(KEY, 0), again.told()) == (book.profile(KEY, 0), (notice(),))
+    for key in ("36", "39"):  # of calls that run again
+        await learn(again, key)
+    assert again.lessons("executor") == book.lessons("executor")
+    await learn(again, "40")
+    await again.passed(CONVERSATION_ID)
+    last = await opened(tmp_path, disk)
+    assert ([lesson.key for lesson in last.lessons("executor")], last.told()) == (["38", "39", "40"], ())
+
+
+async def test_a_book_that_cannot_go_on_in_a_new_file_uses_the_present_one(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(journal, "FILE_BYTES", 1)
+    book = await opened(tmp_path, disk)
+    with monkeypatch.context() as patch:
+        patch.setattr("tenex.store.atomic.replace", refuse)
+        await learn(book, "1")
+        await learn(book, "2")
+    assert segments.numbers(tmp_path / "_daemon") == [1]
+    assert [lesson.key for lesson in (await opened(tmp_path, disk)).lessons("executor")] == ["1", "2"]

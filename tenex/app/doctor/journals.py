@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from tenex.core.checkpoint import Checkpoint
+from tenex.core.checkpoint import SumsUp
 from tenex.core.conversation import Conversation
 from tenex.core.errors import StoreDamaged, StoreError
 from tenex.core.ids import ConversationId
@@ -55,7 +55,7 @@ def conversations(case: Case) -> Iterator[Finding]:
 def book(case: Case) -> Iterator[Finding]:
     """The journal of what belongs to no conversation."""
     path = case.places.conversations / FOLDER / JOURNAL if case.places else None
-    if path is None or not path.exists():
+    if path is None or not path.parent.is_dir():
         return
     found = list(
         _journal(
@@ -116,7 +116,7 @@ def _journal(
 ) -> Generator[Finding, None, int | None]:
     """Damage first: a journal with any is not read further; returns the seq of the last record, None with damage."""
     try:
-        found = segments.numbers(path.parent) if name is not None else [1]
+        found = segments.numbers(path.parent)
     except OSError as error:
         yield fault(f"cannot be read ({error.strerror})", path.parent, "look who owns it and what it is", StoreDamaged)
         return None
@@ -189,8 +189,8 @@ def _misplaced(records: Sequence[Record], number: int, before: int | None) -> st
     """Why a file cannot stand where it does; `before` is the seq the file before it ends with, where that is known."""
     first = records[0] if records else None
     if number == 1:
-        return "it begins with a checkpoint of files that are not there" if isinstance(first, Checkpoint) else ""
-    if not isinstance(first, Checkpoint):
+        return "it begins with a checkpoint of files that are not there" if isinstance(first, SumsUp) else ""
+    if not isinstance(first, SumsUp):
         return "it does not begin with a checkpoint of the files before it"
     if before is not None and first.seq != before:
         return f"it follows on seq {first.seq}, but the file before it ends with seq {before}"
