@@ -185,7 +185,7 @@ class ConversationActor:
         """After a fault of ours: signals come one by one, and one that fails again and again is given up.
 
         Where it ended a task, that has ended all the same: first without its result, and if that cannot be taken in
-        either it is not begun again before the next start. Else it would fail so for ever, and cost something each time.
+        either it is not begun again before the next start. Else it would fail so for ever, and cost each time.
         """
         self._batch, self._failures = 1, self._failures + 1
         if self._failures < FAILURES or not self._inbox or isinstance(self._inbox[0], Opened):

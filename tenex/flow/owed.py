@@ -21,7 +21,7 @@ from typing import Any, Final
 import structlog
 
 from tenex.core.conversation import Conversation
-from tenex.core.errors import AppendFailed, StoreError, TenexError
+from tenex.core.errors import AppendFailed, StoreError
 from tenex.core.ids import ConversationId, PublicKey
 from tenex.core.ports import Draft, Notice, Notices, Sealer, UnsignedEvent
 from tenex.core.roster import Rules
@@ -175,7 +175,7 @@ class Owed:
         )  # fmt: skip
         try:
             events, relays = self._sealer.seal(draft), self._sealer.relays(draft)
-        except (TenexError, LookupError, TypeError, ValueError):  # the trouble is elsewhere, and that is being mended
+        except Exception:  # it may be the very fault that is to be told of, and must not end the other conversations
             log.exception("notice.failed", conversation=notice.conversation, trouble=notice.trouble)
             return
         log.warning("person.told", conversation=notice.conversation, trouble=notice.trouble, event_id=events[0].id)

@@ -1,4 +1,4 @@
-"""Faults of our own where something is taken in: told, counted once, and never a reason to do the same work for ever."""
+"""Faults of our own where something is taken in: told, counted, and no reason to do the same work for ever."""
 
 import asyncio
 from typing import Any
