@@ -6,10 +6,13 @@ disks that fail and clocks that are set happen between; the model has never hear
 
 import asyncio
 import json
+import logging
+from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -42,6 +45,14 @@ CALLED = "security"
 LATER = ("reflection", "chores", "verification", "execute")
 """The phases a good router goes to, the farthest first."""
 YEARS = 10 * 365 * 86_400_000
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quiet() -> Iterator[None]:
+    """Tracebacks of the faults we bring about would cost most of the time."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    yield
+    structlog.reset_defaults()
 
 
 def _decision(phase: str, agents: list[str]) -> str:
