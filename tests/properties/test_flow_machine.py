@@ -29,7 +29,7 @@ from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import ConversationId
 from tenex.core.pending import pending
 from tenex.core.ports import Draft, UnsignedEvent, Whisper, unheard
-from tenex.core.roster import Limits
+from tenex.core.roster import Expectation, Limits
 from tenex.core.steps import ModelRequest, ModelStep
 from tests.core.kit import check_sound
 from tests.fakes.linked import linked, to
@@ -65,7 +65,10 @@ class PatientWorld(World):
 
     def __init__(self) -> None:
         super().__init__(lambda _question: None, lambda _request: None)
-        limits = Limits(turns_per_message=1_000, same_route=1_000, steps_per_run=1_000)
+        patient = Expectation(warn_after=YEARS, close_after=YEARS)  # the model knows no deadline, and stories are long
+        limits = Limits(
+            turns_per_message=1_000, same_route=1_000, steps_per_run=1_000, default_expectation=patient
+        )  # fmt: skip
         self.rules = linked(rules(limits=limits), executor=[CALLED])
         self.asked: dict[str, asyncio.Future[Any]] = {}
         self.refusing: set[str] = set()
@@ -117,8 +120,8 @@ class FlowMachine(RuleBasedStateMachine):
         self.life = None
 
     def _settle(self) -> None:
-        """Longer than a frozen conversation waits for its disk, and than the first waits for a model."""
-        self.loop.run_until_complete(asyncio.sleep(100))
+        """Longer than a frozen conversation waits for its disk, and than a held one for its model."""
+        self.loop.run_until_complete(asyncio.sleep(400))
 
     def _write(self, text: str, event_id: str | None = None, reply_to: str | None = None) -> None:
         async def write() -> str:
