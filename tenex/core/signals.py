@@ -266,3 +266,20 @@ Signal = (
     | StandingGiven
     | MissionSignal
 )
+
+
+def without_result(signal: Signal, why: str) -> Signal | None:
+    """What to hear in the place of a task's end that cannot be taken in: that it ended with nothing to show.
+
+    Returns:
+        The same end without its result; None where that is what it was, or where nothing has ended.
+    """
+    match signal:
+        case RouteAnswered(key=key, step=step) | ModelAnswered(key=key, step=step):
+            return ModelFailed(key=key, message=why, retryable=False, usage=step.usage, model=step.model)
+        case ToolReturned(key=key, result=result):
+            lost = ToolResult(ok=False, content=f"The result is lost: {why}. Check what it did before repeating it.")
+            return ToolReturned(key=key, result=lost) if result != lost else None
+        case NodeReturned(key=key):
+            return NodeFailed(key=key, who="operator", kind="internal", message=why)
+    return None

@@ -26,7 +26,7 @@ from tenex.core.ids import ConversationId, Millis
 from tenex.core.pending import pending
 from tenex.core.ports import Draft, Journal
 from tenex.core.prompts import prompted
-from tenex.core.signals import ClockMoved, Opened, Published, Signal
+from tenex.core.signals import ClockMoved, Opened, Published, Signal, without_result
 from tenex.core.travel import RolledBack
 
 from .clock import ClockWatch
@@ -170,8 +170,8 @@ class ConversationActor:
             raise
         except Exception as error:  # a fault of ours in one conversation must not end the others
             log.exception("conversation.failed", conversation=self.id, again_in=self._thaw)
-            self._freeze(f"a fault of the program: {type(error).__name__}")
-            self._failed()
+            self._freeze(why := f"a fault of the program: {type(error).__name__}")
+            self._failed(why)
         else:
             return True
         return False
@@ -184,15 +184,24 @@ class ConversationActor:
         self.is_frozen, self.frozen_why, self._deferred = True, why, []
         self._level.clear()
 
-    def _failed(self) -> None:
-        """After a fault of ours: signals come one by one, and one that fails again and again is given up."""
+    def _failed(self, why: str) -> None:
+        """After a fault of ours: signals come one by one, and one that fails again and again is given up.
+
+        Where it ended a task, that has ended all the same: first without its result, and if that cannot be taken in
+        either it is not begun again before the next start. Else it would fail so for ever, and cost each time.
+        """
         self._batch, self._failures = 1, self._failures + 1
-        if self._failures >= FAILURES and self._inbox and not isinstance(self._inbox[0], Opened):
-            signal = self._inbox.popleft()
-            self._owed.tell(notices(self.id, Trouble.FAULT, [signal]))
-            self._reconciler.decided(signal)
-            self._failures = 0
-            log.error("signal.given_up", conversation=self.id, signal=type(signal).__name__)
+        if self._failures < FAILURES or not self._inbox or isinstance(self._inbox[0], Opened):
+            return
+        signal, self._failures = self._inbox.popleft(), 0
+        instead = without_result(signal, why)
+        if instead is not None:
+            self._inbox.appendleft(instead)
+        else:
+            self._owed.put_aside(signal)
+            self._owed.tell(notices(self.id, Trouble.FAULT, [signal], self._state))
+        what = "signal.given_up" if instead is None else "signal.without_result"
+        log.error(what, conversation=self.id, signal=type(signal).__name__)
 
     async def _open(self) -> None:
         if self._journal is not None:

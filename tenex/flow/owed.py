@@ -21,7 +21,7 @@ from typing import Any, Final
 import structlog
 
 from tenex.core.conversation import Conversation
-from tenex.core.errors import AppendFailed, StoreError, TenexError
+from tenex.core.errors import AppendFailed, StoreError
 from tenex.core.ids import ConversationId, PublicKey
 from tenex.core.ports import Draft, Notice, Notices, Sealer, UnsignedEvent
 from tenex.core.roster import Rules
@@ -57,9 +57,9 @@ _TEXTS: Final[Mapping[Trouble, str]] = {
         "why with `tenex status`."
     ),
     Trouble.FAULT: (
-        "I cannot take this in: a fault of my own got in the way, several times. I have put it aside, so that other "
-        "messages are heard; what you wrote is on the relays, and I try it again when I am started the next time. "
-        "My log says more."
+        "I cannot go on with this: a fault of my own got in the way, several times. I have put it aside, so that other "
+        "messages are heard; nothing of it is lost, and I try it again when I am started the next time. My log says "
+        "more."
     ),
 }
 
@@ -83,6 +83,8 @@ class Owed:
         self._rules = rules
         self._spawn = spawn
         self._kept: dict[ConversationId, _Kept] = {}
+        self._aside: list[int] = []
+        """Seconds: when each message was written that the next process is to try again."""
         self._remembered = {notice.key: notice for notice in notices.told()}
         """What an earlier process said, or was about to say; it is said again before anything else is."""
         self._told: dict[ConversationId, set[tuple[PublicKey, str]]] = {}
@@ -98,6 +100,11 @@ class Owed:
                 kept = self._kept.setdefault(conversation, _Kept(at))
                 kept.since = min(kept.since, at)
                 kept.messages.append(signal)
+
+    def put_aside(self, signal: Signal) -> None:
+        """Leave a message that this process cannot decide on to the next one, which hears it from the relays."""
+        if isinstance(signal, PersonSpoke):
+            self._aside.append(signal.message.created_at)
 
     def take(self, conversation: ConversationId) -> Iterator[PersonSpoke]:
         """Hand what was kept over to an actor, in the order in which it came."""
@@ -115,7 +122,7 @@ class Owed:
             waiting: signals that actors have not decided on.
         """
         here = (signal.message.created_at for signal in waiting if isinstance(signal, PersonSpoke))
-        return min((*here, *(kept.since for kept in self._kept.values())), default=None)
+        return min((*here, *self._aside, *(kept.since for kept in self._kept.values())), default=None)
 
     # ---- telling ------------------------------------------------------------------------------------------------
 
@@ -168,7 +175,7 @@ class Owed:
         )  # fmt: skip
         try:
             events, relays = self._sealer.seal(draft), self._sealer.relays(draft)
-        except (TenexError, LookupError, TypeError, ValueError):  # the trouble is elsewhere, and that is being mended
+        except Exception:  # it may be the very fault that is to be told of, and must not end the other conversations
             log.exception("notice.failed", conversation=notice.conversation, trouble=notice.trouble)
             return
         log.warning("person.told", conversation=notice.conversation, trouble=notice.trouble, event_id=events[0].id)

@@ -282,7 +282,12 @@ def test_a_notice_that_no_relay_takes_does_not_keep_the_daemon_from_stopping() -
     run(play)
 
 
-def test_an_address_that_cannot_be_answered_costs_only_the_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("fault", [LookupError("no such form"), ZeroDivisionError()])
+def test_a_notice_that_cannot_be_put_into_words_costs_only_itself(
+    fault: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An address that cannot be answered, or a fault of ours: nobody else's conversation ends of it."""
+
     async def play() -> None:
         world = Spoiled()
         world.damaged = {HERE}
@@ -290,7 +295,7 @@ def test_an_address_that_cannot_be_answered_costs_only_the_notice(monkeypatch: p
 
         def strange(draft: Draft) -> tuple[UnsignedEvent, ...]:
             if "damaged" in draft.text:
-                raise LookupError("no such form")
+                raise fault
             return seal(draft)
 
         monkeypatch.setattr(world, "seal", strange)

@@ -28,6 +28,10 @@ class Model:
     working: set[str] = field(default_factory=set)
     done: list[str] = field(default_factory=list)
     """Outcomes of the open turn."""
+    callers: dict[str, str] = field(default_factory=dict)
+    """Who was called by one of those who work, and by whom."""
+    parked: set[str] = field(default_factory=set)
+    """Who waits for the person's answer."""
     participants: set[str] = field(default_factory=set)
     reflected: set[str] = field(default_factory=set)
     met: set[str] = field(default_factory=set)
@@ -38,14 +42,33 @@ class Model:
     """A person has written since the last turn was opened."""
     messages: list[str] = field(default_factory=list)
 
-    def wrote(self, event_id: str) -> None:
-        """A person's message: it begins, wakes, or is kept for later."""
+    @property
+    def thinking(self) -> set[str]:
+        """Whose model is asked."""
+        return (self.working | self.callers.keys()) - self.parked - set(self.callers.values())
+
+    def wrote(self, event_id: str, to: str = "") -> None:
+        """A person's message: it begins, wakes, is kept for later, or answers the question of `to`."""
         self.messages.append(event_id)
         if self.status == "ended":
             self._new_cycle()
-        self.wrote_here = self.is_newer = True
+        self.wrote_here = True
+        if not to and self.working and not self.thinking:
+            (to,) = self.parked if len(self.parked) == 1 else ("",)
+        if to:
+            self.parked.discard(to)
+            return
+        self.is_newer = True
         if not self.working and not self.is_asking:
             self._ask()
+
+    def asked_person(self, agent: str) -> None:
+        """An agent waits for an answer."""
+        self.parked.add(agent)
+
+    def called(self, caller: str, agent: str) -> None:
+        """An agent has another look into something."""
+        self.callers[agent] = caller
 
     def permitted(self) -> list[tuple[str, list[str]]]:
         """The decisions a good router may take: (phase, agents), and the two words."""
@@ -59,9 +82,14 @@ class Model:
                 found.append(("", ["END"]))
         return found
 
-    def forbidden(self) -> list[str]:
-        """The phases to which there is no way from here."""
-        return sorted(WAYS.keys() - WAYS[self.phase] - {self.phase})
+    def forbidden(self) -> list[tuple[str, list[str]]]:
+        """Decisions the table or a gate bars: there is no way from here, not yet, or no end yet."""
+        ways = [phase for phase in sorted(WAYS) if phase not in WAYS[self.phase] | {self.phase}]
+        ways += [phase for phase in sorted(WAYS[self.phase]) if phase == "chores" and not self._may_go(phase)]
+        barred = [(phase, ["planner"]) for phase in ways]
+        if self.executed and not set(GATES) <= self.met and not self.is_newer:
+            barred.append(("", ["END"]))
+        return barred
 
     def _may_go(self, phase: str) -> bool:
         if self.phase == "brainstorm":
@@ -95,7 +123,9 @@ class Model:
             self.status, self.is_asking = "waiting", False
 
     def ended(self, agent: str, outcome: str) -> None:
-        """An agent came to its end; the last one closes the turn."""
+        """An agent came to its end, and whoever called it goes on; the last one closes the turn."""
+        if self.callers.pop(agent, None) is not None:
+            return
         self.working.discard(agent)
         self.done.append(outcome)
         if self.phase == "reflection":
@@ -113,6 +143,7 @@ class Model:
             if self.phase == "reflection":
                 self.reflected |= self.working
             self.status, self.is_asking, self.working, self.is_newer = "waiting", False, set(), False
+            self.parked, self.callers = set(), {}
 
     def _ask(self) -> None:
         self.status, self.is_asking, self.attempts = "active", True, 0

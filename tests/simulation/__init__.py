@@ -1,6 +1,6 @@
 """The whole flow on virtual time, with faults drawn from a seed at every port.
 
-    python -m tests.simulation SEED     plays one seed again and prints what happens
+    python -m tests.simulation SEED [--keep FOLDER]     plays one seed again, prints what happens, keeps what it left
 
 Never: a fault that a real part could not have.
 """

@@ -67,6 +67,12 @@ class Story:
             self.tell("healed")
             await self._rest(daemon)
         world.disk.close()
+        if world.bugs is not None:
+            self.tell("what a fault of ours put aside has waited for this start")
+            world.live()
+            async with world.daemon() as daemon:
+                await self._rest(daemon)
+            world.disk.close()
 
     async def _pause(self) -> None:
         await asyncio.sleep(self.dice.choice([0.0, 0.01, 0.1, 0.5, 3.0, 40.0, 400.0]) * self.dice.random())

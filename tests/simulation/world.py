@@ -14,21 +14,32 @@ from random import Random
 from typing import Any
 
 from tenex.core import records as r
-from tenex.core.conversation import Conversation, fold
-from tenex.core.errors import ModelRefused, ModelUnavailable
-from tenex.core.ids import ConversationId, EventId, PublicKey
+from tenex.core.conversation import Conversation, Run, fold
+from tenex.core.errors import AppendFailed, ModelRefused, ModelUnavailable
+from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
 from tenex.core.pending import pending
-from tenex.core.ports import Draft, ExecutionContext, PublishOutcome, ToolResult, UnsignedEvent, Whisper, unheard
+from tenex.core.phases import Phase
+from tenex.core.ports import (
+    Draft,
+    ExecutionContext,
+    Notice,
+    Prompt,
+    PublishOutcome,
+    ToolResult,
+    UnsignedEvent,
+    Whisper,
+    unheard,
+)  # fmt: skip
 from tenex.core.roster import Circle
 from tenex.core.signals import Incoming
-from tenex.core.steps import ModelRequest, ModelStep, Note, Usage
+from tenex.core.steps import ModelRequest, ModelStep, Note, ToolSpec, Usage
 from tenex.store.folder import ConversationFolder
 from tenex.store.format import CONVERSATION
 from tenex.store.journal import FileJournal
 from tenex.store.loading import JOURNAL, VIEW, peek
 from tenex.store.view import Views
 from tests.fakes.play import ALICE, RELAY, says
-from tests.fakes.stage import World
+from tests.fakes.stage import MemoryNotices, World
 from tests.simulation import agency
 from tests.simulation.disk import VirtualDisk
 from tests.simulation.minds import garbage, route, work
@@ -44,6 +55,7 @@ class FaultyWorld(World):
 
     def __init__(self, seed: int, root: Path) -> None:
         super().__init__(lambda _question: None, lambda _request: None)
+        self.seed = seed
         self.dice = Random(seed)
         self.root = root
         self.circle = Circle(owners=frozenset({ALICE}), members=frozenset({BOB}))
@@ -55,6 +67,11 @@ class FaultyWorld(World):
         self.runs: dict[str, str] = {}
         """The run of each call, by its key."""
         self.odds = {name: self.dice.choice([0.0, 0.0, 0.03, 0.15]) for name in FAULTS}
+        self.bugs = Random(f"bugs {seed}") if seed % 3 == 1 else None
+        """Draws faults of our own in what an actor calls itself; the other worlds stay as they always were."""
+        if self.bugs is not None:
+            self.odds |= {name: self.bugs.choice([0.0, 0.03, 0.2]) for name in BUGS}
+        self.notices = FaultyNotices(self)
         self.is_healed = False
         self.lives = 0
         self.stopped: set[str] = set()
@@ -97,11 +114,18 @@ class FaultyWorld(World):
 
     def odd(self, name: str) -> float:
         """How often a kind of fault happens now."""
-        return 0.0 if self.is_healed else self.odds[name]
+        return 0.0 if self.is_healed else self.odds.get(name, 0.0)
 
     def meets(self, name: str) -> bool:
         """Whether that fault happens this time."""
         return self.dice.random() < self.odd(name)
+
+    def breaks(self, name: str, about: str = "") -> bool:
+        """Whether one of ours fails this time; a fault `about` something is there whenever that comes again."""
+        if self.bugs is None:
+            return False
+        dice = Random(f"{self.seed} {name} {about}") if about else self.bugs
+        return dice.random() < self.odd(name)
 
     def heal(self) -> None:
         """No more faults."""
@@ -133,7 +157,9 @@ class FaultyWorld(World):
         return sorted(path.parent.name for path in self.root.glob(f"*/{JOURNAL}"))
 
     async def open(self, conversation: ConversationId) -> tuple[FileJournal, list[r.Record]]:  # type: ignore[override]
-        """Open a journal."""
+        """Open a journal, if the disk lets us read it."""
+        if self.breaks("open"):
+            raise AppendFailed("no descriptor is free")
         return await self.folder.open(conversation)
 
     async def show(self, conversation: Conversation) -> None:
@@ -218,7 +244,21 @@ class FaultyWorld(World):
 
     def route(self, conversation: Conversation) -> ModelRequest:
         """The router's question, which says whose it is."""
+        if self.breaks("prompter"):
+            raise RuntimeError("a fault of ours")
         return replace(super().route(conversation), conversation=conversation.id)
+
+    def prompt(self, conversation: Conversation, run: Run) -> Prompt:
+        """An agent's prompt."""
+        if self.breaks("prompter", run.id):
+            raise RuntimeError("a fault of ours")
+        return super().prompt(conversation, run)
+
+    def specs(self, phase: Phase, agent: Slug) -> tuple[ToolSpec, ...]:
+        """What an agent is offered."""
+        if self.breaks("specs"):
+            raise RuntimeError("a fault of ours")
+        return super().specs(phase, agent)
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
         """Work for a while; the effect is counted before the result is known."""
@@ -265,6 +305,8 @@ class FaultyWorld(World):
 
     def seal(self, draft: Draft) -> tuple[UnsignedEvent, ...]:
         """An event whose id follows from everything in it; never far in the future."""
+        if self.breaks("sealer", draft.text):
+            raise RuntimeError("a fault of ours")
         ahead = draft.created_at - self.clock.now() // 1000
         is_notice = draft.tags[:1] in ((("error", "storage"),), (("error", "internal"),))
         self.must(ahead <= 60 or is_notice, f"dated {ahead} s ahead")
@@ -280,7 +322,30 @@ class FaultyWorld(World):
         return (RELAY, OTHER_RELAY)
 
 
+class FaultyNotices(MemoryNotices):
+    """A memory for notices whose disk may take none."""
+
+    def __init__(self, world: FaultyWorld) -> None:
+        super().__init__()
+        self.world = world
+
+    async def tell(self, notice: Notice) -> None:
+        """Remember one, or not."""
+        self._fail()
+        await super().tell(notice)
+
+    async def passed(self, conversation: ConversationId) -> None:
+        """Forget those of a conversation, or not."""
+        self._fail()
+        await super().passed(conversation)
+
+    def _fail(self) -> None:
+        if self.world.breaks("notices"):
+            raise AppendFailed("the disk is full")
+
+
 FAULTS = (
     "disk", "slow disk", "index", "unavailable", "timeout", "refused", "model bug", "garbage", "hang", "tool bug",
     "tool error", "relay away", "relay slow", "relay refuses", "publisher bug", "OK lost", "clock",
 )  # fmt: skip
+BUGS = ("open", "prompter", "specs", "sealer", "notices")
