@@ -246,7 +246,7 @@ class _Gap:
         return ""
 
     def _fall_back(self, lead: str) -> str:
-        """The state that opens with a delimiter that was none: from one of its lines on it may be another, or begin it."""
+        """The state that opens within a delimiter that was none: any line of it may be another, or begin one."""
         self._at_line_start = lead.endswith("\n")
         while not self._begins(lead):
             lead = lead.partition("\n")[2]
