@@ -6,20 +6,18 @@ Never: look at a clock; a timer that fired is the truth.
 from . import records as r
 from .conducting import close
 from .draft import Draft
+from .session import Session
 from .speaking import say
 from .turns import STOPPED, close_calls, end_run
 from .workflows import ACKS_WITHIN, MAX_SILENCE, REPLY_WITHIN, TTL, TURN_WITHIN
 
 
-def missed(draft: Draft, watch: str) -> None:
-    """Tell people, or end the round and the workflow; `watch` is `<expectation>.<action>`, and was watched."""
-    session = draft.state.workflow
-    if session is None or watch not in session.watches:
-        return
+def missed(draft: Draft, session: Session, watch: str) -> None:
+    """Tell people, or end the round and the workflow; `watch` is `<expectation>.<action>`, one the session has."""
     name, _, action = watch.partition(".")
     within = session.expectations[name]
     draft.add(r.ExpectationMissed, expectation=name, action="warn" if action == "warn" else "close")
-    late = _late(draft, name, (within.warn if action == "warn" else within.close) / 60_000)
+    late = _late(session, name, (within.warn if action == "warn" else within.close) / 60_000)
     if action == "warn":
         left = f" It ends in {(within.close - within.warn) / 60_000:g} min." if within.close > within.warn else ""
         say(draft, f"{late}{left}")
@@ -31,12 +29,10 @@ def missed(draft: Draft, watch: str) -> None:
     close(draft, name, late)  # where the round that was just closed has not
 
 
-def _late(draft: Draft, name: str, minutes: float) -> str:
-    session = draft.state.workflow
-    who = session.expected if session is not None else None
+def _late(session: Session, name: str, minutes: float) -> str:
     match name:
         case _ if name == TURN_WITHIN:
-            return f"{who} has not answered within {minutes:g} min."
+            return f"{session.expected} has not answered within {minutes:g} min."
         case _ if name == REPLY_WITHIN:
             return f"A person's answer is awaited for {minutes:g} min."
         case _ if name == ACKS_WITHIN:

@@ -164,7 +164,7 @@ def _timer(draft: Draft, key: Key) -> None:
     if key.part == "announce" and state.unannounced is not None:
         say(draft, f"Now in {state.phase}: {state.unannounced.reason}", "announcement")
     elif state.workflow is not None and key.part in state.workflow.watches:
-        deadlines.missed(draft, key.part)
+        deadlines.missed(draft, state.workflow, key.part)
     elif key.part == "expire":
         draft.add(r.OutboxExpired, said=key.seq)
     elif key.part == "route":

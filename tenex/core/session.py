@@ -93,7 +93,7 @@ class Session:
     def moved(self, by: int, *, but: str = "") -> "Session":
         """Every time is this many ms later, but those of one expectation."""
         watches = {
-            key: watch if but and key.startswith(f"{but}.") else replace(watch, due=Millis(watch.due + by))
+            key: watch if key.partition(".")[0] == but else replace(watch, due=Millis(watch.due + by))
             for key, watch in self.watches.items()
         }
         return replace(self, watches=watches)
@@ -141,8 +141,8 @@ class Session:
         return self.disarmed(TURN_WITHIN, REPLY_WITHIN)
 
     def asked(self, seq: int, at: Millis) -> "Session":
-        """The speaker waits for a person: its own time stands still."""
-        return self.disarmed(TURN_WITHIN).watching(seq, at, REPLY_WITHIN)
+        """The speaker waits for a person, having said so: its own time stands still."""
+        return self.disarmed(TURN_WITHIN).watching(seq, at, REPLY_WITHIN, MAX_SILENCE)
 
     def answered(self, seq: int, at: Millis, *, is_parked: bool) -> "Session":
         """The person answered: the speaker has all its time again, or they have for another question that is open."""

@@ -257,8 +257,8 @@ class FileJournal:
             self._dead = f"{self.path} was changed by somebody else; open it again."
             raise AppendFailed(self._dead)
         data = self._codec.encode_decisions([[checkpoint]])
-        again, _, fault = self._codec.decode_lines(data)
-        if fault is not None or self._codec.encode_decisions([again]) != data:
+        again, _, _ = self._codec.decode_lines(data)
+        if self._codec.encode_decisions([again]) != data:
             raise Bug(f"{self.path}: the checkpoint of seq {checkpoint.seq} does not read as it was written")
         target = self.path.with_name(segments.name_of(self._number + 1))
         try:

@@ -164,8 +164,7 @@ def create(folder: Path, decisions: Sequence[Sequence[Record]]) -> None:
         StoreError: something is there already, or the disk did not take it; nothing was changed.
     """
     data = CONVERSATION.encode_decisions(decisions)
-    first = decisions[0][0] if decisions and decisions[0] else None
-    name = segments.name_of(2 if isinstance(first, Checkpoint) else 1)
+    name = segments.name_of(2 if isinstance(decisions[0][0], Checkpoint) else 1)
     beside: Path | None = None
     try:
         atomic.make_folder(folder.parent)

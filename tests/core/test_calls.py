@@ -225,6 +225,13 @@ def test_a_report_written_before_a_call_of_the_same_answer_failed_does_not_count
     assert [done.outcome for done in ended(play)] == ["finished"]
 
 
+def test_of_two_reports_the_first_counts() -> None:
+    play = at_work(says("", DONE, ("complete", {"response": "No.", "verdict": "issues"})))
+    play.settle()
+    assert [(done.text, done.verdict) for done in ended(play)] == [("All tests pass.", "verified")]
+    assert [record.sentence for record in play.all(r.CallRefused)] == ["The first `complete` of an answer counts."]
+
+
 def test_a_refused_call_beside_the_report_has_to_be_looked_at_too() -> None:
     play = at_work(says("", ("learn", {"lesson": "x"}), DONE), says("", DONE))
     play.settle()

@@ -9,6 +9,7 @@ from tenex.core.effects import Key, ModelCall, Timer
 from tenex.core.ids import Millis
 from tenex.core.signals import ClockMoved, ModelFailed, RollBack
 from tenex.core.travel import RolledBack
+from tenex.core.turns import STOPPED
 from tenex.core.workflows import Within
 from tenex.workflow import AgentTarget, FromSpeaker, Transition, TransitionGraph
 from tests.fakes.play import Play, says
@@ -33,6 +34,7 @@ def reason(one: Play) -> str:
     (closed,) = one.all(r.WorkflowClosed)
     assert one.conversation.status == "ended"
     assert not timers(one)
+    assert session(one).speakers.pending_close_reason == closed.reason
     assert one.refold() == one.conversation
     return str(closed.reason)
 
@@ -101,6 +103,7 @@ def test_ttl_ends_it_also_while_somebody_speaks() -> None:
     one = begun(LINE)
     one.fire("ttl.close")
     assert reason(one) == "ttl"
+    assert one.said()[-1].startswith("The time of the workflow is up: ")
     assert one.all(r.RunEnded)[0].outcome == "stopped"
     assert one.all(r.RoundClosed) == []
 
@@ -110,6 +113,7 @@ def test_1_3_g_a_round_of_the_person_is_the_reply_that_was_expected() -> None:
     assert "reply_within.warn" not in timers(one)
     one.settle()
     one.fire("reply_within.warn")
+    assert one.said()[-1].startswith("A person's answer is awaited for ")
     one.person("here I am")
     one.settle()
     assert set(timers(one)) == {"reply_within.warn", "reply_within.close", "ttl.close"}, "counted anew for the next"
@@ -134,6 +138,36 @@ def test_silence_is_counted_from_the_last_word() -> None:
     assert timers(one)["max_silence.close"].due == one.all(r.RoundClosed)[-1].at + 9_000
     one.fire("max_silence.close")
     assert reason(one) == "max_silence"
+    assert one.said()[-1].startswith("Nobody has said anything for 0.15 min.")
+
+
+def test_a_question_or_a_person_in_anothers_round_breaks_the_silence() -> None:
+    lines = {"writer": [calls(("ask", {"question": "Which?"})), "thanks"]}
+    one = begun(LINE, lines, expectations={"max_silence": Within(close=9_000)})
+    one.now = Millis(one.now + 5_000)
+    one.person("I look on")
+    assert timers(one)["max_silence.close"].due == one.now + 9_000
+    one.now = Millis(one.now + 5_000)
+    one.settle()
+    assert timers(one)["max_silence.close"].due == one.all(r.AskOpened)[0].at + 9_000
+    one.fire("max_silence.close")
+    assert reason(one) == "max_silence"
+
+
+def test_after_the_end_nothing_is_expected() -> None:
+    one = begun(LINE, expectations={"max_silence": Within(close=9_000)})
+    one.settle()
+    one.person("thank you")
+    assert not session(one).watches
+
+
+def test_a_call_under_way_when_the_time_is_up_has_a_result() -> None:
+    one = begun(LINE, {"writer": [calls(("check", {}))]})
+    one.step(lambda ready: next(effect for effect in ready if isinstance(effect, ModelCall)))
+    assert one.all(r.CallPermitted)
+    one.fire("turn_within.close")
+    assert [(record.ok, record.content) for record in one.all(r.CallReturned)] == [(False, STOPPED)]
+    assert reason(one) == "turn_within"
 
 
 def test_whoever_was_invited_and_is_not_there_is_waited_for_until_the_time_is_up() -> None:
@@ -156,6 +190,7 @@ def test_whoever_was_invited_and_is_not_there_is_waited_for_until_the_time_is_up
         else:
             one.fire("acks_within.close")
             assert reason(one) == "acks_within"
+            assert one.said()[-1].startswith("Not everybody was there within 1 min.")
 
 
 @pytest.mark.parametrize("name", ["reply_within", "acks_within"])

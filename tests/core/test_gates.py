@@ -13,17 +13,27 @@ from tests.fakes.play import TOOLS, agent, rules
 SHIPPED = GateRules(waiver_phrases=WAIVER_PHRASES)
 
 
-def prove(text: str, quote: str, *, role: Role | None = Role.OWNER, gates: GateRules = SHIPPED) -> str | None:
-    """None if the quote proves a waiver, else the sentence that says why not."""
-    message = Message(
-        seq=1, at=Millis(1), event_id=EventId("m"), author=PublicKey("a" * 64), name="alice", text=text,
+def wrote(event_id: str, text: str, role: Role | None = Role.OWNER) -> Message:
+    return Message(
+        seq=1, at=Millis(1), event_id=EventId(event_id), author=PublicKey("a" * 64), name="alice", text=text,
         phase=Phase.EXECUTE, role=role,
     )  # fmt: skip
-    verdict = proof_of_waiver((message,), quote, "m", gates)
+
+
+def prove(text: str, quote: str, *, role: Role | None = Role.OWNER, gates: GateRules = SHIPPED) -> str | None:
+    """None if the quote proves a waiver, else the sentence that says why not."""
+    verdict = proof_of_waiver((wrote("m", text, role),), quote, "m", gates)
     return verdict if isinstance(verdict, str) else None
 
 
 # ---- the proof ----------------------------------------------------------------------------------------------------
+
+
+def test_only_the_message_that_is_named_proves_a_waiver() -> None:
+    said = (wrote("first", "Skip the tests"), wrote("second", "Run the tests"))
+    assert proof_of_waiver(said, "Skip the tests", "first", SHIPPED) is said[0]
+    assert "does not stand" in str(proof_of_waiver(said, "Skip the tests", "second", SHIPPED))
+    assert "'third' is none" in str(proof_of_waiver(said, "Skip the tests", "third", SHIPPED))
 
 
 @pytest.mark.parametrize(

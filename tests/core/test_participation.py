@@ -5,7 +5,10 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
+from tenex.core.effects import ModelCall, ToolCall
 from tenex.core.participation import LARGEST, specs
+from tenex.core.ports import ToolResult
+from tenex.core.signals import ToolReturned
 from tenex.workflow import AgentTarget, TerminateTarget, ToolCalled, Transition, TransitionGraph
 from tests.fakes.play import says
 from tests.fakes.workflows import TRIO, begun, calls, session
@@ -83,6 +86,24 @@ def test_the_calls_of_all_steps_count_in_the_order_in_which_they_were_made() -> 
         one = begun(graph, {"writer": steps})
         one.settle()
         assert one.all(r.RoundClosed)[0].next == speaker
+
+
+def test_a_call_that_was_let_through_and_failed_counts_whatever_was_called_after_it() -> None:
+    rules = [Transition(ToolCalled("check"), AgentTarget("checker"))]
+    one = begun(TransitionGraph("writer", rules, TerminateTarget("none")),
+                {"writer": [calls(("check", {}), ("read_file", {"path": "a"})), "done"]})  # fmt: skip
+    one.step(lambda ready: next(effect for effect in ready if isinstance(effect, ModelCall)))
+    check, _ = (effect for effect in one.running.values() if isinstance(effect, ToolCall))
+    one.hear(ToolReturned(key=check.key, result=ToolResult(ok=False, content="red")))
+    one.settle()
+    assert one.all(r.RoundClosed)[0].next == "checker"
+
+
+def test_a_round_says_why_its_speaker_is_next() -> None:
+    one = begun(LINE, {"writer": [calls(("handoff", {"target": "checker", "reason": "yours now"})), "done"]})
+    one.settle()
+    reasons = [record.reason for record in one.all(r.TurnOpened)]
+    assert reasons[:2] == ["Review begins", "writer handed over to checker: yours now"]
 
 
 def test_complete_is_a_tool_that_rules_can_name() -> None:

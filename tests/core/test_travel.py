@@ -16,7 +16,8 @@ from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.core.signals import ModelFailed, RollBack, Signal, ToolReturned
 from tenex.core.state import ROLLBACKS, History, State
-from tenex.core.travel import OVER, STAYS, THEN, Forked, RolledBack, of_fork, undone
+from tenex.core.steps import Usage
+from tenex.core.travel import OVER, STAYS, THEN, Forked, RolledBack, of_fork, of_then, undone
 from tenex.core.undoing import stood
 from tenex.store.format import CONVERSATION
 from tenex.workflow import TransitionGraph
@@ -228,6 +229,18 @@ def test_files_that_stay_as_they_are_are_still_changed() -> None:
     back(play, early, tree="t" * 40, was="w" * 40, files="2 files were put back.")
     assert play.conversation.touched == frozenset()
     assert "2 files were put back." in play.said()[-1]
+
+
+def test_of_the_cycle_gone_back_to_the_files_are_known_again_and_its_money_stays_spent() -> None:
+    then = replace(State(id=ID), cycle=1, touched=frozenset({"a"}), cycle_usage=Usage(cost_usd=1.0))
+    later = replace(then, touched=frozenset({"a", "b"}), cycle_usage=Usage(cost_usd=3.0))
+    same = of_then(then, later, Millis(1), with_files=False)
+    assert same.touched == {"a", "b"}
+    assert same.cycle_usage == later.cycle_usage
+    other = of_then(then, replace(later, cycle=2, touched=frozenset({"c"})), Millis(1), with_files=False)
+    assert other.touched == {"a", "c"}
+    assert other.cycle_usage == then.cycle_usage
+    assert of_then(then, later, Millis(1), with_files=True).touched == {"a"}
 
 
 def busy_colleagues() -> tuple[Play, int]:

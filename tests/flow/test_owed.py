@@ -14,6 +14,7 @@ from tenex.core.ports import Draft, PublishOutcome, UnsignedEvent
 from tenex.core.records import PersonWrote, Record
 from tenex.core.roster import Circle, Rules
 from tenex.core.signals import Incoming, PersonSpoke, Signal
+from tenex.flow.actor import FAILURES
 from tenex.flow.coordinator import ConversationCoordinator
 from tests.fakes.play import ALICE, says
 from tests.fakes.stage import Daemon, MemoryJournal, World
@@ -316,13 +317,16 @@ def test_a_message_that_a_fault_of_ours_refuses_is_told_to_its_author(monkeypatc
 
         def odd(state: Conversation, signal: Signal, rules: Rules, now: Millis) -> list[Record]:
             if isinstance(signal, PersonSpoke) and signal.message.text == "odd":
+                tries.append(signal)
                 raise ZeroDivisionError
             return decide(state, signal, rules, now)
 
+        tries: list[Signal] = []
         monkeypatch.setattr("tenex.flow.actor.decide", odd)
         async with world.daemon() as daemon:
             speak(daemon, "odd")
             await until_told(world, "fault of my own")
+            assert len(tries) == 1 + FAILURES, "the first beside what woke the conversation, which then counts as heard"
             daemon.sent.clear()
             speak(daemon, "even")
             assert wrote(await daemon.until("ended"), world) == ["even"]

@@ -131,6 +131,8 @@ def test_a_zeroed_last_page_takes_its_whole_decision_with_it() -> None:
     data[-200:] = bytes(200)
     records, length, fault = CONVERSATION.decode_lines(bytes(data))
     assert (len(records), length, fault and fault.kind) == (1, len(first), "torn")
+    assert fault is not None
+    assert (fault.line, fault.byte) == (2, len(first)), "the first line of the decision that is lost"
 
 
 @given(bit=st.integers(min_value=0), data=st.data())

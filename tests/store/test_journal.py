@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import fcntl
 import os
 import shutil
 import stat
@@ -151,6 +152,20 @@ async def test_a_writer_that_lost_its_file_to_another_fails_for_good(path: Path,
         with pytest.raises(AppendFailed, match="by somebody else; open it again"):
             await third.append([[asked(2)]])
     assert await seqs(path, disk) == [1, 2]
+
+
+async def test_a_writer_that_met_another_at_its_file_fails_for_good_and_lets_go_of_it(path: Path, disk: Disk) -> None:
+    """What the other wrote meanwhile may be just as long as what was there."""
+    journal = await opened(path, disk)
+    await journal.append(decisions_of(1))
+    with path.open("rb") as theirs:
+        fcntl.flock(theirs, fcntl.LOCK_EX)
+        with pytest.raises(AppendFailed, match="is being written to by somebody else"):
+            await journal.append([[asked(2)]])
+    assert not open_below(path.parent)
+    with pytest.raises(AppendFailed, match="is being written to by somebody else"):
+        await journal.append([[asked(2)]])
+    assert await seqs(path, disk) == [1]
 
 
 async def test_a_journal_that_was_removed_takes_nothing_more(path: Path, disk: Disk) -> None:

@@ -15,6 +15,7 @@ from tenex.core.pending import pending
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.rebuilt import Standing
 from tenex.core.records import Record
+from tenex.core.roster import Role
 from tenex.core.runs import Completion, OrchestratorTurn
 from tenex.core.signals import Opened
 from tenex.core.steps import Usage
@@ -186,6 +187,19 @@ def test_an_agent_without_a_completion_was_cut_off_and_one_nobody_asked_is_left_
     made = flat(decisions_of(past(turns=[told]), NOW))
     ended = [(record.run, record.outcome, record.error) for record in made if isinstance(record, r.RunEnded)]
     assert ended == [("turn-1.helper", "finished", ""), ("turn-1.executor", "stopped", CUT_OFF)]
+
+
+def test_what_was_written_while_an_agent_worked_stands_before_its_end() -> None:
+    told = turn(1, Phase.CHAT, "executor", at=20)
+    wrote = r.PersonWrote(
+        seq=0, at=Millis(10), event_id=EventId("e"), author=PublicKey("a" * 64), name="alice", role=Role.OWNER,
+        text="and tea", created_at=0,
+    )  # fmt: skip
+    made = flat(decisions_of(past(turns=[dataclasses.replace(told, timestamp=Millis(5))], messages=[wrote]), NOW))
+    of_turn = (r.TurnOpened, r.PersonWrote, r.RunEnded, r.TurnClosed)
+    assert [(type(record), record.at) for record in made if isinstance(record, of_turn)] == [
+        (kind, at) for kind, at in zip(of_turn, (5, 10, 20, 20), strict=True)
+    ]
 
 
 def test_the_next_turn_has_a_number_nobody_had() -> None:

@@ -348,7 +348,7 @@ async def test_a_new_file_whose_name_may_not_last_is_not_written_to(
 
         patch.setattr(atomic, "sync_folder", fail)
         await folder.rotate(state)
-    with pytest.raises(AppendFailed, match="open the journal again"):
+    with pytest.raises(AppendFailed, match="was begun, but Input/output error; open the journal again"):
         await journal.append([play.journal[-1]])
     again, records = await folder.open(ID)
     assert fold(ID, records) == state

@@ -15,6 +15,7 @@ from tenex.core.errors import UsageError
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.phases import Phase
 from tenex.core.records import PhaseTransition, Record, TurnOpened
+from tenex.core.travel import RolledBack
 from tenex.store.disk import Disk
 from tenex.store.folder import ConversationFolder
 from tenex.store.format import CONVERSATION
@@ -209,6 +210,19 @@ def test_records_that_contradict_each_other_are_told_by_their_seq() -> None:
     odd = [*RECORDS[:5], replace(next(r for r in RECORDS if isinstance(r, TurnOpened)), seq=6, agents=None)]  # type: ignore[arg-type]
     assert "(TypeError)" in "".join(contradictions(ID, odd))
     assert list(contradictions(ID, RECORDS)) == []
+
+
+def test_going_back_to_what_does_not_stand_before_it_is_a_contradiction() -> None:
+    before = RECORDS[:6]
+
+    def told(to: int) -> list[str]:
+        state = fold(ID, RECORDS[:3])
+        back = RolledBack(seq=7, at=Millis(1), to=to, by="alice", reason="", state=state)
+        return list(contradictions(ID, [*before, back]))
+
+    assert [told(to) for to in (1, 5)] == [[], []]
+    for to in (0, 6, 7):
+        assert told(to) == [f"record 7 (RolledBack) goes back to record {to}, which does not stand before it."]
 
 
 async def test_a_journal_of_several_files_is_judged_and_renewed_as_a_whole(tmp_path: Path) -> None:

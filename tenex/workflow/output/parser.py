@@ -120,7 +120,7 @@ class OutputParser:
             self._complain(kind, message, content.state)
         if content.state in self.plan.planning:
             self.loops += 1
-        if not (content.is_misplaced and self._node == DONE):
+        if self._node != DONE:
             self._node = self.plan.after(content.state)
         self._gap = _Gap(self.plan)
 
@@ -230,8 +230,7 @@ class _Gap:
             self._lead = lead
             return "", ""
         self._is_astray = True
-        self._fall_back(lead)
-        return "", self.outside()
+        return self._fall_back(lead), self.outside()
 
     def _stray(self, character: str) -> str:
         """The state that opens; looked for where lines begin."""
@@ -242,17 +241,17 @@ class _Gap:
             if self._begins(lead):
                 self._lead = lead
                 return ""
-            self._fall_back(lead)
-        else:
-            self._at_line_start = character == "\n"
+            return self._fall_back(lead)
+        self._at_line_start = character == "\n"
         return ""
 
-    def _fall_back(self, lead: str) -> None:
-        """A delimiter that was none: what of it is the beginning of a line may begin another."""
-        rest = lead.rpartition("\n")[2]
-        is_line = rest != lead or self._at_line_start
-        self._at_line_start = rest == "" and is_line
-        self._lead = rest if rest and rest != lead and self._begins(rest) else ""
+    def _fall_back(self, lead: str) -> str:
+        """The state that opens within a delimiter that was none: any line of it may be another, or begin one."""
+        self._at_line_start = lead.endswith("\n")
+        while not self._begins(lead):
+            lead = lead.partition("\n")[2]
+        self._lead = lead
+        return self._openings.get(lead, "")
 
     def _begins(self, lead: str) -> bool:
         return any(opening.startswith(lead) for opening in self._openings)

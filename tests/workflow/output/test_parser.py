@@ -160,6 +160,11 @@ def test_half_a_surrogate_pair_is_replaced() -> None:
     assert parser.is_valid
 
 
+def test_as_much_white_space_as_is_allowed_is_no_fault() -> None:
+    assert read(SHORT, THOUGHT + "\n" * (SPACES - 1) + CALL).is_valid
+    assert kinds(read(SHORT, THOUGHT + "\n" * SPACES + CALL)) == ["outside"]
+
+
 # ---- faults ---------------------------------------------------------------------------------------------------------
 
 
@@ -209,6 +214,17 @@ def test_several_faults_are_told_at_once() -> None:
     parser = read(SHORT, "Hello\n" + "```thinking\n\n```\n" + CALL.replace("stop", "go") + "\nbye")
     assert kinds(parser) == ["outside", "limits", "content", "outside"]
     assert not repair_prompt(())
+
+
+@pytest.mark.parametrize("astray", ["---\n", "Hello\n---\n", "---\n---\n", "---\nno\n"])
+@pytest.mark.parametrize("opening", ["# b", "# bee", "<s>"])
+def test_a_line_within_a_delimiter_that_was_none_may_open_another(astray: str, opening: str) -> None:
+    machine = AgentStateMachine([
+        Thinking(character_min=1, delimiters=("---\n# a", "\n#")), Scratchpad(delimiters=(opening, "\n#")),
+    ])  # fmt: skip
+    parser = read(machine, f"{astray}{opening}two\n#")
+    assert kinds(parser) == ["outside", "unfinished"]
+    assert plan_of(*parser.segments) == [("scratchpad", "two", True)]
 
 
 def test_a_misplaced_or_faulty_state_is_not_complete() -> None:
