@@ -58,11 +58,16 @@ class Terminal:
 
     async def until(self, holds: Callable[[str], bool]) -> str:
         """Wait until the screen is as asked."""
+
+        def held() -> str | None:
+            screen = self.screen()
+            return screen if holds(screen) else None
+
         try:
-            await until(lambda: holds(self.screen()), within=30)
+            screen: str = await until(held)
         except TimeoutError:
             raise AssertionError(f"the screen says:\n{self.screen()}") from None
-        return self.screen()
+        return screen
 
     async def shows(self, *words: str) -> str:
         """Wait until all of these stand on the screen."""

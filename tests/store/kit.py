@@ -112,7 +112,7 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
         return st.tuples(*map(values_of, arguments))
     if origin is frozenset:
         return st.frozensets(values_of(arguments[0]), max_size=3)
-    if origin is Mapping:
+    if origin in (Mapping, dict):
         return st.dictionaries(values_of(arguments[0]), values_of(arguments[1]), max_size=3)
     if issubclass(hint, Enum):
         return st.sampled_from(list(hint))
