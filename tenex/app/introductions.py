@@ -42,6 +42,8 @@ class Introductions:
         """What people call themselves, as far as relays have told."""
         self._named_at: dict[PublicKey, int] = {}
         self._changed = asyncio.Event()
+        self._dated = 0
+        """The latest date of a profile made in this life, in seconds."""
 
     def start(self) -> None:
         """Ask relays what people call themselves, and to tell when that changes."""
@@ -66,15 +68,19 @@ class Introductions:
         return True
 
     async def run(self) -> None:
-        """Once a relay is there, and after each change: publish what has changed of us."""
-        while True:
-            try:
-                await self._pool.connected(60.0)
-            except RelayUnavailable:
-                continue
-            self._changed.clear()
-            await self._introduce_all()
-            await self._changed.wait()
+        """Once a relay is there, and after each change: publish what has changed of us.
+
+        A relay that stays away is owed what it has not heard, and keeps no later change from the others.
+        """
+        async with asyncio.TaskGroup() as group:
+            while True:
+                try:
+                    await self._pool.connected(60.0)
+                except RelayUnavailable:
+                    continue
+                self._changed.clear()
+                group.create_task(self._introduce_all(), name="introductions under way")
+                await self._changed.wait()
 
     async def _introduce_all(self) -> None:
         ours = [identity.pubkey for identity in self._identities]
@@ -84,10 +90,15 @@ class Introductions:
     async def _publish(self, known: Mapping[tuple[PublicKey, int], Event]) -> None:
         ours = [self._book.profile(one.pubkey, kind) for one in self._identities for kind in (METADATA, RELAY_LIST)]
         last = max((profile.created_at for profile in ours if profile is not None), default=0)
-        now = max(self._clock.now() // 1000, last + 1)  # also where no relay remembers what we published
+        # also where no relay remembers what we published, or has heard it yet
+        now = max(self._clock.now() // 1000, last + 1, self._dated + 1)
         events = profile_events(self._identities, self._relays, now, known)
+        self._dated = max((event.created_at for event in events), default=self._dated)
         await asyncio.gather(*(self._introduce(event, relay) for event in events for relay in self._relays))
         for event in events:
+            noted = self._book.profile(event.pubkey, event.kind)
+            if noted is not None and noted.created_at > event.created_at:
+                continue  # this one waited for a relay that was away, and there is a newer
             digest = hashlib.sha256(event.content.encode()).hexdigest()
             try:
                 await self._book.published(event.pubkey, event.kind, event.id, digest, event.created_at)

@@ -179,8 +179,10 @@ class Regaining:
             if answer is None:
                 lost.append(f"what only {url} keeps: it did not answer")
                 continue
-            found, named = answer
+            found, named, is_whole = answer
             names |= named
+            if not is_whole:
+                lost.append(f"what else {url} keeps: it did not hand out all of it; once it does, rebuild with --force")
             for event in found:
                 events.setdefault(event.id, (event, url))
         return past_of_thread(conversation, events.values(), replace(cast, names={**names, **cast.names}), lost)
@@ -225,16 +227,19 @@ class OldFiles:
 
         Raises:
             StoreDamaged: it holds no conversation, or another one; nothing was changed.
-            AppendFailed: the disk did not take it, or cannot be read now; try again.
+            AppendFailed: the disk did not take it, or cannot be read now, or what agents there are; try again.
         """
         file, path = self._file(conversation), self._folder.path(conversation)
         if not file.is_file() or path.exists():
             return
         try:
             taken = await self._regaining.take_in(file, conversation)
-        except StoreDamaged:
-            raise
-        except (OSError, StoreError) as fault:  # a full disk is no damage, and nobody is to be told that it is
+        except StoreDamaged as fault:
+            if not isinstance(fault.__cause__, OSError):
+                raise
+            raise AppendFailed(f"{file} cannot be taken in now: {fault}") from fault
+        # neither a full disk nor an agent's file that is being edited is damage, and nobody is to be told that it is
+        except (OSError, StoreError, ConfigurationError) as fault:
             raise AppendFailed(f"{file} cannot be taken in now: {fault}") from fault
         log.info("conversation.taken_in", conversation=conversation, file=str(file), messages=taken.messages)
         with suppress(OSError):  # where it is left, nobody looks at it again
@@ -284,19 +289,26 @@ def cast_of(settings: Settings, where: Places) -> Cast:
 
 async def _thread_on(
     url: str, conversation: ConversationId, cast: Cast, identity: SecretKey
-) -> tuple[list[Event], dict[PublicKey, str]] | None:
-    """All a relay keeps of a thread, and what those who wrote call themselves; None where it does not answer."""
+) -> tuple[list[Event], dict[PublicKey, str], bool] | None:
+    """What a relay keeps of a thread, what those who wrote call themselves, and whether that is all it keeps.
+
+    None where it does not answer, or hands out nothing.
+    """
     pool = RelayPool([url], on_event=lambda *_: None, identity=identity)
     running = asyncio.create_task(pool.run(), name=f"relay {url}")
     try:
         await pool.connected(PATIENCE)
         found: dict[str, Event] = {}
-        for wanted in (
-            {"ids": [conversation]},
-            {"kinds": list(KINDS), "#e": [conversation]},
-            {"kinds": [1111], "#E": [conversation]},
-        ):
+        whole = [
             await _page(pool, wanted, found)
+            for wanted in (
+                {"ids": [conversation]},
+                {"kinds": list(KINDS), "#e": [conversation]},
+                {"kinds": [1111], "#E": [conversation]},
+            )
+        ]
+        if not found and not all(whole):
+            return None
         people = sorted({event.pubkey for event in found.values()} - {cast.project, *cast.agents})
         profiles = await pool.fetch([{"kinds": [METADATA], "authors": people}], PATIENCE) if people else []
         names = {profile.pubkey: name for profile in reversed(profiles) if (name := name_in(profile))}
@@ -305,17 +317,19 @@ async def _thread_on(
     finally:
         running.cancel()
         await asyncio.wait([running])
-    return list(found.values()), names
+    return list(found.values()), names, all(whole)
 
 
-async def _page(pool: RelayPool, wanted: Filter, found: dict[str, Event]) -> None:
-    """Read what a filter matches, the newest first, until a page brings nothing new."""
+async def _page(pool: RelayPool, wanted: Filter, found: dict[str, Event]) -> bool:
+    """Read what a filter matches, the newest first, until a page brings nothing new; whether that is all of it."""
+    unread: list[str] = []
     known: set[str] = set()  # of this filter: what another one found says nothing about the next page
     page = wanted
     for _ in range(PAGES):
-        events = await pool.fetch([page], PATIENCE)
-        if known.issuperset(event.id for event in events):
-            return
-        known.update(event.id for event in events)
+        events = await pool.fetch([page], PATIENCE, unread)
         found.update((event.id, event) for event in events)
+        if unread or known.issuperset(event.id for event in events):
+            return not unread
+        known.update(event.id for event in events)
         page = {**wanted, "until": min(event.created_at for event in events)}
+    return False

@@ -136,10 +136,8 @@ class Reporter:
     async def _room(self) -> dict[str, Any]:
         read = partial(asyncio.to_thread, disk, self._places.conversations)
         room: dict[str, Any] = await self._disk.look("room", read, {})
-        late = self._disk.late
-        if late:  # what was read last would look as if all were well
-            return {"fault": f"it has not answered for {late:.0f} s; what rests is told as it was read last"}
-        return room
+        fault = self._disk.fault
+        return {"fault": fault} if fault else room  # what was read last would look as if all were well
 
     def _configuration(self) -> dict[str, Any]:
         shown = folders(self._places)

@@ -29,6 +29,18 @@ class LastRead:
     def __init__(self) -> None:
         self._under_way: dict[str, tuple[asyncio.Task[Any], float]] = {}
         self._known: dict[str, Any] = {}
+        self._failed: dict[str, str] = {}
+        """What cannot be read, each with the reason."""
+
+    @property
+    def fault(self) -> str:
+        """Why what is told may be old; empty while all is well."""
+        late = self.late
+        if not late and not self._failed:
+            return ""
+        failed = next(iter(self._failed.values()), "")
+        why = f"it has not answered for {late:.0f} s" if late else f"it cannot be read ({failed})"
+        return f"{why}; what rests is told as it was read last"
 
     @property
     def late(self) -> float:
@@ -41,14 +53,24 @@ class LastRead:
         """What `read` gives; or what it gave last, else `otherwise`. One that is under way is not begun again."""
         loop = asyncio.get_running_loop()
         patience = IMPATIENCE if self.late else PATIENCE
-        if name not in self._under_way or self._under_way[name][0].done():
+        before = self._under_way.get(name)
+        if before is not None and before[0].done():
+            self._take(name, before[0])  # it may have come when whoever asked for it had gone
+        if before is None or before[0].done():
             self._under_way[name] = (asyncio.create_task(read(), name=f"status {name}"), loop.time())
         task, began = self._under_way[name]
         await asyncio.wait([task], timeout=max(IMPATIENCE, began + patience - loop.time()))
         if task.done():
-            self._known[name] = task.result()
+            self._take(name, task)
         last: T = self._known.get(name, otherwise)
         return last
+
+    def _take(self, name: str, task: asyncio.Task[Any]) -> None:
+        self._failed.pop(name, None)
+        try:
+            self._known[name] = task.result()
+        except OSError as fault:
+            self._failed[name] = fault.strerror or str(fault)
 
 
 class Asleep:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from tenex.core.errors import UsageError
+from tenex.core.errors import StoreError, UsageError
 
 from . import output
 from .carrying import export, import_
 from .inspecting import replay, verify
-from .options import DataOption, JsonOption, data_folder, group, open_settings
+from .options import DataOption, JsonOption, group, open_places
 from .rebuilding import rebuild
 from .travelling import fork, rollback
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tenex.core.ids import ConversationId
     from tenex.core.records import Record
     from tenex.store.folder import ConversationFolder
+    from tenex.store.search import Filter
 
 T = TypeVar("T")
 
@@ -61,12 +62,12 @@ def list_(
     from . import finding
 
     wanted = finding.filter_of(phase=phase, was_in=was_in, status=status, agent=agent, since=since, until=until)
-    rows = _run(ctx, data, lambda folder: finding.rows(folder, wanted, limit or -1))
+    root, rows = _run(ctx, data, lambda folder: _listed(folder, wanted, limit or -1))
     if as_json:
         output.result_json(rows)
     elif not rows:
         which = " of that kind" if wanted != finding.filter_of() else ""
-        output.say(f"There are no conversations{which} in {_folder(ctx, data)}.")
+        output.say(f"There are no conversations{which} in {root}.")
     else:
         head = ("id", "status", "phase", "cycle", "updated", "title")
         output.result(output.table(head, [[_cell(row, name) for name in head] for row in rows]))
@@ -121,7 +122,7 @@ def show(
 def path(ctx: typer.Context, id: IdArgument = "", data: DataOption = None) -> None:  # noqa: A002
     """Print where a conversation's files are; without an id, where all are."""
     if not id:
-        output.result(str(_folder(ctx, data)))
+        output.result(str(open_places(ctx, data).conversations))
         return
     output.result(str(_run(ctx, data, lambda folder: _path(folder, id))))
 
@@ -146,14 +147,6 @@ def stats(
         _run(ctx, data, lambda folder: _stats_of_all(folder, as_json=as_json))
 
 
-def _folder(ctx: typer.Context, data: Path | None) -> Path:
-    from tenex.settings import places
-
-    # a look at files must not fail for a fault in the settings: without a file, the default place
-    settings = open_settings(ctx, data)
-    return places(settings).conversations
-
-
 def _run(ctx: typer.Context, data: Path | None, work: "Any") -> Any:
     from tenex.flow.clock import SystemClock
     from tenex.store.disk import Disk
@@ -162,13 +155,20 @@ def _run(ctx: typer.Context, data: Path | None, work: "Any") -> Any:
     async def main() -> Any:
         disk = Disk()
         try:
-            result: Coroutine[Any, Any, Any] = work(ConversationFolder(_folder(ctx, data), disk, SystemClock()))
+            result: Coroutine[Any, Any, Any] = work(ConversationFolder(root, disk, SystemClock()))
             return await result
         finally:
             disk.close()
 
-    data_folder(ctx, data)
-    return asyncio.run(main())
+    root = open_places(ctx, data).conversations
+    try:
+        return asyncio.run(main())
+    except PermissionError as fault:
+        raise StoreError(
+            f"{fault.filename or root}: {fault.strerror}. Ask as the user the daemon runs as, or as root."
+        ) from fault
+    except NotADirectoryError as fault:
+        raise StoreError(f"{fault.filename or root} is no folder. `tenex doctor` says more.") from fault
 
 
 def _cell(row: dict[str, Any], name: str) -> str:
@@ -180,7 +180,14 @@ def _cell(row: dict[str, Any], name: str) -> str:
     return value if len(value) <= 60 else value[:59] + "…"
 
 
+async def _listed(folder: "ConversationFolder", wanted: "Filter", limit: int) -> tuple[Path, list[dict[str, Any]]]:
+    from . import finding
+
+    return folder.root, await finding.rows(folder, wanted, limit)
+
+
 async def _find(folder: "ConversationFolder", start: str) -> str:
+    """The conversation whose id begins so; without a beginning the newest."""
     if not start:
         from . import finding
 
@@ -188,6 +195,13 @@ async def _find(folder: "ConversationFolder", start: str) -> str:
         if not rows:
             raise UsageError(f"There are no conversations in {folder.root}.")
         return str(rows[0]["id"])
+    return await _named(folder, start)
+
+
+async def _named(folder: "ConversationFolder", start: str) -> str:
+    """The same where something is changed: a variable of a script that is empty must not mean the newest."""
+    if not start:
+        raise UsageError("The id is empty, so no conversation is named. `tenex conversations list` shows them.")
     found = [name for name in await folder.lengths() if name.startswith(start.lower())]
     if len(found) == 1:
         return found[0]

@@ -133,13 +133,15 @@ def _fits(view: dict[str, Any], wanted: "Filter") -> bool:
         entries = view.get(name)
         return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
-    phases = {
+    phases = [
         Phase.CHAT.value,
         view.get("phase"),
         *(move.get(end) for move in each("phaseTransitions") for end in ("from", "to")),
-    }
-    agents = {message.get("author") for message in each("messages")}
-    agents.update(str(slug) for turn in each("orchestratorTurns") for slug in turn.get("agents") or ())
+    ]
+    agents = [message.get("author") for message in each("messages")]
+    for turn in each("orchestratorTurns"):
+        told = turn.get("agents")
+        agents += told if isinstance(told, list) else []
     updated, created = str(view.get("updatedAt", "")), str(view.get("createdAt", ""))
     return (
         wanted.phase in ("", view.get("phase"))

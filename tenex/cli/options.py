@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from tenex.settings import Settings
+    from tenex.settings import Places, Settings
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 DataOption = Annotated[
@@ -67,3 +67,19 @@ def open_settings(
     from tenex.settings import load
 
     return load(said(ctx).config, data_folder(ctx, data), overrides=overrides, parse_key=parse_public_key)
+
+
+def open_places(ctx: typer.Context, data: Path | None = None) -> "Places":
+    """Where things lie; where the settings are broken, the default places: a daemon that runs has those from before."""
+    from tenex.core.errors import ConfigurationError
+    from tenex.settings import Settings, places
+
+    from . import output
+
+    try:
+        return places(open_settings(ctx, data))
+    except ConfigurationError as fault:
+        output.say(f"{output.explain(fault)}\ntenex: looking in the default places")
+        bare = Settings()
+        bare._data = data_folder(ctx, data)
+        return places(bare)

@@ -77,10 +77,10 @@ async def _rebuild(
     from tenex.settings import places
     from tenex.store.disk import Disk
 
-    from .conversations import _find
+    from .conversations import _named
 
     is_whole_id = _ID.fullmatch(start.lower()) is not None
-    name = ConversationId(start.lower() if is_whole_id else await _find(folder, start))
+    name = ConversationId(start.lower() if is_whole_id else await _named(folder, start))
     disk = Disk()
     try:
         regaining = Regaining(settings, places(settings), folder, disk, SystemClock())

@@ -13,7 +13,6 @@ Never: change anything, or wait for longer than a health check does.
 import asyncio
 from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -21,7 +20,7 @@ import typer
 from tenex.core.errors import ConfigurationError
 
 from . import output
-from .options import DataOption, JsonOption, data_folder, open_settings
+from .options import DataOption, JsonOption, open_places
 
 if TYPE_CHECKING:
     from tenex.settings import Places
@@ -44,26 +43,13 @@ def status(
     "state" in the JSON is running, stopping, stopped (no daemon), silent (one that does not answer) or unknown (we may
     not ask).
     """
-    report = asyncio.run(_report(_places(ctx, data), patience))
+    report = asyncio.run(_report(open_places(ctx, data), patience))
     if as_json:
         output.result_json(report)
     else:
         output.result("\n".join(lines(report)))
     if report["state"] in _HEADS:
         raise typer.Exit(NO_ANSWER)
-
-
-def _places(ctx: typer.Context, data: Path | None) -> "Places":
-    """Where things lie; where the settings are broken, the default places: a daemon that runs has those from before."""
-    from tenex.settings import Settings, places
-
-    try:
-        return places(open_settings(ctx, data))
-    except ConfigurationError as fault:
-        output.say(f"{output.explain(fault)}\ntenex: looking in the default places")
-        bare = Settings()
-        bare._data = data_folder(ctx, data)
-        return places(bare)
 
 
 async def _report(where: "Places", patience: float) -> dict[str, Any]:

@@ -70,10 +70,10 @@ def fork(
     ctx: typer.Context, id: IdArgument, at: AtOption, data: DataOption = None, as_json: JsonOption = False  # noqa: A002
 ) -> None:  # fmt: skip
     """Branch off: begin another conversation as this one stood after a record. This one stays as it is."""
-    from .conversations import _find, _run
+    from .conversations import _named, _run
 
     settings = open_settings(ctx, data)
-    name = ConversationId(_run(ctx, data, lambda folder: _find(folder, id)))
+    name = ConversationId(_run(ctx, data, lambda folder: _named(folder, id)))
 
     async def here(travelling: "Travelling") -> dict[str, Any]:
         from tenex.app.control import told_branch
@@ -91,9 +91,9 @@ def fork(
 async def _plan(folder: "ConversationFolder", start: str, to: int) -> "Plan":
     from tenex.app.travelling import plan_of
 
-    from .conversations import _find
+    from .conversations import _named
 
-    return await plan_of(folder, ConversationId(await _find(folder, start)), to)
+    return await plan_of(folder, ConversationId(await _named(folder, start)), to)
 
 
 def _ask(plan: "Plan", *, files: bool, as_json: bool) -> None:

@@ -142,22 +142,35 @@ class RelayPool:
         known = self._relays.get(relay) or self._guests.get(relay)
         return known is not None and known.offer(event)
 
-    async def fetch(self, filters: Sequence[Filter], timeout: float) -> list[Event]:  # noqa: ASYNC109  (part of the port)
+    async def fetch(
+        self, filters: Sequence[Filter], timeout: float, unread: list[str] | None = None  # noqa: ASYNC109  (the port)
+    ) -> list[Event]:  # fmt: skip
         """Ask all connected relays once for what they have stored: genuine events, each once, newest first.
 
         Returns as soon as all have answered, with what there is after `timeout` seconds. If no relay is connected the
         first to connect is asked. What is fetched is not delivered to `on_event` and not remembered as seen.
+
+        Args:
+            filters: what is wanted.
+            timeout: seconds.
+            unread: takes the urls of the relays that have not given all they have: away, too slow, or unwilling.
         """
         found: dict[str, Event] = {}
+        read: set[str] = set()
+
+        async def ask(relay: RelayConnection) -> None:
+            if await relay.fetch(filters, partial(self._collect, found, relay.url)):
+                read.add(relay.url)
+
         try:
             async with asyncio.timeout(timeout):
                 await self._any_connected()
                 asked = [relay for relay in self._relays.values() if relay.connected.is_set()]
-                await asyncio.gather(
-                    *(relay.fetch(filters, partial(self._collect, found, relay.url)) for relay in asked)
-                )
+                await asyncio.gather(*map(ask, asked))
         except TimeoutError:
             log.info("relays.fetch_incomplete", found=len(found), waited=timeout)
+        if unread is not None:
+            unread.extend(url for url in self._relays if url not in read)
         return sorted(found.values(), key=lambda event: (-event.created_at, event.id))
 
     async def connected(self, timeout: float) -> None:  # noqa: ASYNC109  (part of the port)

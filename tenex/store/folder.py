@@ -21,6 +21,7 @@ from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock
 from tenex.core.records import ConversationStarted, Record
 from tenex.core.state import State
+from tenex.core.travel import Forked
 
 from . import atomic, segments
 from .disk import Disk
@@ -28,10 +29,13 @@ from .format import CONVERSATION
 from .journal import FILE_BYTES, FileJournal
 from .loading import JOURNAL, MARK, NEWEST, VIEW, mark_of, peek, peek_left
 
-__all__ = ["NEWEST", "ConversationFolder"]
+__all__ = ["NEWEST", "RENAME", "ConversationFolder", "misnamed"]
 
 WORKING: Final = 4
 """A journal may grow to so many times its bound while agents work: their transcripts would be most of a checkpoint."""
+
+RENAME: Final = "Move the folder out of here, or give it its name back."
+"""What to do about a folder that bears the name of another conversation."""
 
 T = TypeVar("T")
 
@@ -82,9 +86,9 @@ class ConversationFolder:
         async with turn:  # two writers would fork it
             await self._close(conversation)
             journal, records = await FileJournal.open(path, CONVERSATION, self._disk, self._clock, remedy)
-            if what := _misnamed(conversation, records):
+            if what := misnamed(conversation, records):
                 await journal.close()
-                sentence = f"{path}: {what}"
+                sentence = f"{path}: {what}. Nothing was changed. {RENAME}"
                 with suppress(OSError):  # the mark is a courtesy; the error is what counts
                     await self._disk.run(atomic.replace, path.with_name(MARK), f"{sentence}\n".encode())
                 raise StoreDamaged(sentence)
@@ -105,8 +109,8 @@ class ConversationFolder:
         """
         path = self.path(conversation) / JOURNAL
         records = await self._look(path, lambda: peek(path, CONVERSATION, since))
-        if what := _misnamed(conversation, records):
-            raise StoreDamaged(f"{path}: {what}")
+        if what := misnamed(conversation, records):
+            raise StoreDamaged(f"{path}: {what}. Nothing was changed. {RENAME}")
         return records
 
     async def read_left(self, conversation: ConversationId) -> tuple[list[Record], str]:
@@ -121,8 +125,8 @@ class ConversationFolder:
         """
         path = self.path(conversation) / JOURNAL
         records, gone = await self._look(path, lambda: peek_left(path, CONVERSATION))
-        if what := _misnamed(conversation, records):
-            raise StoreDamaged(f"{path}: {what}")
+        if what := misnamed(conversation, records):
+            raise StoreDamaged(f"{path}: {what}. Nothing was changed. {RENAME}")
         return records, gone
 
     async def _look(self, path: Path, work: Callable[[], T]) -> T:
@@ -181,14 +185,11 @@ class ConversationFolder:
             await journal.close()
 
 
-def _misnamed(conversation: ConversationId, records: Sequence[Record]) -> str:
+def misnamed(conversation: ConversationId, records: Sequence[Record]) -> str:
     """What is wrong where a folder was copied or renamed: two that go on with one thread would say all of it twice."""
-    match records[:1]:
-        case [ConversationStarted(id=told)] | [Checkpoint(state=State(id=told))] if told != conversation:
-            return (
-                f"this is the journal of the conversation {told[:64]}, in the folder of another one. Nothing was "
-                "changed. Move the folder out of here, or give it its name back."
-            )
+    match next(iter(records), None):
+        case ConversationStarted(id=told) | Forked(id=told) | Checkpoint(state=State(id=told)) if told != conversation:
+            return f"this is the journal of the conversation {told[:64]}, in the folder of another one"
     return ""
 
 

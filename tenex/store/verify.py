@@ -22,7 +22,7 @@ from tenex.core.records import ConversationStarted, PhaseTransition, Record
 from tenex.core.travel import Forked, RolledBack
 
 from . import ahead
-from .folder import ConversationFolder
+from .folder import RENAME, ConversationFolder
 from .loading import VIEW
 from .readable import read_view
 from .rendering import LISTS, SEGMENT, everything, file_name, render
@@ -71,7 +71,8 @@ async def verify(folder: ConversationFolder, conversation: ConversationId) -> Ve
     try:
         records, gone = await folder.read_left(conversation)
     except StoreDamaged as fault:
-        return Verdict(id=conversation, faults=(f"{fault} {REBUILD}",))
+        told = str(fault)
+        return Verdict(id=conversation, faults=(told if told.endswith(RENAME) else f"{told} {REBUILD}",))
     contrary = tuple(f"{path}: {fault} {REBUILD}" for fault in contradictions(conversation, records))
     faults = ((gone,) if gone else ()) + contrary
     remarks = tuple(
@@ -162,7 +163,7 @@ def _changed_parts(
     parts: Sequence[tuple[Path, str, int]], conversation: ConversationId, records: Sequence[Record]
 ) -> Iterator[str]:
     """What is wrong with those that tell something else than the journal."""
-    if isinstance(records[0], Checkpoint):
+    if isinstance(next(iter(records), None), Checkpoint):
         return  # what they tell is in the files that are missing
     whole = everything(conversation, records)
     for part, name, number in parts:

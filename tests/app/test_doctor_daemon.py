@@ -1,5 +1,6 @@
 """`tenex doctor` and a daemon: who holds the lock, who answers at the socket, and what a status says is wrong."""
 
+import errno
 import fcntl
 import os
 import socket
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tenex.app.doctor import running as module
 from tenex.app.doctor.examination import mend
 from tenex.app.doctor.findings import Daemon, Finding, Level
 from tenex.app.doctor.running import control, daemon, holder
@@ -54,6 +56,18 @@ def test_a_lock_that_is_no_file_is_a_fault(data: Path) -> None:
     (data / "conversations" / ".lock").mkdir()
     (found,) = bad(daemon, case_of(data))
     assert found.blame is StoreError
+
+
+def test_a_lock_of_another_user_is_never_to_be_moved(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A daemon may hold it: with the file moved away a second one could begin."""
+
+    def refuse(path: Path) -> Daemon:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(module, "holder", refuse)
+    (found,) = bad(daemon, case_of(data))
+    assert "as the user the daemon runs as" in found.mend
+    assert "move" not in found.mend
 
 
 async def asked(data: Path, running: Daemon = NOBODY) -> list[Finding]:

@@ -164,6 +164,9 @@ DAMAGES: dict[str, tuple[Spoil, str, str, str]] = {
     "older turns that are no JSON": (
         lambda d: write(here(d, "orchestratorTurns-000001.json"), b"\x00"), "orchestratorTurns", "cannot be read",
         "move it away"),
+    "a copy of a conversation under another name": (
+        lambda d: shutil.copytree(d / "conversations" / OTHER, d / "conversations" / ("c" * 64)),
+        f"{'c' * 64}/journal.jsonl", "in the folder of another one", "give it its name back"),
     "a folder for the journal": (
         lambda d: as_folder(here(d, "journal.jsonl", OTHER)), "journal.jsonl", "cannot be read", "what it is"),
     "an old file": (lambda d: write(d / f"conversations/{'c' * 64}.json", b"[}"), "c.json", "older program", "relay"),

@@ -26,6 +26,7 @@ from tenex.store.disk import Disk
 from tenex.store.folder import ConversationFolder
 from tenex.store.loading import JOURNAL
 from tenex.store.view import Views
+from tests.fakes.faultrelay import FaultRelay, Peer
 from tests.service import person
 from tests.store.kit import StillClock, going_on, started
 
@@ -93,6 +94,40 @@ async def test_a_relay_that_is_away_is_named_among_what_is_lost(
     again = await home.regaining.rebuild(made.id, "relay", force=True)
     assert again.aside is not None
     assert (again.aside / JOURNAL).exists()
+
+
+async def test_a_relay_that_breaks_off_is_named_among_what_is_lost(tmp_path: Path) -> None:
+    """What it had given until then is regained."""
+    async with FaultRelay(clamp=4) as relay:
+        home = Home(tmp_path / "data", relay.url)
+        owner, project = home.ring.get("owner"), home.ring.get("project")
+        root = person.note(owner, "begin", ["p", project.public], at=1_700_000_000)
+        said = [person.note(owner, f"and {n}", ["e", root["id"], "", "root"], at=1_700_000_000 + n) for n in range(12)]
+        relay.stored += [root, *said]
+
+        async def breaks_off(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
+            if any("until" in wanted for wanted in filters):
+                peer.drop()
+            else:
+                await relay.serve_stored(peer, sub_id, filters)
+
+        relay.on_req = breaks_off
+        made = await home.regaining.rebuild(ConversationId(root["id"]), "relay")
+        assert made.messages == 5
+        assert [sentence for sentence in made.lost if f"what else {relay.url} keeps" in sentence]
+
+
+async def test_a_relay_that_lets_nobody_read_has_not_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may well keep the thread."""
+    monkeypatch.setattr(module, "PATIENCE", 2.0)
+
+    async def refuses(peer: Peer, sub_id: str, _: list[dict[str, Any]]) -> None:
+        await peer.send("CLOSED", sub_id, "restricted: members only")
+
+    async with FaultRelay() as relay:
+        relay.on_req = refuses
+        with pytest.raises(RelayUnavailable, match=relay.url):
+            await Home(tmp_path / "data", relay.url).regaining.rebuild(OLD, "relay")
 
 
 async def test_where_no_relay_answers_nothing_is_changed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,5 +250,26 @@ async def test_a_full_disk_is_no_damage_to_an_old_file(home: Home, monkeypatch: 
         with pytest.raises(AppendFailed, match=r"cannot be taken in now: .*No space left on device"):
             await home.old.take_in(OLD)
     assert (file.exists(), home.folder.path(OLD).exists(), home.heard) == (True, False, [])
+    await home.old.take_in(OLD)
+    assert len(home.heard) == 1
+
+
+async def test_what_passes_is_no_damage_to_an_old_file(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No descriptor left; an agent's file that the operator is just writing, of which a running daemon has another."""
+
+    def none_left(*_: object) -> NoReturn:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    file = put(home, {"id": OLD, "title": "Login", "phase": "PLAN"})
+    with monkeypatch.context() as patch:
+        patch.setattr("tenex.store.readable._json", none_left)
+        with pytest.raises(AppendFailed, match=r"cannot be taken in now: .*Too many open files"):
+            await home.old.take_in(OLD)
+    agent = home.root.parent / "agents" / "tester.md"
+    agent.write_text("---\nname: [\n")
+    with pytest.raises(AppendFailed, match=r"cannot be taken in now: .*tester\.md"):
+        await home.old.take_in(OLD)
+    assert (file.exists(), home.folder.path(OLD).exists()) == (True, False)
+    agent.unlink()
     await home.old.take_in(OLD)
     assert len(home.heard) == 1

@@ -1,6 +1,7 @@
 """`tenex conversations list` and `search`, from real files."""
 
 import asyncio
+import errno
 import json
 import os
 import pty
@@ -195,6 +196,45 @@ def test_a_secret_key_given_for_an_agent_is_not_repeated(tmp_path: Path, tenex: 
     assert "secret key" in done.stderr
 
 
+def test_a_folder_of_another_user_is_said_to_be_one(data: Path, tenex: Tenex, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service has a user of its own, and the operator asks as themselves."""
+    look = os.listdir
+
+    def refuse(path: str | Path) -> list[str]:
+        if Path(path).is_relative_to(data):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return look(path)
+
+    monkeypatch.setattr(os, "listdir", refuse)
+    for question in (("list",), ("show", "1"), ("stats",), ("verify",)):
+        done = tenex("conversations", *question, "--data", data)
+        assert done.returncode == 4
+        assert f"{data / 'conversations'}: Permission denied. Ask as the user the daemon runs as" in done.stderr
+        assert "fault of the program" not in done.stderr
+
+
+def test_broken_settings_do_not_hide_what_is_there(data: Path, tenex: Tenex) -> None:
+    """A daemon that refused them runs on with those from before; what would change files refuses them too."""
+    (data / "tenex.toml").write_text("[people\n")
+    listed_ = tenex("conversations", "list", "--data", data)
+    assert (listed_.returncode, ONE[:12] in listed_.stdout) == (0, True)
+    assert listed_.stderr.count("no valid TOML") == 1
+    assert "looking in the default places" in listed_.stderr
+    assert tenex("conversations", "fork", "1", "--at", "3", "--data", data).returncode == 3
+
+
+@pytest.mark.parametrize(
+    "words", [("rollback", "", "--to", "3", "--yes"), ("fork", "", "--at", "3"), ("rebuild", "", "--from", "relay")]
+)
+def test_an_empty_id_never_means_the_newest_where_something_is_changed(
+    data: Path, tenex: Tenex, words: tuple[str, ...]
+) -> None:
+    before = {path: path.read_bytes() for path in data.rglob("*.jsonl")}
+    done = tenex("conversations", *words, "--data", data)
+    assert (done.returncode, "The id is empty" in done.stderr) == (2, True)
+    assert {path: path.read_bytes() for path in data.rglob("*.jsonl")} == before
+
+
 def test_nothing_found_is_said(data: Path, tenex: Tenex) -> None:
     done = tenex("conversations", "search", "unheard-of", "--data", data)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "Nothing was found.\n")
@@ -226,6 +266,10 @@ def test_what_cannot_be_read_is_listed_with_its_fault_and_left_out_of_searches(d
     for never in (("--phase", "plan"), ("--agent", "nobody"), ("--since", "2000-01-01"), ("--until", "1969-12-31"),
                   ("--was-in", "reflection")):  # fmt: skip
         assert listed(tenex, data, "--status", "quarantined", *never) == [], never
+    odd = {"phase": ["plan"], "phaseTransitions": [{"from": {}}], "orchestratorTurns": [{"agents": 7}],
+           "messages": [{"author": []}]}  # fmt: skip
+    (data / "conversations" / THREE / "conversation.json").write_text(json.dumps(odd))
+    assert listed(tenex, data, "--status", "quarantined", "--phase", "plan", "--agent", "x", "--was-in", "plan") == []
     (data / "conversations" / THREE / "conversation.json").write_text("{")
     done = tenex("conversations", "list", "--phase", "plan", "--json", "--data", data)
     assert json.loads(done.stdout) == []

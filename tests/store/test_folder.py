@@ -11,7 +11,8 @@ import pytest
 from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import fold
 from tenex.core.errors import AppendFailed, StoreDamaged, UsageError
-from tenex.core.ids import ConversationId
+from tenex.core.ids import ConversationId, Millis
+from tenex.core.travel import Forked, of_fork
 from tenex.store.disk import Disk
 from tenex.store.folder import NEWEST, ConversationFolder
 from tests.store.kit import CONVERSATION_ID, StillClock, asked, decisions_of, started
@@ -118,6 +119,19 @@ async def test_a_copy_of_a_folder_under_another_name_is_not_taken_for_another_co
     assert await folder.quarantined() == {OTHER: str(caught.value)}
     assert folder.length(OTHER) == 0
     assert len(await folder.read(CONVERSATION_ID)) == 2
+
+
+async def test_a_copy_of_a_fork_is_known_too(folder: ConversationFolder) -> None:
+    then = fold(ConversationId("e" * 64), [started(ConversationId("e" * 64))])
+    state = of_fork(then, Millis(5), id=CONVERSATION_ID, address={}, title="Fork of it")
+    forked = Forked(
+        seq=1, at=Millis(5), id=CONVERSATION_ID, origin=then.id, at_seq=1, title=state.title, state=state
+    )  # fmt: skip
+    journal, _ = await folder.open(CONVERSATION_ID)
+    await journal.append([[forked]])
+    shutil.copytree(folder.path(CONVERSATION_ID), folder.path(OTHER))
+    with pytest.raises(StoreDamaged, match="in the folder of another one"):
+        await folder.open(OTHER)
 
 
 async def test_a_journal_of_many_files_is_known_by_its_checkpoint(folder: ConversationFolder) -> None:

@@ -188,6 +188,23 @@ async def test_a_journal_that_is_missing_or_something_else_is_named(folder: Conv
         await verify(folder, ID)
 
 
+async def test_a_journal_that_was_emptied_is_judged_also_where_only_older_turns_stand_beside_it(
+    folder: ConversationFolder,
+) -> None:
+    (folder.path(ID) / VIEW).unlink()
+    (folder.path(ID) / JOURNAL).write_bytes(b"")
+    (folder.path(ID) / "orchestratorTurns-000001.json").write_text("[]")
+    assert "tells of more than the journal does" in await faults(folder)
+
+
+async def test_a_folder_under_another_name_is_to_be_moved_and_not_rebuilt(folder: ConversationFolder) -> None:
+    other = ConversationId("d" * 64)
+    shutil.copytree(folder.path(ID), folder.path(other))
+    (fault,) = (await verify(folder, other)).faults
+    assert "give it its name back" in fault
+    assert "rebuild" not in fault
+
+
 async def test_a_torn_tail_is_no_damage(folder: ConversationFolder) -> None:
     with (folder.path(ID) / JOURNAL).open("ab") as journal:
         journal.write(CONVERSATION.encode_decisions(decisions_of(1, first=len(RECORDS) + 1))[:-9])

@@ -18,6 +18,7 @@ from tenex.core.ids import ConversationId
 from tenex.core.records import Record
 from tenex.store import segments
 from tenex.store.daemon import DAEMON, FOLDER
+from tenex.store.folder import RENAME, misnamed
 from tenex.store.format import CONVERSATION, Codec
 from tenex.store.loading import JOURNAL, MARK, VIEW, mark_of
 
@@ -162,6 +163,9 @@ def _file(
         return None
     if odd := _misplaced(records, number, before):
         yield fault(odd, path, "look which file is a copy or an older one and move it out of the folder", StoreDamaged)
+        return None
+    if state is not None and (odd := misnamed(state.id, records)):
+        yield fault(odd, path, RENAME, StoreDamaged)
         return None
     has_view = (path.parent / VIEW).exists()
     if not records and state is not None and has_view and not is_running:

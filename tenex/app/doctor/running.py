@@ -38,6 +38,14 @@ def daemon(case: Case) -> Iterator[Finding]:
         case.daemon = holder(path)
     except FileNotFoundError:
         pass
+    except PermissionError:
+        yield fault(
+            "we may not see whether a daemon runs here",
+            path,
+            "ask as the user the daemon runs as, or as root",
+            StoreError,
+        )
+        return
     except OSError as error:
         yield fault(
             f"cannot be opened ({error.strerror})",

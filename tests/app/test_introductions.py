@@ -1,0 +1,55 @@
+"""Who we are, told to relays that are there and to those that are not."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tenex.app.introductions import Introductions
+from tenex.flow.clock import SystemClock
+from tenex.nostr.keys import SecretKey
+from tenex.nostr.pool import RelayPool
+from tenex.nostr.profiles import Identity
+from tenex.nostr.publisher import Publisher
+from tenex.store.daemon import DaemonBook
+from tenex.store.disk import Disk
+from tests.fakes.faultrelay import FaultRelay
+
+AWAY = "ws://127.0.0.1:9"
+"""The discard port: nothing of ours listens there."""
+FIRST, SECOND = SecretKey.generate(), SecretKey.generate()
+
+
+def identity(key: SecretKey, name: str) -> Identity:
+    return Identity(pubkey=key.public, name=name)
+
+
+@pytest.fixture
+async def book(tmp_path: Path) -> AsyncIterator[DaemonBook]:
+    disk = Disk()
+    book = await DaemonBook.open(tmp_path, disk, SystemClock())
+    yield book
+    await book.close()
+    disk.close()
+
+
+async def test_a_relay_that_is_away_keeps_no_change_from_the_others(book: DaemonBook) -> None:
+    """An agent that is new since a reload has a name for people, though one relay has been dead for weeks."""
+    async with FaultRelay() as relay:
+        pool = RelayPool([relay.url, AWAY], on_event=lambda *_: None, identity=FIRST)
+        publisher = Publisher(pool, {key.public: key for key in (FIRST, SECOND)})
+        first, second = identity(FIRST, "Project"), identity(SECOND, "Tester")
+        introductions = Introductions(pool, publisher, book, SystemClock(), [relay.url, AWAY], [first], ())
+
+        def told(of: Identity) -> list[int]:
+            return [e["created_at"] for e in relay.events() if e["pubkey"] == of.pubkey and e["kind"] == 0]
+
+        services = [asyncio.create_task(pool.run()), asyncio.create_task(introductions.run())]
+        await relay.until(lambda: told(first))
+        introductions.change([identity(FIRST, "Renamed"), second], ())
+        await relay.until(lambda: told(second) and len(told(first)) == 2)
+        assert told(first)[0] < told(first)[1], "relays keep the later"
+        for service in services:
+            service.cancel()
+        await asyncio.wait(services)
