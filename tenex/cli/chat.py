@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tenex.core.errors import ConfigurationError, UsageError
+from tenex.core.errors import ConfigurationError, UsageError, WorldError
 
 from .live import live_lines
 from .options import DataOption, open_settings
@@ -39,7 +39,8 @@ def chat(
 ) -> None:  # fmt: skip
     """Talk to the agents from this terminal, signed with keys/owner.nsec.
 
-    Without a terminal each line of standard input is a message; answers are printed until it has been silent.
+    Without a terminal each line of standard input is a message; answers are printed until it has been silent. Where
+    nobody has answered by then, the exit code is 1.
     """
     from tenex.nostr.keys import KeyRing, parse_public_key
     from tenex.nostr.urls import normalise_url
@@ -79,6 +80,7 @@ class _Chat:
         self._socket = socket
         self._phase = ""
         self._last = 0.0
+        self._is_owed = False
 
     async def hold(self, url: str, person: "SecretKey", project: "PublicKey", wait: float, conversation: str) -> None:
         is_chat = sys.stdin.isatty() and sys.stdout.isatty()
@@ -92,6 +94,11 @@ class _Chat:
                     self._screen.say(f"To go on here later: tenex chat --conversation {talk.root}")
             else:
                 await self._pipe(talk, wait)
+        if self._is_owed and not is_chat:
+            raise WorldError(
+                f"nobody has answered within {wait:g} s. Does the daemon run (`tenex status` in its folder), and "
+                "does it know you (`people` of its settings)? Else wait longer: --wait"
+            )
 
     async def _chat(self, talk: Talk, url: str) -> None:
         from .prompt import above, typed
@@ -122,12 +129,14 @@ class _Chat:
             await asyncio.sleep(left)
 
     async def _send(self, talk: Talk, text: str) -> None:
+        self._is_owed = True
         outcome = await talk.send(text)
         if not outcome.accepted:
             self._screen.say(f"The relay refused it: {outcome.detail}", "red")
 
     def _heard(self, heard: Heard) -> None:
         self._last = asyncio.get_running_loop().time()
+        self._is_owed = self._is_owed and heard.is_own
         if heard.phase_from:
             icon = next((icon for phase, icon in ICONS.items() if phase == heard.phase), "")
             self._screen.show(Line("phase", f"{icon} {heard.phase_from} → {heard.phase}"))

@@ -25,9 +25,9 @@ config = group("Show and check the settings.")
 
 @config.command()
 def check(ctx: typer.Context, data: DataOption = None) -> None:
-    """Check settings, keys, folders, agents and workflows, and name every fault.
+    """Check settings, keys, folders, agents, workflows and models, and name every fault.
 
-    The exit code is 3 where there is one.
+    No model is asked. The exit code is 3 where there is a fault.
     """
     from tenex.nostr.keys import KeyRing, parse_public_key
     from tenex.settings import check_paths, circle, places
@@ -40,7 +40,7 @@ def check(ctx: typer.Context, data: DataOption = None) -> None:
         lambda: circle(settings, parse_public_key),
         lambda: check_paths(settings),
         lambda: load_agents(settings),
-        lambda: _check_workflows(settings),
+        lambda: _check_with_agents(settings),
         *(partial(ring.get, name) for name in ring.names()),
     ]
     faults: list[str] = []
@@ -54,7 +54,9 @@ def check(ctx: typer.Context, data: DataOption = None) -> None:
     output.result(f"ok: {settings.file or 'no tenex.toml, the defaults'}")
 
 
-def _check_workflows(settings: "Settings") -> None:
+def _check_with_agents(settings: "Settings") -> None:
+    """Check what names agents, or is named by them: workflows and models."""
+    from tenex.app.minds import build_mind
     from tenex.app.workflows import load_workflows
     from tenex.core.roster import Kind
     from tenex.settings import places
@@ -62,11 +64,21 @@ def _check_workflows(settings: "Settings") -> None:
     from .agents import load_agents
 
     try:
-        known = load_agents(settings).definitions
+        library = load_agents(settings)
     except ConfigurationError:  # told already
         return
-    workers = [slug for slug, agent in known.items() if agent.kind is not Kind.ORCHESTRATOR]
-    load_workflows(settings, places(settings), workers)
+    workers = [slug for slug, agent in library.definitions.items() if agent.kind is not Kind.ORCHESTRATOR]
+    faults: list[str] = []
+    for part in (
+        lambda: load_workflows(settings, places(settings), workers),
+        lambda: build_mind(settings, places(settings), library),
+    ):
+        try:
+            part()
+        except ConfigurationError as fault:
+            faults += fault.faults
+    if faults:
+        raise ConfigurationError(faults)
 
 
 @config.command()

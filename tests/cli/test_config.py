@@ -89,6 +89,25 @@ def test_check_names_faults_of_people_folders_agents_and_keys_together(
         assert part in said
 
 
+def test_check_names_models_that_a_daemon_would_refuse_beside_workflows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So that `config check && kill -HUP` asks for nothing that is then refused."""
+    KeyRing(tmp_path / "keys").get_or_create("project")
+    write(tmp_path, "[models]\ndefault = 'gpt-5'\nrouter = 'opnai:gpt-5'\n")
+    (tmp_path / "config" / "workflows").mkdir(parents=True)
+    (tmp_path / "config" / "workflows" / "rounds.toml").write_text("")
+    assert main(["config", "check"]) == 3
+    out, said = capsys.readouterr()
+    assert out == ""
+    for part in (
+        'models.default: "gpt-5" names no model',
+        'models.router: models.providers.opnai: "opnai"',
+        "rounds.toml",
+    ):
+        assert part in said
+
+
 def test_check_refuses_an_agent_with_a_name_that_keys_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path)
     (tmp_path / "agents").mkdir()
