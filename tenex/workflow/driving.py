@@ -148,6 +148,9 @@ class Drive(ABC):
                     await journal.append(written)
                 self._written(state)
                 self._reconcile(state)
+            await self._cancel()
+            if self._inbox and (written := self._decide(state)):  # what was cut off tells what it had spent
+                await journal.append(written)
             await self._journals.show(state)
         finally:
             await self._cancel()

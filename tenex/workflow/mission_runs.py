@@ -20,7 +20,7 @@ from tenex.core.effects import NodeRun
 from tenex.core.errors import StepFailed, Unreadable, Unwritable, WorkflowError, words_of
 from tenex.core.missions import UNKNOWN_KIND, Step
 from tenex.core.roster import Replay
-from tenex.core.signals import NodeFailed, NodeReturned, PauseAsked, Signal, StepAsked, StepDone
+from tenex.core.signals import NodeCutOff, NodeFailed, NodeReturned, PauseAsked, Signal, StepAsked, StepDone
 
 from .durable import CURRENT, GraphRunContext, ReplayName
 from .failures import may_pass, retry_after
@@ -97,6 +97,10 @@ class NodeTaskOf:
         token = METER.set(self._meter)
         try:
             return replace(await self._ended(), spent=self._meter.read())
+        except asyncio.CancelledError:
+            if cost := self._meter.read():
+                self._post(NodeCutOff(spent=cost))
+            raise
         finally:
             METER.reset(token)
 

@@ -124,6 +124,31 @@ def test_a_timeout_that_is_no_time_is_a_fault_of_its_graph(seconds: Any) -> None
         alone(body, timeout=seconds)
 
 
+@pytest.mark.parametrize("has_other_node", [False, True])
+def test_what_a_node_had_spent_when_its_time_was_up_is_booked_once(has_other_node: bool) -> None:
+    journal = Journals()
+
+    async def ask(ctx: Ctx) -> None:
+        ctx.spend("own:client", input_tokens=60)
+        await asyncio.sleep(100)
+
+    @dataclass
+    class Slow(BaseNode[None, None, None], timeout=5, on_error="After" if has_other_node else None):
+        async def run(self, ctx: GraphRunContext[None, None]) -> "After | End[None]":
+            await ctx.step("ask", ask, ctx)
+            return End(None)
+
+    @dataclass
+    class After(BaseNode[None, None, None]):
+        async def run(self, ctx: GraphRunContext[None, None]) -> End[None]:
+            await asyncio.sleep(1)
+            return End(None)
+
+    graph: Graph[None, None, Any] = Graph(nodes=(Slow, After), state_type=None)
+    assert play(graph, journal).outcome == ("finished" if has_other_node else "failed")
+    assert [one.usage.input_tokens for one in journal.records() if isinstance(one, r.MissionSpent)] == [60]
+
+
 # ---- agents by themselves --------------------------------------------------------------------------------------------
 
 
