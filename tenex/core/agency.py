@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
+from .errors import words_of
 from .graph import Condition, Edge, TransitionGraph
 from .ids import Millis, Slug
 from .phases import Phase
@@ -202,4 +203,4 @@ def fits(value: Any, schema: Mapping[str, Any]) -> bool:
 
 
 def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:200]
+    return f"{type(error).__name__}: {words_of(error)}"[:200]

@@ -28,6 +28,7 @@ from .signals import (
     MissionAsked,
     ModelAnswered,
     ModelFailed,
+    NodeCutOff,
     NodeFailed,
     NodeReturned,
     Opened,
@@ -83,7 +84,8 @@ def decide(  # noqa: C901 one case a signal: flat, and complete
         case StandingGiven(agent=agent, standing=standing):
             draft.add(r.AgentPlaced, agent=agent, standing=standing)
         case (
-            MissionAsked() | StepAsked() | StepDone() | NodeReturned() | NodeFailed() | PauseAsked() | ContinueAsked()
+            MissionAsked() | StepAsked() | StepDone() | NodeReturned() | NodeFailed() | NodeCutOff() | PauseAsked()
+            | ContinueAsked()
         ):  # fmt: skip
             nodes.heard(draft, signal)
         case _:

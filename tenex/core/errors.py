@@ -30,6 +30,14 @@ from typing import ClassVar
 from .steps import NO_USAGE, Usage
 
 
+def words_of(error: BaseException) -> str:
+    """What an error says of itself; "" where it says nothing, or cannot: its class may be anybody's."""
+    try:
+        return str(error).strip()
+    except Exception:  # noqa: BLE001 - whoever handles a failure must not fail of it
+        return ""
+
+
 class TenexError(Exception):
     """Anything this program refuses to do, with a sentence that says what to do about it."""
 

@@ -23,6 +23,7 @@ from .signals import (
     ContinueAsked,
     MissionAsked,
     MissionSignal,
+    NodeCutOff,
     NodeFailed,
     NodeReturned,
     PauseAsked,
@@ -48,27 +49,34 @@ def heard(draft: Draft, signal: MissionSignal) -> None:
     match signal:
         case MissionAsked():
             _open(draft, signal)
-        case StepAsked():
-            if mission := _running(draft, signal.node):
-                _step_asked(draft, mission, signal)
-        case StepDone():
-            if mission := _running(draft, signal.node):
-                _pay(draft, mission, signal.spent)
-                _step_done(draft, mission, signal)
-        case NodeReturned():
-            if mission := _running(draft, signal.key):
-                _pay(draft, mission, signal.spent)
-                _returned(draft, mission, signal)
-        case NodeFailed():
-            if mission := _running(draft, signal.key):
-                _pay(draft, mission, signal.spent)
-                _failed(draft, mission, signal)
+        case StepAsked() | StepDone() | NodeReturned() | NodeFailed():
+            _of_node(draft, signal)
+        case NodeCutOff(spent=cost):
+            if draft.state.mission is not None:
+                _pay(draft, draft.state.mission, cost)
         case PauseAsked():
             _pause_asked(draft, signal)
         case ContinueAsked():
             go_on(draft, signal.by)
         case _:
             assert_never(signal)
+
+
+def _of_node(draft: Draft, signal: StepAsked | StepDone | NodeReturned | NodeFailed) -> None:
+    mission = _running(draft, signal.node if isinstance(signal, StepAsked | StepDone) else signal.key)
+    if mission is None:
+        return
+    if not isinstance(signal, StepAsked):
+        _pay(draft, mission, signal.spent)
+    match signal:
+        case StepAsked():
+            _step_asked(draft, mission, signal)
+        case StepDone():
+            _step_done(draft, mission, signal)
+        case NodeReturned():
+            _returned(draft, mission, signal)
+        case NodeFailed():
+            _failed(draft, mission, signal)
 
 
 def begin(draft: Draft, workflow: str, text: str, by: str) -> None:

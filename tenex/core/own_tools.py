@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from .agency import Program, Standing, fits
+from .errors import words_of
 from .phases import Phase
 from .rounds import faults_of_value
 from .steps import ToolSpec
@@ -142,5 +143,5 @@ def refused_move(program: Program, standing: Standing, tool: str, conversation: 
     try:
         holds = program.graph.permits(source, target, program.look(standing, conversation))
     except Exception as error:  # noqa: BLE001  the code of whoever wrote the condition: one that fails is not true
-        return f"{tool} is not permitted: its condition failed ({type(error).__name__}: {str(error)[:200]})."
+        return f"{tool} is not permitted: its condition failed ({type(error).__name__}: {words_of(error)[:200]})."
     return None if holds else f"{tool} is not permitted: its condition does not hold."

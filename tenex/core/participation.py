@@ -17,6 +17,7 @@ from . import records as r
 from .draft import Draft
 from .errors import ConfigurationError
 from .ids import Slug
+from .roster import Rules
 from .rounds import Called, Envelope, Finish, Handoff, Refused
 from .rules import named_tools
 from .runs import Call, Run
@@ -32,6 +33,12 @@ LARGEST: Final = 64_000
 """Characters of all variables together, as JSON: they stand in every prompt and every checkpoint."""
 REASON: Final = 2_000
 """Characters of a reason: it is told to people and to the next speaker."""
+
+
+def has_calls(session: Session, rules: Rules) -> bool:
+    """Whether a workflow is one whose speakers may make calls about it."""
+    workflow = rules.workflows.get(session.slug)
+    return workflow is None or workflow.has_calls
 
 
 def specs(session: Session | None, agent: Slug) -> tuple[ToolSpec, ...]:
@@ -78,7 +85,7 @@ def _spec(name: str, description: str, properties: Mapping[str, Any], *required:
 def decided(draft: Draft, run: Run, call: Call) -> bool:
     """Decide a call that is about the workflow, with its result; False for any other."""
     session, request = draft.state.workflow, call.request
-    if session is None or not _is_ours(session, run, request.tool):
+    if session is None or not has_calls(session, draft.rules) or not _is_ours(session, run, request.tool):
         return False
     if session.is_closed:
         return _refuse(draft, run, call, "The workflow has ended; nothing changes in it any more.")

@@ -234,6 +234,14 @@ class NodeFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCutOff:
+    """A node's task has let go: nobody wants its answer any more. What it had spent was spent all the same."""
+
+    spent: Mapping[str, Usage]
+    """What models that the node asked have cost since that was last told, by model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PauseAsked:
     """Somebody wants the mission to pause; where a node itself does, `node` is its key and `step` names the place."""
 
@@ -250,7 +258,9 @@ class ContinueAsked:
     by: str
 
 
-MissionSignal = MissionAsked | StepAsked | StepDone | NodeReturned | NodeFailed | PauseAsked | ContinueAsked
+MissionSignal = (
+    MissionAsked | StepAsked | StepDone | NodeReturned | NodeFailed | NodeCutOff | PauseAsked | ContinueAsked
+)
 
 Signal = (
     Opened

@@ -19,6 +19,7 @@ from .draft import Draft
 from .ids import RunId
 from .links import link_specs, standing_of
 from .own_tools import APPEND, SET, change, names, refused_move, specs, unfit
+from .participation import has_calls
 from .participation import specs as workflow_specs
 from .ports import ToolResult
 from .roster import Agent, Rules
@@ -32,11 +33,12 @@ def offered(state: State, run: Run, rules: Rules, tools: Sequence[ToolSpec]) -> 
 
     Whom a speaker of a workflow calls takes no part in it.
     """
-    workflow = workflow_specs(state.workflow, run.agent) if run.parent is None else ()
-    return (*there_for(state, run, rules, tools), *workflow)
+    session = state.workflow
+    is_speaker = session is not None and run.parent is None and has_calls(session, rules)
+    return (*_there_for(state, run, rules, tools), *(workflow_specs(session, run.agent) if is_speaker else ()))
 
 
-def there_for(state: State, run: Run, rules: Rules, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
+def _there_for(state: State, run: Run, rules: Rules, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
     """Of these tools those the agent's own phase offers, then the calls about itself, then its colleagues."""
     agent = rules.roster.get(run.agent)
     if agent is None or agent.program is None:

@@ -166,5 +166,7 @@ class ModelRequest:
     output_schema: Mapping[str, Any] | None = None
     conversation: str = ""
     idempotency_key: str = ""
+    methods: frozenset[str] = frozenset()
+    """Which of the tools are the agent's own code."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields the body of the request holds besides, for servers that take more than their protocol says."""

@@ -54,6 +54,8 @@ class Workflow:
     context_vars: Mapping[str, Any] = field(default_factory=dict)
     expectations: Mapping[str, Within] = field(default_factory=lambda: dict(DEFAULTS))
     view: View = "windowed"
+    has_calls: bool = True
+    """Whether its speakers may make calls about it: hand over, end it, change its variables."""
 
 
 def no_graphs(data: Mapping[str, Any], participants: tuple[str, ...]) -> TransitionGraph:

@@ -88,12 +88,14 @@ class Stages:
                 assert_never(effect)
 
     def _request(self, conversation: Conversation, effect: ModelCall) -> ModelRequest:
-        run = conversation.runs[effect.run]
-        tools = offered(conversation, run, self.rules(), self.tools.specs(run.phase, run.agent))
+        run, rules = conversation.runs[effect.run], self.rules()
+        tools = offered(conversation, run, rules, self.tools.specs(run.phase, run.agent))
+        agent = rules.roster.get(run.agent)
         return ModelRequest(
             purpose="work", agent=run.agent, phase=run.phase, system=effect.system, tools=tools,
             entries=fitted(effect.system, effect.entries, tools, self.budget()), conversation=conversation.id,
             idempotency_key=f"{conversation.id}:{effect.key.seq}",
+            methods=frozenset(agent.methods if agent is not None else ()),
         )  # fmt: skip
 
     async def _ask(

@@ -92,6 +92,8 @@ class Front:
             name = word_of(key) or ""
             if name not in known:
                 self.fault(line_of(key), f"{name!r} is no key of {what}. {choices(name, known)}")
+            elif name in found:
+                self.fault(line_of(key), f"`{name}` of {what} stands there twice. Keep one.")
             else:
                 found[name] = value
         return found

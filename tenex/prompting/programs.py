@@ -286,7 +286,21 @@ class _Reading:
         return links, lines
 
     def _named(self, key: str) -> Iterator[tuple[str, int, yaml.Node | None]]:
-        """What a list of words names, each with its line and, where it is `word: {...}`, what stands after it."""
+        """What a list of words names, each with its line and, where it is `word: {...}`, what stands after it.
+
+        A word may stand there again; where it says in which phases, nobody could tell which of them counts.
+        """
+        known: dict[str, yaml.Node | None] = {}
+        for word, line, node in self._words(key):
+            if word in known and (node is not None or known[word] is not None):
+                self._front.fault(
+                    line, f"`{word}` stands in `{key}` twice. Keep one; join its phases in one list, and its "
+                    "conditions by `or`.",
+                )  # fmt: skip
+            known[word] = node
+            yield word, line, node
+
+    def _words(self, key: str) -> Iterator[tuple[str, int, yaml.Node | None]]:
         node = self._front.nodes.get(key)
         if node is None:
             return

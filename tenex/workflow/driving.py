@@ -17,7 +17,7 @@ from functools import partial
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide import decide
 from tenex.core.effects import Effect, Key, NodeRun, Timer
-from tenex.core.errors import Bug, UsageError
+from tenex.core.errors import Bug, UsageError, words_of
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.pending import pending
 from tenex.core.ports import Clock, Journals, Missions, NodeTask
@@ -92,6 +92,8 @@ class Drive(ABC):
         self._ended: set[Key] = set()
         self._dying: set[asyncio.Task[None]] = set()
         """Cancelled, and not yet gone."""
+        self._fault: Exception | None = None
+        """Of work that died without a signal."""
 
     @abstractmethod
     def _begin(self, state: Conversation) -> None:
@@ -132,7 +134,9 @@ class Drive(ABC):
         Raises:
             UsageError: the journal is of something else.
             AppendFailed: the disk did not take a record; run it again to go on.
+            Bug: work died without saying how it ended.
         """
+        self._fault = None
         journal, records = await self._journals.open(conversation)
         try:
             state = fold(conversation, records)
@@ -144,6 +148,9 @@ class Drive(ABC):
                     await journal.append(written)
                 self._written(state)
                 self._reconcile(state)
+            await self._cancel()
+            if self._inbox and (written := self._decide(state)):  # what was cut off tells what it had spent
+                await journal.append(written)
             await self._journals.show(state)
         finally:
             await self._cancel()
@@ -151,9 +158,12 @@ class Drive(ABC):
         return state
 
     async def _listen(self) -> None:
-        while not self._inbox:
+        while not self._inbox and self._fault is None:
             self._bell.clear()
             await self._bell.wait()
+        if self._fault is not None:
+            kind = type(self._fault).__name__
+            raise Bug(f"Work died of {kind}: {words_of(self._fault)}. What is journaled stays.") from self._fault
 
     def _decide(self, state: Conversation) -> list[list[Record]]:
         decisions: list[list[Record]] = []
@@ -187,7 +197,12 @@ class Drive(ABC):
                 self._tasks[key] = asyncio.create_task(self._carry_out(key, self._prepare(effect, state)))
 
     async def _carry_out(self, key: Key, work: Work) -> None:
-        signal = await work()
+        try:
+            signal = await work()
+        except Exception as error:  # noqa: BLE001 - it is raised where the run is awaited, who would wait for ever else
+            self._fault = error
+            self._bell.set()
+            return
         if self._tasks.get(key) is asyncio.current_task():  # else it was let go of, and would not hear of it
             self._ended.add(key)
         self.post(signal)

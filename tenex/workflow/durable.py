@@ -11,10 +11,12 @@ Never: decide whether a step may run; the core does.
 
 import functools
 import inspect
+import math
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, get_args, get_origin, overload
 
+from tenex.core.errors import WorkflowError
 from tenex.core.steps import Usage
 
 from .metering import spent
@@ -99,7 +101,18 @@ class GraphRunContext(Generic[StateT, DepsT]):
         """Tell what an answer of a model has cost that a client of your own has asked; what a `BaseAgent` asks is told.
 
         It counts for the mission as soon as the step returns, or the node.
+
+        Raises:
+            WorkflowError: something of it is no cost.
         """
+        name: object = model  # whoever writes a node may not check types
+        if not isinstance(name, str) or not name:
+            raise WorkflowError("`model` of what was spent must be the name of a model.")
+        for field, given in (("input_tokens", input_tokens), ("output_tokens", output_tokens)):
+            if type(given) is not int or given < 0:
+                raise WorkflowError(f"`{field}` of what was spent is {given!r}; it must be a whole number, 0 or more.")
+        if cost_usd is not None and (type(cost_usd) not in (int, float) or not 0 <= cost_usd < math.inf):
+            raise WorkflowError(f"`cost_usd` of what was spent is {cost_usd!r}; it must be a number, 0 or more.")
         spent(Usage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost_usd), model)
 
     async def pause(self, reason: str = "") -> None:

@@ -28,6 +28,7 @@ from tenex.core.errors import ConfigurationError, Unwritable, UsageError
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.mission_rules import TRACKED, Beginning, MissionRule
 
+from .bounds import in_time
 from .mission_nodes import BaseNode
 from .missions import Graph
 from .typed import field_names
@@ -108,7 +109,8 @@ class Starting:
         """
         plain = self._plain(text)
         try:
-            found = self._mission.begin(plain) if self._mission.begin is not None else self._state_of(plain)
+            begin = self._mission.begin
+            found = in_time(begin, plain) if begin is not None else self._state_of(plain)
             node, state = self._parts(found)
             return self._mission.graph.beginning(node, state)
         except ValidationError as fault:

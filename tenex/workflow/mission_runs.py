@@ -12,15 +12,15 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from tenex.core.effects import NodeRun
-from tenex.core.errors import StepFailed, Unreadable, Unwritable, WorkflowError
+from tenex.core.errors import StepFailed, Unreadable, Unwritable, WorkflowError, words_of
 from tenex.core.missions import UNKNOWN_KIND, Step
 from tenex.core.roster import Replay
-from tenex.core.signals import NodeFailed, NodeReturned, PauseAsked, Signal, StepAsked, StepDone
+from tenex.core.signals import NodeCutOff, NodeFailed, NodeReturned, PauseAsked, Signal, StepAsked, StepDone
 
 from .durable import CURRENT, GraphRunContext, ReplayName
 from .failures import may_pass, retry_after
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 Post = Callable[[Signal], None]
 
 _IN_STEP: ContextVar[str | None] = ContextVar("tenex_step", default=None)
+
+_LONGEST = 2_000
+"""Characters of what an author's code says: people hear it."""
 
 log = structlog.get_logger(__name__)
 
@@ -94,6 +97,10 @@ class NodeTaskOf:
         token = METER.set(self._meter)
         try:
             return replace(await self._ended(), spent=self._meter.read())
+        except asyncio.CancelledError:
+            if cost := self._meter.read():
+                self._post(NodeCutOff(spent=cost))
+            raise
         finally:
             METER.reset(token)
 
@@ -147,9 +154,13 @@ class NodeTaskOf:
 
     def _may_pass(self, error: BaseException) -> bool:
         classify = self._known[0].classify if self._known else None
-        is_asked = isinstance(error, Exception) and not isinstance(error, StepFailed)
-        said = classify(cast("Exception", error)) if classify is not None and is_asked else None
-        return may_pass(error) if said is None else said
+        said: bool | None = None
+        if classify is not None and isinstance(error, Exception) and not isinstance(error, StepFailed):
+            try:
+                said = classify(error)
+            except Exception as fault:  # the author's code, asked about errors it may not know
+                log.exception("node.not_classified", kind=type(error).__name__, fault=type(fault).__name__)
+        return may_pass(error) if said is None else bool(said)
 
     def _failed(self, who: Any, kind: str, message: str, after: int | None = None) -> NodeFailed:
         return NodeFailed(key=self._effect.key, who=who, kind=kind, message=message, retry_after=after)
@@ -181,12 +192,15 @@ class NodeTaskOf:
 
     async def pause(self, reason: str) -> None:
         """Pause here; see `GraphRunContext.pause`."""
+        given: object = reason
+        if not isinstance(given, str):
+            raise WorkflowError(f"The reason of a pause is a {type(given).__name__}; give a text.")
         step = self._claim("pause")
         if step in self._effect.steps:
             return
         await self._gate()
         by = f"the node {self._effect.node}"
-        self._post(PauseAsked(by=by, reason=reason or f"{by} asks for it.", node=self._effect.key, step=step))
+        self._post(PauseAsked(by=by, reason=_cut(reason) or f"{by} asks for it.", node=self._effect.key, step=step))
         await asyncio.get_running_loop().create_future()  # the pause ends this task, and the next passes this place
 
     def _claim(self, name: str) -> str:
@@ -268,7 +282,11 @@ def _error_of(step: Step) -> StepFailed:
 
 
 def _sentence(error: BaseException) -> str:
-    words = str(error).strip() or type(error).__name__
+    words = words_of(error) or type(error).__name__
     if isinstance(error, SystemExit):
         words = f"it wanted to end the process (SystemExit {words}); have it return or raise an Exception"
-    return words[:2_000].encode("utf-8", "replace").decode()
+    return _cut(words)
+
+
+def _cut(words: str) -> str:
+    return words[:_LONGEST].encode("utf-8", "replace").decode()

@@ -12,6 +12,7 @@ Never: a second engine: `run` drives the core that the daemon drives.
 
 import hashlib
 import inspect
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -364,8 +365,9 @@ def _faults(nodes: Sequence[Node], shapes: Sequence[NodeShape], state_type: Any,
         policy = shape.node.policy
         if not inspect.iscoroutinefunction(shape.node.run):
             yield f"{shape.name}.run must be an async function."
-        if policy.timeout is not None and policy.timeout <= 0:
-            yield f"{shape.name}: timeout is {policy.timeout}; it must be above 0 seconds."
+        timeout: object = policy.timeout
+        if timeout is not None and not (isinstance(timeout, int | float) and 0 < timeout < math.inf):
+            yield f"{shape.name}: timeout is {timeout!r}; it must be above 0 seconds, or leave it out for no bound."
         if policy.retries < 0:
             yield f"{shape.name}: retries is {policy.retries}; it must be 0 or more."
         if policy.on_error == shape.name:

@@ -1,5 +1,6 @@
 """The offline model as an agent with phases of its own: it goes through them, and then does what it is asked."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ from tenex.core import records as r
 from tenex.core.agency import Program
 from tenex.core.ids import Slug
 from tenex.core.standings import offered
-from tenex.core.steps import ModelRequest, ModelStep, ToolSpec
+from tenex.core.steps import ModelRequest, ModelStep, PersonText, ToolSpec
 from tenex.llm.offline.worker import answer_work
 from tenex.prompting.agents import read_agent
 from tests.core.kit import WAITS, Script, go
@@ -46,3 +47,20 @@ def test_the_shipped_researcher_goes_through_all_its_phases() -> None:
 def test_an_agent_with_phases_and_no_state_does_what_it_is_asked() -> None:
     ways = (("a", "b", lambda me: True), ("b", "c", lambda me: False))
     assert moves(program(ways, defaults={}, schema={}, scopes={}, is_settable=False)) == [("a", "b")]
+
+
+def test_an_agent_s_own_tools_are_named_as_left_alone_with_what_to_set() -> None:
+    """Else who asks an agent in Python without a key is answered as if it had no tools, and looks for what is wrong."""
+    tools = [ToolSpec(name=name, description="", parameters={}) for name in ("read_file", "list_claims", "settle")]
+    request = ModelRequest(
+        purpose="work", agent=Slug("fact-checker"), phase="chat", system="", tools=tuple(tools),
+        entries=(PersonText(author="Ann", text="Is the moon made of cheese?"),),
+        methods=frozenset({"list_claims", "settle"}),
+    )  # fmt: skip
+    said = answer_work(request).text
+    assert said.endswith(
+        "This agent has tools of its own that no rule of mine can use: `list_claims`, `settle`. For anything that "
+        "needs thought, set a model: `models.default` in tenex.toml."
+    )
+    assert said.count("models.default") == 1
+    assert "tools of its own" not in answer_work(replace(request, methods=frozenset())).text

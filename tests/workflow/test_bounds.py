@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 import pytest
 
 from tenex.core import records as r
+from tenex.core.errors import UsageError
+from tenex.core.ids import Slug
 from tenex.core.rounds import Envelope, WorkflowState
 from tenex.core.speakers import Folded, fold
 from tenex.workflow import (
@@ -25,6 +27,8 @@ from tenex.workflow import (
 )
 from tenex.workflow.agents import BaseAgent, tool
 from tenex.workflow.bounds import in_time
+from tenex.workflow.mission_definitions import MissionWorkflow, Starting
+from tenex.workflow.missions import BaseNode, End, Graph, GraphRunContext
 from tests.fakes.agents import Mind, calls, script
 
 from .mission_kit import Journals
@@ -104,6 +108,19 @@ def test_a_condition_of_an_agent_that_does_not_return_is_not_true_on_record() ->
     assert failed == [("b", "TimeoutError: it took longer than 0.03 s and was given up")]
     (refused,) = [one for one in journal.records() if isinstance(one, r.CallRefused)]
     assert "its condition failed (TimeoutError: it took longer" in refused.sentence
+
+
+def test_a_beginning_that_does_not_return_refuses_the_message() -> None:
+    """It is asked while a message is taken in; a daemon that waited for it would wait again at its next start."""
+
+    @dataclass
+    class Only(BaseNode[None, None, None]):
+        async def run(self, ctx: GraphRunContext[None, None]) -> End[None]:
+            return End(None)
+
+    mission = MissionWorkflow(graph=Graph(nodes=(Only,), state_type=None), begin=lambda _message: loops())
+    with pytest.raises(UsageError, match=r"its `begin` failed with TimeoutError\. Whoever looks after"):
+        Starting(Slug("endless"), mission)("Begin")
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ Never: more than a bounded number of steps; a tool that keeps refusing ends the 
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from tenex.core.ids import CallId
 from tenex.core.phases import Phase
@@ -11,7 +12,7 @@ from tenex.core.steps import CallRequest, ModelRequest, ModelStep
 
 from .closing import reflect, tidy
 from .execute import build
-from .moves import Act, Finish, Move, acknowledged
+from .moves import CONFIGURE, Act, Finish, Move, acknowledged
 from .speaking import take_part
 from .standing import move_on
 from .talk import chat, explore, plan
@@ -64,7 +65,7 @@ def _as_step(move: Move, seen: Transcript, request: ModelRequest) -> ModelStep:
                 )
             )
         case Finish():
-            finish = acknowledged(move, seen)
+            finish = _honest(acknowledged(move, seen), request)
             # a `complete` that was refused once would be refused again; the plain text is a completion as well
             if "complete" not in seen.offered or seen.calls("complete"):
                 return ModelStep(text=finish.response)
@@ -72,6 +73,15 @@ def _as_step(move: Move, seen: Transcript, request: ModelRequest) -> ModelStep:
             arguments = {name: value for name, value in finish.arguments().items() if not fields or name in fields}
             call = CallRequest(id=CallId(f"offline-{seen.steps + 1}-1"), tool="complete", arguments=arguments)
             return ModelStep(calls=(call,))
+
+
+def _honest(finish: Finish, request: ModelRequest) -> Finish:
+    """The same end, saying which tools nobody has used: those an agent's author wrote, which no rule can know."""
+    unused = [f"`{tool.name}`" for tool in request.tools if tool.name in request.methods]
+    if not unused:
+        return finish
+    told = f"This agent has tools of its own that no rule of mine can use: {', '.join(unused)}. {CONFIGURE}"
+    return replace(finish, response=f"{finish.response.removesuffix(CONFIGURE).rstrip()}\n\n{told}")
 
 
 def _fields_offered(request: ModelRequest) -> frozenset[str]:

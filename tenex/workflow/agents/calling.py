@@ -17,7 +17,7 @@ import structlog
 from pydantic_core import PydanticSerializationError, to_json
 
 from tenex.core.agency import Standing
-from tenex.core.errors import Unwritable, UsageError
+from tenex.core.errors import Unwritable, UsageError, words_of
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.core.roster import Replay
@@ -132,7 +132,7 @@ def _text(value: Any) -> str:
 
 def _raised(name: str, error: BaseException) -> ToolResult:
     log.error("tool.raised", tool=name, error=type(error).__name__, exc_info=error)
-    said = str(error)
+    said = words_of(error)
     text = f"{said[:LONGEST]}…" if len(said) > LONGEST else said
     return _failed(f"{name} failed: {type(error).__name__}{f': {text}' if text else ''}")
 

@@ -37,7 +37,7 @@ from tenex.core.signals import (
     StandingGiven,
     ToolReturned,
 )  # fmt: skip
-from tenex.core.standings import there_for
+from tenex.core.standings import offered
 from tenex.core.steps import AgentText, Entry, ModelRequest, PersonText, Shown, cut, writable
 from tenex.core.transcript import entries_for
 from tenex.core.workflows import PERSON, Workflow
@@ -212,7 +212,7 @@ class AgentDrive(Drive):
     def _request(self, state: Conversation, effect: ModelCall) -> ModelRequest:
         run = state.runs[effect.run]
         methods = blueprint(type(self._members[run.agent])).methods.values()
-        tools = there_for(state, run, self._rules, [method.spec for method in methods])
+        tools = offered(state, run, self._rules, [method.spec for method in methods])
         return ModelRequest(
             purpose="work", agent=run.agent, phase=run.phase, system=effect.system, tools=tools,
             entries=fitted(effect.system, effect.entries, tools, CONTEXT_TOKENS), conversation=state.id,
@@ -252,7 +252,7 @@ def _rules(slug: Slug, members: Mapping[Slug, PhasedAgent], limits: Limits) -> R
     graph = TransitionGraph.round_robin((PERSON, slug))
     talk = Workflow(
         slug=slug, name=roster[slug].name, pubkey=PublicKey(""), participants=(PERSON, slug),
-        graph_data=graph.to_dict(), expectations={},
+        graph_data=graph.to_dict(), expectations={}, has_calls=False,
     )  # fmt: skip
     project = Agent(slug=Slug(CALLER), name=CALLER, pubkey=PublicKey(f"project of {slug}"))
     return Rules(
