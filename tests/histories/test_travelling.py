@@ -97,7 +97,7 @@ def test_it_is_carried_whole(told: tuple[ConversationId, list[Record]]) -> None:
     assert fold(name, carried.records) == fold(name, records)
 
 
-def test_where_agents_stood_in_phases_of_their_own_is_regained_from_the_readable_file(told: tuple[ConversationId, list[Record]]) -> None:
+def test_where_agents_stood_is_regained_from_the_readable_file(told: tuple[ConversationId, list[Record]]) -> None:
     name, records = told
     view = json.loads(render(fold(name, records)))
     past = past_of_view(view, name, "conversation.json", None)
