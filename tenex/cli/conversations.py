@@ -278,6 +278,6 @@ async def _stats_of_all(folder: "ConversationFolder", *, as_json: bool) -> None:
     if as_json:
         output.result_json(all_as_json(found))
     elif not found.each:
-        output.say(f"There are no conversations in {folder.root}.")
+        output.say(f"There are no conversations {'to read ' if found.left_out else ''}in {folder.root}.")
     else:
         output.result(as_text(total(found.each.values())))

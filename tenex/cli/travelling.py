@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 PATIENCE: Final = 90.0
 """Seconds for the daemon's answer: it waits for a tool at work, and puts files back."""
+ANSWERING: Final = 10.0
+"""Seconds for a sign of life before it is asked at all: a healthy one needs some ms."""
 NAMED: Final = 12
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The id, or its beginning.", show_default=False)]
@@ -160,8 +162,8 @@ async def _do(
     """Ask the daemon, or do it here where there is none.
 
     Raises:
-        StoreLocked: there is one, and it does not answer.
-        TenexError: it was refused, with its sentence.
+        StoreLocked: there is one, and it does not listen.
+        TenexError: it was refused, with its sentence; or the daemon does not answer.
     """
     from tenex.core.errors import TenexError
     from tenex.service.client import ask
@@ -170,14 +172,24 @@ async def _do(
 
     where = places(settings)
     try:
-        answer: dict[str, Any] = await ask(where.socket, word, patience=PATIENCE, **order)
+        await ask(
+            where.socket, "status", patience=ANSWERING
+        )  # one that is stopped would do an order it was sent whenever it goes on
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         with FolderLock(where.conversations):
             return await _here(folder, settings, here)
     except OSError as fault:
+        why = str(fault) or f"no answer within {ANSWERING:g} s"
+        raise TenexError(
+            f"The daemon at {where.socket} could not be asked: {why}. Nothing was done. `tenex status` says more."
+        ) from fault
+    try:
+        answer: dict[str, Any] = await ask(where.socket, word, patience=PATIENCE, **order)
+    except OSError as fault:
         why = str(fault) or f"no answer within {PATIENCE:g} s"
         raise TenexError(
-            f"The daemon at {where.socket} could not be asked: {why}. `tenex status` says more."
+            f"The daemon at {where.socket} was asked, and whether it does it is not known: {why}. Look with "
+            f"`tenex conversations show {order['id'][:12]}` and `list` before you ask again."
         ) from fault
     return answer
 

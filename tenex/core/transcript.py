@@ -93,20 +93,23 @@ class _Choice:
     """The records of those shown, with the characters shown of each."""
     hidden: Sequence[Message]
     """Those of the pool that are not shown."""
-    oldest: int
-    """The record from which on the state holds everything that was said."""
+    oldest: int | None
+    """The record from which on the state holds everything that was said; None: from the first."""
 
     def tells(self, turn: OrchestratorTurn) -> bool:
         """Whether all that was said in a turn is shown; a failure is not said in a message that is kept."""
         return (
-            turn.seq >= self.oldest
+            self._holds(turn.seq)
             and all(done.outcome == "finished" for done in turn.completions)
             and not any(m.after_turn == turn.turn_id and m.role is None for m in self.hidden)
         )
 
     def tells_all(self, start: int, end: int) -> bool:
         """Whether all that was said between two records is shown."""
-        return start >= self.oldest and not any(start <= m.seq < end for m in self.hidden)
+        return self._holds(start) and not any(start <= m.seq < end for m in self.hidden)
+
+    def _holds(self, seq: int) -> bool:
+        return self.oldest is None or seq >= self.oldest
 
 
 def _notes(conversation: Conversation, run: Run, room: int, choice: _Choice | None) -> Iterator[Note]:
@@ -171,9 +174,8 @@ def _choose(conversation: Conversation, run: Run, room: int) -> _Choice:
     known = {message.seq: message for message in (*cycle, *recent)}
     pool = _viewed(conversation, [known[seq] for seq in sorted(known)])
     newest = pool[::-1]
-    begun = cycle[0].seq if cycle else 0
     waiting = [m for m in reversed(cycle) if m.seq > conversation.answered or m.seq == cycle[-1].seq]
-    here = [m for m in newest if m.phase is run.phase and m.seq >= begun]
+    here = [m for m in newest if m.phase is run.phase and (not cycle or m.seq >= cycle[0].seq)]
     limits: dict[int, int] = {}
     # each takes a part of what those before it have left
     for group, share, least in ((cycle[:1], 0.3, 1), (waiting, 0.6, 1), (here, 0.8, 0), (cycle[::-1], 1.0, 0)):
@@ -188,7 +190,7 @@ def _choose(conversation: Conversation, run: Run, room: int) -> _Choice:
                 break
             limits[message.seq] = MESSAGE_CHARACTERS
     hidden = [message for message in pool if message.seq not in limits]
-    return _Choice(pool, limits, hidden, recent[0].seq if len(recent) >= RECENT else 0)
+    return _Choice(pool, limits, hidden, recent[0].seq if len(recent) >= RECENT else None)
 
 
 def _viewed(conversation: Conversation, pool: list[Message]) -> list[Message]:
@@ -249,7 +251,7 @@ def _earlier(conversation: Conversation, choice: _Choice, room: int) -> Iterator
         if room < 0:
             break
         kept.append(line)
-    if not kept and not choice.hidden and not choice.oldest:
+    if not kept and not choice.hidden and choice.oldest is None:
         return
     head = "What was said earlier is not shown in full."
     yield Note(title="Earlier", text="\n".join([f"{head} In short:" if kept else head, *reversed(kept)]))

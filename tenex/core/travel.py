@@ -134,8 +134,11 @@ def of_fork(
     address: Mapping[str, Any],
     title: str,
 ) -> State:
-    """The state a fork begins with: of its own the id, the address and all sums; no event is known to it."""
-    rest = at_rest(then, at)
+    """The state a fork begins with: of its own the id, the address and all sums; no event is known to it.
+
+    What stood in the other one's records comes before every record of its own, which are numbered from 1 again.
+    """
+    rest = _before(at_rest(then, at), then.next_seq)
     history = rest.history or History()
     return replace(
         rest, id=id, next_seq=2, started_at=at, updated_at=at, phase_started_at=at, title=title, address=dict(address),
@@ -143,6 +146,22 @@ def of_fork(
         stopped=1, history=History(transitions=history.transitions, turns=history.turns),
         forked_from=ForkOrigin(id=then.id, seq=then.next_seq - 1, title=then.title),
         mission=rest.mission and rest.mission.forked(),
+    )  # fmt: skip
+
+
+def _before(state: State, records: int) -> State:
+    """That state with all it tells of that many records earlier: in their order, and none the number of a later one."""
+
+    def moved(turn: OrchestratorTurn) -> OrchestratorTurn:
+        return replace(turn, seq=turn.seq - records)
+
+    return replace(
+        state,
+        messages=tuple(replace(message, seq=message.seq - records) for message in state.messages),
+        recent=tuple(replace(message, seq=message.seq - records) for message in state.recent),
+        turns=tuple(map(moved, state.turns)), last_turn=state.last_turn and moved(state.last_turn),
+        past=tuple(replace(past, since=past.since - records) for past in state.past), answered=state.answered - records,
+        history=state.history and replace(state.history, turns=tuple(map(moved, state.history.turns))),
     )  # fmt: skip
 
 

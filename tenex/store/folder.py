@@ -16,7 +16,7 @@ import structlog
 
 from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import Conversation
-from tenex.core.errors import StoreDamaged, TenexError, UsageError
+from tenex.core.errors import StoreDamaged, StoreError, TenexError, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock
 from tenex.core.records import ConversationStarted, Record
@@ -163,7 +163,11 @@ class ConversationFolder:
         return journal.length if journal is not None else 0
 
     async def lengths(self) -> dict[ConversationId, int]:
-        """Every conversation on disk with the bytes of all files of its journal, 0 where that is missing."""
+        """Every conversation on disk with the bytes of all files of its journal, 0 where that is missing.
+
+        Raises:
+            StoreError: the folder cannot be read now, or is none; so `behind` and `quarantined`.
+        """
         return await self._disk.run(_lengths, self.root)
 
     async def behind(self) -> list[ConversationId]:
@@ -198,6 +202,8 @@ def _ids(root: Path) -> list[ConversationId]:
         names = os.listdir(root)  # noqa: PTH208 - ten thousand names, of which no path is needed
     except FileNotFoundError:
         return []
+    except OSError as fault:
+        raise StoreError(f"{root} cannot be read: {fault.strerror}. Look who owns it and what it is.") from fault
     return sorted(ConversationId(name) for name in names if _ID.fullmatch(name))
 
 

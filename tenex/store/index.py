@@ -21,7 +21,7 @@ import structlog
 from tenex.core.errors import StoreError, UsageError
 from tenex.core.ids import ConversationId, Millis
 
-from . import schema
+from . import schema, tables
 from .folder import ConversationFolder
 from .gathering import gather
 from .schema import UNKNOWN_LENGTH, Batch
@@ -224,7 +224,13 @@ class Index:
         try:
             while self._is_lost:
                 self._is_lost = False
-                lengths = await folder.lengths()
+                try:
+                    lengths = await folder.lengths()
+                except StoreError as fault:
+                    log.warning("index.not_rebuilt", why=str(fault))
+                    self._is_lost = True
+                    await asyncio.sleep(tables.RENEW_EVERY)
+                    continue
                 await self._read_each(folder, dict.fromkeys(lengths), lengths)
                 await self.flush()
             self._whole = None

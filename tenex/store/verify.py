@@ -119,11 +119,13 @@ def contradictions(conversation: ConversationId, records: Sequence[Record]) -> I
 
 def _view_of(path: Path) -> dict[str, Any] | str | None:
     """The view; what is wrong with it; or None where there is none."""
-    if not (path / VIEW).exists():
-        return None
     try:
+        if not (path / VIEW).exists():
+            return None
         unread = read_view(path / VIEW)["unread"]
         view: dict[str, Any] = json.loads((path / VIEW).read_bytes())
+    except PermissionError as fault:
+        return f"{path / VIEW} cannot be read: {fault.strerror}. Look who owns it and what it is."
     except (StoreDamaged, OSError, ValueError):
         return f"{path / VIEW} cannot be read as JSON. {VIEW_ANEW}"
     if unread:

@@ -369,7 +369,31 @@ def test_a_fork_holds_no_more_than_its_own_newest_history() -> None:
     assert then.history is not None
     then.history = replace(then.history, turns_before=300, transitions_before=100)
     state = of_fork(then, Millis(5), id=OTHER, address={}, title="t")
-    assert state.history == History(transitions=then.history.transitions, turns=then.history.turns)
+    assert state.history is not None
+    ids = [turn.turn_id for turn in then.history.turns]
+    assert [turn.turn_id for turn in state.history.turns] == ids
+    assert state.history == History(transitions=then.history.transitions, turns=state.history.turns)
+
+
+def test_what_was_said_before_a_fork_is_never_taken_for_what_is_said_in_it() -> None:
+    """Its records are numbered from 1 again: a message of before that had a higher number hid the new ones."""
+    play = forked(LAST * 3 // 4)
+    assert play.conversation.status == "waiting"
+    known = [turn.turn_id for turn in play.conversation.turns]
+    assert known
+    old = [message.text for message in play.conversation.recent]
+    play.person("one thing more")
+    assert [message.text for message in play.conversation.unanswered] == ["one thing more"]
+    assert [message.text for message in play.conversation.newer_than_last_turn()] == ["one thing more"]
+    play.settle()
+    recent = play.conversation.recent
+    assert [message.text for message in recent[: len(old) + 1]] == [*old, "one thing more"]
+    assert [message.seq for message in recent] == sorted({message.seq for message in recent})
+    then = stood(OTHER, records_of(play), 2)
+    play.hear(RollBack(to=then.next_seq - 1, then=then, by="the operator"))
+    assert play.conversation.history is not None
+    turned = [turn.turn_id for turn in play.conversation.history.turns]
+    assert list(play.conversation.history.rollbacks[-1].undone) == turned[len(known) :], "nothing of before the fork"
 
 
 def test_keys_of_before_and_after_are_never_the_same() -> None:

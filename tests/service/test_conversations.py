@@ -126,3 +126,19 @@ async def test_an_empty_folder_has_none_and_says_so(tmp_path: Path) -> None:
     code, _, said = await tenex_here("conversations", "show", "--data", tmp_path)
     assert code == 2
     assert "no conversations" in said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["list"], ["show"], ["show", "c"], ["search", "x"], ["verify"], ["stats"], ["replay"], ["path", "c"]),
+        *(["export", "c"], ["rollback", "c", "--to", "1", "--yes"], ["fork", "c", "--at", "1"]),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+async def test_where_the_conversations_cannot_be_read_each_command_says_so(tmp_path: Path, words: list[str]) -> None:
+    """As for another user, or where something else has the folder's name."""
+    (tmp_path / "conversations").write_text("")
+    code, out, said = await tenex_here("conversations", *words, "--data", tmp_path)
+    assert (code, out) == (4, "")
+    assert f"{tmp_path}/conversations cannot be read: Not a directory. Look who owns it" in said

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tenex.core import records as r
+from tenex.core.travel import RolledBack
 
 from . import person
 from .kit import Folder, daemon, of_kind, tenex, tenex_here
@@ -28,9 +29,13 @@ def is_stopped(pid: int) -> bool:
 
 
 async def test_a_daemon_that_is_stopped_keeps_its_folder_and_one_that_was_killed_does_not(
-    folder: Folder, tmp_path: Path
+    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SIGSTOP is no death: whoever wrote now would have the stopped one write over it when it goes on."""
+    """SIGSTOP is no death: whoever wrote now would have the stopped one write over it when it goes on.
+
+    Nor is an order left with it, which it would carry out long after somebody was told that it did not answer.
+    """
+    monkeypatch.setattr("tenex.cli.travelling.ANSWERING", 0.2)
     async with daemon(folder) as first:
         name = await folder.write(REQUEST)
         await folder.until(name, "ended")
@@ -49,11 +54,17 @@ async def test_a_daemon_that_is_stopped_keeps_its_folder_and_one_that_was_killed
         for code, out, said in [*started, *refused]:
             assert (code, out) == (4, ""), said
             assert f"is in use by process {first.pid}. Stop that one" in said
+        for words in (("rollback", name, "--to", "5", "--yes"), ("fork", name, "--at", "5")):
+            code, out, said = await tenex_here("conversations", *words, "--data", folder.data)
+            assert (code, out) == (1, ""), said
+            assert "no answer within 0.2 s. Nothing was done." in said
         assert content(folder) == before
 
         os.kill(first.pid, signal.SIGCONT)
         await folder.write("Create bye.py that prints bye", to=name)
         await folder.until(name, "ended", cycle=2)
+        assert len(list((folder.data / "conversations").glob("[0-9a-f]*"))) == 1
+        assert not of_kind(folder.records(name), RolledBack)
         os.kill(first.pid, signal.SIGKILL)
         assert await first.ended() == -signal.SIGKILL
     async with daemon(folder) as second:

@@ -264,6 +264,31 @@ async def test_an_index_lost_while_it_runs_is_made_anew_beside_the_work(
     await folder.close()
 
 
+async def test_an_index_lost_while_the_folder_cannot_be_listed_is_filled_when_it_can(
+    index: Index, folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As without free descriptors: what it does not know would stay unknown until the next start."""
+    monkeypatch.setattr("tenex.store.tables.RENEW_EVERY", 0.01)
+    await conversation(folder, CONVERSATION_ID, "old")
+    await index.catch_up(folder)
+    await index.flush()
+    faults = [OSError(24, "Too many open files")] * 3
+    real = os.listdir
+
+    def listed(path: str) -> list[str]:
+        if faults:
+            raise faults.pop()
+        return real(path)
+
+    monkeypatch.setattr(os, "listdir", listed)
+    (folder.root / "index.sqlite").unlink()
+    index.set_cursor("ws://relay", Millis(1))
+    await index.flush()
+    index._recent.clear()
+    await settles(lambda: index.conversation_of("old") == CONVERSATION_ID)
+    assert not faults
+
+
 async def test_what_happens_while_a_conversation_is_read_again_is_not_forgotten(
     index: Index, folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -268,3 +268,19 @@ async def test_a_journal_of_several_files_is_judged_and_renewed_as_a_whole(tmp_p
     assert sorted(path.name for path in aside.glob("journal*")) == [file.name for file in files]
     assert [path.name for path in folder.path(ID).glob("journal*.jsonl")] == [JOURNAL]
     disk.close()
+
+
+async def test_a_folder_that_is_shut_to_us_is_a_fault_and_no_error(
+    folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Path.exists
+
+    def barred(path: Path) -> bool:
+        if path.name == VIEW:
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(Path, "exists", barred)
+    verdict = await verify(folder, ID)
+    (fault,) = verdict.faults
+    assert "cannot be read: Permission denied. Look who owns it" in fault
