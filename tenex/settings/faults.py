@@ -3,7 +3,7 @@
 Never: repeat what somebody put where a key belongs; it may be the secret one.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, get_args, get_origin
 
@@ -62,6 +62,21 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return f"allowed here: {', '.join(names)}" if names else "remove it"
 
 
+def _hint(table: Sequence[str], name: str) -> str:
+    """Where a setting of that very name is, if there is one, or else what it may have been meant for."""
+    if name in Settings.model_fields:
+        return f"`{name}` belongs at the top, above all [tables]"
+    places = [found for found in _all(Settings) if found.rpartition(".")[2] == name]
+    return f"did you mean `{places[0]}`?" if len(places) == 1 else suggestion(name, known_below(table))
+
+
+def _all(model: type[BaseModel], above: str = "") -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        yield f"{above}{name}"
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _all(field.annotation, f"{above}{name}.")
+
+
 def dotted(location: Sequence[str | int]) -> str:
     """`("people", "owners", 0)` becomes `people.owners[0]`."""
     out = ""
@@ -83,7 +98,7 @@ def _explain(error: dict[str, Any]) -> tuple[str, str]:
     context: Mapping[str, Any] = error.get("ctx", {})
     if kind == "extra_forbidden":
         *table, name = (str(part) for part in location)
-        return dotted(location), f"there is no such setting; {suggestion(name, known_below(table))}"
+        return dotted(location), f"there is no such setting; {_hint(table, name)}"
     shown = "what stands there" if location[0] == "people" else _show(given)
     if kind == "literal_error":
         allowed = str(context["expected"]).replace("'", "").replace(" or ", ", ")

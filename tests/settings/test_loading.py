@@ -114,6 +114,10 @@ def test_all_faults_are_told_at_once_each_with_source_setting_and_what_is_allowe
         urls = ["http://x.example", "wss://ok.example", "ws://host:99999", "wss://me:pw@x.example"]
         [models.agents.executor]
         modl = "x"
+        [log]
+        workflows = ["house.flows:review"]
+        [expectations.plan]
+        warn_after = 1
         """,
         TENEX_LIMITS__HOLD_FOR="soon",
         TENEX_LOG__COLOUR="red",
@@ -139,6 +143,8 @@ def test_all_faults_are_told_at_once_each_with_source_setting_and_what_is_allowe
         f"{file}: relays.urls[2]: must be the address of a relay, such as wss://relay.example.com",
         f"{file}: relays.urls[3]: must not hold a user or a password: relays know people by their keys",
         f"{file}: models.agents.executor.modl: there is no such setting; did you mean `model`?",
+        f"{file}: log.workflows: there is no such setting; `workflows` belongs at the top, above all [tables]",
+        f"{file}: expectations: there is no such setting; did you mean `limits.expectations`?",
         "TENEX_LIMITS__HOLD_FOR: limits.hold_for: 'soon' is text; it must be a number",
         "TENEX_LOG__COLOUR: log.colour: there is no such setting; allowed here: level, format",
         'TENEX_PEOPLE__MEMBERS: must be JSON, such as ["a", "b"] for a list; the value cannot be read',
