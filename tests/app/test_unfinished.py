@@ -50,7 +50,8 @@ class Silent:
 
     async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
         """Think for ever."""
-        return await asyncio.get_running_loop().create_future()
+        await asyncio.Event().wait()
+        raise AssertionError
 
 
 async def start(data: Path, unfinished: set[str]) -> set[str]:
