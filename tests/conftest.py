@@ -1,5 +1,7 @@
 """How every test in this folder is run: a skip is a failure where TENEX_NO_SKIPS is set, long sweeps wait for `-m`.
 
+No example of a property has a deadline: on a machine with other work to do it would fail for that alone.
+
 Never: a fixture; each folder has those it needs.
 """
 
@@ -9,11 +11,15 @@ from collections.abc import Generator
 from typing import Any, TypeVar
 
 import pytest
+from hypothesis import settings
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 NO_SKIPS = bool(os.environ.pop("TENEX_NO_SKIPS", ""))  # taken out, because programs under test read all of TENEX_*
 """Set where everything tests need is there, in CI: a test that did not run must not look like one that passed."""
+
+settings.register_profile("unhurried", settings.default, deadline=None)
+settings.load_profile("unhurried")
 
 
 @pytest.hookimpl(optionalhook=True)

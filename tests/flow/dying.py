@@ -1,7 +1,7 @@
 """A world that dies at a chosen moment of a chosen piece of work, as a power cut would have it.
 
 From that moment on nothing is written, asked, done or sent any more, however long the tasks of the dead process take to
-notice. What work did outside is counted here, where no daemon can forget it.
+notice. What work did outside is written into a file of its own, where no daemon can forget it.
 
 Never: a fault of the disk, a model or a relay; those fail and are told, this one just ends.
 """
@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from tenex.core.conversation import Conversation
@@ -44,14 +45,18 @@ class Subject:
 class DyingWorld(World):
     """Disk, relays, minds and tools; three agents work at once in execute, and the third is the last to finish."""
 
-    def __init__(self, subject: Subject | None = None, moment: Moment = "before intent") -> None:
+    def __init__(self, folder: Path, subject: Subject | None = None, moment: Moment = "before intent") -> None:
         super().__init__(three_at_once, work)
+        self._effects = folder / "effects"
         self.subject, self.moment = subject, moment
         self.died = asyncio.Event()
-        self.effects: list[str] = []
-        """What was done outside, in order."""
         self.state = Conversation(id=ID)
         """Folded along with what becomes durable."""
+
+    @property
+    def effects(self) -> list[str]:
+        """What was done outside, in order."""
+        return [json.loads(line) for line in self._effects.read_text().splitlines()]
 
     # ---- death ----
 
@@ -65,7 +70,8 @@ class DyingWorld(World):
             await asyncio.Event().wait()
 
     async def _did(self, effect: str) -> None:
-        self.effects.append(effect)
+        with self._effects.open("a") as file:
+            file.write(f"{json.dumps(effect)}\n")
         if self.subject is not None and (self.subject.effect, self.moment) == (effect, "after effect"):
             self._die()
         await self._live()

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -66,8 +67,8 @@ def minds(request: ModelRequest) -> ModelStep:
 class Household(DyingWorld):
     """A world that dies in what these agents do; the executor alone works in execute."""
 
-    def __init__(self, subject: Subject, moment: Moment) -> None:
-        super().__init__(subject, moment)
+    def __init__(self, folder: Path, subject: Subject, moment: Moment) -> None:
+        super().__init__(folder, subject, moment)
         self.rules, self.worker = household(), minds
         whole = self.router
         self.router = lambda q: {**whole(q), "agents": ["executor"]} if q["phase"] == "plan" else whole(q)
@@ -156,9 +157,11 @@ ONCE: dict[Moment, int] = {
     ("subject", "moment"),
     [pytest.param(one, moment, id=f"{one.name}-{moment}") for one, moment in product(SUBJECTS, get_args(Moment))],
 )
-def test_agents_stand_where_they_would_have_stood_and_each_step_is_taken_once(subject: Subject, moment: Moment) -> None:
+def test_agents_stand_where_they_would_have_stood_and_each_step_is_taken_once(
+    subject: Subject, moment: Moment, tmp_path: Path
+) -> None:
     """As it would have been without the crash, but for a program of which nobody knows whether it ran."""
-    world = Household(subject, moment)
+    world = Household(tmp_path, subject, moment)
     survived: list[Record] = []
 
     async def main() -> None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from itertools import product
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -108,9 +109,11 @@ ONCE: dict[Moment, int] = {
         for subject, moment in product(SUBJECTS, get_args(Moment))
     ],
 )
-def test_whatever_is_cut_off_wherever_the_conversation_arrives(subject: Subject, moment: Moment) -> None:
+def test_whatever_is_cut_off_wherever_the_conversation_arrives(
+    subject: Subject, moment: Moment, tmp_path: Path
+) -> None:
     """As it would have without the crash; each effect as often as its kind permits, and no result twice."""
-    world = DyingWorld(subject, moment)
+    world = DyingWorld(tmp_path, subject, moment)
     survived: list[Record] = []
 
     async def main() -> None:
@@ -131,9 +134,9 @@ RECOVERY = Subject(
 
 @pytest.mark.parametrize("moment", ["before result", "after result"])
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
-def test_a_crash_within_the_recovery_is_one_more_crash(subject: Subject, moment: Moment) -> None:
+def test_a_crash_within_the_recovery_is_one_more_crash(subject: Subject, moment: Moment, tmp_path: Path) -> None:
     """What had been done and not been told: whether it may be done again is known after two deaths, too."""
-    world = DyingWorld(subject, "after effect")
+    world = DyingWorld(tmp_path, subject, "after effect")
     survived: list[Record] = []
 
     async def main() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import json
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -135,8 +136,10 @@ SUBJECTS = (
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
 @pytest.mark.parametrize("moment", get_args(Moment))
-def test_wherever_a_colleague_is_cut_off_it_goes_on_and_nothing_is_done_twice(subject: Subject, moment: Moment) -> None:
-    one = DyingWorld(subject, moment)
+def test_wherever_a_colleague_is_cut_off_it_goes_on_and_nothing_is_done_twice(
+    subject: Subject, moment: Moment, tmp_path: Path
+) -> None:
+    one = DyingWorld(tmp_path, subject, moment)
     one.rules, one.worker = linked(rules(), executor=["planner"]), with_a_colleague
 
     async def main() -> None:

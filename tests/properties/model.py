@@ -15,6 +15,8 @@ WAYS = {
     "reflection": {"chat"},
 }
 GATES = ("verification", "chores", "reflection")
+GATED = (("verification", "chores"), ("chores", "reflection"))
+"""Of these phases the gate must be met before one goes on there."""
 
 
 @dataclass
@@ -85,7 +87,7 @@ class Model:
     def forbidden(self) -> list[tuple[str, list[str]]]:
         """Decisions the table or a gate bars: there is no way from here, not yet, or no end yet."""
         ways = [phase for phase in sorted(WAYS) if phase not in WAYS[self.phase] | {self.phase}]
-        ways += [phase for phase in sorted(WAYS[self.phase]) if phase == "chores" and not self._may_go(phase)]
+        ways += [phase for gate, phase in GATED if gate == self.phase not in self.met]
         barred = [(phase, ["planner"]) for phase in ways]
         if self.executed and not set(GATES) <= self.met and not self.is_newer:
             barred.append(("", ["END"]))
@@ -94,8 +96,8 @@ class Model:
     def _may_go(self, phase: str) -> bool:
         if self.phase == "brainstorm":
             return self.wrote_here
-        if (self.phase, phase) == ("verification", "chores"):
-            return "verification" in self.met
+        if (self.phase, phase) in GATED and self.phase not in self.met:
+            return False
         if phase == "reflection":
             return bool(self.participants - self.reflected)
         return self.phase != "reflection"  # a way to chat from there begins another cycle: END says it better

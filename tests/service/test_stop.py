@@ -17,6 +17,7 @@ from .moments import Moment
 
 FORCED = 5
 REQUEST = "Create hello.py that prints hello"
+ASKING = "Create a script that prints hello; ask me which name it should have"
 
 
 async def hold(folder: Folder) -> str:
@@ -92,16 +93,23 @@ async def test_a_step_under_way_ends_and_is_kept_and_no_other_begins(folder: Fol
 
 
 async def test_what_comes_while_it_stops_is_taken_in_by_the_next_start(folder: Folder) -> None:
-    """New work is refused without a word; the relay keeps it for us."""
-    async with ordered(folder, "model", 1, hold=True) as process:
+    """New work, and the answer to a question that is open, are refused without a word; the relay keeps both for us."""
+    async with ordered(folder, "model", 2, hold=True) as process:
+        asking = await folder.write(ASKING)
+        await person.until(lambda: folder.state(asking).is_parked)
         name = await hold(folder)
         await begin_to_stop(process)
         late = await folder.write("Create bye.py that prints bye")
+        answer = await folder.write("greeter.py", to=asking)
         (folder.marks / "go").touch()
         assert await process.ended() == 0
     assert not folder.conversation(late).exists()
-    await finish(folder, name, late)
-    assert sorted(path.name for path in folder.workspace.iterdir()) == ["bye.py", "hello.py"]
+    assert folder.state(asking).is_parked
+    await finish(folder, name, late, asking)
+    assert sorted(path.name for path in folder.workspace.iterdir()) == ["bye.py", "greeter.py", "hello.py"]
+    records = folder.records(asking)
+    assert [record.event_id for record in of_kind(records, r.PersonWrote)] == [asking, answer]
+    assert len(of_kind(records, r.AskAnswered)) == 1
 
 
 async def test_what_was_said_is_delivered_before_it_ends(folder: Folder) -> None:
@@ -153,7 +161,7 @@ async def test_a_second_signal_does_not_wait(folder: Folder) -> None:
 async def test_a_parked_question_survives_a_stop_and_is_answered_after_it(folder: Folder) -> None:
     """`ask` waits through restarts: the answer goes to the run that asked."""
     async with daemon(folder) as first:
-        name = await folder.write("Create a script that prints hello; ask me which name it should have")
+        name = await folder.write(ASKING)
         await person.until(lambda: folder.state(name).is_parked)
         assert await first.stop() == 0
     async with daemon(folder) as second:

@@ -54,7 +54,7 @@ def judge(world: FaultyWorld) -> None:
     assert not unsaid, f"{len(unsaid)} words were journaled and never published"
     notices = {key for key, event in world.published.items() if is_notice(event)}
     assert world.published.keys() - notices <= said.keys(), "something was said that no journal holds"
-    once = {key: count for key, count in world.calls.items() if key.startswith("send ") and count > 1}
+    once = {key: count for key, count in world.calls.items() if key.startswith(("send ", "once ")) and count > 1}
     assert not once, f"what may run only once ran again: {once}"
 
 
@@ -70,6 +70,7 @@ def _judge_one(world: FaultyWorld, name: str, records: list[r.Record]) -> None:
     assert state.status in ("waiting", "ended"), f"{name[-2:]} is {state.status} at rest"
     assert not pending(state), f"{name[-2:]}: {list(pending(state))} at rest"
     _each_once(records)
+    _steps(records, state)
     _completions(state)
     _colleagues(records)
     check_moves(ConversationId(name), records, world.edges)
@@ -91,6 +92,22 @@ def _each_once(records: list[r.Record]) -> None:
     assert set(warned.values()) <= {1}, "a person was warned twice of one run"
     delivered = Counter((rec.said, rec.part, rec.relay) for rec in records if isinstance(rec, r.Delivered))
     assert set(delivered.values()) <= {1}, "a delivery was noted twice"
+
+
+def _steps(records: list[r.Record], state: Conversation) -> None:
+    """Each step of a mission has one result, and its state and its result are what those that returned made of it."""
+    begun = [number for number, rec in enumerate(records) if isinstance(rec, r.MissionOpened)]
+    assert not begun or state.mission is not None
+    for number, until in itertools.pairwise([*begun, len(records)]):
+        run = records[number:until]
+        permitted = Counter(rec.step for rec in run if isinstance(rec, r.StepPermitted))
+        returned = [rec for rec in run if isinstance(rec, r.StepReturned)]
+        assert Counter(rec.step for rec in returned) <= permitted, "a step has two results"
+        late = [rec for rec in run if isinstance(rec, r.NodeLeft) and rec.kind == "TimedOut"]
+        assert permitted.total() - len(returned) <= len(late), "a step has no result, though its node had the time"
+        ends = [rec for rec in run if isinstance(rec, r.MissionEnded)]
+        assert len(ends) == 1, "a mission never ended, or twice"
+        assert ends[0].outcome != "finished" or ends[0].result == sum(rec.ok for rec in returned)
 
 
 def _completions(state: Conversation) -> None:

@@ -14,7 +14,7 @@ from tenex.core.signals import Incoming
 from tests.fakes.play import ALICE
 from tests.fakes.stage import Daemon
 from tests.fakes.virtual import run
-from tests.simulation import oracle
+from tests.simulation import missions, oracle
 from tests.simulation.world import BOB, FaultyWorld
 
 TEXTS = ("build it", "what now?", "make it green", "yes", "no", "skip the tests", "please go on")
@@ -35,6 +35,8 @@ class Story:
         self.dice = self.world.dice
         self.tell = tell
         self.talks = [f"{number:064x}" for number in range(self.dice.randint(1, 4))]
+        if self.world.errands is not None:
+            self.talks.append(missions.CONVERSATION)
 
     async def play(self) -> None:
         """Some lives, each stopped or killed, and a last one that comes to rest."""
@@ -100,11 +102,14 @@ class Story:
         number = len(self.world.events) + 1
         event_id = EventId(f"{number:064x}"[::-1])
         talk = talk or self.dice.choice(self.talks)
+        is_mission = talk == missions.CONVERSATION
+        text = "/pause" if is_mission and text == "/quick" else text
         owner = self.dice.random() < 0.9
         message = Incoming(
             event_id=event_id, author=ALICE if owner else BOB, text=text, created_at=self.world.clock.now() // 1000,
             conversation=ConversationId(talk), starts=True, reply_to=reply_to,
             references=(reply_to,) if reply_to else (), address={"form": "notes"}, origin={"id": number},
+            tagged=(missions.KEY,) if is_mission else (),
         )  # fmt: skip
         self.world.events[event_id] = message
         if self.dice.random() < 0.1:
@@ -142,12 +147,20 @@ class Story:
                         return True
         return False
 
+    def _lets_go_on(self, daemon: Daemon) -> bool:
+        """Have the mission go on where it waits for somebody to say so."""
+        mission = self.world.state(missions.CONVERSATION).mission if self.world.errands is not None else None
+        if mission is None or not mission.is_paused:
+            return False
+        self._write(daemon, "/continue", missions.CONVERSATION)
+        return True
+
     async def _rest(self, daemon: Daemon) -> None:
         """Let all of it come to rest, answering what is asked, and let expire what no relay takes."""
         for _ in range(60):
             await self._backlog(daemon)  # with what nobody heard so far
             await self._quiet()
-            if not self._reply(daemon):
+            if not self._reply(daemon) and not self._lets_go_on(daemon):
                 break
         if any(self.world.state(name).outbox for name in self.world.conversations()):
             await asyncio.sleep(DAYS)

@@ -40,7 +40,7 @@ from tenex.store.loading import JOURNAL, VIEW, peek
 from tenex.store.view import Views
 from tests.fakes.play import ALICE, RELAY, says
 from tests.fakes.stage import MemoryNotices, World
-from tests.simulation import agency
+from tests.simulation import agency, missions
 from tests.simulation.disk import VirtualDisk
 from tests.simulation.minds import garbage, route, work
 
@@ -59,6 +59,11 @@ class FaultyWorld(World):
         self.dice = Random(seed)
         self.root = root
         self.circle = Circle(owners=frozenset({ALICE}), members=frozenset({BOB}))
+        self.errands = missions.Errands(self) if seed % 4 == 2 else None
+        """A mission, in some worlds; the others stay as they always were."""
+        if self.errands is not None:
+            self.rules = replace(self.rules, missions={missions.NAME: missions.RULE})
+            self.missions = self.errands
         self.plain = self.rules
         self.cast = Random(f"agents {seed}") if seed % 2 else None
         """Draws what programs agents have; half the worlds have none, and stay as they always were."""
@@ -196,6 +201,8 @@ class FaultyWorld(World):
                 self.runs[f"{conversation}:{record.seq}"] = record.run
             if isinstance(record, r.CallReturned):
                 self.returned.add((conversation, record.run, record.call))
+            if self.errands is not None:
+                self.errands.note(conversation, record)
 
     def heard_records(self, conversation: ConversationId, records: Sequence[r.Record]) -> None:
         """Know what became durable, and when by a clock nobody sets."""
