@@ -106,16 +106,32 @@ def put_back(folder: Path) -> None:
     Raises:
         StoreError: the folder cannot be put back now.
     """
-    for left in sorted(folder.parent.glob(f".{folder.name}.*.tmp")):
-        was, is_between = left / WAS, (left / folder.name).exists()
-        if was.exists() and is_between and not folder.exists():
+    for left in _left_of(folder):
+        was = left / WAS
+        if is_half_done(left) and not folder.exists():
             try:
                 was.rename(folder)
                 atomic.sync_folder(folder.parent)
             except OSError as fault:
                 raise StoreError(f"{was} cannot be put back as {folder}: {fault.strerror}. Try again.") from fault
-        if not (was.exists() and is_between):
-            shutil.rmtree(left, ignore_errors=True)
+        _remove(left)
+
+
+def is_half_done(left: Path) -> bool:
+    """Whether what a process left holds all that a conversation was: it died before the last step of `renew`.
+
+    Anything else it left has a second name in the conversation's folder, or was never in use.
+    """
+    return (left / WAS).exists() and (left / left.name.split(".")[1]).exists()
+
+
+def _left_of(folder: Path) -> list[Path]:
+    return sorted(folder.parent.glob(f".{folder.name}.*.tmp"))
+
+
+def _remove(left: Path) -> None:
+    if not is_half_done(left):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def _put_in_place(built: Path, folder: Path) -> None:
@@ -158,7 +174,8 @@ def _link_all(old: Path, new: Path) -> None:
 def create(folder: Path, decisions: Sequence[Sequence[Record]]) -> None:
     """Make the folder of a conversation that is not here yet, with its journal, in one step.
 
-    Where it begins with a checkpoint, its past being lost, the file is not called the first.
+    Where it begins with a checkpoint, its past being lost, the file is not called the first. What a process that died
+    within this has left is removed.
 
     Raises:
         StoreError: something is there already, or the disk did not take it; nothing was changed.
@@ -168,6 +185,8 @@ def create(folder: Path, decisions: Sequence[Sequence[Record]]) -> None:
     beside: Path | None = None
     try:
         atomic.make_folder(folder.parent)
+        for left in _left_of(folder):
+            _remove(left)
         beside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".tmp"))
         atomic.replace(beside / name, data)
         beside.rename(folder)  # fails where the folder exists and holds anything

@@ -214,6 +214,17 @@ async def test_beside_a_running_daemon_nothing_is_mended_that_it_owns(data: Path
     assert all(mended.success for mended in done if "set to" in mended.done)
 
 
+async def test_what_an_import_left_is_removed_and_what_a_rebuild_needs_is_not(data: Path) -> None:
+    left = data / "conversations" / f".{'c' * 64}.abcd1234.tmp"
+    write(left / ".journal.jsonl.abcd1234.tmp")
+    between(data, here(data, "journal.jsonl").parent)
+    done = await mend(data / "conversations", await examined(data))
+    assert [(mended.success, mended.done) for mended in done] == [(True, "removed")]
+    assert not left.exists()
+    (found,) = [found for found in await examined(data) if found.where.endswith(".tmp")]
+    assert "before its last step" in found.what
+
+
 def contents(data: Path) -> dict[str, str]:
     """What every file holds, by its path."""
     return {

@@ -310,6 +310,16 @@ def test_a_new_folder_appears_whole(tmp_path: Path) -> None:
     assert [path.name for path in folder.parent.iterdir()] == [CONVERSATION_ID]
 
 
+def test_what_a_process_left_that_died_while_it_made_a_new_folder_is_removed_by_the_next(tmp_path: Path) -> None:
+    folder = tmp_path / "conversations" / CONVERSATION_ID
+    for name in (CONVERSATION_ID, "e" * 64):
+        left = folder.parent / f".{name}.aaaaaaaa.tmp"
+        left.mkdir(parents=True)
+        (left / f".{JOURNAL}.aaaaaaaa.tmp").write_bytes(b"half a")
+    create(folder, NEW)
+    assert {path.name for path in folder.parent.iterdir()} == {CONVERSATION_ID, f".{'e' * 64}.aaaaaaaa.tmp"}
+
+
 def test_a_new_folder_the_disk_does_not_take_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "conversations" / CONVERSATION_ID
 

@@ -6,6 +6,7 @@ Never: nothing of what people wrote goes into a finding, and nothing that has no
 import json
 import os
 import re
+import shutil
 import stat
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from tenex.store.daemon import FOLDER
 from tenex.store.disk import PROBE
 from tenex.store.loading import VIEW
 from tenex.store.lock import NAME
-from tenex.store.renewal import WAS
+from tenex.store.renewal import is_half_done
 
 from . import disk
 from .findings import Finding, Fix, fault, ok, warning
@@ -116,9 +117,12 @@ def stranger(path: Path) -> Iterator[Finding]:
 def _cut_short(path: Path) -> Finding:
     """What an import, a fork or a rebuild built beside the folder it was to be, or to be in the place of."""
     conversation = path.name[1:65]
-    if not (path / WAS).exists() or not (path / conversation).exists():
+    if not is_half_done(path):
         return warning(
-            "left by an import, a fork or a rebuild that was cut short", path, "remove it, and do the same again"
+            "left by an import, a fork or a rebuild that was cut short",
+            path,
+            "remove it, and do the same again",
+            Fix(act=lambda: _removed(path), needs_rest=True),
         )
     if (path.parent / conversation).exists():
         return warning(
@@ -211,6 +215,11 @@ def _parsed(path: Path) -> Any:
         return json.loads(read(path))
     except (OSError, ValueError, RecursionError):
         return None
+
+
+def _removed(folder: Path) -> str:
+    shutil.rmtree(folder)
+    return "removed"
 
 
 def _swept(folder: Path) -> str:
