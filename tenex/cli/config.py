@@ -27,10 +27,10 @@ config = group("Show and check the settings.")
 def check(ctx: typer.Context, data: DataOption = None) -> None:
     """Check settings, keys, folders, agents, workflows and models, and name every fault.
 
-    No model is asked. The exit code is 3 where there is a fault.
+    No model is asked. The exit code is 3 where there is a fault. What does nothing is said, and is none.
     """
     from tenex.nostr.keys import KeyRing, parse_public_key
-    from tenex.settings import check_paths, circle, places
+    from tenex.settings import check_paths, circle, places, suggestion
 
     from .agents import load_agents
 
@@ -51,6 +51,11 @@ def check(ctx: typer.Context, data: DataOption = None) -> None:
             faults += fault.faults
     if faults:
         raise ConfigurationError(faults)
+    known = load_agents(settings).definitions
+    for slug in settings.models.agents:
+        if slug not in known:
+            hint = suggestion(slug, map(str, known))
+            output.say(f"models.agents.{slug}: there is no such agent, so this does nothing; {hint}")
     output.result(f"ok: {settings.file or 'no tenex.toml, the defaults'}")
 
 

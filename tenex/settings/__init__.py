@@ -5,6 +5,7 @@ Start at `sections` for the settings, `load` for reading them, `places` for the 
 Never: hold a secret; keys lie in files of their own, with systemd, or in the environment.
 """
 
+from .faults import suggestion
 from .loading import PREFIX, RESERVED, load, load_again
 from .places import CONFIG_NAMES, Places, check_paths, example_config, example_folder, find_config, find_data, places
 from .sections import EMBEDDED_RELAY_PORT, Settings
@@ -31,4 +32,5 @@ __all__ = [
     "named_models",
     "places",
     "router_model",
+    "suggestion",
 ]

@@ -108,6 +108,17 @@ def test_check_names_models_that_a_daemon_would_refuse_beside_workflows(
         assert part in said
 
 
+def test_check_says_which_agents_of_the_settings_are_not_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    KeyRing(tmp_path / "keys").get_or_create("project")
+    file = write(tmp_path, "[models.agents.executer]\nmodel = 'offline'\n")
+    assert main(["config", "check"]) == 0
+    out, said = capsys.readouterr()
+    assert out == f"ok: {file}\n"
+    assert "models.agents.executer: there is no such agent, so this does nothing; did you mean `executor`?" in said
+
+
 def test_check_refuses_an_agent_with_a_name_that_keys_have(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path)
     (tmp_path / "agents").mkdir()
