@@ -11,6 +11,7 @@ Never: decide whether a step may run; the core does.
 
 import functools
 import inspect
+import math
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, get_args, get_origin, overload
@@ -99,7 +100,15 @@ class GraphRunContext(Generic[StateT, DepsT]):
         """Tell what an answer of a model has cost that a client of your own has asked; what a `BaseAgent` asks is told.
 
         It counts for the mission as soon as the step returns, or the node.
+
+        Raises:
+            ValueError: tokens are a whole number from 0 on, and dollars a finite one.
         """
+        for name, tokens in (("input_tokens", input_tokens), ("output_tokens", output_tokens)):
+            if type(tokens) is not int or tokens < 0:
+                raise ValueError(f"{name} is {tokens!r}; give a whole number from 0 on.")
+        if cost_usd is not None and (type(cost_usd) not in (int, float) or not 0 <= cost_usd < math.inf):
+            raise ValueError(f"cost_usd is {cost_usd!r}; give a finite number from 0 on, or None where nobody knows it.")
         spent(Usage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost_usd), model)
 
     async def pause(self, reason: str = "") -> None:

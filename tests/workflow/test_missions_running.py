@@ -554,6 +554,24 @@ def test_what_a_node_s_models_cost_is_counted_in_a_step_beside_one_and_in_a_miss
     assert (stats.usage.input_tokens, stats.usage.calls) == (11_118, 6)
 
 
+@pytest.mark.parametrize(
+    "told",
+    [{"input_tokens": -1}, {"output_tokens": "7"}, {"input_tokens": True}, {"input_tokens": 1.5}, {"cost_usd": -0.1},
+     {"cost_usd": math.nan}, {"cost_usd": math.inf}, {"cost_usd": "1"}],
+    ids=str,
+)  # fmt: skip
+def test_a_cost_that_cannot_be_added_up_is_the_author_s_fault_and_is_not_counted(told: dict[str, Any]) -> None:
+    journal = Journals()
+
+    async def body(ctx: Ctx) -> None:
+        ctx.spend("own:client", **told)
+
+    result = play(alone(body), journal)
+    (name,) = told
+    assert (result.outcome, result.kind, spendings(journal)) == ("failed", "ValueError", [])
+    assert name in result.error
+
+
 def test_a_mission_whose_models_have_cost_too_much_pauses_before_its_next_step() -> None:
     journal, asked = Journals(), []
 
