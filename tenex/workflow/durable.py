@@ -108,7 +108,9 @@ class GraphRunContext(Generic[StateT, DepsT]):
             if type(tokens) is not int or tokens < 0:
                 raise ValueError(f"{name} is {tokens!r}; give a whole number from 0 on.")
         if cost_usd is not None and (type(cost_usd) not in (int, float) or not 0 <= cost_usd < math.inf):
-            raise ValueError(f"cost_usd is {cost_usd!r}; give a finite number from 0 on, or None where nobody knows it.")
+            raise ValueError(
+                f"cost_usd is {cost_usd!r}; give a finite number from 0 on, or None where nobody knows it."
+            )
         spent(Usage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost_usd), model)
 
     async def pause(self, reason: str = "") -> None:
