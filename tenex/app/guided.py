@@ -8,12 +8,13 @@ Never: go by rules under which the file could not say what it says.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from tenex.core import records as r
 from tenex.core.conducting import opening
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Millis, PublicKey, Slug
+from tenex.core.mission_records import MissionOutcome
 from tenex.core.roster import Rules
 from tenex.core.rounds import faults_of_value
 from tenex.core.workflows import PERSON
@@ -107,18 +108,20 @@ def _stood(told: Mapping[str, Any], fields: Mapping[str, Any], at: Millis) -> Se
 
 
 def _in_mission(past: Past, told: Mapping[str, Any], rules: Rules | None) -> Past:
-    name, node = str(told.get("workflow")), str(told.get("node"))
+    name, node = str(told.get("workflow")), told.get("node")
     known = rules.missions.get(name) if rules is not None else None
     if rules is None or known is None:
         return _lost(past, _no_rules("mission", name, rules))
-    state, outcome, steps = told.get("state"), told.get("outcome"), told.get("steps")
+    state, steps = told.get("state"), told.get("steps")
+    outcome = next((one for one in get_args(MissionOutcome) if one == told.get("outcome")), None)
+    node = node if isinstance(node, str) else ""
     if not isinstance(state, dict) or (outcome is None and node not in known.nodes):
         return _lost(past, f"where the mission {name} stood, which those rules do not know: {AGAIN}")
     at, by = _newest(past), next((m.name for m in past.messages if not isinstance(m, r.Said)), "somebody")
     is_alone = known.begin is not None and not past.turns and not past.transitions  # as a mention leaves it
     because = str(told.get("because") or "")
     after: list[r.Record] = [r.NodeEntered(seq=0, at=at, node=node)] if node else []
-    if outcome in ("finished", "failed", "stopped"):
+    if outcome is not None:
         after.append(r.MissionEnded(seq=0, at=at, outcome=outcome, result=told.get("result"), message=because))
         return _opened(past, name, state, by, known.pubkey if is_alone else PublicKey(""), after)
     did = (

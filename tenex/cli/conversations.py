@@ -167,8 +167,6 @@ def _run(ctx: typer.Context, data: Path | None, work: "Any") -> Any:
         raise StoreError(
             f"{fault.filename or root}: {fault.strerror}. Ask as the user the daemon runs as, or as root."
         ) from fault
-    except NotADirectoryError as fault:
-        raise StoreError(f"{fault.filename or root} is no folder. `tenex doctor` says more.") from fault
 
 
 def _cell(row: dict[str, Any], name: str) -> str:

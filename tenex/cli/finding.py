@@ -3,13 +3,12 @@
 Never: look into a file by itself; the catalogue and the folder do.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from tenex.core.errors import UsageError
+from tenex.core.errors import StoreDamaged, UsageError
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.phases import Phase
 from tenex.core.state import Status
@@ -95,7 +94,7 @@ async def rows(folder: "ConversationFolder", wanted: "Filter", limit: int = -1) 
         elif replace(wanted, status="") == Filter() or _fits(view, wanted):
             told.append(_faulty(name, view, status, why))
         else:
-            left_out += not view  # else it is known that nobody asked for it
+            left_out += not _tells(view, wanted)
     if left_out:
         output.say(f"tenex: left out {left_out} that cannot be read; `tenex conversations list` shows them")
     if faults:
@@ -111,12 +110,19 @@ def _row(row: "Row") -> dict[str, Any]:
 
 
 def _view_of(folder: "ConversationFolder", name: ConversationId) -> dict[str, Any]:
-    """What `conversation.json` still tells of one whose journal cannot be read."""
+    """What its readable files still tell of one whose journal cannot be read."""
+    from tenex.store.loading import VIEW
+    from tenex.store.readable import read_view
+
     try:
-        read = json.loads((folder.path(name) / "conversation.json").read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return read_view(folder.path(name) / VIEW)
+    except StoreDamaged:
         return {}
-    return read if isinstance(read, dict) else {}
+
+
+def _tells(view: dict[str, Any], wanted: "Filter") -> bool:
+    """Whether a view would tell it if a filter let it through; keys of agents are in the newest messages only."""
+    return bool(view) and not view["unread"] and len(wanted.agent) != 64
 
 
 def _faulty(name: ConversationId, view: dict[str, Any], status: str, why: str) -> dict[str, Any]:
@@ -127,7 +133,7 @@ def _faulty(name: ConversationId, view: dict[str, Any], status: str, why: str) -
 
 
 def _fits(view: dict[str, Any], wanted: "Filter") -> bool:
-    """Whether a filter lets through what `conversation.json` tells of; what it does not tell is not so."""
+    """Whether a filter lets through what a view tells of; what it does not tell is not so."""
 
     def each(name: str) -> list[dict[str, Any]]:
         entries = view.get(name)

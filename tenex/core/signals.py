@@ -290,6 +290,6 @@ def without_result(signal: Signal, why: str) -> Signal | None:
         case ToolReturned(key=key, result=result):
             lost = ToolResult(ok=False, content=f"The result is lost: {why}. Check what it did before repeating it.")
             return ToolReturned(key=key, result=lost) if result != lost else None
-        case NodeReturned(key=key):
-            return NodeFailed(key=key, who="operator", kind="internal", message=why)
+        case NodeReturned(key=key, spent=spent):
+            return NodeFailed(key=key, who="operator", kind="internal", message=why, spent=spent)
     return None

@@ -358,10 +358,11 @@ class _Reading:
 def _is_slip(word: str, other: str) -> bool:
     """Whether two words are one but for a slip: a letter too many, too few, another one, or two in the wrong order.
 
-    Names that somebody counts by, as in `step_1`, `draft2` and `part_b`, are no slips.
+    Names that somebody counts by, as in `step_1`, `draft2` and `part_b`, are no slips; nor are short words like `read`
+    and `ready`, which have too many others beside them.
     """
     one, two = sorted((word.lower().replace("-", "_"), other.lower().replace("-", "_")), key=len)
-    if len(one) < 4 or len(two) - len(one) > 1:
+    if len(one) < 6 or len(two) - len(one) > 1:
         return one == two
     at = next((place for place, pair in enumerate(zip(one, two, strict=False)) if pair[0] != pair[1]), len(one))
     if len(two) > len(one):

@@ -203,7 +203,9 @@ def _ids(root: Path) -> list[ConversationId]:
     except FileNotFoundError:
         return []
     except OSError as fault:
-        raise StoreError(f"{root} cannot be read: {fault.strerror}. Look who owns it and what it is.") from fault
+        is_shut = isinstance(fault, PermissionError)
+        mend = "Ask as the user the daemon runs as, or as root" if is_shut else "Look who owns it and what it is"
+        raise StoreError(f"{root} cannot be read: {fault.strerror}. {mend}.") from fault
     return sorted(ConversationId(name) for name in names if _ID.fullmatch(name))
 
 

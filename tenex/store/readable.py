@@ -268,7 +268,7 @@ def _origin(view: Mapping[str, Any], lost: list[str]) -> tuple[ConversationId, i
     if not isinstance(told, dict):
         return None
     match told:
-        case {"id": str(name), "seq": int(seq), "title": str(title)} if 0 < seq < MOST:
+        case {"id": str(name), "seq": int(seq), "title": str(title)} if seq is not True and 0 < seq < MOST:
             return ConversationId(name), seq, title
     lost.append("where it was forked from, which could not be understood")
     return None

@@ -39,10 +39,11 @@ def in_time(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         if is_on:
             raise _Alarm
 
-    handler = signal.signal(signal.SIGALRM, ring)
-    timer = signal.setitimer(signal.ITIMER_REAL, LONGEST, AGAIN)
+    handler, timer = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)
     try:
         try:
+            signal.signal(signal.SIGALRM, ring)
+            signal.setitimer(signal.ITIMER_REAL, LONGEST, AGAIN)
             return function(*args, **kwargs)
         finally:
             is_on = False

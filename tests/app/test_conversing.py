@@ -1,9 +1,11 @@
 """Where a conversation stands, as an operator is told it."""
 
 from tenex.app.conversing import conversation_status
+from tenex.core import records as r
+from tenex.core.conversation import fold
 from tenex.workflow import TransitionGraph
 from tests.fakes.linked import cast, linked, to
-from tests.fakes.play import Play, rules, says
+from tests.fakes.play import ID, Play, rules, says
 from tests.fakes.workflows import begun, session
 
 
@@ -33,3 +35,6 @@ def test_a_workflow_is_told_with_whoever_is_to_speak_until_it_ends() -> None:
     assert conversation_status(play.conversation, play.now)["workflow"]["speaker"] == "editor"
     play.settle()
     assert "workflow" not in conversation_status(play.conversation, play.now)
+    closed = play.all(r.RoundClosed)[-1]
+    last = fold(ID, [one for decision in play.journal for one in decision if one.seq <= closed.seq])
+    assert "workflow" not in conversation_status(last, play.now), "nobody is to speak, and its end is the next record"

@@ -136,6 +136,16 @@ def test_a_mission_that_is_over_is_regained_with_its_result() -> None:
     assert "the rules of the mission m, and where it stood, since no such is configured" in lost(made)
 
 
+def test_an_end_that_no_mission_has_is_none_and_a_node_that_is_not_told_is_not_entered() -> None:
+    told = {"workflow": "m", "node": "Gone", "state": {}}
+    made, state = rebuilt({"id": ID, "mission": {**told, "outcome": "exploded"}}, mine())
+    assert state.mission is None
+    assert "where the mission m stood, which those rules do not know" in lost(made)
+    _, state = rebuilt({"id": ID, "mission": {**told, "node": None, "outcome": "failed"}}, mine())
+    assert state.mission is not None
+    assert (state.mission.node, state.mission.outcome) == ("", "failed")
+
+
 def test_agents_stand_where_they_stood_in_their_own_phases() -> None:
     name, records = whole(ROOT / "own-phases")
     view = {**view_of(fold(name, records)), "id": ID}
@@ -152,9 +162,10 @@ def test_where_a_fork_came_from_is_regained() -> None:
     told = {"id": "d" * 64, "seq": 5, "title": "Hello"}
     _, state = rebuilt({"id": ID, "forkedFrom": told}, mine())
     assert view_of(state)["forkedFrom"] == told
-    made, state = rebuilt({"id": ID, "forkedFrom": {"seq": "x"}}, mine())
-    assert state.forked_from is None
-    assert "where it was forked from" in lost(made)
+    for odd in ({"seq": "x"}, {**told, "seq": True}):
+        made, state = rebuilt({"id": ID, "forkedFrom": odd}, mine())
+        assert state.forked_from is None
+        assert "where it was forked from" in lost(made)
 
 
 @pytest.mark.parametrize("odd", [5, "x", None, [], {}, {"a": {}}, -1, 2**70, True])

@@ -54,7 +54,7 @@ def on_terminal(data: Path, *words: str, types: bytes) -> tuple[int, str]:
             os._exit(code)
     shown = b""
     try:
-        while select.select([terminal], [], [], 30)[0]:
+        while select.select([terminal], [], [], 120)[0]:
             try:
                 part = os.read(terminal, 4096)
             except OSError:  # the other end is gone

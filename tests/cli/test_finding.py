@@ -22,10 +22,11 @@ from tenex.store.disk import Disk
 from tenex.store.folder import ConversationFolder
 from tenex.store.index import Index
 from tenex.store.loading import JOURNAL, MARK
+from tenex.store.rendering import SEGMENT
 from tests.cli.conftest import Done, command, environment
 from tests.cli.test_conversations_stats import keep, renamed
 from tests.fakes.play import Play, diligent, seven_phases
-from tests.store.kit import StillClock
+from tests.store.kit import StillClock, going_on
 from tests.store.test_stats import lived
 
 Tenex = Callable[..., Done]
@@ -209,7 +210,7 @@ def test_a_folder_of_another_user_is_said_to_be_one(data: Path, tenex: Tenex, mo
     for question in (("list",), ("show", "1"), ("stats",), ("verify",)):
         done = tenex("conversations", *question, "--data", data)
         assert done.returncode == 4
-        assert f"{data / 'conversations'}: Permission denied. Ask as the user the daemon runs as" in done.stderr
+        assert f"{data / 'conversations'} cannot be read: Permission denied. Ask as the user the" in done.stderr
         assert "fault of the program" not in done.stderr
 
 
@@ -278,6 +279,33 @@ def test_what_cannot_be_read_is_listed_with_its_fault_and_left_out_of_searches(d
     done = tenex("conversations", "search", "zebra", "--json", "--data", data)
     assert [row["id"] for row in json.loads(done.stdout)] == [ONE]
     assert f"left out {TWO[:12]}" in done.stderr
+
+
+def test_filters_see_all_that_the_readable_files_of_a_damaged_one_tell_and_say_where_they_cannot(
+    data: Path, tenex: Tenex
+) -> None:
+    """Older turns lie in files beside; keys are only in the newest messages; and anybody may have edited the file."""
+    keep(data, {THREE: [tuple(going_on(1, 2 * SEGMENT + 30, THREE))]})
+    folder = data / "conversations" / THREE
+    (folder / MARK).write_text("journal.jsonl: it was odd.\n")
+    oldest = folder / "orchestratorTurns-000001.json"
+    turns = json.loads(oldest.read_text())
+    turns[0]["agents"] = ["long-gone"]
+    oldest.write_text(json.dumps(turns))
+    assert listed(tenex, data, "--status", "quarantined", "--agent", "long-gone") == [THREE]
+    assert listed(tenex, data, "--status", "quarantined", "--agent", "nobody") == []
+
+    def left_out(agent: str) -> bool:
+        done = tenex("conversations", "list", "--agent", agent, "--json", "--data", data)
+        assert (done.returncode, json.loads(done.stdout)) == (0, [])
+        return "left out 1 that cannot be read" in done.stderr
+
+    assert (left_out("nobody"), left_out(SecretKey.generate().public)) == (False, True)
+    oldest.write_text("[")
+    assert left_out("nobody")
+    odd = {"messages": [{"author": ["x"]}, 5], "orchestratorTurns": [{"agents": 5}], "phaseTransitions": [{"to": {}}]}
+    (folder / "conversation.json").write_text(json.dumps({**odd, "phase": ["chat"]}))
+    assert left_out("nobody")
 
 
 def test_a_damaged_index_is_told_and_left_as_it_is(data: Path, tenex: Tenex) -> None:

@@ -18,8 +18,10 @@ from tenex.core.effects import Effect, Key, ModelCall, NodeRun, Publish, Route, 
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.pending import pending
 from tenex.core.phases import Access, Phase
-from tenex.core.ports import PublishOutcome, ToolResult, UnsignedEvent
+from tenex.core.ports import Prompt, PublishOutcome, ToolResult, UnsignedEvent
+from tenex.core.prompts import prompted
 from tenex.core.roster import Agent, GateRules, Kind, Limits, Replay, Role, Rules, ToolRule
+from tenex.core.runs import Run
 from tenex.core.signals import (
     Incoming,
     ModelAnswered,
@@ -72,6 +74,12 @@ def rules(*, limits: Limits | None = None, gates: GateRules | None = None) -> Ru
         limits=limits or Limits(),
         gates=gates or GateRules(waiver_phrases=("skip", "no need to test", "without")),
     )
+
+
+def _shown(conversation: Conversation, run: Run) -> Prompt:
+    """A prompt that shows where its agent stands."""
+    stands = conversation.standings[run.stands_as]
+    return Prompt(system=f"You are an agent. You know {json.dumps(stands.values)}.", entries=())
 
 
 RouterMind = Callable[[dict[str, Any]], Any]
@@ -138,6 +146,8 @@ class Play:
             twin.apply(record)
             entries = entries_for(twin, twin.runs[record.run])
             return dataclasses.replace(record, digest="d", system="You are an agent.", entries=entries)
+        if isinstance(record, r.PromptRenewed):
+            return prompted(self.conversation, record, _shown)
         return record
 
     def crash(self) -> None:

@@ -23,7 +23,7 @@ from tenex.core.signals import (
     ToolReturned,
     without_result,
 )  # fmt: skip
-from tenex.core.steps import ModelRequest, ModelStep
+from tenex.core.steps import ModelRequest, ModelStep, Usage
 from tests.fakes.play import ID, says
 from tests.fakes.stage import World
 from tests.fakes.virtual import run
@@ -161,7 +161,7 @@ def test_the_end_of_a_task_without_its_result_is_of_the_same_task_and_has_no_les
     ends: list[Signal] = [
         RouteAnswered(key=key, step=says("x")),
         ToolReturned(key=key, result=ToolResult(ok=True, content="x")),
-        NodeReturned(key=key, to="END", state={}),
+        NodeReturned(key=key, to="END", state={}, spent={"large": Usage(input_tokens=7)}),
     ]
     for signal in ends:
         lesser = without_result(signal, "a fault")
@@ -171,4 +171,5 @@ def test_the_end_of_a_task_without_its_result_is_of_the_same_task_and_has_no_les
     failed = without_result(ends[2], "a fault")
     assert isinstance(failed, NodeFailed)
     assert failed.who == "operator", "the mission pauses, and can go on"
+    assert failed.spent == {"large": Usage(input_tokens=7)}, "what it cost is no part of what is lost"
     assert without_result(TimerFired(key=key), "a fault") is None

@@ -3,16 +3,22 @@
 Never: called by a test.
 """
 
+import asyncio
 import json
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import fold
-from tenex.core.ids import ConversationId
+from tenex.core.ids import ConversationId, EventId, PublicKey
+from tenex.core.ports import Notice
 from tenex.core.records import ConversationStarted, Record
+from tenex.store.daemon import DaemonBook
+from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
 from tenex.store.loading import JOURNAL, VIEW, peek
 from tenex.store.rendering import render
@@ -20,9 +26,12 @@ from tenex.store.segments import name_of
 from tenex.store.stats import Stats, as_json
 from tests.histories.agency_scenes import Decisions
 from tests.histories.scenes import SCENES
+from tests.store.kit import StillClock
 
 ROOT = Path(__file__).parent
 STATS = "stats.json"
+BOOK = ROOT / "of-the-daemon"
+"""A folder of conversations in which there is only the daemon's own journal."""
 
 
 def whole(folder: Path) -> tuple[ConversationId, list[Record]]:
@@ -58,6 +67,32 @@ def _finish(folder: Path) -> None:
     print(f"added {folder.relative_to(ROOT)}: {len(records)} records")
 
 
+async def _book() -> None:
+    """The daemon's own: lessons, a profile, and words of which one is over; the newest of its files tells all."""
+    disk = Disk()
+    notice = Notice(
+        conversation=ConversationId("c" * 64), author=PublicKey("b" * 64), trouble="damaged", written=5,
+        address={"form": "notes", "relays": ["wss://r"]}, origin={"id": "e" * 64, "tags": [["e", "f" * 64, ""], []]},
+    )  # fmt: skip
+    with (
+        patch("tenex.store.journal.FILE_BYTES", 2_000),
+        patch("tenex.store.journal.PER_CHECKPOINT", 0),
+        patch("tenex.store.daemon.LESSONS_KEPT", 2),
+        patch("tenex.store.daemon.KEYS_KEPT", 4),
+    ):
+        own = await DaemonBook.open(BOOK, disk, StillClock())
+        await own.published(PublicKey("a" * 64), 0, EventId("1" * 64), "hash", 100)
+        await own.tell(notice)
+        await own.tell(replace(notice, conversation=ConversationId("d" * 64), trouble="disk"))
+        await own.passed(ConversationId("d" * 64))
+        for number in range(7):
+            agent = ("executor", "planner")[number % 2]
+            await own.record(agent, notice.conversation, "Look twice", f"lesson {number}: 📖", "tests", f"key-{number}")
+    await own.close()
+    disk.close()
+    print(f"added {BOOK.relative_to(ROOT)}")
+
+
 def main(arguments: Sequence[str]) -> None:
     """Add what is not there yet.
 
@@ -77,6 +112,8 @@ def main(arguments: Sequence[str]) -> None:
             (ROOT / name).mkdir()
             _write(ROOT / name, scene(), split)
             _finish(ROOT / name)
+    if not BOOK.exists():
+        asyncio.run(_book())
 
 
 if __name__ == "__main__":

@@ -16,8 +16,9 @@ from tenex.core.ids import Millis, PublicKey
 from tenex.core.mission_rules import Beginning, MissionRule, NodeRule
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
+from tenex.core.records import PromptRenewed
 from tenex.core.roster import Limits, Replay
-from tenex.core.signals import ClockMoved, ModelFailed, NodeFailed, NodeReturned, StepAsked, StepDone
+from tenex.core.signals import ClockMoved, MissionAsked, ModelFailed, NodeFailed, NodeReturned, StepAsked, StepDone
 from tenex.core.steps import Usage
 from tenex.core.workflows import Within
 from tenex.store.readable import past_of_view
@@ -33,8 +34,10 @@ from tenex.workflow import (
     Transition,
     TransitionGraph,
 )
-from tests.core.kit import go, plain, standing, until, work
-from tests.fakes.play import ID, Play, diligent, rules, seven_phases
+from tests.core.kit import WAITS, Script, go, plain, standing, until, work
+from tests.fakes.agency import program, with_program
+from tests.fakes.linked import cast
+from tests.fakes.play import ID, Play, diligent, rules, says, seven_phases
 from tests.fakes.workflows import TRIO, begun, calls
 from tests.histories.agency_scenes import Decisions, colleagues, output_states, own_phases
 
@@ -213,6 +216,42 @@ def mission() -> Decisions:
     return play.journal
 
 
+def costs() -> Decisions:
+    """A fork made anew of its readable file, an agent whose words show its state, a mission that costs too much."""
+    one = Play(Script(WAITS), plain)
+    one.person("hello")
+    one.settle()
+    view = {**json.loads(render(one.conversation)), "forkedFrom": {"id": "f" * 64, "seq": 5, "title": "Hello"}}
+    decisions = decisions_of(past_of_view(view, ID, "conversation.json", None), Millis(2_000_000))
+    known = with_program(program(shows_state=True), rules(limits=Limits(tokens_per_cycle=5_000)))
+    sets = says("", ("append_state", {"field": "data", "value": "blue"}), ("read_file", {"path": "a"}))
+    play = Play(Script(WAITS), cast(executor=[sets, sets]), config=replace(known, missions={"m": MISSION}))
+    play.journal, play.now = [tuple(decision) for decision in decisions], Millis(3_000_000)
+    play.conversation, play.count = play.refold(), 100
+    play.reconcile()
+    play.router = Script(go("execute", "executor"), WAITS)
+    play.person("and now?")
+    until(play, lambda it: bool(it.all(PromptRenewed)))
+    play.crash()
+    play.settle()
+    state = {"n": 0, "current_phase": "", "phases_completed": []}
+    play.hear(MissionAsked(workflow="m", node="First", data={"x": 1}, state=state, by="alice"))
+    _asks(play, "look", Replay.READ)
+    large = {"vendor:large": Usage(input_tokens=4_000, output_tokens=1_500, cost_usd=0.25)}
+    play.hear(StepDone(node=_node(play), step="look", ok=True, result=3, state=_state(play, n=3), spent=large))
+    _asks(play, "send", Replay.ONCE)
+    play.crash()
+    play.person("/continue")
+    down = NodeFailed(key=_node(play), who="world", kind="ConnectionError", message="down", spent=large)
+    play.hear(down)
+    play.fire("node-retry")
+    small = {"vendor:small": Usage(input_tokens=10, calls=2), "own": Usage(cost_usd=0.125)}
+    play.hear(NodeReturned(key=_node(play), to="Last", data={"x": 1}, state=_state(play), spent=small))
+    play.hear(NodeReturned(key=_node(play), to=END, result=3, state=_state(play)))
+    play.settle()
+    return play.journal
+
+
 MISSION = MissionRule(
     graph=TransitionsOf(
         nodes=("First", "Mend", "Last"), initial="First",
@@ -263,5 +302,6 @@ SCENES: dict[str, tuple[Callable[[], Decisions], int]] = {
     "own-phases": (own_phases, 9),
     "colleagues": (colleagues, 12),
     "output-states": (output_states, 0),
+    "costs": (costs, 7),
 }
 """By the name of its folder: what makes it, and after how many decisions it goes on in a second file (0: never)."""

@@ -97,11 +97,11 @@ def test_it_is_carried_whole(told: tuple[ConversationId, list[Record]]) -> None:
     assert fold(name, carried.records) == fold(name, records)
 
 
-def test_where_agents_stood_is_regained_from_the_readable_file(told: tuple[ConversationId, list[Record]]) -> None:
+def test_a_readable_file_gives_back_where_its_agents_stood(told: tuple[ConversationId, list[Record]]) -> None:
     name, records = told
     view = json.loads(render(fold(name, records)))
     past = past_of_view(view, name, "conversation.json", None)
     regained = fold(name, [record for decision in decisions_of(past, NOW) for record in decision])
     assert regained.standings == fold(name, records).standings
-    assert not any("phases of their own" in sentence for sentence in past.lost)
+    assert not any("phases of its own" in sentence for sentence in past.lost)
     check_rest(regained)

@@ -287,7 +287,16 @@ def test_a_phase_that_is_written_in_two_ways_is_a_fault(begins: str, is_first: b
 
 
 @pytest.mark.parametrize(
-    ("first", "last"), [("step_1", "step_3"), ("part_a", "part_c"), ("draft", "draft2"), ("plan", "done"), ("a", "b")]
+    ("first", "last"),
+    [
+        ("step_1", "step_3"),
+        ("part_a", "part_c"),
+        ("draft", "draft2"),
+        ("plan", "done"),
+        ("a", "b"),
+        ("read", "ready"),
+        ("open", "oven"),
+    ],
 )
 def test_phases_with_names_of_their_own_are_none(first: str, last: str) -> None:
     assert read(f"state: {{a: ''}}\nphases: [[{first}, research, a], [research, {last}]]\n")[1] == []

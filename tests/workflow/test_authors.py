@@ -82,7 +82,7 @@ def test_a_classifier_that_fails_leaves_the_error_to_the_usual_rule(within: bool
     assert (result.outcome, result.kind, tries) == ("failed", "ConnectionError", [0, 1])
 
 
-@pytest.mark.parametrize("given", [math.nan, -1, "much", True])
+@pytest.mark.parametrize("given", [math.nan, math.inf, -1, "much", True])
 def test_a_cost_that_is_none_fails_the_node_that_told_it(given: Any) -> None:
     """A sum with one that is no number would never reach a limit; one that cannot be stored would end the process."""
     journal = Journals()
@@ -96,7 +96,10 @@ def test_a_cost_that_is_none_fails_the_node_that_told_it(given: Any) -> None:
     assert not [one for one in journal.records() if isinstance(one, r.MissionSpent)]
 
 
-@pytest.mark.parametrize("told", [{"model": None, "input_tokens": 1}, {"model": "m", "output_tokens": 1.5}])
+@pytest.mark.parametrize(
+    "told",
+    [{"model": None, "input_tokens": 1}, {"model": "m", "output_tokens": 1.5}, {"model": "m", "input_tokens": -1}],
+)
 def test_a_model_or_a_number_of_tokens_that_is_none_fails_the_node_that_told_it(told: Any) -> None:
     async def body(ctx: Ctx) -> None:
         ctx.spend(**told)

@@ -123,6 +123,28 @@ def test_a_beginning_that_does_not_return_refuses_the_message() -> None:
         Starting(Slug("endless"), mission)("Begin")
 
 
+@pytest.mark.parametrize("rings", ["before it is asked", "as it returns"])
+def test_an_alarm_that_comes_at_the_edge_of_the_work_counts_as_one_within(
+    rings: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that was stopped goes on at any place; whoever asks hears of time that is up, and of nothing else."""
+    real = signal.setitimer
+
+    def setitimer(which: int, seconds: float, interval: float = 0.0) -> tuple[float, float]:
+        before = real(which, seconds, interval)
+        if (seconds > 0) == (rings == "before it is asked"):
+            signal.raise_signal(signal.SIGALRM)
+        return before
+
+    monkeypatch.setattr(signal, "setitimer", setitimer)
+    if rings == "before it is asked":
+        with pytest.raises(TimeoutError, match="and was given up"):
+            in_time(bool)
+    else:
+        assert in_time(bool) is False
+    assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+
+
 @dataclass(frozen=True)
 class Endless:
     """A condition and a target that do not return."""
