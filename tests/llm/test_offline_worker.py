@@ -213,6 +213,16 @@ def test_reflection_learns_one_lesson_about_this_cycle() -> None:
     assert end(again)["response"].startswith("Learned: ")
 
 
+def test_reflection_counts_the_repairs_since_the_person_last_wrote() -> None:
+    found, proof = (
+        AgentText(author="executor", text=text) for text in ("I found 1 issue: none runs", "Verified:\n- it ran")
+    )
+    now = work(WISH, MADE, found, proof, phase="reflection", tools=ALL)
+    assert "It took 1 round of repair." in called(answer_work(now))[0][1]["lesson"]
+    later = work(WISH, MADE, found, proof, person("Create b.py"), proof, phase="reflection", tools=ALL)
+    assert "repair" not in called(answer_work(later))[0][1]["lesson"]
+
+
 def test_a_message_in_the_middle_is_acknowledged_in_every_phase() -> None:
     for phase in Phase:
         entries = [WISH, MADE, *did("read_file", "No.", ok=False, path="z"), person("please hurry")]

@@ -84,6 +84,6 @@ def _lesson(seen: Transcript) -> str:
     tested = next((line[2:] for line in proof.splitlines() if line.startswith("- ")), "")
     outcome = f"what showed that it was done: {short(tested, 160)}" if tested else "no verification was recorded"
     where = f" in {', '.join(dict.fromkeys(made[:3]))}" if made else ""
-    repaired = sum(text.startswith("I found") and "issue" in text for text in seen.said)
+    repaired = sum(text.startswith("I found") and "issue" in text for text in seen.since)
     again = f" It took {repaired} round{'s' if repaired != 1 else ''} of repair." if repaired else ""
     return f"Asked for “{asked}”{where}; {outcome}.{again}"

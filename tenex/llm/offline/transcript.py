@@ -54,6 +54,8 @@ class Transcript:
     groups: tuple[tuple[str, ...], ...] = ()
     interjections: tuple[str, ...] = ()
     said: tuple[str, ...] = ()
+    since: tuple[str, ...] = ()
+    """Of that, what was said since the person's latest message."""
     notes: tuple[str, ...] = ()
     done: tuple[Done, ...] = ()
     steps: int = 0
@@ -92,13 +94,23 @@ def read_transcript(request: ModelRequest) -> Transcript:
         interjections=tuple(
             entry.text for entry in during if isinstance(entry, PersonText) and entry.text not in answers
         ),
-        said=tuple(entry.text for entry in before if isinstance(entry, AgentText)),
+        said=_said(before),
+        since=_said(before[_latest(before) :]),
         notes=tuple(entry.text for entry in before if isinstance(entry, Note)),
         done=done,
         steps=sum(isinstance(entry, ModelStep) for entry in during),
         offered=frozenset(tool.name for tool in request.tools),
         replies=_replies(before),
     )
+
+
+def _said(entries: tuple[Entry, ...]) -> tuple[str, ...]:
+    return tuple(entry.text for entry in entries if isinstance(entry, AgentText))
+
+
+def _latest(entries: tuple[Entry, ...]) -> int:
+    """Where the person's latest message stands."""
+    return max((at for at, entry in enumerate(entries) if isinstance(entry, PersonText)), default=0)
 
 
 def _groups(entries: tuple[Entry, ...]) -> tuple[tuple[str, ...], ...]:
