@@ -157,8 +157,10 @@ def test_pause_lets_the_step_return_and_continue_goes_on() -> None:
     assert tale.said()[said:] == ["The mission m is paused at First: alice asks for it."]
     tale.person("/continue")
     assert (tale.is_paused(), tale.last_words()) == (False, "The mission goes on.")
+    said = len(tale.said())
     tale.person("/pause")
     assert tale.is_paused(), "with nothing under way it pauses at once"
+    assert len(tale.said()) == said + 1, "and nobody is told to wait for it"
 
 
 def test_stop_pauses_and_new_ends_it_with_a_reason() -> None:
