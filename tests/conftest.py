@@ -1,4 +1,4 @@
-"""How every test in this folder is run: a skip is a failure where TENEX_NO_SKIPS is set, long sweeps wait for `-m`.
+"""How every test in this folder is run: a skip may be a failure, long sweeps wait for `-m`, no property has a deadline.
 
 Never: a fixture; each folder has those it needs.
 """
@@ -9,11 +9,16 @@ from collections.abc import Generator
 from typing import Any, TypeVar
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 NO_SKIPS = bool(os.environ.pop("TENEX_NO_SKIPS", ""))  # taken out, because programs under test read all of TENEX_*
 """Set where everything tests need is there, in CI: a test that did not run must not look like one that passed."""
+
+# a machine that others use too is slow at times; what is still undecided stays as Hypothesis has it, in CI too
+settings.register_profile("tenex", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tenex")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -312,6 +312,12 @@ def test_the_limit_of_what_a_cycle_uses_stands_above_rules_with_a_bound() -> Non
     assert "tokens" in one.said()[-1]
 
 
+def test_where_nothing_may_be_spent_what_costs_nothing_goes_on() -> None:
+    one = begun(LINE, limits=Limits(cost_per_cycle_usd=0.0))
+    one.settle()
+    assert closed(one) == "sequence_complete"
+
+
 def test_every_message_names_the_workflow_and_its_notices_are_in_its_own_voice() -> None:
     one = begun(LINE)
     one.person("/status")
