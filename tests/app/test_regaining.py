@@ -124,6 +124,13 @@ async def test_a_conversation_that_can_go_on_is_not_rebuilt_for_its_past(home: H
     assert (made.id, made.lost != [], made.aside is not None) == (OLD, True, True)
 
 
+async def test_where_no_file_tells_what_was_heard_that_is_named_among_what_is_lost(home: Home) -> None:
+    home.folder.path(OLD).mkdir(parents=True)
+    await Views(home.folder, home.disk).show(fold(OLD, going_on(1, 4, OLD)))
+    made = await home.regaining.rebuild(OLD, "conversation.json")
+    assert "the ids of older messages: relays may bring some of them again" in made.lost
+
+
 async def test_without_a_readable_file_nothing_is_changed(home: Home) -> None:
     path = home.folder.path(OLD)
     path.mkdir(parents=True)
