@@ -88,6 +88,7 @@ async def test_a_relay_that_is_away_is_named_among_what_is_lost(
     await person.publish(relay, root)
     made = await home.regaining.rebuild(ConversationId(root["id"]), "relay")
     assert f"what only {NOBODY} keeps: it did not answer" in made.lost
+    assert not any("ids of older messages" in sentence for sentence in made.lost), "relays have just told them"
     with pytest.raises(UsageError, match="is whole"):
         await home.regaining.rebuild(made.id, "relay")
     again = await home.regaining.rebuild(made.id, "relay", force=True)
