@@ -11,14 +11,14 @@ from collections.abc import Generator
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 NO_SKIPS = bool(os.environ.pop("TENEX_NO_SKIPS", ""))  # taken out, because programs under test read all of TENEX_*
 """Set where everything tests need is there, in CI: a test that did not run must not look like one that passed."""
 
-settings.register_profile("unhurried", settings.default, deadline=None)
+settings.register_profile("unhurried", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 
 

@@ -126,8 +126,7 @@ def _asks(draft: Draft, key: Key) -> bool:
 
 
 def _waiting_for_model(draft: Draft, key: Key) -> Run | None:
-    wanted = (run for run in draft.state.runs.values() if run.wants is not None)
-    return next((run for run in wanted if key == (Work.MODEL, run.wants, "")), None)
+    return next((run for run in draft.state.runs.values() if key == (Work.MODEL, run.wants, "")), None)
 
 
 def _running(draft: Draft, key: Key) -> tuple[Run, Call] | None:

@@ -3,6 +3,7 @@
 from tenex.app.conversing import conversation_status
 from tenex.core import records as r
 from tenex.core.conversation import fold
+from tenex.core.ids import Millis
 from tenex.workflow import TransitionGraph
 from tests.fakes.linked import cast, linked, to
 from tests.fakes.play import ID, Play, rules, says
@@ -20,6 +21,9 @@ def test_who_waits_for_a_colleague_and_who_was_called_by_whom() -> None:
     caller, called = status["runs"]
     assert (status["kind"], caller["state"], caller["colleagues"]) == ("active", "calling", ["helper"])
     assert (called["agent"], called["calledBy"], called["state"]) == ("helper", "executor", "model")
+    assert play.conversation.turn is not None
+    later = conversation_status(play.conversation, Millis(play.conversation.turn.timestamp + 65_000))
+    assert (later["turn"]["seconds"], later["runs"][1]["seconds"]) == (65, 65)
     play.settle()
     status = conversation_status(play.conversation, play.now)
     assert [run["state"] for run in status["runs"]] == ["calling", "parked"]

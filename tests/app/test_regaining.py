@@ -89,6 +89,7 @@ async def test_a_relay_that_is_away_is_named_among_what_is_lost(
     await person.publish(relay, root)
     made = await home.regaining.rebuild(ConversationId(root["id"]), "relay")
     assert f"what only {NOBODY} keeps: it did not answer" in made.lost
+    assert not any("ids of older messages" in sentence for sentence in made.lost), "relays have just told them"
     with pytest.raises(UsageError, match="is whole"):
         await home.regaining.rebuild(made.id, "relay")
     again = await home.regaining.rebuild(made.id, "relay", force=True)
@@ -157,6 +158,13 @@ async def test_a_conversation_that_can_go_on_is_not_rebuilt_for_its_past(home: H
     assert sorted(home.folder.path(OLD).iterdir()) == before
     made = await home.regaining.rebuild(OLD, "conversation.json", force=True)
     assert (made.id, made.lost != [], made.aside is not None) == (OLD, True, True)
+
+
+async def test_where_no_file_tells_what_was_heard_that_is_named_among_what_is_lost(home: Home) -> None:
+    home.folder.path(OLD).mkdir(parents=True)
+    await Views(home.folder, home.disk).show(fold(OLD, going_on(1, 4, OLD)))
+    made = await home.regaining.rebuild(OLD, "conversation.json")
+    assert "the ids of older messages: relays may bring some of them again" in made.lost
 
 
 async def test_without_a_readable_file_nothing_is_changed(home: Home) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenex.app.voices import FAR, GRACE, LEAD, NEAR, REFRESH, Channel, Voice
-from tenex.nostr.events import Event
+from tenex.nostr.events import Event, unsigned_event
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.whispers import Whisperer
 from tests.fakes.virtual import VirtualClock, run
@@ -60,6 +60,13 @@ def play(scene: Callable[[Ears, Voice], Coroutine[Any, Any, None]], relay: str =
 
     run(main)
     return ears
+
+
+def test_a_key_that_is_not_ours_any_more_says_nothing() -> None:
+    ears = Ears()
+    channel = Channel(ears, {}, [NEAR_RELAY], VirtualClock())
+    assert not channel.tell(unsigned_event(KEY.public, 0, TEXT, [], "hello"))
+    assert not ears.heard
 
 
 def test_typing_text_and_stop_in_this_order() -> None:

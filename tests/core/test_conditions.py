@@ -107,6 +107,12 @@ def test_round_robin_goes_round_and_begins_with_the_first() -> None:
     assert RoundRobinTarget().resolve(WorkflowState(), SILENT) == TransitionDecision(None, "no_participants")
 
 
+def test_who_stays_is_the_last_speaker_or_whoever_speaks_where_nobody_has() -> None:
+    assert StayTarget().resolve(WorkflowState(("a", "b")), Envelope("b")) == TransitionDecision("b")
+    spoken = WorkflowState(("a", "b"), last_speaker_id="a")
+    assert StayTarget().resolve(spoken, Envelope("b")) == TransitionDecision("a")
+
+
 def test_the_other_targets() -> None:
     assert AgentTarget("b").resolve(STATE, ROUND) == TransitionDecision("b")
     assert StayTarget().resolve(STATE, ROUND) == TransitionDecision("a")

@@ -305,6 +305,19 @@ def test_rules_without_a_bound_stop_at_the_limit_of_turns_and_those_with_one_do_
     assert closed(bounded) == "max_turns"
 
 
+def test_the_limit_of_what_a_cycle_uses_stands_above_rules_with_a_bound() -> None:
+    one = begun(TransitionGraph.round_robin(TRIO, max_turns=12), limits=Limits(tokens_per_cycle=1))
+    one.settle()
+    assert (len(speakers(one)), one.conversation.waiting_for) == (1, "limit")
+    assert "tokens" in one.said()[-1]
+
+
+def test_where_nothing_may_be_spent_what_costs_nothing_goes_on() -> None:
+    one = begun(LINE, limits=Limits(cost_per_cycle_usd=0.0))
+    one.settle()
+    assert closed(one) == "sequence_complete"
+
+
 def test_every_message_names_the_workflow_and_its_notices_are_in_its_own_voice() -> None:
     one = begun(LINE)
     one.person("/status")

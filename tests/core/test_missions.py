@@ -248,6 +248,26 @@ def test_time_nobody_was_there_in_a_pause_is_given_back_once() -> None:
     assert tale.missions_timers()["node-close"].due - tale.now == pytest.approx(left, abs=10)  # it ticks by the signal
 
 
+@pytest.mark.parametrize("by", [3_600_000, -3_600_000])
+def test_a_clock_that_is_set_in_a_pause_or_a_wait_gives_and_takes_no_time(by: int) -> None:
+    tale = Tale().begin()
+    left = tale.missions_timers()["node-close"].due - tale.now
+    tale.hear(PauseAsked(by="alice", reason="lunch"))
+    tale.now = Millis(tale.now + by)
+    tale.hear(ClockMoved(by=by))
+    tale.hear(ContinueAsked(by="alice"))
+    assert tale.missions_timers()["node-close"].due - tale.now == pytest.approx(left, abs=10)  # it ticks by the signal
+    tale.fails("world")
+    before = tale.missions_timers()["node-retry"].due - tale.now
+    tale.now = Millis(tale.now + by)
+    tale.hear(ClockMoved(by=by))
+    again = tale.missions_timers()["node-retry"]
+    assert again.due - tale.now == pytest.approx(before, abs=10)
+    tale.now = again.due
+    tale.hear(TimerFired(key=again.key))
+    assert tale.missions_timers()["node-close"].due - tale.now == pytest.approx(left, abs=20)
+
+
 def test_a_process_that_goes_on_knows_nothing_of_a_step_that_may_not_run_twice() -> None:
     tale = Tale().begin()
     for step, replay in (("look", Replay.READ), ("put", Replay.IDEMPOTENT), ("pay", Replay.ONCE)):
@@ -272,6 +292,14 @@ def test_a_pause_lets_a_step_return_and_begins_no_other() -> None:
     assert tale.is_paused(), "a restart is nobody's word"
     tale.hear(ContinueAsked(by="bob"))
     assert tale.run.steps["a"].result == 5
+
+
+def test_a_pause_that_was_asked_for_without_a_reason_is_one() -> None:
+    tale = Tale().begin()
+    tale.ask("a")
+    tale.hear(PauseAsked(by="bob", reason=""))
+    tale.done("a")
+    assert tale.is_paused()
 
 
 def test_a_step_asked_for_after_the_pause_was_wanted_makes_it_begin() -> None:

@@ -8,14 +8,17 @@ import pytest
 from tenex.core import records as r
 from tenex.core.commands import HELP
 from tenex.core.errors import UsageError
-from tenex.core.graph import END
+from tenex.core.graph import END, Edge
+from tenex.core.graph import TransitionGraph as Graph
 from tenex.core.ids import PublicKey
 from tenex.core.mission_rules import Beginning
 from tenex.core.mission_words import TOLD
 from tenex.core.roster import Replay, Role, Rules
-from tenex.core.signals import NodeFailed, Opened
+from tenex.core.signals import NodeFailed, Opened, RollBack
+from tenex.core.undoing import stood
 from tenex.workflow import TransitionGraph
 from tests.core.test_missions import RULE, STATE, Tale, config
+from tests.fakes.play import ID
 from tests.fakes.workflows import TRIO, house, workflow
 
 KEY = PublicKey("e" * 64)
@@ -60,6 +63,27 @@ def test_a_mention_begins_it_and_it_speaks_with_its_own_key() -> None:
     ]  # fmt: skip
     assert (tale.status(), tale.all(r.Ended)[-1].reason) == ("ended", "the mission m finished")
     assert not tale.all(r.RouteAsked), "no model was asked"
+
+
+def test_who_follows_it_reads_what_the_graph_says_of_the_way() -> None:
+    edges = (Edge("First", "Mend", label="by a detour"), Edge("First", "Second", label="all is there"))
+    graph = Graph(nodes=("First", "Second", "Mend"), initial="First", edges=edges)
+    tale = begun(dataclasses.replace(config(), missions={"m": dataclasses.replace(MINE, graph=graph)}))
+    tale.returns("Second")
+    assert tale.said() == ["Now in first", "Now in second: all is there"]
+
+
+@pytest.mark.parametrize(("last", "where"), [(0, "m at First."), (1, "m at Second, finished.")])
+def test_who_goes_back_is_told_where_the_mission_stood(last: int, where: str) -> None:
+    tale = begun()
+    ends = [tale.conversation.next_seq - 1]
+    tale.returns("Second")
+    tale.returns(END)
+    ends.append(tale.conversation.next_seq - 1)
+    tale.person("and now?")
+    then = stood(ID, [record for decision in tale.journal for record in decision], ends[last])
+    tale.hear(RollBack(to=then.next_seq - 1, then=then, by="bob"))
+    assert f"we are {where} Nothing that a turn did is undone." in tale.said()[-1]
 
 
 def test_the_same_message_twice_begins_it_once() -> None:
@@ -133,8 +157,10 @@ def test_pause_lets_the_step_return_and_continue_goes_on() -> None:
     assert tale.said()[said:] == ["The mission m is paused at First: alice asks for it."]
     tale.person("/continue")
     assert (tale.is_paused(), tale.last_words()) == (False, "The mission goes on.")
+    said = len(tale.said())
     tale.person("/pause")
     assert tale.is_paused(), "with nothing under way it pauses at once"
+    assert len(tale.said()) == said + 1, "and nobody is told to wait for it"
 
 
 def test_stop_pauses_and_new_ends_it_with_a_reason() -> None:

@@ -9,7 +9,7 @@ from tenex.core.ids import PublicKey, Slug
 from tenex.core.roster import Role
 from tenex.core.workflows import View
 from tenex.workflow import FromSpeaker, TerminateTarget, Transition, TransitionGraph
-from tests.fakes.workflows import NAME, TRIO, begun, house, play, session, workflow
+from tests.fakes.workflows import NAME, TRIO, begun, calls, house, play, session, workflow
 
 from .test_conducting import closed, speakers
 
@@ -27,6 +27,16 @@ def test_what_was_written_in_the_last_round_is_not_passed_over_in_silence() -> N
     quiet = begun(LINE)
     quiet.settle()
     assert "Nobody has read" not in quiet.said()[-1]
+
+
+def test_who_closes_it_is_not_told_that_something_was_left_unread() -> None:
+    one = begun(LINE)
+    while one.conversation.turn is None or one.conversation.turn.agents != ("checker",):
+        assert one.step()
+    one.person("mind the title")
+    one.person("/new")
+    assert closed(one) == "closed"
+    assert "Nobody has read" not in one.said()[-1]
 
 
 def test_a_round_of_the_person_that_ends_it_was_read() -> None:
@@ -57,6 +67,24 @@ def test_somebody_else_is_told_whose_turn_it_is() -> None:
     one.person("may I?", role=Role.MEMBER, author=PublicKey("b" * 64))
     assert "It is the turn of whoever began this" in one.said()[-1]
     assert one.conversation.status == "waiting"
+
+
+def test_an_owner_stands_in_for_the_person_who_began_it() -> None:
+    one = begun(TransitionGraph.round_robin(["person", "writer"], max_turns=9), None, "person", "writer")
+    one.settle()
+    one.person("may I?", role=Role.OWNER, author=PublicKey("b" * 64))
+    one.settle()
+    assert speakers(one) == ["person", "writer", "person", "writer"]
+
+
+def test_an_answer_to_a_question_was_read_by_whoever_asked() -> None:
+    lines = {"writer": [calls(("ask", {"question": "Which title?"})), "the blue one, then"]}
+    one = begun(TransitionGraph.round_robin(["person", "writer"], max_turns=9), lines, "person", "writer")
+    one.settle()
+    one.person("the blue one")
+    one.settle()
+    assert speakers(one) == ["person", "writer"]
+    assert one.said()[-1] == "the blue one, then", "nothing is kept for whoever speaks next"
 
 
 @pytest.mark.parametrize("view", ["full", "windowed", "summary"])

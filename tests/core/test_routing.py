@@ -64,6 +64,10 @@ def test_nonsense_gives_a_sentence_that_says_what_to_answer(text: str) -> None:
     assert "agents" in refused(text)
 
 
+def test_an_object_without_agents_is_told_what_it_lacks() -> None:
+    assert refused('Here: {"agent": "executor"}') == "`agents` must be a list of slugs."
+
+
 @pytest.mark.parametrize("agents", [None, 7, {"slug": "executor"}, [7], [["executor"]], [None], True, [{"a": 1}]])
 def test_agents_of_a_wrong_type_are_refused(agents: Any) -> None:
     assert refused({"agents": agents, "reason": "x"}) == "`agents` must be a list of slugs."

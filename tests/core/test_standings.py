@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.agency import HISTORY, Program, Scope, Standing
+from tenex.core.agency import HISTORY, Program, Scope, Standing, fits
 from tenex.core.checkpoint import Checkpoint
 from tenex.core.conditions import Predicate
 from tenex.core.conversation import fold
@@ -255,6 +255,11 @@ def test_a_changed_program_keeps_what_fits() -> None:
     assert standing(one).values == {"plan": "p", "data": "none", "new": 0}
     assert [move.target for move in standing(one).history] == ["research"], "what was is not forgotten"
     assert len(one.all(r.AgentStood)) == 2
+
+
+def test_a_schema_of_several_types_is_not_looked_at() -> None:
+    assert fits("p", {"type": ["string", "null"]})
+    assert fits(1, {"type": ["string", "null"]})
 
 
 def test_what_is_offered_is_what_the_gate_lets_through() -> None:

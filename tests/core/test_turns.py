@@ -40,6 +40,13 @@ def play_of(router: Any, worker: Any = plain, **limits: Any) -> Play:
     return play
 
 
+def test_a_run_is_watched_from_its_beginning_on() -> None:
+    play = play_of(endless, turns_per_message=2)
+    expected = play.rules.limits.expectation(play.conversation.phase)
+    times = [(run.warn_at - run.at, run.close_at - run.at) for run in play.all(r.RunStarted)]
+    assert times == [(expected.warn_after, expected.close_after)] * 2
+
+
 def test_turns_since_a_person_spoke_are_bounded() -> None:
     play = play_of(endless, turns_per_message=5)
     assert limited(play) == "turns_per_message"

@@ -158,6 +158,36 @@ def test_relays_that_give_the_messages_in_another_order_after_a_restart_hear_the
     run(play)
 
 
+def test_damage_after_a_mend_is_told_anew() -> None:
+    """With an event of its own: relays would drop the one of the damage before."""
+
+    async def play() -> None:
+        world = Spoiled()
+        world.damaged = {HERE}
+        async with world.daemon() as daemon:
+            speak(daemon, "one")
+            await until_told(world, "damaged")
+        for times in (2, 3):
+            async with world.daemon() as daemon:
+                world.damaged.clear()
+                speak(daemon, "mended?")
+                await daemon.until("ended")
+                assert not world.notices.told()
+                while list(daemon.runtime.coordinator):
+                    await asyncio.sleep(1)
+                world.damaged = {HERE}
+                speak(daemon, "and now?")
+                await until_told(world, "damaged", times)
+                world.damaged.clear()
+                speak(daemon, "mended again")
+                await daemon.until("ended")
+                assert not world.notices.told(), "a note of this process is let go of as well"
+                world.damaged = {HERE}
+        assert set(world.sent.values()) == {1}
+
+    run(play)
+
+
 def test_what_was_refused_is_tried_again_when_the_configuration_is_read_again() -> None:
     async def play() -> None:
         world = Spoiled()

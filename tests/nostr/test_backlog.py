@@ -180,6 +180,12 @@ def test_of_one_second_an_answer_comes_after_what_it_answers() -> None:
     assert in_order([after, again, reply, root, before]) == [before, root, reply, again, after]
 
 
+def test_a_circle_of_answers_is_ordered_by_id() -> None:
+    """Nobody can sign one, but nothing here has been verified yet."""
+    circle = [{"id": one, "created_at": 5, "tags": [["e", other]]} for one, other in ("ba", "ab")]
+    assert [raw["id"] for raw in in_order(circle)] == ["a", "b"]
+
+
 @pytest.mark.parametrize("tags", [None, 5, [[]], [["e"]], [["e", 5]], [5], [["e", "a"]], [["e", "b"]]])
 def test_odd_tags_change_no_order_and_lose_nothing(tags: Any) -> None:
     batch = [{"id": name, "created_at": 5, "tags": tags} for name in "ba"]

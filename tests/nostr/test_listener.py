@@ -131,6 +131,7 @@ def test_notes_of_our_people_are_read_for_who_they_name_in_their_text() -> None:
     assert {"kinds": [1, 11], "authors": [ALICE.public]} in asked.calls[0][1]
     heard.change([BOB.public], {}, [])
     assert all("authors" not in wanted for wanted in asked.calls[-1][1])
+    assert asked.calls[-1][2] == NOW - FIRST, "what was written just before is for them too"
     known = len(asked.calls)
     heard.change([BOB.public], {}, [])
     assert len(asked.calls) == known

@@ -179,6 +179,35 @@ async def test_a_handler_that_is_slow_holds_the_socket_not_the_memory() -> None:
     assert heard.ids == [event.id for event in reversed(stored)]
 
 
+async def test_a_relay_is_heard_until_nothing_while_something_of_it_has_not_been_taken() -> None:
+    """Whoever notes how far it was heard would else pass over what is still waiting, should the process end now."""
+    began, gate, heard = asyncio.Event(), asyncio.Event(), Heard()
+
+    async def slow(event: Event, relay: str) -> None:
+        began.set()
+        await gate.wait()
+        await heard(event, relay)
+
+    async def becomes(*, known: bool) -> None:
+        async with asyncio.timeout(30):
+            while (relays.status()[0].heard_until is not None) is not known:
+                await asyncio.sleep(0)
+
+    async with FaultRelay() as fault:
+        relays = RelayPool([fault.url], on_event=slow, timings=FAST, now=lambda: float(NOW))
+        relays.subscribe("notes", NOTES, NOW - 1000)
+        async with running(relays):
+            await becomes(known=True)
+            first, second = note(), note()
+            await fault.spread(to_wire(first))
+            await asyncio.wait_for(began.wait(), 30)
+            assert relays.status()[0].heard_until is None, "it is being taken"
+            await fault.spread(to_wire(second))
+            gate.set()
+            await heard.has(first, second)
+            await becomes(known=True)
+
+
 async def test_an_event_may_be_handed_on_without_awaiting() -> None:
     got: asyncio.Queue[Event] = asyncio.Queue()
     async with FaultRelay() as fault:
@@ -275,10 +304,13 @@ async def test_an_event_goes_to_a_relay_outside_the_pool_which_is_let_go_when_id
             assert (await relays.publish(event, guest.url.upper().replace("WS:", "ws:") + "/")).accepted
             assert guest.stored == [to_wire(event)]
             assert guest.reqs() == []
-            assert {status.url for status in relays.status()} == {own.url, guest.url}
+            assert (await relays.publish(note(), guest.url + "/")).accepted
+            assert [status.url for status in relays.status()] == [own.url, guest.url], "however it is spelled"
+            assert len(guest.peers) == 1
             clock[0] += 1
             await guest.until(lambda: not guest.peers)
             assert {status.url for status in relays.status()} == {own.url}
+            assert not relays.has_room(guest.url), "nobody knows it any more"
             assert (await relays.publish(event, guest.url)).detail.startswith("duplicate")
 
 

@@ -306,6 +306,9 @@ def test_what_asks_for_the_same_stays_and_a_first_one_owes_what_it_is_asked_for(
     former = live(thread("1"), LONG_AGO)
     assert replace_lives([former], "s", [thread("1")], NOW, NOW, overlap=0) == ([former], [])
     assert [new.backlog_since for new in replace_lives([], "s", [thread("1")], None, NOW, overlap=0)[1]] == [None]
+    without = live(thread("1"), None)
+    assert without.serves(thread("1"), None)
+    assert not without.serves(thread("1"), NOW - 600), "its past was never asked for"
 
 
 # ---- how far it is covered --------------------------------------------------------------------------------------

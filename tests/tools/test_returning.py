@@ -19,6 +19,7 @@ from tenex.tools.returning import put_back, tree_after
 from tenex.tools.workspace import Workspace
 
 from .conftest import needs_git
+from .test_transactions import subjects
 
 pytestmark = needs_git
 
@@ -91,6 +92,14 @@ def test_before_the_first_call_the_files_are_what_that_call_found(work: Work) ->
     work.call(a="1")
     work.back(1)
     assert work.files() == {"mine": "0"}
+
+
+def test_what_there_was_before_going_back_and_after_it_is_kept(work: Work, tmp_path: Path) -> None:
+    """By a commit of its own: git lets go of what only a record names."""
+    work.call(a="1")
+    work.write(a="by hand")
+    work.back(2)
+    assert subjects(tmp_path / "checkpoints")[:2] == ["after going back", "before going back"]
 
 
 def test_going_back_to_the_moment_before_going_back_brings_what_was_done_by_hand(work: Work) -> None:

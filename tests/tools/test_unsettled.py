@@ -140,6 +140,20 @@ async def test_what_could_not_be_put_back_at_once_is_put_back_later(
     assert contents(workspace.root) == was
 
 
+async def test_a_call_that_nobody_can_settle_any_more_stands_in_nobodys_way(workspace: Workspace, folder: Path) -> None:
+    """What there was before it cannot be read: the next one is carried out, and is held to its phase."""
+    was = fill(workspace.root)
+    tools = registry_of(workspace, folder)
+    await shell(tools, "true")
+    Ledger(folder).open("shell", VERIFICATION, Snapshot(tree="4" * 40), 30)
+    result = await shell(tools, "echo x > app.py", VERIFICATION)
+    assert result.ok
+    assert result.reverted == ("app.py",)
+    assert "cut off" not in result.content
+    assert contents(workspace.root) == was
+    assert not (folder / NAME).exists()
+
+
 async def test_a_call_where_all_may_change_leaves_nothing_to_settle(workspace: Workspace, folder: Path) -> None:
     fill(workspace.root)
     tools = registry_of(workspace, folder)
