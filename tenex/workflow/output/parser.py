@@ -248,7 +248,7 @@ class _Gap:
     def _fall_back(self, lead: str) -> str:
         """The state that opens within a delimiter that was none: any line of it may be another, or begin one."""
         self._at_line_start = lead.endswith("\n")
-        while not self._begins(lead):
+        while lead and not self._begins(lead):
             lead = lead.partition("\n")[2]
         self._lead = lead
         return self._openings.get(lead, "")
