@@ -220,7 +220,7 @@ def test_several_faults_are_told_at_once() -> None:
 @pytest.mark.parametrize("opening", ["# b", "# bee", "<s>"])
 def test_a_line_within_a_delimiter_that_was_none_may_open_another(astray: str, opening: str) -> None:
     machine = AgentStateMachine([
-        Thinking(character_min=1, delimiters=("---\n# a", "\n#")), Scratchpad(delimiters=(opening, "\n#")),
+        Thinking(delimiters=("---\n# a", "\n#")), Scratchpad(character_min=1, delimiters=(opening, "\n#")),
     ])  # fmt: skip
     parser = read(machine, f"{astray}{opening}two\n#")
     assert kinds(parser) == ["outside", "unfinished"]
