@@ -210,6 +210,14 @@ class _Reading:
         )  # an agent may end its work in any of its phases
         for sentence in found.faults(by_rules=not self.has_triggers):
             self._front.fault(line, f"`phases`: {sentence}")
+        pairs: dict[str, Edge] = {}
+        for edge in edges if self.has_triggers else ():
+            one = pairs.setdefault(name := f"{edge.source}_to_{edge.target}", edge)
+            if one.source != edge.source:
+                self._front.fault(
+                    line, f"`phases`: {one.source} -> {one.target} and {edge.source} -> {edge.target} would both be "
+                    f"the trigger {name}. Rename a phase.",
+                )  # fmt: skip
         entered, left = {edge.target for edge in edges}, {edge.source for edge in edges}
         for name in names if names[0] not in entered else ():
             if name not in left and _is_slip(name, names[0]):

@@ -5,7 +5,7 @@ Never: import a client library; its errors are known by what they carry.
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from tenex.core.errors import StepFailed
 
@@ -14,6 +14,10 @@ Classify = Callable[[Exception], bool | None]
 
 _BUSY = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 """HTTP's words for: not now."""
+
+
+LONGEST_PAUSE: Final = 3600
+"""Seconds: whoever asks for more, by mistake or in malice, is asked again before."""
 
 
 def may_pass(error: BaseException) -> bool:
@@ -36,9 +40,9 @@ def may_pass(error: BaseException) -> bool:
 
 
 def retry_after(error: BaseException) -> int | None:
-    """The ms somebody asked us to wait, where the error says so in seconds."""
+    """The ms somebody asked us to wait, an hour at most, where the error says so in seconds."""
     said = getattr(error, "retry_after", None)
-    return int(said * 1000) if isinstance(said, int | float) and 0 <= said < 1e9 else None
+    return int(min(said, LONGEST_PAUSE) * 1000) if isinstance(said, int | float) and said >= 0 else None
 
 
 def _status(error: BaseException) -> Any:

@@ -302,6 +302,13 @@ def test_phases_with_names_of_their_own_are_none(first: str, last: str) -> None:
     assert read(f"state: {{a: ''}}\nphases: [[{first}, research, a], [research, {last}]]\n")[1] == []
 
 
+def test_two_pairs_of_one_trigger_are_a_fault() -> None:
+    front = "state: {a: ''}\nphases: [[a, b_to_c, a], [b_to_c, a_to_b, a], [a_to_b, c, a]]\n"
+    assert read(front)[1] == []
+    (fault,) = read(f"{front}triggers: true\n")[1]
+    assert "a -> b_to_c and a_to_b -> c would both be the trigger a_to_b_to_c. Rename a phase." in fault
+
+
 def test_a_phase_that_is_left_or_entered_again_is_no_slip() -> None:
     for more in ("[research, planing]", "[planning, review]"):
         front = f"state: {{a: ''}}\nphases: [[planing, research, a], [research, planning, a], {more}]\n"

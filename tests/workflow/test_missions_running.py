@@ -120,6 +120,18 @@ def test_retries_are_bounded_and_waits_come_from_the_table() -> None:
         _ = result.output
 
 
+@pytest.mark.parametrize("asked", [10.0**12, math.inf])
+def test_who_asks_for_years_is_asked_again_in_an_hour(asked: float) -> None:
+    times: list[float] = []
+
+    async def body(ctx: Ctx) -> None:
+        times.append(asyncio.get_running_loop().time())
+        raise ModelUnavailable("busy", retry_after=asked)
+
+    assert play(alone(body, retries=1)).outcome == "failed"
+    assert round(times[1] - times[0]) == 3600
+
+
 def test_a_permanent_error_is_not_tried_again_and_a_classifier_has_the_first_word() -> None:
     calls: list[int] = []
 

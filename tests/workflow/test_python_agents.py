@@ -354,7 +354,10 @@ def test_everything_wrong_with_a_class_is_said_at_once() -> None:
         __system_message__ = "{{ nobody }}"
         run: State[int] = State(default=0)  # type: ignore[assignment]
         bare: State[int] = State()
-        phases = [("a", "b", lambda self: True), ("a", "b", lambda self: False), ("b", "c", "yes"), ("x", "y", bool)]
+        phases = [
+            *[("a", "b", lambda self: True), ("a", "b", lambda self: False), ("b", "c", "yes"), ("x", "y", bool)],
+            *[("a", "x_to_y", bool), ("a_to_x", "y", bool)],
+        ]
         friend: Link[int] = AgentLink(phases=["nowhere"])
 
         @tool("Plans", phases=["planning"])
@@ -369,7 +372,8 @@ def test_everything_wrong_with_a_class_is_said_at_once() -> None:
         Wrong()
     told = "\n".join(caught.value.faults)
     for word in (
-        "a -> b stands there twice", "b -> c: its condition is 'yes' and cannot be called",
+        "a -> b stands there twice", "a -> x_to_y and a_to_x -> y would both be the trigger a_to_x_to_y",
+        "b -> c: its condition is 'yes' and cannot be called",
         "node x cannot be reached", "cannot be called run", "the state's bare has no default",
         "the link friend calls nobody", "the link friend names nowhere, which is no phase of it",
         "the tool plan: `text` has no annotation", "the tool finish cannot be called so", "`replay` is 'twice'",

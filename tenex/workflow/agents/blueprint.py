@@ -242,7 +242,12 @@ def _graph(reading: _Reading) -> TransitionGraph | None:
             reading.faults.append(f"{source} -> {target}: {END} is no phase; an agent ends by answering.")
         if source == target:
             reading.faults.append(f"{source} -> {target}: it leads to where it begins.")
-        if pair in edges:
+        if (other := edges.get(pair)) is not None and other.source != source:
+            reading.faults.append(
+                f"{other.source} -> {other.target} and {source} -> {target} would both be the trigger {pair}; "
+                "rename a phase."
+            )
+        elif other is not None:
             reading.faults.append(f"{source} -> {target} stands there twice; join the conditions by `or`.")
         elif hasattr(reading.cls, pair):
             reading.faults.append(f"{pair} is the name of a trigger, and of something else in the class; rename that.")
