@@ -43,7 +43,9 @@ def conversation_status(conversation: Conversation, now: Millis) -> dict[str, An
         shown["waitingFor"] = c.waiting_for or "you"
     if c.turn is not None:
         shown["turn"] = {"id": c.turn.turn_id, "phase": c.turn.phase, **_since(c.turn.timestamp, now)}
-    if c.workflow is not None and c.workflow.expected is not None and not c.workflow.is_closed:
+    if c.workflow is not None and c.workflow.is_closed:
+        shown["workflow"] = {"name": c.workflow.name, "closeReason": c.workflow.close_reason}
+    elif c.workflow is not None and c.workflow.expected is not None:
         shown["workflow"] = {"name": c.workflow.name, "speaker": c.workflow.expected}
     if c.mission is not None:
         shown["mission"] = _mission(c.mission)

@@ -167,7 +167,8 @@ def _as_text(stood: dict[str, Any], path: Path) -> Iterator[str]:
     turns = f"{stood['turns']} {'turn' if stood['turns'] == 1 else 'turns'}"
     yield f"  {stood['status']} in {stood['phase']}, cycle {stood['cycle']}, {turns} so far"
     if workflow := stood.get("workflow"):
-        yield f"  workflow {workflow['name']}: {workflow['speaker']} is to speak"
+        speaks = f"{workflow['speaker']} is to speak" if "speaker" in workflow else f"ended, {workflow['closeReason']}"
+        yield f"  workflow {workflow['name']}: {speaks}"
     turn = stood.get("turn")
     if turn:
         yield f"  open: {turn['id']} in {turn['phase']}"

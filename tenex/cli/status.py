@@ -199,7 +199,7 @@ def _conversations(found: dict[str, Any], now: datetime) -> Iterator[str]:
 
 def _place(one: dict[str, Any]) -> str:
     """Where it stands: in a phase, with a speaker of a workflow, or at a node of a mission."""
-    if workflow := one.get("workflow"):
+    if "speaker" in (workflow := one.get("workflow", {})):
         return f"{workflow['name']}: {workflow['speaker']}"
     mission = one.get("mission")
     return f"{mission['workflow']}: {mission['node']}" if mission else str(one["phase"])

@@ -38,7 +38,8 @@ def test_a_workflow_is_told_with_whoever_is_to_speak_until_it_ends() -> None:
         play.step()
     assert conversation_status(play.conversation, play.now)["workflow"]["speaker"] == "editor"
     play.settle()
-    assert "workflow" not in conversation_status(play.conversation, play.now)
+    ended = {"name": "Review", "closeReason": session(play).close_reason}
+    assert conversation_status(play.conversation, play.now)["workflow"] == ended
     closed = play.all(r.RoundClosed)[-1]
     last = fold(ID, [one for decision in play.journal for one in decision if one.seq <= closed.seq])
     assert "workflow" not in conversation_status(last, play.now), "nobody is to speak, and its end is the next record"

@@ -71,6 +71,8 @@ async def test_who_mentions_it_begins_it_and_hears_every_speaker_and_the_end(fol
     code, out, _ = await tenex("conversations", "show", name, "--data", folder.data)
     assert code == 0
     assert "turn-2 · line" in out
+    code, out, _ = await tenex("conversations", "replay", name, "--data", folder.data)
+    assert (code, "  workflow Line: ended, done\n" in out) == (0, True), out
 
 
 async def test_an_offline_speaker_hands_over_and_finishes_where_it_is_asked(folder: Folder) -> None:
