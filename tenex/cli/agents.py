@@ -149,6 +149,8 @@ def add(
     what = f"a copy of the built-in {slug}, which it replaces" if is_copy else f"a new {kind or 'worker'}"
     output.say(f"This is {what}. Edit it; then `tenex config check` tells whether it is right, and")
     _say_next(slug)
+    if slug in examples.agent_examples():
+        output.say(f"An example has that name too: remove the file, and `tenex agents add --like {slug}` copies it.")
 
 
 def _add_like(ctx: typer.Context, slug: str, like: str, kind: str | None, data: Path | None) -> None:

@@ -185,6 +185,15 @@ def test_an_agent_that_was_added_is_whole_and_at_once_in_the_list(
     assert "What only counts in one phase stands under a heading like this one." in prompt
 
 
+def test_who_writes_an_agent_of_an_examples_name_is_told_of_the_example(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--data", str(tmp_path), "agents", "add", "fact-checker"]) == 0
+    assert "`tenex agents add --like fact-checker` copies it" in capsys.readouterr().err
+    assert main(["--data", str(tmp_path), "agents", "add", "writer"]) == 0
+    assert "--like" not in capsys.readouterr().err
+
+
 def test_of_a_built_in_agent_a_copy_is_made_to_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--data", str(tmp_path), "agents", "add", "planner"]) == 0
     assert "a copy of the built-in planner, which it replaces" in capsys.readouterr().err
