@@ -36,21 +36,13 @@ def check(ctx: typer.Context, data: DataOption = None) -> None:
 
     settings = open_settings(ctx, data)
     ring = KeyRing(places(settings).keys)
-    checks: list[Callable[[], object]] = [
+    _check_each(
         lambda: circle(settings, parse_public_key),
         lambda: check_paths(settings),
         lambda: load_agents(settings),
         lambda: _check_with_agents(settings),
         *(partial(ring.get, name) for name in ring.names()),
-    ]
-    faults: list[str] = []
-    for part in checks:
-        try:
-            part()
-        except ConfigurationError as fault:
-            faults += fault.faults
-    if faults:
-        raise ConfigurationError(faults)
+    )
     known = load_agents(settings).definitions
     for slug in settings.models.agents:
         if slug not in known:
@@ -73,13 +65,18 @@ def _check_with_agents(settings: "Settings") -> None:
     except ConfigurationError:  # told already
         return
     workers = [slug for slug, agent in library.definitions.items() if agent.kind is not Kind.ORCHESTRATOR]
-    faults: list[str] = []
-    for part in (
+    _check_each(
         lambda: load_workflows(settings, places(settings), workers),
         lambda: build_mind(settings, places(settings), library),
-    ):
+    )
+
+
+def _check_each(*checks: Callable[[], object]) -> None:
+    """Make all checks; raises ConfigurationError with the faults of each."""
+    faults: list[str] = []
+    for check_one in checks:
         try:
-            part()
+            check_one()
         except ConfigurationError as fault:
             faults += fault.faults
     if faults:
