@@ -34,7 +34,9 @@ def chat(
     conversation: Annotated[
         str, typer.Option(metavar="ID", help="Go on in this conversation: its id, as the end of a chat tells it.")
     ] = "",
-    wait: Annotated[float, typer.Option(help="Without a terminal: seconds of silence after which to end.")] = 10.0,
+    wait: Annotated[
+        float, typer.Option(help="Seconds of silence after which it ends, or in a terminal says that nobody answers.")
+    ] = 10.0,
     data: DataOption = None,
 ) -> None:  # fmt: skip
     """Talk to the agents from this terminal, signed with keys/owner.nsec.
@@ -74,6 +76,13 @@ def _checked(conversation: str) -> str:
     return name
 
 
+def _unanswered(wait: float) -> str:
+    return (
+        f"nobody has answered within {wait:g} s. Does the daemon run (`tenex status` in its folder), and "
+        "does it know you (`people` of its settings)?"
+    )
+
+
 class _Chat:
     def __init__(self, screen: Screen, socket: Path) -> None:
         self._screen = screen
@@ -89,23 +98,22 @@ class _Chat:
             if conversation:
                 talk.follow(conversation)
             if is_chat:
-                await self._chat(talk, url)
+                await self._chat(talk, url, wait)
                 if talk.root:
                     self._screen.say(f"To go on here later: tenex chat --conversation {talk.root}")
             else:
                 await self._pipe(talk, wait)
         if self._is_owed and not is_chat:
-            raise WorldError(
-                f"nobody has answered within {wait:g} s. Does the daemon run (`tenex status` in its folder), and "
-                "does it know you (`people` of its settings)? Else wait longer: --wait"
-            )
+            raise WorldError(f"{_unanswered(wait)} Else wait longer: --wait")
 
-    async def _chat(self, talk: Talk, url: str) -> None:
+    async def _chat(self, talk: Talk, url: str, wait: float) -> None:
         from .prompt import above, typed
         from .thinking import Thinking
 
         self._screen.say(f"Connected to {url}. /help tells what the daemon understands; /quit leaves.")
         thinking = Thinking(self._socket, self._screen, lambda: talk.root)
+        loop = asyncio.get_running_loop()
+        reminder = loop.call_later(wait, self._remind, talk, wait)
         async with asyncio.TaskGroup() as group:
             listening = group.create_task(thinking.listen(), name="thoughts")
             with above():
@@ -114,7 +122,14 @@ class _Chat:
                     lambda width: [*live_lines(talk.live, width), *thinking.lines(width)],
                 ):
                     await self._send(talk, text)
+                    reminder.cancel()
+                    reminder = loop.call_later(wait, self._remind, talk, wait)
+            reminder.cancel()
             listening.cancel()
+
+    def _remind(self, talk: Talk, wait: float) -> None:
+        if self._is_owed and not talk.live:
+            self._screen.say(_unanswered(wait), "yellow")
 
     def _toolbar(self, url: str) -> str:
         return f"{url} · {self._phase or 'write to begin'}"

@@ -1,8 +1,10 @@
-"""`tenex chat` without a terminal, over a real relay: whether anybody answers is told."""
+"""`tenex chat`: whether anybody answers is told; without a terminal over a real relay."""
 
 import sys
 from pathlib import Path
 from threading import Event as Flag
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -55,6 +57,19 @@ async def test_a_message_that_nobody_answered_is_an_error(monkeypatch: pytest.Mo
     async with embedded_relay() as url:
         with pytest.raises(WorldError, match=r"nobody has answered within 0 s.*tenex status.*people"):
             await _Chat(Screen(), tmp_path / "none").hold(url, PERSON, PROJECT.public, 0.0, "")
+
+
+@pytest.mark.parametrize(
+    ("is_owed", "live", "is_told"), [(True, [], True), (True, ["writes"], False), (False, [], False)]
+)
+def test_in_a_terminal_it_is_said_when_nobody_answers_or_is_at_work(
+    is_owed: bool, live: list[str], is_told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chat = _Chat(Screen(), tmp_path / "none")
+    chat._is_owed = is_owed
+    talk: Any = SimpleNamespace(live=live)
+    chat._remind(talk, 10)
+    assert ("nobody has answered within 10 s" in capsys.readouterr().out) is is_told
 
 
 async def test_a_message_that_was_answered_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
