@@ -18,6 +18,7 @@ from .speaking import say
 from .turns import STOPPED, close_calls, close_turn, end_run, go_on, open_turn
 
 HELP = """Write to me as you would to a colleague. Besides talk I understand:
+@NAME  in a message: goes straight to that agent; in a new note: begins that workflow
 /status  where we stand
 /stop  end what is running
 /pause  let a mission finish its step, and wait
