@@ -5,14 +5,16 @@ the embedded relay; and a person's client on real sockets. The mind answers at o
 router, one agent, and its reply as the person's own subscription brings it.
 
 Each figure is taken over a window of turns back to back; between windows turns are paced, because the embedded relay
-resets a socket at 6,001 frames a minute. Growth is told by the processor's time, which does not depend on who else has
-the machine, in the quietest third of each window.
+resets a socket at 6,001 frames a minute. A machine that others use too is now twice as fast and now half; so growth is
+told by a second daemon, whose conversation is young, and which takes its turns between the parts of each window.
 """
 
 import asyncio
+import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,8 +25,8 @@ from tenex.store import segments
 
 from .rig import Floor, Row, ms_since, percentile, processor_ms, resident_mb
 
-WINDOW = 60
-"""Turns of a window: at one frame a turn, less than what a connection may send in a second."""
+WINDOW = 100
+"""Turns of a window: at one frame a turn, what a connection may send in a second."""
 PART = 20
 """Turns over which processor time is taken."""
 PACE = 0.012
@@ -41,6 +43,8 @@ class Window:
     times: list[float] = field(default_factory=list)
     parts: list[float] = field(default_factory=list)
     """Milliseconds of processor time of the daemon a turn, for each part."""
+    beside: "Window | None" = None
+    """The same of a young conversation, a part before each of ours."""
     memory: float = 0.0
     """MB the daemon holds."""
     newest: float = 0.0
@@ -55,6 +59,16 @@ class Window:
     def processor(self) -> float:
         """Milliseconds of a turn, the least disturbed ones."""
         return min(self.parts)
+
+    def growth(self, of: Callable[["Window"], Sequence[float]]) -> float:
+        """How many times what the young one takes, part by part."""
+        assert self.beside is not None
+        return statistics.median(ours / young for ours, young in zip(of(self), of(self.beside), strict=True))
+
+    @property
+    def middles(self) -> list[float]:
+        """The middle of the times of each part, in ms."""
+        return [percentile(self.times[at : at + PART], 0.5) for at in range(0, len(self.times), PART)]
 
 
 class Person:
@@ -80,48 +94,85 @@ class Person:
         return took
 
 
-async def measure(data: Path, counts: Sequence[int], floor: Callable[[], Floor]) -> list[Row]:
-    """Hold one conversation for as long as it takes."""
+@dataclass
+class Party:
+    """A person and a daemon, who talk."""
+
+    person: Person
+    pid: int
+    folder: Callable[[], Path]
+    """That of their conversation."""
+    sessions: int = 0
+    """Connections the daemon has had, once it has ended."""
+
+    async def hold(self, turns: int) -> None:
+        """Take turns that nobody measures."""
+        for _ in range(turns):
+            await self.person.turn()
+            await asyncio.sleep(PACE)
+
+    async def take(self, window: Window) -> None:
+        """Take a part of a window."""
+        before = processor_ms(self.pid)
+        window.times += [await self.person.turn() for _ in range(PART)]
+        window.parts.append((processor_ms(self.pid) - before) / PART)
+
+
+@asynccontextmanager
+async def _party(data: Path) -> AsyncIterator[Party]:
     owner = SecretKey.generate()
     async with embedded_relay() as url:
         daemon = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "tests.benchmarks.daemon", str(data), url, owner.npub, stdout=asyncio.subprocess.PIPE
         )
+        party = None
         try:
             assert daemon.stdout is not None
             said = (await asyncio.wait_for(daemon.stdout.readline(), 30)).split()
             async with talking(url, owner, parse_public_key(said[1].decode())) as talk:
-                person = Person(talk)
-                windows = await _take(person, counts, daemon.pid, lambda: data / "conversations" / str(talk.root))
-                folder = data / "conversations" / str(talk.root)
+                party = Party(Person(talk), daemon.pid, lambda: data / "conversations" / str(talk.root))
+                yield party
         finally:
             daemon.terminate()
             last, _ = await daemon.communicate()
-    return [*_rows(windows, floor()), *_disk(folder, max(counts) + WINDOW, int(last or 1))]
+            if party is not None:
+                party.sessions = int(last or 1)
 
 
-async def _take(
-    person: Person, counts: Sequence[int], pid: int, folder: Callable[[], Path]
-) -> dict[int, Window]:  # fmt: skip
+async def measure(data: Path, counts: Sequence[int], floor: Callable[[], Floor]) -> list[Row]:
+    """Hold one conversation for as long as it takes."""
+    async with _party(data / "long") as party:
+        windows = await _take(party, counts, data)
+        folder = party.folder()
+    return [*_rows(windows, floor()), *_disk(folder, max(counts) + WINDOW, party.sessions)]
+
+
+async def _take(party: Party, counts: Sequence[int], data: Path) -> dict[int, Window]:
     """Take all turns; each window by the turn it begins at."""
     windows = {count: Window() for count in counts}
     number = 0
     for count, window in windows.items():
-        for _ in range(number, count):
-            await person.turn()
-            await asyncio.sleep(PACE)
-        for _ in range(WINDOW // PART):
-            before = processor_ms(pid)
-            window.times += [await person.turn() for _ in range(PART)]
-            window.parts.append((processor_ms(pid) - before) / PART)
+        await party.hold(count - number - PART)
+        if number:
+            window.beside = Window()
+            async with _party(data / f"young-{count}") as young:
+                await young.hold(counts[0])
+                await party.hold(PART)  # it was idle, and its first turns would cost more
+                for _ in range(WINDOW // PART):
+                    await young.take(window.beside)
+                    await party.take(window)
+        else:
+            await party.hold(min(count, PART))
+            for _ in range(WINDOW // PART):
+                await party.take(window)
         number = count + WINDOW
-        window.memory, window.newest = resident_mb(pid), segments.current(folder()).stat().st_size / 1024
+        window.memory = resident_mb(party.pid)
+        window.newest = segments.current(party.folder()).stat().st_size / 1024
     return windows
 
 
 def _rows(windows: dict[int, Window], floor: Floor) -> list[Row]:
     rows: list[Row] = []
-    first = next(iter(windows.values()))
     settled = next((window for count, window in windows.items() if count >= SETTLED), None)
     for count, window in windows.items():
         times = floor.turn
@@ -135,11 +186,11 @@ def _rows(windows: dict[int, Window], floor: Floor) -> list[Row]:
             Row(work=f"turn {count:,}: what a start would read", figure=window.newest, unit="KB"),
         ]  # fmt: skip
         against = f"turn {count:,} against turn {next(iter(windows)):,}"
-        if window is not first:
+        if window.beside is not None:
             rows += [
-                Row(work=f"{against}: p50", figure=window.p50 / first.p50, unit="x", budget=1.2),
-                Row(work=f"{against}: processor time", figure=window.processor / first.processor, unit="x", budget=1.2,
-                    grows=True),
+                Row(work=f"{against}: p50", figure=window.growth(lambda one: one.middles), unit="x", budget=1.2),
+                Row(work=f"{against}: processor time", figure=window.growth(lambda one: one.parts), unit="x",
+                    budget=1.2, grows=True),
             ]  # fmt: skip
         if settled is not None and window is not settled and count > SETTLED:
             rows.append(
