@@ -172,9 +172,8 @@ async def _do(
 
     where = places(settings)
     try:
-        await ask(
-            where.socket, "status", patience=ANSWERING
-        )  # one that is stopped would do an order it was sent whenever it goes on
+        # one that is stopped would do an order it was sent whenever it goes on
+        await ask(where.socket, "status", patience=ANSWERING)
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         with FolderLock(where.conversations):
             return await _here(folder, settings, here)

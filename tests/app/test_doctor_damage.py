@@ -241,7 +241,7 @@ async def test_mending_any_damages_together_loses_no_byte_and_comes_to_an_end(tm
     make(plain)
     chosen: list[list[str]] = []
 
-    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck), database=None)
     @given(st.lists(st.sampled_from(sorted(DAMAGES)), min_size=1, max_size=6, unique=True))
     def choose(names: list[str]) -> None:
         chosen.append(names)

@@ -174,15 +174,20 @@ async def test_older_turns_are_left_alone_where_the_journal_cannot_make_them_ane
     assert (view.fix, "the journal has it all" in view.what) == (None, False)
 
 
-async def test_the_daemons_own_journal(data: Path) -> None:
+async def learn(data: Path, lessons: int) -> None:
+    """Write so many lessons into the daemon's own journal."""
     disk = Disk()
     try:
         kept = await DaemonBook.open(data / "conversations", disk, StillClock())
-        for number in range(3):
+        for number in range(lessons):
             await kept.record("executor", NAME, "a lesson", "look twice", "", f"key-{number}")
         await kept.close()
     finally:
         disk.close()
+
+
+async def test_the_daemons_own_journal(data: Path) -> None:
+    await learn(data, 3)
     assert [f.level for f in book(case_of(data))] == [Level.OK]
     path = data / "conversations" / "_daemon" / "journal.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"seq":2', b'"seq":9'))
@@ -194,14 +199,7 @@ async def test_the_daemons_own_journal(data: Path) -> None:
 async def test_the_daemons_own_journal_in_files(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tenex.store.journal.FILE_BYTES", 1)
     monkeypatch.setattr("tenex.store.journal.PER_CHECKPOINT", 0)
-    disk = Disk()
-    try:
-        kept = await DaemonBook.open(data / "conversations", disk, StillClock())
-        for number in range(2):
-            await kept.record("executor", NAME, "a lesson", "look twice", "", f"key-{number}")
-        await kept.close()
-    finally:
-        disk.close()
+    await learn(data, 2)
     assert [f.level for f in book(case_of(data))] == [Level.OK]
     newest = data / "conversations" / "_daemon" / "journal-000003.jsonl"
     newest.write_bytes(newest.read_bytes().replace(b'"seq":2', b'"seq":9'))

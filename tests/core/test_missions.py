@@ -530,13 +530,13 @@ def live(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_whatever_comes_when_the_state_is_sound(data: st.DataObject) -> None:
     live(data)
 
 
 @pytest.mark.soak
 @given(st.data())
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=800)
 def test_whatever_comes_for_long_the_state_is_sound(data: st.DataObject) -> None:
     live(data)

@@ -7,7 +7,7 @@ from typing import Any
 
 import nostr_sdk
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from websockets.asyncio.client import connect
 
@@ -121,7 +121,6 @@ def test_splitting_loses_nothing_but_white_space_at_the_cuts(text: str, room: in
         assert pieces == (text,)
 
 
-@settings(deadline=None)  # texts of a hundred pages, on a machine others use too
 @given(
     text=st.text(st.one_of(st.sampled_from(" \n"), st.characters()), min_size=1, max_size=50),
     times=st.sampled_from([1, 700, 3000]),

@@ -406,7 +406,7 @@ class ConversationMachine(RuleBasedStateMachine):
 
 
 ConversationMachine.TestCase.settings = settings(
-    max_examples=30, stateful_step_count=45, deadline=None, derandomize=True,
+    max_examples=30, stateful_step_count=45, derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )  # fmt: skip
 TestConversationMachine = ConversationMachine.TestCase

@@ -310,7 +310,7 @@ class FlowMachine(RuleBasedStateMachine):
 
 
 FlowMachine.TestCase.settings = settings(
-    max_examples=15, stateful_step_count=25, deadline=None, derandomize=True,
+    max_examples=15, stateful_step_count=25, derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )  # fmt: skip
 TestFlowMachine = FlowMachine.TestCase

@@ -91,7 +91,7 @@ def test_checkpoint_after_checkpoint_nothing_is_lost() -> None:
 
 
 @given(state=objects_of(State, id=ID, next_seq=8))
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, suppress_health_check=list(HealthCheck))
 def test_every_state_there_could_be_comes_back_as_it_was(state: State) -> None:
     assert through_the_file(state).state == state
 

@@ -165,7 +165,7 @@ def test_random_damage_is_refused_or_costs_the_last_decisions_of_the_newest_file
     numbers = segments.numbers(rotated)
     outcomes = set[str]()
 
-    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck), database=None)
     @given(st.lists(DAMAGE, min_size=1, max_size=3))
     @example([(-1, "cut", 1.0, random.Random(1))])  # which few of the others come to
     def check(damage: list[tuple[int, str, float, random.Random]]) -> None:

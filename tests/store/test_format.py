@@ -30,7 +30,7 @@ def flat(decisions: list[list[Record]]) -> list[Record]:
 
 @pytest.mark.parametrize("kind", RECORDS.values(), ids=RECORDS)
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_every_kind_of_record_comes_back_as_it_was(kind: type[Record], data: st.DataObject) -> None:
     record = data.draw(objects_of(kind, seq=1, at=data.draw(integers)))
     encoded = CONVERSATION.encode_decisions([[record]])
@@ -136,7 +136,7 @@ def test_a_zeroed_last_page_takes_its_whole_decision_with_it() -> None:
 
 
 @given(bit=st.integers(min_value=0), data=st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_flipped_bit_is_never_believed(bit: int, data: st.DataObject) -> None:
     """Before the last line it is damage, in it a torn tail; never a record that was not written."""
     decisions = decisions_of(1, 2, 1)

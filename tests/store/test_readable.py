@@ -113,7 +113,7 @@ entries = st.lists(st.dictionaries(st.sampled_from(INNER), json_values))
 
 
 @given(st.dictionaries(st.sampled_from(FIELDS), json_values | entries))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_whatever_somebody_made_of_the_file_a_journal_comes_of_it(view: dict[str, Any]) -> None:
     """Never an exception, never anything in flight, and always bytes that can be read again."""
     made = decisions_of(past_of(view), Millis(50))

@@ -112,7 +112,7 @@ _SEGMENTS = st.sampled_from(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
 @given(segments=st.lists(_SEGMENTS | st.text(max_size=5), max_size=7), absolute=st.booleans())
 def test_no_path_whatever_resolves_to_a_place_outside(
     tmp_path: Path, workspace: Workspace, segments: list[str], absolute: bool

@@ -133,7 +133,7 @@ def compare(ag2: AG2, examples: int) -> Counter[str]:
     """Play random sessions through both; returns what was seen."""
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples, database=None, suppress_health_check=list(HealthCheck))
     @given(sessions())
     def agree(played: Case) -> None:
         found = differences(played, play(played), ag2.play(played), seen)

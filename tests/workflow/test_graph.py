@@ -43,7 +43,7 @@ WILD = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.one_of(graphs(), WILD))
 def test_a_graph_written_down_and_read_again_is_the_same(graph: TransitionGraph) -> None:
     data = graph.to_dict()

@@ -253,7 +253,7 @@ def walking(edges: frozenset[tuple[str, str]]) -> Graph[Route, None, str]:
     st.frozensets(st.tuples(st.sampled_from(NAMES), st.sampled_from([*NAMES, END]))),
     st.lists(st.sampled_from(NAMES), max_size=6),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_random_graph_is_walked_as_the_one_graph_permits(edges: frozenset[tuple[str, str]], wants: list[str]) -> None:
     """What is refused when it is built is what the graph finds at fault; what is walked is what it permits."""
     edges |= {("A", "B"), ("B", "C"), ("C", "D"), ("D", END)}

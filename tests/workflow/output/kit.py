@@ -285,7 +285,7 @@ def sample(machine: AgentStateMachine, examples: int) -> list[str]:
     found: list[str] = []
 
     @settings(
-        max_examples=examples, database=None, derandomize=True, phases=[Phase.generate], deadline=None,
+        max_examples=examples, database=None, derandomize=True, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(outputs(machine))

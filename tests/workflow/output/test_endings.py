@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tenex.workflow.output.endings import Fence, Mark, ending_of
 from tenex.workflow.output.scanning import TextScanner
 
-FUZZ = settings(max_examples=200, deadline=None, database=None)
+FUZZ = settings(max_examples=200, database=None)
 
 
 def scanned(scanner: TextScanner, text: str) -> tuple[str, str] | None:

@@ -45,7 +45,7 @@ def compare(make: Make, examples: int, seconds: float = 0.0) -> Counter[bool]:
     until = time.monotonic() + seconds
 
     @settings(
-        max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), derandomize=not seconds,
+        max_examples=examples, suppress_health_check=list(HealthCheck), derandomize=not seconds,
         database=None,
     )  # fmt: skip
     @given(outputs(make()))

@@ -19,7 +19,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None, database=None)
+@settings(max_examples=150, database=None)
 @given(VALUES.filter(lambda value: isinstance(value, dict | list)), st.booleans(), st.sampled_from([None, 1]))
 def test_the_end_of_a_value_is_where_its_bracket_closes(value: object, is_ascii: bool, indent: int | None) -> None:
     text = json.dumps(value, ensure_ascii=is_ascii, indent=indent)
@@ -28,7 +28,7 @@ def test_the_end_of_a_value_is_where_its_bracket_closes(value: object, is_ascii:
     assert read(text) == (value, "")
 
 
-@settings(max_examples=150, deadline=None, database=None)
+@settings(max_examples=150, database=None)
 @given(st.text(alphabet='{}[]":,\\u0d8e1 \n', max_size=20))
 def test_nothing_raises(text: str) -> None:
     value, fault = read(text)

@@ -42,7 +42,7 @@ from .kit import (
     tool,
 )
 
-FUZZ = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+FUZZ = settings(max_examples=50, suppress_health_check=list(HealthCheck), database=None)
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "20"))
 """How long the soak test looks for a crash; an hour for a release."""
 

@@ -92,7 +92,7 @@ def compare(examples: int, seconds: float = 0.0) -> None:
     until, right, wrong = time.monotonic() + seconds, 0, 0
 
     @settings(
-        max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), derandomize=not seconds,
+        max_examples=examples, suppress_health_check=list(HealthCheck), derandomize=not seconds,
         database=None,
     )  # fmt: skip
     @given(st.data())
