@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import structlog
 from pydantic_ai import messages as parts
@@ -21,7 +21,7 @@ from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ports import Whisper, unheard
 from tenex.core.steps import NO_USAGE, ModelRequest, ModelStep, Usage
 
-from .answers import StreamedText, step_of
+from .answers import step_of
 from .asking import DECISION, Form, best_form, parameters
 from .config import DeskConfig, ProviderConfig
 from .failures import rejects_form, translate
@@ -30,6 +30,7 @@ from .messages import messages
 from .prices import bill_for, usage_of
 from .providers import base_settings
 from .report import CallReport, Observer, Outcome
+from .thoughts import ThoughtSplitter, split
 
 log = structlog.get_logger(__name__)
 
@@ -38,6 +39,11 @@ UNENDED_STREAMS = 2
 
 FAILURE_FLAGS = ("anthropic", "bedrock")
 """Kinds whose protocol has a flag for a call that failed."""
+
+
+Thoughts = Literal["unknown", "apart", "unopened"]
+"""How a model marks its thoughts: `apart` from its text or by both tags, or by a closing tag alone, in which case no
+text of a stream is passed on before that tag. `unknown` is treated in the same way until the first answer is there."""
 
 
 class _BrokenOff(Exception):
@@ -69,6 +75,7 @@ class VendorModel:
         self._marks_failures = provider.protocol in FAILURE_FLAGS
         self._settings = base_settings(provider, model)
         self._form = best_form(model)
+        self._thoughts: Thoughts = "apart" if _separates_thoughts(provider) else "unknown"
         self._streams = config.stream
         self._unended = 0
 
@@ -130,6 +137,7 @@ class VendorModel:
             if isinstance(failure, ModelUnavailable) and failure.retry_after:
                 self._turns.pause(failure.retry_after)
             raise failure from error
+        self._learn(response.text or "", request.purpose)
         usage = usage_of(response.usage, response.model_name or "", self._bill)
         tool = DECISION if request.output_schema is not None and form is Form.TOOL else ""
         return step_of(response, self.name, "" if request.purpose == "route" else self._maker, usage, tool)
@@ -161,21 +169,34 @@ class VendorModel:
         self._unended = 0
         return response
 
+    def _learn(self, text: str, purpose: str) -> None:
+        """Remember how the model marks its thoughts; a decision held to a schema could not have shown any."""
+        if split(text).unopened:
+            self._thoughts = "unopened"
+        elif self._thoughts == "unknown" and purpose == "work" and text.strip():
+            self._thoughts = "apart"
+
     async def _listen(self, stream: StreamedResponse, idle: asyncio.Timeout, whisper: Whisper, heard: _Heard) -> None:
-        clock, text, listening = asyncio.get_running_loop().time, StreamedText(), True
+        clock, text, listening = asyncio.get_running_loop().time, ThoughtSplitter(), True
+        is_empty, has_thought = True, False
         async for event in stream:
             idle.reschedule(clock() + self._config.idle_timeout)
             if heard.first is None:
                 heard.first = time.perf_counter()
             match event:
                 case parts.PartStartEvent(part=parts.TextPart(content=piece), previous_part_kind=before):
-                    gap = "\n\n" if not text.is_empty and before != "text" else ""
+                    gap = "" if is_empty or before == "text" else "\n\n"
                 case parts.PartDeltaEvent(delta=parts.TextPartDelta(content_delta=piece)):
                     gap = ""
+                case parts.PartStartEvent(part=parts.ThinkingPart()):
+                    has_thought = True
+                    continue
                 case _:
                     continue
+            is_empty = is_empty and not piece
             said = text.add(gap + piece)
-            if listening and said:
+            is_certain = self._thoughts == "apart" or has_thought or text.has_thought
+            if listening and is_certain and said.strip():
                 listening = _whispered(whisper, said)
 
     def _settings_for(self, request: ModelRequest) -> ModelSettings:
@@ -214,6 +235,13 @@ class VendorModel:
             output_tokens=usage.output_tokens, cost_usd=usage.cost_usd, **({"reason": message} if message else {}),
         )  # fmt: skip
         self._observe(report)
+
+
+def _separates_thoughts(provider: ProviderConfig) -> bool:
+    """Whether a protocol has a place of its own for thoughts, and its server is known to use it."""
+    return provider.protocol in ("anthropic", "google", "openai-responses") or (
+        provider.protocol == "openai" and not provider.base_url
+    )
 
 
 def _whispered(whisper: Whisper, text: str) -> bool:

@@ -54,6 +54,42 @@ async def test_a_thought_written_into_the_text_is_told_apart(stream: bool) -> No
     assert "private" not in "".join(heard)
 
 
+@BOTH
+async def test_a_thought_whose_opening_tag_was_in_the_prompt_is_never_said(stream: bool) -> None:
+    heard: list[str] = []
+    said = "The answer is forty-two, as far as anybody knows."
+    async with talking(lambda _request: Answer(text=f"{nonsense(40)}</think>\n\n{said}"), stream=stream) as (desk, _):
+        for _ in range(2):
+            step = await desk.step(work(), heard.append)
+            assert (step.text, step.thinking) == (said, nonsense(40))
+    assert all(said.startswith(text) for text in heard)
+    assert bool(heard) is stream
+
+
+async def test_text_is_passed_on_as_it_comes_once_a_model_has_shown_how_it_marks_thoughts() -> None:
+    heard: list[str] = []
+    async with talking(lambda _request: LONG) as (desk, _):
+        await desk.step(work(), heard.append)
+        assert not heard
+        await desk.step(work(), heard.append)
+    assert len(heard) > 3
+    assert heard[-1] == LONG.text
+
+
+@BOTH
+async def test_a_tag_that_comes_together_with_text_ends_a_thought(stream: bool) -> None:
+    async with talking(lambda _request: Answer(text=f"<think>{nonsense(9)}</think>\nHi"), stream=stream) as (desk, _):
+        assert (await desk.step(work())).text == "Hi"
+
+
+async def test_a_decision_within_a_thought_is_not_obeyed() -> None:
+    thought = json.dumps({**DECISION, "agents": ["executor"]})
+    async with talking(lambda _request: Answer(text=f"{thought} is wrong</think>{json.dumps(DECISION)}")) as (desk, _):
+        decision = parse((await desk.step(route())).text)
+    assert isinstance(decision, RoutingDecision)
+    assert decision.agents == ("planner",)
+
+
 async def test_who_listens_badly_costs_nothing() -> None:
     heard: list[str] = []
 
@@ -62,6 +98,7 @@ async def test_who_listens_badly_costs_nothing() -> None:
         raise RuntimeError("no ears")
 
     async with talking(lambda _request: LONG) as (desk, _):
+        await desk.step(work())
         assert (await desk.step(work(), deaf)).text == LONG.text
     assert len(heard) == 1
 
