@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 
+from tenex.core.context import tokens
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import CallId
 from tenex.core.steps import CallRequest, ModelStep, Usage
@@ -52,6 +53,12 @@ def step_of(response: ModelResponse, name: str, maker: str, usage: Usage, decisi
         )  # fmt: skip
     step = ModelStep(text=text, calls=calls, thinking=thinking, model=name, usage=usage)
     return replace(step, vendor=kept(response, step, maker)) if maker else step
+
+
+def written_tokens(response: ModelResponse) -> int:
+    """The estimated tokens of an answer, its thoughts and calls included."""
+    calls = (f"{part.tool_name}{part.args_as_json_str()}" for part in response.parts if isinstance(part, ToolCallPart))
+    return tokens("".join((response.text or "", response.thinking or "", *calls)))
 
 
 def _call(part: ToolCallPart, *, cut_off: bool) -> CallRequest:

@@ -5,7 +5,7 @@ in the text: `thoughts` separates them, because the library knows a tag only whe
 """
 
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from openai.types import CompletionUsage
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from pydantic_ai.models.ollama import OllamaModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIStreamedResponse
 from pydantic_ai.profiles import ModelProfile, merge_profile
+from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.usage import RequestUsage
 
 MOST: Final = 2**53
@@ -38,9 +39,9 @@ class CompatibleChatModel(OpenAIChatModel):
     """A model of any server that speaks the protocol."""
 
     @cached_property
-    def profile(self) -> ModelProfile:
+    def profile(self) -> OpenAIModelProfile:
         """The library's profile of the model; texts are not searched for thoughts."""
-        return merge_profile(super().profile, _NO_TAGS)
+        return cast("OpenAIModelProfile", merge_profile(super().profile, _NO_TAGS))
 
     @property
     def _streamed_response_cls(self) -> type[OpenAIStreamedResponse]:

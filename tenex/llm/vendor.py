@@ -15,13 +15,14 @@ from pydantic_ai import messages as parts
 from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import RequestUsage
 
 from tenex.core.context import request_tokens
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ports import Whisper, unheard
 from tenex.core.steps import NO_USAGE, ModelRequest, ModelStep, Usage
 
-from .answers import step_of
+from .answers import step_of, written_tokens
 from .asking import DECISION, Form, best_form, parameters
 from .config import DeskConfig, ProviderConfig
 from .failures import rejects_form, translate
@@ -54,6 +55,8 @@ class _BrokenOff(Exception):
 class _Heard:
     """What is known of a call while it runs."""
 
+    sent: int = 0
+    """The estimated tokens of the request."""
     stream: StreamedResponse | None = None
     first: float | None = None
 
@@ -83,16 +86,17 @@ class VendorModel:
         """Answer once; see `core.ports.Model`."""
         began = time.perf_counter()
         heard, waited = _Heard(), None
-        size = request_tokens(request.system, request.entries, request.tools) if self._turns.counts_tokens else 0
+        heard.sent = request_tokens(request.system, request.entries, request.tools)
         try:
-            async with self._turns.turn(size) as turn:
+            async with self._turns.turn(heard.sent) as turn:
                 waited = turn.waited
                 try:
                     step = await self._ask(request, whisper, heard)
                 except (ModelUnavailable, ModelRefused) as error:
-                    turn.settle(error.usage.input_tokens + error.usage.output_tokens)
+                    if not isinstance(error.__cause__, TimeoutError):  # what the server did until then may be billed
+                        turn.settle(error.usage.tokens)
                     raise
-                turn.settle(step.usage.input_tokens + step.usage.output_tokens)
+                turn.settle(step.usage.tokens)
         except (ModelUnavailable, ModelRefused) as error:
             error.model, error.queued = self.name, time.perf_counter() - began if waited is None else waited
             outcome: Outcome = "unavailable" if isinstance(error, ModelUnavailable) else "refused"
@@ -138,7 +142,7 @@ class VendorModel:
                 self._turns.pause(failure.retry_after)
             raise failure from error
         self._learn(response.text or "", request.purpose)
-        usage = usage_of(response.usage, response.model_name or "", self._bill)
+        usage = self._usage(response.usage, response, heard)
         tool = DECISION if request.output_schema is not None and form is Form.TOOL else ""
         return step_of(response, self.name, "" if request.purpose == "route" else self._maker, usage, tool)
 
@@ -215,7 +219,11 @@ class VendorModel:
         """What is known to be billed of a call that failed: what its stream has told so far."""
         if heard.stream is None:
             return NO_USAGE
-        return usage_of(heard.stream.usage, heard.stream.model_name, self._bill)
+        return self._usage(heard.stream.usage, heard.stream.get(), heard)
+
+    def _usage(self, used: RequestUsage, response: parts.ModelResponse, heard: _Heard) -> Usage:
+        """The usage of a call, estimated as far as the server did not report it."""
+        return usage_of(used, response.model_name or "", self._bill, heard.sent, written_tokens(response))
 
     def _tell(
         self, request: ModelRequest, outcome: Outcome, began: float, queued: float, heard: _Heard, usage: Usage,
@@ -232,7 +240,9 @@ class VendorModel:
         say(
             f"model.{outcome}", model=self.name, agent=request.agent, purpose=request.purpose,
             ms=round(seconds * 1000, 1), queued_ms=round(queued * 1000, 1), input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens, cost_usd=usage.cost_usd, **({"reason": message} if message else {}),
+            output_tokens=usage.output_tokens, cost_usd=usage.cost_usd,
+            **({"estimated_tokens": usage.estimated} if usage.estimated else {}),
+            **({"reason": message} if message else {}),
         )  # fmt: skip
         self._observe(report)
 

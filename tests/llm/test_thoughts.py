@@ -29,7 +29,7 @@ CASES = [
     ("A <think> tag opens it.", "", "A <think> tag opens it."),
     (DECISION, "", DECISION),
     ("<b>x [1] <thin", "", "<b>x [1] <thin"),
-    ("Close it with \"</think>", "Close it with \"", ""),
+    ('Close it with "</think>', 'Close it with "', ""),
     ("", "", ""),
     (" \n", "", " \n"),
 ]
