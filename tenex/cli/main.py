@@ -124,6 +124,7 @@ for _name, (_, _help) in COMMANDS.items():
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code; every error is one message on stderr."""
     sys.stdout, sys.stderr = sys.stdout or _nowhere(), sys.stderr or _nowhere()  # a supervisor may have closed them
+    sys.stdin = sys.stdin or TextIOWrapper(Path(os.devnull).open("rb"), encoding="utf-8")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a poor terminal gets an escape, not a traceback
