@@ -77,10 +77,8 @@ async def test_where_it_would_wait_for_a_person_it_asks_and_says_so(tmp_path: Pa
 
 
 async def test_what_is_piped_in_is_what_it_is_asked_for(tmp_path: Path) -> None:
-    words = (TENEX[-1], "demo", "--data", str(tmp_path))
-    done = await asyncio.to_thread(
-        run, words, environment(), ROOT, seconds=60, given=b"Create bye.py that prints bye\n"
-    )
+    words, asked = (TENEX[-1], "demo", "--data", str(tmp_path)), b"Create bye.py that prints bye\n"
+    done = await asyncio.to_thread(run, words, environment(), ROOT, given=asked)
     assert done.returncode == 0, done.stderr
     assert printed(tmp_path / "workspace" / "bye.py") == "bye\n"
     assert not (tmp_path / "workspace" / "hello.py").exists()
