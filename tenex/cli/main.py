@@ -144,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _nowhere(mode: Literal["r", "w"] = "w") -> TextIOWrapper:
-    return open(os.devnull, mode, encoding="utf-8")
+    return Path(os.devnull).open(mode, encoding="utf-8")
 
 
 def _run(arguments: list[str], options: Globals) -> int:
