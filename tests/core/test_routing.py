@@ -38,7 +38,7 @@ def refused(value: Any) -> str:
         f"<thinking>{{not json}} and {{1: 2}}</thinking>{json.dumps(GOOD)}",
         f'{{"thought": "hm"}} {json.dumps(GOOD)}',
         f"{json.dumps({**GOOD, 'agents': ['planner']})}{json.dumps(GOOD)}",
-        f'For instance {{"agents": ["planner"], "reason": "r"}}.\n{json.dumps(GOOD)}\nNot {{"agents": []}}, nor {{"a": 1}}',
+        f'For instance {{"agents": ["planner"], "reason": "r"}}.\n{json.dumps(GOOD)}\nNot {{"agents": []}}',
         f'{json.dumps(GOOD)} and then {{"agents": ["planner"], "rea',
         '{"agents": ["planner"], "reason": "x"} ' + "{} " * 1000 + json.dumps(GOOD),
         "{" * 20 + json.dumps(GOOD),
