@@ -90,6 +90,7 @@ def decide(  # noqa: C901 one case a signal: flat, and complete
             nodes.heard(draft, signal)
         case _:
             assert_never(signal)
+    working.end_loops(draft)
     renew(draft)
     return draft.records
 

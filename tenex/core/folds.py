@@ -15,6 +15,7 @@ from .context import MESSAGE_CHARACTERS, remembered
 from .deliveries import delivered, expired
 from .ids import PublicKey, RunId
 from .link_folds import answered, counted, linked, refused
+from .loops import is_new
 from .mission_folds import MISSION_FOLDS
 from .phases import Phase
 from .rebuilding import rebuilt
@@ -231,6 +232,9 @@ def _call_returned(c: State, record: r.CallReturned) -> None:
     if run is None:
         return
     read = {**run.read, **record.read} if record.read else run.read
+    result = CallResult(id=record.call, tool=record.tool, ok=record.ok, content=record.content)
+    if record.touched and is_new(run, result):
+        run = run.progressed()
     c.runs = {**c.runs, record.run: replace(answered(run, record), read=read)}
     changed(c, run, record.values)
     if record.read:
