@@ -13,7 +13,7 @@ from . import records as r
 from .agency_folds import AGENCY_FOLDS, changed
 from .context import MESSAGE_CHARACTERS, remembered
 from .deliveries import delivered, expired
-from .ids import PublicKey, RunId
+from .ids import Millis, PublicKey, RunId
 from .link_folds import answered, counted, linked, refused
 from .loops import is_new
 from .mission_folds import MISSION_FOLDS
@@ -115,9 +115,14 @@ def _continued(c: State, record: r.Continued) -> None:
 
 def _route_asked(c: State, record: r.RouteAsked) -> None:
     rejections = c.question.rejections if c.question and record.attempt > 1 else ()
-    c.question = Question(seq=record.seq, attempt=record.attempt, rejections=rejections)
+    c.question = Question(seq=record.seq, attempt=record.attempt, rejections=rejections, warn_at=record.warn_at)
     c.status, c.waiting_for = "active", ""
     _waiver_closed(c, record)  # work goes on: a later yes is an answer to something else
+
+
+def _route_delayed(c: State, _: r.RouteDelayed) -> None:
+    if c.question is not None:
+        c.question = replace(c.question, warn_at=Millis(0))
 
 
 def _rejected(c: State, record: r.RouteRejected) -> None:
@@ -359,6 +364,7 @@ FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.Continued: _continued,
     r.MissionSpent: _mission_spent,
     r.RouteAsked: _route_asked,
+    r.RouteDelayed: _route_delayed,
     r.RouteRejected: _rejected,
     r.Routed: _routed,
     r.RouterCorrected: _corrected,

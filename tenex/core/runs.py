@@ -320,6 +320,12 @@ class Question:
     told: bool = False
     """Whether the person was told that the router's model cannot be reached."""
     retry: Retry | None = None
+    warn_at: Millis = Millis(0)
+    """When the person is told that there is no answer yet; 0 for never, or where they were told."""
+
+    def moved(self, by: int) -> "Question":
+        """It is said that many ms later that there is no answer yet."""
+        return replace(self, warn_at=Millis(self.warn_at + by)) if self.warn_at else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,9 +82,16 @@ def ask_router(draft: Draft, attempt: int) -> None:
     """Want the router, unless a limit says that a person must be asked first."""
     limit = _limit(draft)
     if limit is None:
-        draft.add(r.RouteAsked, attempt=attempt)
+        want_router(draft, attempt)
         return
     _ask_person(draft, *limit)
+
+
+def want_router(draft: Draft, attempt: int) -> None:
+    """Want the router's answer; that it is slow is said once, however often it has to be asked."""
+    question = draft.state.question
+    warn_at = question.warn_at if question else Millis(draft.now + draft.rules.limits.router_warn_after)
+    draft.add(r.RouteAsked, attempt=attempt, warn_at=warn_at)
 
 
 def _ask_person(draft: Draft, name: str, sentence: str) -> None:
