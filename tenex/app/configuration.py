@@ -113,8 +113,12 @@ class Configuration:
             Identity(pubkey=one.pubkey, name=slug, about=f"{one.about} A mission of {project.name}.".strip())
             for slug, one in self.rules.missions.items()
         ]
-        ours = Identity(pubkey=self.rules.project.pubkey, name=project.name, about=project.about)
-        return [ours, *agents, *workflows]
+        others = [*agents, *workflows]
+        ours = Identity(
+            pubkey=self.rules.project.pubkey, name=project.name, about=project.about,
+            agents=tuple((one.pubkey, one.name) for one in others),
+        )  # fmt: skip
+        return [ours, *others]
 
 
 def configure(settings: Settings, ground: Ground) -> Configuration:

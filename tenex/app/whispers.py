@@ -52,6 +52,7 @@ class _Room:
         self._voices: dict[RunId, Voice] = {}
         self._active: tuple[PublicKey, ...] = ()
         self._people: tuple[PublicKey, ...] = ()
+        self._status = ""
         self._said: tuple[PublicKey, ...] = ()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -67,6 +68,7 @@ class _Room:
         question = conversation.question
         is_routing = question is not None and not (question.retry is not None and question.retry.held)
         self._active = tuple(dict.fromkeys((*([self._who.speaker] if is_routing else []), *agents)))
+        self._status = conversation.status
         author = PublicKey(str(conversation.origin.get("author", "")))
         self._people = tuple(dict.fromkeys(key for key in (conversation.starter, author) if key))
         if self._active != self._said and self._timer is None:
@@ -96,7 +98,7 @@ class _Room:
         self._timer = None
         active = self._active
         if active != self._said:
-            event = operations_event(self._who, active, self._people, self._channel.stamp(later=True))
+            event = operations_event(self._who, active, self._people, self._channel.stamp(later=True), self._status)
             self._channel.tell(event)
             self._said = active  # heard or not: the next change says it all again
         self._leave_if_empty()
