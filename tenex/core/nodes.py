@@ -365,7 +365,9 @@ def _halt_if_strange(draft: Draft, mission: Mission, following: str = END) -> bo
     if rule is None:
         faults = draft.rules.disabled.get(Slug(mission.workflow), ())
         sentence = (
-            f"its file has a fault: {faults[0]}" if faults else f"there is no mission {mission.workflow} any more."
+            f"its file has a fault: {faults[0]}"
+            if faults
+            else f"no workflow {mission.workflow} is configured any more."
         )
     for node in (mission.node, following):
         if rule is not None and node != END and node not in rule.nodes:
