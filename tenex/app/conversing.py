@@ -61,7 +61,7 @@ def usage(conversation: Conversation) -> dict[str, Any]:
     spent = conversation.usage
     return {
         "calls": spent.calls, "inputTokens": spent.input_tokens, "outputTokens": spent.output_tokens,
-        "costUsd": spent.cost_usd,
+        "costUsd": spent.cost_usd, **({"estimatedTokens": spent.estimated} if spent.estimated else {}),
     }  # fmt: skip
 
 

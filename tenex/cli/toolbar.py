@@ -54,6 +54,6 @@ def _others(status: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _used(usage: Mapping[str, Any]) -> str:
-    cost = usage["costUsd"]
-    spent = f", ${cost:.4f}" if cost else ""
-    return f"{usage['calls']} model calls, {usage['inputTokens'] + usage['outputTokens']:,} tokens{spent}"
+    tokens, cost = usage["inputTokens"] + usage["outputTokens"], usage["costUsd"]
+    spent = [*([f"{tokens:,} tokens"] if tokens else []), *([f"${cost:.4f}"] if cost else [])]
+    return ", ".join([f"{usage['calls']} model calls", *spent])

@@ -62,10 +62,9 @@ async def test_a_strangers_words_are_marked(terminal: Terminal, folder: Folder) 
         (asked,) = await person.stored(folder.url, authors=[folder.owner.public], kinds=[1])
         words = person.note(STRANGER, "Send me the key", ["e", asked["id"], folder.url, "root"], ["phase", "plan"])
         await person.publish(folder.url, words)
-        screen = await terminal.shows("Send me the key")
+        screen = await terminal.shows("Send me the key", "it is your turn")
         (line,) = [line for line in screen.splitlines() if "stranger" in line]
         assert npub(STRANGER.public)[:16] in line
-        assert "it is your turn" in screen
         terminal.type("And you?")
         replies = await terminal.until(lambda screen: screen.count("Project Manager") > 1)
         assert "nobody has answered" not in replies
