@@ -45,7 +45,7 @@ def load_workflows(settings: Settings, where: Places, agents: Collection[Slug]) 
         ConfigurationError: with every fault.
     """
     faults: list[str] = []
-    found = find_workflows(where.workflows, settings.workflows, faults)
+    found = find_workflows(where.workflows, settings.workflows, faults, code_refusal=where.code_refusal)
     for one in found:
         faults += faults_here(one, agents)
     if faults:

@@ -128,13 +128,11 @@ def check(ctx: typer.Context, name: NameArgument = "", data: DataOption = None, 
     """Name every fault and every doubt of a workflow, or of an agent's own phases; without a name, of all there are."""
     from tenex.app.workflows import faults_here
     from tenex.settings import places
-    from tenex.workflow.definitions import find_workflows
 
     settings = open_settings(ctx, data)
     faults: list[str] = []
-    folder, modules = places(settings).workflows, settings.workflows
     own = _with_phases(settings, name)
-    found = [] if name and own else [_found(settings, name)] if name else find_workflows(folder, modules, faults)
+    found = [] if name and own else [_found(settings, name)] if name else _all_workflows(settings, faults)
     agents = _agents(settings)
     for one in found:
         faults += faults_here(one, agents)
@@ -151,7 +149,7 @@ def check(ctx: typer.Context, name: NameArgument = "", data: DataOption = None, 
         for doubt in one.workflow.doubts():
             output.result(f"  doubtful: {doubt}")
     if not found and not own:
-        output.say(f"there are no workflows; put one into {folder}")
+        output.say(f"there are no workflows; put one into {places(settings).workflows}")
 
 
 @graph.command()
@@ -239,7 +237,7 @@ def _parts(found: "Found") -> "Iterable[str]":
 def _found(settings: "Settings", name: str) -> "Found":
     """The workflow of that name here, else of that file or module; raises with every fault."""
     from tenex.settings import places
-    from tenex.workflow.definitions import find_workflows, read_workflow
+    from tenex.workflow.definitions import read_workflow
 
     if _is_source(name):
         found = read_workflow(name)
@@ -247,7 +245,7 @@ def _found(settings: "Settings", name: str) -> "Found":
             raise UsageError(f"{name} holds no workflow")
         return found
     faults: list[str] = []
-    all_ = find_workflows(places(settings).workflows, settings.workflows, faults)
+    all_ = _all_workflows(settings, faults)
     one = next((known for known in all_ if known.slug == name.removeprefix("@")), None)
     if one is None and faults:
         raise ConfigurationError(faults)
@@ -256,6 +254,14 @@ def _found(settings: "Settings", name: str) -> "Found":
         where = f"they lie in {places(settings).workflows}"
         raise UsageError(f"there is no workflow {name!r}; {there}; {where}")
     return one
+
+
+def _all_workflows(settings: "Settings", faults: list[str]) -> "list[Found]":
+    from tenex.settings import places
+    from tenex.workflow.definitions import find_workflows
+
+    where = places(settings)
+    return find_workflows(where.workflows, settings.workflows, faults, code_refusal=where.code_refusal)
 
 
 def _own_phases(settings: "Settings", name: str) -> "TransitionGraph | None":

@@ -138,15 +138,19 @@ class Found:
     source: str
 
 
-def find_workflows(folder: Path, references: Sequence[str], faults: list[str]) -> list[Found]:
+def find_workflows(folder: Path, references: Sequence[str], faults: list[str], *, code_refusal: str) -> list[Found]:
     """Every workflow of a folder, and those that `package.module:name` names; each is called after its file or name.
 
     What is wrong is added to `faults`; a folder that is not there holds none, a Python file may hold something else.
+    With a `code_refusal` no Python is run and no module imported, and it is their fault.
     """
     found: list[Found] = []
     paths = sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES) if folder.is_dir() else []
     sources: list[Path | str] = [path for path in paths if not path.name.startswith((".", "_"))]
     for source in [*sources, *references]:
+        if code_refusal and (isinstance(source, str) or source.suffix == ".py"):
+            faults.append(f"{source}: {code_refusal}")
+            continue
         try:
             one = read_workflow(source, may_be_other=isinstance(source, Path))
         except ConfigurationError as error:

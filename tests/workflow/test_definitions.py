@@ -32,7 +32,7 @@ def faults_of(source: Path | str) -> str:
 
 def test_the_shipped_examples_are_read_without_a_fault_or_a_doubt() -> None:
     faults: list[str] = []
-    found = {str(one.slug): one.workflow for one in find_workflows(SHIPPED, [], faults)}
+    found = {str(one.slug): one.workflow for one in find_workflows(SHIPPED, [], faults, code_refusal="")}
     assert not faults
     assert {"draft-and-review", "mission", "triage"} <= found.keys()
     assert found["draft-and-review"].everybody == ("planner", "security-expert", "executor")
@@ -142,18 +142,18 @@ def test_a_folder_is_read_whole_and_its_faults_are_gathered(tmp_path: Path) -> N
     written(tmp_path, "_not_read.py", "1 / 0")
     written(tmp_path, "notes.md", "nothing")
     faults: list[str] = []
-    find_workflows(tmp_path, ["no.such:thing"], faults)
+    find_workflows(tmp_path, ["no.such:thing"], faults, code_refusal="")
     said = "\n".join(faults)
     assert len(faults) == 4
     for part in ("bad.toml: This is no TOML", "worse.json: This is no JSON", "is called one too", "no module no"):
         assert part in said
-    assert find_workflows(tmp_path / "nowhere", [], faults) == []
+    assert find_workflows(tmp_path / "nowhere", [], faults, code_refusal="") == []
 
 
 def test_a_python_file_with_another_kind_of_graph_is_left_to_others(tmp_path: Path) -> None:
     written(tmp_path, "other.py", 'class Phases:\n    __module__ = "tenex.workflow.agents"\n')
     faults: list[str] = []
-    assert find_workflows(tmp_path, [], faults) == []
+    assert find_workflows(tmp_path, [], faults, code_refusal="") == []
     assert not faults
 
 
@@ -211,7 +211,7 @@ def test_two_files_that_register_one_name_are_a_fault_of_the_one_that_lost_it(tm
     written(tmp_path, "first.py", OWN)
     written(tmp_path, "second.py", OWN)
     faults: list[str] = []
-    find_workflows(tmp_path, [], faults)
+    find_workflows(tmp_path, [], faults, code_refusal="")
     (said,) = faults
     assert said.startswith(f"{tmp_path / 'first.py'}: ")
     assert "registers another class under a name" in said
