@@ -314,7 +314,9 @@ class ConversationActor:
                     address=state.address, reply_to=state.origin,
                 )  # fmt: skip
                 sealer = self._around.sealer
-                return replace(record, events=sealer.seal(draft), relays=sealer.relays(draft))
+                return replace(
+                    record, events=sealer.seal(draft), relays=sealer.relays(draft), others=sealer.others(draft)
+                )
             case r.RunStarted() | r.AgentMoved() | r.PromptRenewed():
                 return prompted(state, record, self._around.prompter.work)
         return record
