@@ -108,6 +108,7 @@ def _stopped(c: State, record: r.Stopped) -> None:
 
 def _continued(c: State, record: r.Continued) -> None:
     c.turns_since_person, c.route_streak, c.streak_of, c.cycle_usage = 0, 0, (), NO_USAGE
+    c.granted = c.usage
     c.status, c.waiting_for = "active", ""
 
 

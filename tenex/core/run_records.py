@@ -13,7 +13,7 @@ from .record import Record
 from .roster import Replay
 from .steps import NO_USAGE, Entry, ModelStep, Shown, Usage
 
-Outcome = Literal["finished", "failed", "timed_out", "stopped"]
+Outcome = Literal["finished", "failed", "timed_out", "stopped", "over_limit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

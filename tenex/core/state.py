@@ -200,6 +200,8 @@ class State:
     """System prompts by their digest, the lately used last."""
     router_lessons: tuple[str, ...] = ()
     usage: Usage = NO_USAGE
+    granted: Usage = NO_USAGE
+    """The sum of `usage` when a person last let the conversation go on: its own limits count from there."""
     metrics: Mapping[Phase, PhaseMetrics] = field(default_factory=dict)
     forked_from: ForkOrigin | None = None
     workflow: Session | None = None

@@ -32,6 +32,21 @@ class Usage:
             calls=self.calls + other.calls,
         )
 
+    def __sub__(self, earlier: "Usage") -> "Usage":
+        """What was used since a sum was as it is in `earlier`."""
+        cost = self.cost_usd
+        return Usage(
+            input_tokens=self.input_tokens - earlier.input_tokens,
+            output_tokens=self.output_tokens - earlier.output_tokens,
+            cost_usd=None if cost is None else cost - (earlier.cost_usd or 0.0),
+            calls=self.calls - earlier.calls,
+        )
+
+    @property
+    def tokens(self) -> int:
+        """Input and output together."""
+        return self.input_tokens + self.output_tokens
+
 
 NO_USAGE = Usage(calls=0)
 
