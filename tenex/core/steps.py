@@ -180,6 +180,10 @@ class ModelRequest:
     tools: tuple[ToolSpec, ...] = ()
     output_schema: Mapping[str, Any] | None = None
     conversation: str = ""
+    person: str = ""
+    """The public key of who it is asked for: waiting calls are served in turn by person."""
+    priority: int = 0
+    """Which of the waiting calls are served first: 0 of owners, 1 of members, 2 of all others."""
     idempotency_key: str = ""
     methods: frozenset[str] = frozenset()
     """Which of the tools are the agent's own code."""

@@ -78,7 +78,7 @@ class VendorModel:
         heard, waited = _Heard(), None
         size = request_tokens(request.system, request.entries, request.tools) if self._turns.counts_tokens else 0
         try:
-            async with self._turns.turn(size) as turn:
+            async with self._turns.turn(size, request.person, request.priority) as turn:
                 waited = turn.waited
                 try:
                     step = await self._ask(request, whisper, heard)
