@@ -155,6 +155,8 @@ class Retrying(Record):
     usage: Usage = NO_USAGE
     model: str = ""
     queued: int = 0
+    limit: str = ""
+    """The limit of a day that keeps the call from being made; then no call failed, and `due` is the end of that day."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,6 +52,14 @@ NO_USAGE = Usage(calls=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """What a call may take before it is made: what its request holds, and the most that an answer can make of it."""
+
+    least: Usage
+    most: Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallRequest:
     """A tool call as the model asked for it; `arguments` is whatever the model sent, if it was an object."""
 
