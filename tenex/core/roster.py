@@ -160,8 +160,6 @@ class Limits:
 class GateRules:
     """How gates may be passed without being met."""
 
-    waiver_phrases: tuple[str, ...] = ()
-    """Lower-case words one of which a quoted waiver must hold."""
     members_may_waive: bool = False
     plan_approval: str = "router"
     """`router` or `person`."""

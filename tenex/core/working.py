@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any, Literal, cast
 
-from . import linking, participation, standings
+from . import linking, links, participation, standings
 from . import records as r
 from .draft import Draft
 from .ids import CallId, Millis
@@ -90,39 +90,50 @@ def move(draft: Draft, run: Run) -> None:
     """Let the run's next calls through, refuse what the gate refuses; end it if only `complete` is left."""
     agent = _agent(draft, run)
     busy = any(call.state is CallState.PERMITTED and call.replay is not Replay.READ for call in run.calls)
+    waits = (
+        busy  # also for sub-agents: those called one after another work at the same time, other calls keep the order
+    )
     beyond = {call.request.id for call in run.calls[CALLS:]}
     for call in run.open_calls:
+        waits = waits or call.state is CallState.LINKED
         if call.has_begun or call.request.tool == "complete":
             continue
-        if call.request.id not in beyond and participation.decided(draft, run, call):
+        if call.request.id in beyond:
+            sentence = f"Not run: of one answer the first {CALLS} calls are carried out. Ask again if you need it."
+            draft.add(r.CallRefused, run=run.id, call=call.request.id, tool=call.request.tool, sentence=sentence)
+        elif participation.decided(draft, run, call):
             standings.evaluate(draft, run.id)
-            continue
-        if call.request.id not in beyond and _may_be_let_in(draft, run, agent, call):
-            busy = True  # what stands after it makes no room for it
-            continue
-        if call.request.id not in beyond and linking.decided(draft, run, agent, call):
-            continue
-        if call.request.id not in beyond and standings.is_own(agent, call):
-            if busy:  # what stands before it waits for the phase as it is, what comes after it for what it makes of it
+        elif _may_be_let_in(draft, run, agent, call):
+            busy = waits = True  # what stands after it makes no room for it
+        elif links.link_of(agent, call.request.tool) is not None:
+            if not busy:  # else it is judged when what stands before it has returned, which may change the phase
+                linking.decide(draft, run, agent, call)
+            waits = waits or _now(draft, run).find(call.request.id) is not None
+        elif standings.is_own(agent, call):
+            if waits:  # calls before it need the phase as it is, calls after it the phase it leads to
                 break
             standings.decide(draft, run, agent, call)
-            continue
-        refusal = standings.refusal(draft, run, agent, call.request.tool) or call.request.fault or None
-        if refusal is None and call.request.id in beyond:
-            refusal = f"Not run: of one answer the first {CALLS} calls are carried out. Ask again if you need it."
-        if refusal is not None:
-            draft.add(r.CallRefused, run=run.id, call=call.request.id, tool=call.request.tool, sentence=refusal)
-        elif call.request.tool == "ask":
-            _park(draft, run, call)
-        else:
-            rule = draft.rules.tools_of(agent)[call.request.tool]
-            if rule.replay is Replay.READ or not busy:
-                busy = busy or rule.replay is not Replay.READ
-                draft.add(
-                    r.CallPermitted, run=run.id, call=call.request.id, tool=rule.name, replay=rule.replay,
-                    phase=draft.state.phase,
-                )  # fmt: skip
+        elif _begins(draft, run, agent, call, waits=waits):
+            busy = waits = True
     _complete_if_last(draft, _now(draft, run), agent)
+
+
+def _begins(draft: Draft, run: Run, agent: Agent, call: Call, *, waits: bool) -> bool:
+    """Refuse a tool call, park it or let it begin; whether it began and the calls after it have to wait for it."""
+    refusal = standings.refusal(draft, run, agent, call.request.tool) or call.request.fault
+    if refusal:
+        draft.add(r.CallRefused, run=run.id, call=call.request.id, tool=call.request.tool, sentence=refusal)
+        return False
+    if call.request.tool == "ask":
+        _park(draft, run, call)
+        return False
+    rule = draft.rules.tools_of(agent)[call.request.tool]
+    if waits and rule.replay is not Replay.READ:
+        return False
+    draft.add(
+        r.CallPermitted, run=run.id, call=call.request.id, tool=rule.name, replay=rule.replay, phase=draft.state.phase
+    )  # fmt: skip
+    return rule.replay is not Replay.READ
 
 
 def _may_be_let_in(draft: Draft, run: Run, agent: Agent, call: Call) -> bool:

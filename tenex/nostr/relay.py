@@ -8,6 +8,7 @@ Never: verify an event or drop a double; `pool` does, across relays.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
@@ -92,6 +93,7 @@ class RelayConnection:
         """
         self.url = normalise_url(url)
         self.connected = asyncio.Event()
+        self._may_publish = asyncio.Event()
         self.busy = 0
         """Publishes and fetches under way."""
         self.idle_since = now()
@@ -192,6 +194,7 @@ class RelayConnection:
         try:
             while True:
                 session = await self._up()
+                await self._may_publish.wait()
                 if size > self._limits.max_message_length:
                     return _refused(f"invalid: the relay takes {self._limits.max_message_length} bytes to a message")
                 try:
@@ -306,11 +309,13 @@ class RelayConnection:
                 self._log.info("relay.connected", sessions=self._sessions)
                 self.connected.set()
                 self._note_hearing()
+                chores.append(group.create_task(self._read_past_first(), name=f"past first {self.url}"))
                 why = await session.read()
                 for task in (*chores, *self._keepers.values()):
                     task.cancel()
         finally:
             self.connected.clear()
+            self._may_publish.clear()
             self._session = self._group = None
             self._note_hearing()
             self._keepers.clear()
@@ -318,6 +323,16 @@ class RelayConnection:
             for name, count in session.wire.dropped.items():
                 self._dropped[name] = self._dropped.get(name, 0) + count
         return why
+
+    async def _read_past_first(self) -> None:
+        """Let events be sent once the past has been read.
+
+        So what people wrote is known before old answers are repeated, also to a process that lives for under a second.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._timings.past_first):
+                await self._backlog.idle()
+        self._may_publish.set()
 
     async def _read_limits(self) -> None:
         limits = await read_limits(self.url, self._timings.limits_timeout)
@@ -338,7 +353,6 @@ class RelayConnection:
             self._session,
             live,
             url=self.url,
-            take=self._take,
             backlog=self._backlog,
             timings=self._timings,
             dice=self._dice,

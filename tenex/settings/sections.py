@@ -14,8 +14,6 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, PrivateAttr, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from .waivers import WAIVER_PHRASES
-
 EMBEDDED_RELAY_PORT: Final = 7447
 """Where `tenex relay` listens unless told otherwise: away from the 7777 and 8080 of other relays."""
 _YEAR = 366 * 24 * 3600
@@ -52,10 +50,6 @@ def _models(given: object) -> object:
     if not 1 <= len(names) <= 10 or not all(isinstance(name, str) and name.strip() for name in names):
         raise ValueError('must be the name of a model in quotes, or a list of one to ten: ["a:b", "c:d"]')
     return given
-
-
-def _lowered(text: str) -> str:
-    return _not_blank(text).strip().lower()
 
 
 Text = Annotated[str, AfterValidator(_not_blank)]
@@ -158,7 +152,6 @@ class Gates(Section):
 
     plan_approval: Literal["router", "person"] = "router"
     members_may_waive: bool = False
-    waiver_phrases: list[Annotated[str, AfterValidator(_lowered)]] = list(WAIVER_PHRASES)
 
 
 class ExpectedTime(Section):

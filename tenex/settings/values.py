@@ -55,7 +55,6 @@ def gate_rules(settings: Settings) -> GateRules:
     """The core's rules for quality gates."""
     given = settings.gates
     return GateRules(
-        waiver_phrases=tuple(given.waiver_phrases),
         members_may_waive=given.members_may_waive,
         plan_approval=given.plan_approval,
     )

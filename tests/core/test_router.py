@@ -52,7 +52,7 @@ def test_an_endless_name_does_not_flood_the_router_or_the_person(field: str) -> 
     answer: dict[str, Any] = {
         "agents": {"agents": [endless], "reason": "x"},
         "phase": go(endless, "executor"),
-        "waive": go("execute", "executor", waive={"phase": endless, "quote": "skip", "message_id": "1"}),
+        "waive": go("execute", "executor", waive=[endless]),
     }[field]
     play = Play(Script(answer), plain)
     play.person("build it")

@@ -65,19 +65,10 @@ def test_every_phase_may_have_an_expectation_of_its_own(phase: Phase) -> None:
 
 
 def test_every_rule_of_the_gates_is_a_setting() -> None:
-    given = {"waiver_phrases": ["Weg damit"], "members_may_waive": True, "plan_approval": "person"}
+    given = {"members_may_waive": True, "plan_approval": "person"}
     settings = load(None, Path("/nowhere"), env={}, overrides={"gates": given})
     assert {field.name for field in fields(GateRules)} == set(given)
-    assert gate_rules(settings) == GateRules(
-        waiver_phrases=("weg damit",), members_may_waive=True, plan_approval="person"
-    )
-
-
-def test_waiver_phrases_are_lower_case_and_each_once() -> None:
-    phrases = gate_rules(Settings()).waiver_phrases
-    assert len(phrases) == len(set(phrases))
-    assert list(phrases) == [phrase.lower().strip() for phrase in phrases]
-    assert all(len(phrase) > 1 for phrase in phrases)
+    assert gate_rules(settings) == GateRules(members_may_waive=True, plan_approval="person")
 
 
 def test_roles_follow_the_lists_and_the_door() -> None:
