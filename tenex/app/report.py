@@ -105,7 +105,7 @@ class Reporter:
     def heard(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
         """Remember the last model call that failed (`core.ports.Observer`)."""
         for record in records:
-            if isinstance(record, r.Retrying):
+            if isinstance(record, r.Retrying) and not record.limit:
                 run = conversation.runs.get(record.run) if record.run is not None else None
                 who = "the orchestrator" if record.run is None else run.agent if run is not None else "an agent"
                 self._failure = Failure(

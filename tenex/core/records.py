@@ -154,7 +154,7 @@ class Continued(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitHit(Record):
-    """The conversation has used what it may use before asking; or, with `until`, a day's limit holds its work so long."""
+    """The conversation has used what it may use before asking; with `until`, a limit of a day holds work so long."""
 
     limit: str
     sentence: str

@@ -6,7 +6,8 @@ call may take is reserved before it begins, so calls that begin together cannot 
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
@@ -14,6 +15,7 @@ from typing import Final, NamedTuple
 from tenex.core.context import request_tokens
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Key
+from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.ports import Clock
 from tenex.core.records import Record
@@ -40,6 +42,13 @@ def quote_tokens(request: ModelRequest) -> Quote:
     return Quote(least=Usage(input_tokens=held), most=Usage(input_tokens=held, output_tokens=LONG_ANSWER))
 
 
+class _Kind(NamedTuple):
+    """Calls that are expected to be alike: of a person, or of guests, for one purpose."""
+
+    who: str
+    purpose: str
+
+
 class Bound(NamedTuple):
     """A limit of a day: its name in the settings, what is used of it, and how much may be used."""
 
@@ -64,6 +73,14 @@ class Reservation:
     person: PublicKey
     most: Usage
     taken: Usage | None = None
+
+
+@dataclass(slots=True)
+class Call:
+    """A call that may begin, and then what it took; or the limit that is reached."""
+
+    reached: DayLimitReached | None
+    taken: Usage = NO_USAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +118,8 @@ class DailyLimits:
         self._conversations: dict[ConversationId, Spending] = {}
         self._recorded: dict[tuple[int, PublicKey], Usage] = {}
         self._in_flight: dict[tuple[ConversationId, Key], Reservation] = {}
-        self._largest: dict[PublicKey, Usage] = {}
+        self._largest: dict[_Kind, Usage] = {}
+        """Of the calls that this process has made today."""
         self._waiting: dict[PublicKey, deque[asyncio.Future[None]]] = {}
         self._oldest = 0
 
@@ -166,38 +184,50 @@ class DailyLimits:
                     return self._refusal(key, bound)
         return None
 
-    async def reserve(
+    @asynccontextmanager
+    async def call(
         self, conversation: ConversationId, key: Key, person: PublicKey, request: ModelRequest
-    ) -> DayLimitReached | None:
-        """Reserve what a call may take; near a limit, wait for calls in flight to tell what they took.
+    ) -> AsyncIterator[Call]:
+        """Reserve what a call may take; near a limit, wait first for calls in flight to show what they took.
 
-        Returns:
-            None where the call may begin: then `settle` or `release` has to be called; else the limit that is reached.
+        What it took then counts until `release`, which is called once that is recorded. A call that is cancelled is
+        never recorded, and forgotten here.
         """
-        quote, has_waited = self._quote(request), False
+        kind = _Kind(person if self._people().role(person) in PRIORITY else "guests", request.purpose)
+        quote = self._quote(request)
+        reached = await self._turn(key, person, quote, kind)
+        if reached is not None:
+            yield Call(reached)
+            return
+        call = Call(None)
+        reservation = self._in_flight[conversation, key] = Reservation(person, quote.most)
         try:
-            while (verdict := self._verdict(key, person, quote)) is False:
+            yield call
+        except (ModelUnavailable, ModelRefused) as error:
+            call.taken = error.usage
+            raise
+        except asyncio.CancelledError:
+            self.release(conversation, key)
+            raise
+        finally:
+            reservation.taken = call.taken
+            self._largest[kind] = _larger(self._largest.get(kind, NO_USAGE), call.taken)
+            self._wake_all()
+
+    async def _turn(self, key: Key, person: PublicKey, quote: Quote, kind: _Kind) -> DayLimitReached | None:
+        """Return once it is known whether a call may begin; None: it may, and has to be counted before any await."""
+        has_waited = False
+        try:
+            while (verdict := self._verdict(key, person, quote, kind)) is False:
                 waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 waiting = self._waiting.setdefault(person, deque())
                 (waiting.appendleft if has_waited else waiting.append)(waiter)
                 has_waited = True
                 await waiter
-            if verdict is True:
-                self._in_flight[conversation, key] = Reservation(person, quote.most)
-                return None
-            return verdict
+            return None if verdict is True else verdict
         finally:
-            if has_waited:
-                self._wake(person)
-
-    def settle(self, conversation: ConversationId, key: Key, usage: Usage) -> None:
-        """Put what a call took in the place of what was reserved, until that is recorded."""
-        call = self._in_flight.get((conversation, key))
-        if call is not None:
-            call.taken = usage
-            largest = self._largest.get(call.person, NO_USAGE)
-            self._largest[call.person] = _larger(largest, usage)
-            self._wake_all()
+            if has_waited:  # those behind it look after it has been counted
+                asyncio.get_running_loop().call_soon(self._wake, person)
 
     def release(self, conversation: ConversationId, key: Key) -> None:
         """Forget a call: what it took is recorded, or it never began."""
@@ -219,18 +249,18 @@ class DailyLimits:
         if not waiting:
             self._waiting.pop(person, None)
 
-    def _verdict(self, key: Key, person: PublicKey, quote: Quote) -> DayLimitReached | bool:
+    def _verdict(self, key: Key, person: PublicKey, quote: Quote, kind: _Kind) -> DayLimitReached | bool:
         """True: it may begin; False: the calls in flight will tell; else the limit that is reached.
 
-        A call that may not fit begins only where no other is under way, and one like this person's largest would fit.
+        A call that may not fit begins only where no other is under way, and one like the largest before it would fit.
         """
         fits = True
-        expected = _larger(quote.least, self._largest.get(person, NO_USAGE))
+        least = _larger(quote.least, self._largest.get(kind, NO_USAGE))
         for scope in self._scopes(person):
             used, reserved = scope.used, scope.reserved
             for bound, likely, whole in zip(
                 self._bounds(scope.name, used),
-                self._bounds(scope.name, used + expected),
+                self._bounds(scope.name, used + least),
                 self._bounds(scope.name, used + (reserved or NO_USAGE) + quote.most),
                 strict=True,
             ):

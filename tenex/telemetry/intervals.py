@@ -206,7 +206,11 @@ def _nudged(c: Underway, record: r.Nudged) -> Found:
 
 
 def _retrying(c: Underway, record: r.Retrying) -> Found:
-    if record.run is None:
+    if record.limit:  # no model was asked
+        c.question = None if record.run is None else c.question
+        if record.run is not None and (run := c.runs.get(record.run)) is not None:
+            run.wanted = None
+    elif record.run is None:
         yield from _route_over(c, record, "unavailable", record.usage)
     else:
         yield from _model_over(c, record, "unavailable", record.usage)
