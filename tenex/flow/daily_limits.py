@@ -5,14 +5,14 @@ call may take is reserved before it begins, so calls that begin together cannot 
 """
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
-from tenex.core.context import request_tokens
+from tenex.core.context import UNCERTAIN, request_tokens
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Key
 from tenex.core.errors import ModelRefused, ModelUnavailable
@@ -39,7 +39,20 @@ Spending = Mapping[int, Mapping[PublicKey, Usage]]
 def quote_tokens(request: ModelRequest) -> Quote:
     """What a call may take where no price is known."""
     held = request_tokens(request.system, request.entries, request.tools)
-    return Quote(least=Usage(input_tokens=held), most=Usage(input_tokens=held, output_tokens=LONG_ANSWER))
+    return Quote(least=Usage(input_tokens=held), most=Usage(input_tokens=UNCERTAIN * held, output_tokens=LONG_ANSWER))
+
+
+class Caller(NamedTuple):
+    """The conversation that asks a model, the person on whose behalf, and since when it goes on."""
+
+    conversation: ConversationId
+    person: PublicKey
+    since: Millis
+
+    @classmethod
+    def of(cls, conversation: Conversation) -> "Caller":
+        """The caller a conversation is now."""
+        return cls(conversation.id, conversation.on_behalf_of, conversation.started_at)
 
 
 class _Kind(NamedTuple):
@@ -64,6 +77,22 @@ class Bound(NamedTuple):
     def shown(self, amount: float) -> str:
         """An amount of it, for people."""
         return f"${amount:.2f}" if self.name.startswith("cost") else f"{amount:,.0f} tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class DayUse:
+    """What a person (or guests, or everyone) has used today, and the limits of that."""
+
+    who: str
+    """owner, member, guests or everyone."""
+    person: PublicKey | None
+    used: Usage
+    bounds: tuple[Bound, ...]
+
+    @property
+    def share(self) -> float:
+        """How much of the limit that is nearest is used; 0 where there is no limit."""
+        return max((bound.used / bound.most for bound in self.bounds), default=0.0)
 
 
 @dataclass(slots=True, eq=False)
@@ -120,7 +149,8 @@ class DailyLimits:
         self._in_flight: dict[tuple[ConversationId, Key], Reservation] = {}
         self._largest: dict[_Kind, Usage] = {}
         """Of the calls that this process has made today."""
-        self._waiting: dict[PublicKey, deque[asyncio.Future[None]]] = {}
+        self._waiting: dict[PublicKey, list[tuple[Millis, int, asyncio.Future[None]]]] = {}
+        self._order = 0
         self._oldest = 0
 
     # ---- what was spent ----
@@ -157,17 +187,20 @@ class DailyLimits:
     def _today(self) -> int:
         return self._clock.now() // DAY
 
-    def people_today(self) -> dict[PublicKey, Usage]:
-        """What everyone for whom something was used today has used, the costliest first."""
-        today = self._today
-        found = {person: usage for (day, person), usage in self._recorded.items() if day == today}
-        return dict(sorted(found.items(), key=lambda item: (-(item[1].cost_usd or 0.0), -item[1].tokens)))
+    def today(self) -> list[DayUse]:
+        """What was used today: by everyone, and by each person for whom something was; guests count as one."""
+        circle, today = self._people(), self._today
+        known = circle.owners | circle.members
+        people = {person if person in known else None for day, person in self._recorded if day == today}
+        found = [self._use("everyone", None, self._scope("day", None))]
+        for person in sorted(people, key=lambda one: one or ""):
+            role = circle.role(person) if person is not None else None
+            scope = self._scopes(person or PublicKey(""))[0]
+            found.append(self._use(str(role) if role in PRIORITY else "guests", person, scope))
+        return found
 
-    def bounds(self, person: PublicKey | None = None) -> list[Bound]:
-        """The limits that hold for a person, or for everyone together, as they stand now."""
-        scopes = self._scopes(person) if person is not None else [self._scope("day", None)]
-        own = scopes[:1] if person is not None else scopes
-        return [bound for scope in own for bound in self._bounds(scope.name, scope.used)]
+    def _use(self, who: str, person: PublicKey | None, scope: _Scope) -> DayUse:
+        return DayUse(who, person, scope.used, tuple(self._bounds(scope.name, scope.used)))
 
     # ---- whether a call may begin ----
 
@@ -185,49 +218,48 @@ class DailyLimits:
         return None
 
     @asynccontextmanager
-    async def call(
-        self, conversation: ConversationId, key: Key, person: PublicKey, request: ModelRequest
-    ) -> AsyncIterator[Call]:
+    async def call(self, caller: Caller, key: Key, request: ModelRequest) -> AsyncIterator[Call]:
         """Reserve what a call may take; near a limit, wait first for calls in flight to show what they took.
 
         What it took then counts until `release`, which is called once that is recorded. A call that is cancelled is
         never recorded, and forgotten here.
         """
+        person, quote = caller.person, self._quote(request)
         kind = _Kind(person if self._people().role(person) in PRIORITY else "guests", request.purpose)
-        quote = self._quote(request)
-        reached = await self._turn(key, person, quote, kind)
+        reached = await self._turn(caller, key, quote, kind)
         if reached is not None:
             yield Call(reached)
             return
         call = Call(None)
-        reservation = self._in_flight[conversation, key] = Reservation(person, quote.most)
+        reservation = self._in_flight[caller.conversation, key] = Reservation(person, quote.most)
         try:
             yield call
         except (ModelUnavailable, ModelRefused) as error:
             call.taken = error.usage
             raise
         except asyncio.CancelledError:
-            self.release(conversation, key)
+            self.release(caller.conversation, key)
             raise
         finally:
             reservation.taken = call.taken
             self._largest[kind] = _larger(self._largest.get(kind, NO_USAGE), call.taken)
             self._wake_all()
 
-    async def _turn(self, key: Key, person: PublicKey, quote: Quote, kind: _Kind) -> DayLimitReached | None:
+    async def _turn(self, caller: Caller, key: Key, quote: Quote, kind: _Kind) -> DayLimitReached | None:
         """Return once it is known whether a call may begin; None: it may, and has to be counted before any await."""
         has_waited = False
         try:
-            while (verdict := self._verdict(key, person, quote, kind)) is False:
-                waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                waiting = self._waiting.setdefault(person, deque())
-                (waiting.appendleft if has_waited else waiting.append)(waiter)
+            while (verdict := self._verdict(key, caller.person, quote, kind)) is False:
                 has_waited = True
+                self._order += 1
+                waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                # the oldest conversation first: of many that begin at once some come to their end, not all to a third
+                heappush(self._waiting.setdefault(caller.person, []), (caller.since, self._order, waiter))
                 await waiter
             return None if verdict is True else verdict
         finally:
             if has_waited:  # those behind it look after it has been counted
-                asyncio.get_running_loop().call_soon(self._wake, person)
+                asyncio.get_running_loop().call_soon(self._wake, caller.person)
 
     def release(self, conversation: ConversationId, key: Key) -> None:
         """Forget a call: what it took is recorded, or it never began."""
@@ -242,7 +274,7 @@ class DailyLimits:
         """Let the first of this person's waiting calls look again; once it knows, it wakes the next."""
         waiting = self._waiting.get(person)
         while waiting:
-            waiter = waiting.popleft()
+            *_, waiter = heappop(waiting)
             if not waiter.done():
                 waiter.set_result(None)
                 break

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple, assert_never
+from typing import assert_never
 
 import structlog
 
@@ -18,7 +18,7 @@ from tenex.core.context import CONTEXT_TOKENS, fitted
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Effect, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall
 from tenex.core.errors import ModelRefused, ModelUnavailable
-from tenex.core.ids import ConversationId, PublicKey
+from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock, Missions, Model, Prompter, ToolResult, Tools, Whisper, unheard
 from tenex.core.roster import Rules
 from tenex.core.signals import (
@@ -35,7 +35,7 @@ from tenex.core.signals import (
 from tenex.core.standings import offered
 from tenex.core.steps import ModelRequest, writable
 
-from .daily_limits import DailyLimits
+from .daily_limits import Caller, DailyLimits
 from .outbox import Outbox
 from .reconciler import Task
 
@@ -44,13 +44,6 @@ log = structlog.get_logger(__name__)
 
 def _nobody(signal: Signal) -> None:
     """A signal on the way nobody waits for."""
-
-
-class _Caller(NamedTuple):
-    """The conversation that asks a model, and the person on whose behalf."""
-
-    conversation: ConversationId
-    person: PublicKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +72,11 @@ class Stages:
         match effect:
             case Route(key=key):
                 request = partial(self.prompter.route, conversation.fork())
-                caller = _Caller(conversation.id, conversation.on_behalf_of)
-                return partial(self._ask, caller, key, RouteAnswered, request, unheard)
+                return partial(self._ask, Caller.of(conversation), key, RouteAnswered, request, unheard)
             case ModelCall(key=key):
                 request = partial(self._request, conversation.fork(), effect)
-                caller = _Caller(conversation.id, conversation.on_behalf_of)
-                return partial(self._ask, caller, key, ModelAnswered, request, self.whisper(conversation, effect))
+                whisper = self.whisper(conversation, effect)
+                return partial(self._ask, Caller.of(conversation), key, ModelAnswered, request, whisper)
             case ToolCall():
                 return partial(self._call, effect)
             case Publish():
@@ -113,14 +105,13 @@ class Stages:
         )  # fmt: skip
 
     async def _ask(
-        self, caller: _Caller, key: Key, answered: type[RouteAnswered] | type[ModelAnswered],
+        self, caller: Caller, key: Key, answered: type[RouteAnswered] | type[ModelAnswered],
         request: Callable[[], ModelRequest], whisper: Whisper,
     ) -> Signal:  # fmt: skip
         await asyncio.sleep(0)  # words said in the same decision go out before the next request is put together
-        conversation, person = caller
         try:
-            asked = replace(request(), person=person, priority=self.daily.priority(person))
-            async with self.daily.call(conversation, key, person, asked) as call:
+            asked = replace(request(), person=caller.person, priority=self.daily.priority(caller.person))
+            async with self.daily.call(caller, key, asked) as call:
                 if call.reached is not None:
                     return call.reached
                 step = writable(await self.model.step(asked, whisper))

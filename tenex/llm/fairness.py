@@ -28,8 +28,8 @@ class FairQueue(Generic[T]):
 
     def discard(self, item: T, person: str, priority: int) -> None:
         """Take a call out, if it still waits."""
-        calls = self._people.get(priority, {}).get(person, ())
-        if item in calls:
+        calls = self._people.get(priority, OrderedDict()).get(person)
+        if calls is not None and item in calls:
             calls.remove(item)
             self._tidy(priority, person)
 
