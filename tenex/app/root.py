@@ -212,7 +212,8 @@ async def open_application(
         reload = Reloading(read_again, clock)
         reporter = Reporter(
             places=where, runtime=runtime, pool=pool, folder=folder, index=index, clock=clock,
-            address=first.project.npub, models=current.providers, reloaded=lambda: reload.last, today=daily.today,
+            address=first.project.npub, models=current.providers, reloaded=lambda: reload.last,
+            disabled=lambda: current.now.rules.disabled, today=daily.today,
         )  # fmt: skip
         listening.append(reporter)
         if meter:

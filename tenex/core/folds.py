@@ -15,6 +15,7 @@ from .context import MESSAGE_CHARACTERS, remembered
 from .deliveries import delivered, expired
 from .ids import Millis, PublicKey, RunId
 from .link_folds import answered, counted, linked, refused
+from .loops import is_new
 from .mission_folds import MISSION_FOLDS
 from .phases import Phase
 from .rebuilding import rebuilt
@@ -37,7 +38,7 @@ from .steps import NO_USAGE, AgentText, CallResult, Entry, PersonText, Shown, Us
 from .systems import recalled
 from .timekeeping import clock_set, reopened
 from .travel import Forked, RolledBack, forked, rolled_back
-from .workflow_folds import WORKFLOW_FOLDS, in_workflow, let_through
+from .workflow_folds import WORKFLOW_FOLDS, in_workflow, let_through, routed
 
 ANSWER_WORDS = 3
 """`yes`, `ja bitte`, `oui merci beaucoup`: a longer message says more than yes."""
@@ -132,9 +133,14 @@ def _limit_hit(c: State, record: r.LimitHit) -> None:
 
 def _route_asked(c: State, record: r.RouteAsked) -> None:
     rejections = c.question.rejections if c.question and record.attempt > 1 else ()
-    c.question = Question(seq=record.seq, attempt=record.attempt, rejections=rejections)
+    c.question = Question(seq=record.seq, attempt=record.attempt, rejections=rejections, warn_at=record.warn_at)
     c.status, c.waiting_for = "active", ""
     _waiver_closed(c, record)  # work goes on: a later yes is an answer to something else
+
+
+def _route_delayed(c: State, _: r.RouteDelayed) -> None:
+    if c.question is not None:
+        c.question = replace(c.question, warn_at=Millis(0))
 
 
 def _rejected(c: State, record: r.RouteRejected) -> None:
@@ -249,6 +255,9 @@ def _call_returned(c: State, record: r.CallReturned) -> None:
     if run is None:
         return
     read = {**run.read, **record.read} if record.read else run.read
+    result = CallResult(id=record.call, tool=record.tool, ok=record.ok, content=record.content)
+    if record.touched and is_new(run, result):
+        run = run.progressed()
     c.runs = {**c.runs, record.run: replace(answered(run, record), read=read)}
     changed(c, run, record.values)
     if record.read:
@@ -380,6 +389,7 @@ FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.MissionSpent: _mission_spent,
     r.LimitHit: _limit_hit,
     r.RouteAsked: _route_asked,
+    r.RouteDelayed: _route_delayed,
     r.RouteRejected: _rejected,
     r.Routed: _routed,
     r.RouterCorrected: _corrected,
@@ -395,7 +405,7 @@ FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.Nudged: _nudged,
     r.CallPermitted: let_through(_change_run(lambda run, rec: run.permitted(rec.call, rec.seq, rec.replay, rec.at))),
     r.CallRefused: _change_run(refused),
-    r.CallReturned: _call_returned,
+    r.CallReturned: routed(_call_returned),
     r.CallQueued: _change_run(lambda run, rec: run.queued(rec.call, rec.seq, rec.at)),
     r.AskOpened: in_workflow(
         let_through(_change_run(lambda run, rec: run.parked(rec.call, rec.seq, rec.at))),

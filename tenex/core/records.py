@@ -163,9 +163,16 @@ class LimitHit(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteAsked(Record):
-    """The router is wanted; attempts count from 1 for each question."""
+    """The router is wanted; attempts count from 1 for each question. At `warn_at` the person hears that it is slow."""
 
     attempt: int
+    warn_at: Millis = Millis(0)
+    """0 in journals from before it was said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteDelayed(Record):
+    """The router has not answered in the expected time; the person was told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -359,6 +366,7 @@ __all__ = [
     "Retrying",
     "RoundClosed",
     "RouteAsked",
+    "RouteDelayed",
     "RouteRejected",
     "Routed",
     "RouterCorrected",

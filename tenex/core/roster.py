@@ -138,6 +138,8 @@ class Limits:
     """Of everyone together."""
     cost_per_day_usd: float = 300.0
     routing_attempts: int = 3
+    router_warn_after: int = 25_000
+    """ms without a decision after which the person is told, once: silence for half a minute looks like a crash."""
     handoff_window: int = 30_000
     """ms; a transition younger than this is told to the next agents."""
     announce_after: int = 1_000
@@ -178,6 +180,8 @@ class Rules:
     missions: Mapping[str, MissionRule] = field(default_factory=dict)
     """Workflows whose nodes are functions, by name."""
     workflows: Mapping[Slug, Workflow] = field(default_factory=dict)
+    disabled: Mapping[Slug, tuple[str, ...]] = field(default_factory=dict)
+    """Workflows and missions that cannot be used, each with its faults."""
     compile_graph: Compile = no_graphs
     """Of a workflow that is open, whose graph its journal holds: the configured one may have changed since."""
 

@@ -11,7 +11,7 @@ from .phases import PHASE_TRANSITIONS, Phase
 from .routing import Accepted, Rejected, check, parse
 from .speaking import say
 from .steps import ModelStep
-from .turns import addressed_now, ask_router, go_on, open_turn
+from .turns import addressed_now, ask_router, go_on, open_turn, want_router
 
 
 def answered(draft: Draft, step: ModelStep) -> None:
@@ -39,13 +39,21 @@ def reject(draft: Draft, step: ModelStep, rejected: Rejected) -> None:
     question = draft.state.question
     attempt = question.attempt if question else 1
     if rejected.stale:
-        draft.add(r.RouteAsked, attempt=attempt)
+        want_router(draft, attempt)
     elif rejected.waiver:
         waivers.ask(draft, rejected.waiver)
     elif attempt < draft.rules.limits.routing_attempts:
-        draft.add(r.RouteAsked, attempt=attempt + 1)
+        want_router(draft, attempt + 1)
     else:
         _fall_back(draft, rejected.sentence)
+
+
+def delayed(draft: Draft) -> None:
+    """The router has not answered in time: say so, once."""
+    draft.add(r.RouteDelayed)
+    model = f" {draft.rules.project.model}" if draft.rules.project.model else ""
+    seconds = round(draft.rules.limits.router_warn_after / 1000)
+    say(draft, f"The orchestrator's model{model} has not answered for {seconds} s. I keep trying; `/stop` ends it.")
 
 
 def _fall_back(draft: Draft, sentence: str) -> None:

@@ -15,12 +15,16 @@ from .ids import CallId, Slug
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens and money one model call cost; `cost_usd` is None where no price is known."""
+    """Tokens and money one model call cost; `cost_usd` is None where no price is known.
+
+    `estimated` are those of the tokens that no server reported; the cost is then an estimate too.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = None
     calls: int = 1
+    estimated: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
         """Sum; a cost that is unknown on both sides stays unknown."""
@@ -30,6 +34,7 @@ class Usage:
             output_tokens=self.output_tokens + other.output_tokens,
             cost_usd=sum(costs) if costs else None,
             calls=self.calls + other.calls,
+            estimated=self.estimated + other.estimated,
         )
 
     def __sub__(self, earlier: "Usage") -> "Usage":
@@ -40,6 +45,7 @@ class Usage:
             output_tokens=self.output_tokens - earlier.output_tokens,
             cost_usd=None if cost is None else cost - (earlier.cost_usd or 0.0),
             calls=self.calls - earlier.calls,
+            estimated=self.estimated - earlier.estimated,
         )
 
     @property

@@ -12,8 +12,9 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any, Literal, cast
 
-from . import linking, links, participation, standings
+from . import linking, links, loops, participation, standings
 from . import records as r
+from .context import in_a_line
 from .draft import Draft
 from .ids import CallId, Millis
 from .phases import Phase
@@ -21,7 +22,7 @@ from .ports import ToolResult
 from .roster import Agent, Replay
 from .runs import Call, CallState, Run
 from .signals import ModelFailed
-from .speaking import agent_says, say
+from .speaking import agent_says, as_sentence, say
 from .steps import CallRequest, ModelStep
 from .turns import STOPPED, close_calls, end_run, go_on, run_spent, spent, stop_at_run_limit
 
@@ -34,6 +35,9 @@ would not fit into its next request."""
 
 SILENCE = 60_000
 """ms a server may ask us to wait before the person is told: longer than a minute nobody waits without a word."""
+
+RESULT_CHARACTERS = 300
+"""Of a result that people are shown: enough to see what went wrong."""
 
 UNKNOWN = "unknown: the process stopped while this ran; check before repeating"
 
@@ -228,11 +232,11 @@ def _finish(draft: Draft, run: Run, arguments: Mapping[str, Any], *, completed: 
 
 def returned(draft: Draft, run: Run, call: Call, result: ToolResult) -> None:
     """A call gave its result: the next one may start, or the model is wanted again."""
-    result = standings.kept(draft, run, result)
+    result = participation.taken(draft, run, standings.kept(draft, run, result))
     draft.add(
         r.CallReturned, run=run.id, call=call.request.id, tool=call.request.tool, ok=result.ok,
         content=result.content, read=dict(result.read), touched=tuple(result.touched), lesson=result.lesson,
-        reverted=tuple(result.reverted), values=dict(result.values),
+        reverted=tuple(result.reverted), values=dict(result.values), route=result.route,
     )  # fmt: skip
     if result.moves:  # it went there itself: nothing is evaluated on top of it
         standings.follow(draft, run, result.moves)
@@ -284,6 +288,23 @@ def give_up(draft: Draft, run: Run, sentence: str = STOPPED) -> None:
     _after(draft, run)
 
 
+def end_loops(draft: Draft) -> None:
+    """End the runs that have just made the same call, with the same result, once too often."""
+    first = draft.records[0].seq if draft.records else draft.state.next_seq
+    while True:
+        wanted = [run for run in draft.state.runs.values() if run.wants is not None and run.wants >= first]
+        found = next(((run, made) for run in wanted if (made := loops.repeated_call(run)) is not None), None)
+        if found is None:
+            return
+        run, made = found
+        gave = in_a_line(made.result.content, RESULT_CHARACTERS) or "nothing"
+        fail(
+            draft, run,
+            f"it called {made.request.tool} {loops.SAME_CALLS} times with the same arguments and got the same result "
+            f"each time: {gave}",
+        )  # fmt: skip
+
+
 def warn(draft: Draft, run: Run) -> None:
     """A run takes long: the person is told, once."""
     draft.add(r.RunWarned, run=run.id)
@@ -318,7 +339,7 @@ def model_failed(draft: Draft, run: Run | None, failure: ModelFailed) -> None:
         minutes = max(1, round(delay / 60_000))
         say(
             draft,
-            f"{who} cannot be reached: {_end(failure.message[:200])} I hold the work and try again "
+            f"{who} cannot be reached: {as_sentence(failure.message[:200])} I hold the work and try again "
             f"{'every' if is_last else 'in'} {minutes} min; `/continue` tries at once.",
             error="model",
         )
@@ -327,15 +348,10 @@ def model_failed(draft: Draft, run: Run | None, failure: ModelFailed) -> None:
 def _refused(draft: Draft, run: Run, failure: ModelFailed) -> None:
     """An answer of no use is asked for again with the reason, and then given up."""
     if run.nudges < NUDGES:
-        text = f"Your last answer could not be used: {_end(failure.message[:300])} Answer again, in another way."
+        text = f"Your last answer could not be used: {as_sentence(failure.message[:300])} Answer again, in another way."
         draft.add(
             r.Nudged, run=run.id, text=text, usage=failure.usage, model=failure.model, queued=failure.queued
         )  # fmt: skip
     else:
         end_run(draft, run, "failed", error=failure.message, usage=failure.usage, model=failure.model)
         _after(draft, run)
-
-
-def _end(sentence: str) -> str:
-    """The sentence with a full stop, so that another can follow."""
-    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."

@@ -15,6 +15,7 @@ import structlog
 
 from tenex.core.context import UNCERTAIN, request_tokens
 from tenex.core.errors import ConfigurationError, ModelRefused, ModelUnavailable
+from tenex.core.installation import pip_install
 from tenex.core.ports import Model, Whisper, unheard
 from tenex.core.steps import NO_USAGE, ModelRequest, ModelStep, Quote, Usage
 
@@ -152,9 +153,8 @@ class ModelDesk:
             from .providers import make_model, make_provider
             from .vendor import VendorModel
         except ImportError as error:
-            raise ConfigurationError(
-                [f"models: \"{name}\" needs {error.name}. Install it: pip install 'pydantic-ai-slim[openai]'"]
-            ) from error
+            command = pip_install(requirement="pydantic-ai-slim[openai]")
+            raise ConfigurationError([f'models: "{name}" needs {error.name}. Install it: {command}']) from error
         config = self._config.provider(own[0])
         reached = self._reached.get(config.name)
         if reached is None:

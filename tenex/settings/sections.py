@@ -206,6 +206,7 @@ class LimitSettings(Section):
     tokens_per_day: Tokens = 200_000_000
     cost_per_day_usd: Dollars = 300.0
     routing_attempts: Annotated[int, Field(ge=1, le=20)] = 3
+    router_warn_after: Seconds = 25
     handoff_window: Annotated[float, Field(ge=0, le=_YEAR)] = 30
     announce_after: Seconds = 1
     retry_delays: Annotated[list[Seconds], Field(max_length=20)] = [1, 4, 16]

@@ -38,6 +38,7 @@ def limits(settings: Settings) -> Limits:
         tokens_per_day=given.tokens_per_day,
         cost_per_day_usd=given.cost_per_day_usd,
         routing_attempts=given.routing_attempts,
+        router_warn_after=_ms(given.router_warn_after),
         handoff_window=_ms(given.handoff_window),
         announce_after=_ms(given.announce_after),
         expectations={

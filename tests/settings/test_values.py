@@ -34,6 +34,7 @@ OTHER = {
     "cost_per_day_usd": (7.5, 7.5),
     "routing_attempts": (5, 5),
     "handoff_window": (16.5, 16_500),
+    "router_warn_after": (2.5, 2500),
     "announce_after": (0.25, 250),
     "retry_delays": ([0.5, 2], (500, 2000)),
     "hold_for": (19, 19_000),

@@ -98,6 +98,11 @@ class BaseAgent(PhasedAgent):
         if self._model is None:
             name = type(self).__name__
             raise UsageError(f"{name} has no model; make it as {name}(model=tenex.get_model(...)).")
+        if getattr(type(self), "output", None):
+            raise UsageError(
+                f"{type(self).__name__} has `output`, which a daemon reads. By itself, give its model as "
+                "tenex.workflow.output.OutputModel(model, {slug: AgentOutput(...)}), and leave `output` out."
+            )
         slug = slug_of(type(self))
         async with self._turn:
             members = household(self, slug)
