@@ -121,7 +121,7 @@ async def open_application(
 
         # store
         stack.enter_context(FolderLock(where.conversations))
-        meter = make_meter(settings, lambda: pool, lambda: coordinator, lines_dropped)
+        meter = make_meter(settings, lambda: pool, lambda: coordinator, lines_dropped, lambda: daily.today()[0].used)
         disk = Disk(timed=meter.timed if meter else None)
         stack.callback(disk.close)
         folder = ConversationFolder(where.conversations, disk, clock)

@@ -242,6 +242,8 @@ def _parts(one: dict[str, Any], now: datetime) -> Iterator[str]:
         match part["state"]:
             case "parked":
                 yield from (f"{who} has asked {_ago(part['since'], now)}: {text}" for text in part["questions"])
+            case "limited":
+                yield f"{who} is on hold: {part['why']}"
             case "held" | "retrying":
                 due = (datetime.fromisoformat(part["nextTry"]) - now).total_seconds()
                 yield f"{who} {part['state']}, next try in {_span(max(0, due))}: {part['why']}"
@@ -258,7 +260,8 @@ def _several(count: int, one: str) -> str:
 
 
 def _mark(kind: str) -> str:
-    return f"{kind.upper() if kind in ('deaf', 'away', 'frozen', 'quarantined', 'held', 'reached') else kind:12}"
+    is_loud = kind in ("deaf", "away", "frozen", "quarantined", "held", "limited", "reached")
+    return f"{kind.upper() if is_loud else kind:12}"
 
 
 def _ago(at: str | None, now: datetime) -> str:

@@ -240,7 +240,7 @@ def test_continue_says_that_it_may_not_and_status_says_why_nothing_happens() -> 
 def test_work_that_was_held_in_the_middle_of_a_turn_goes_on_there_the_next_day() -> None:
     there = world(tokens_per_owner_day=2_500)
     there.worker = lambda request: dataclasses.replace(
-        says("", ("read_file", {"path": "a"})) if len(request.entries) < 13 else says("done"),
+        says("", ("read_file", {"path": f"{len(request.entries)}"})) if len(request.entries) < 13 else says("done"),
         usage=Usage(input_tokens=900, output_tokens=100),
     )
 
