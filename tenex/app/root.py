@@ -45,6 +45,7 @@ from tenex.store.view import Views
 from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
 
+from .activity import Activity
 from .bookkeeper import Bookkeeper, keep_cursors, last_heard
 from .configuration import Ground, check_people, configure, reconfigure, shadow_of
 from .control import Awaited, orders
@@ -165,13 +166,8 @@ async def open_application(
             rules=current.rules, whisper=whispers.whisper, budget=lambda: current.now.settings.models.context_tokens,
             daily=daily,
         )  # fmt: skip
-        listening: list[Observer] = [
-            daily,
-            whispers,
-            *observers,
-            *([meter] if meter else []),
-            *open_spans(stack, settings),
-        ]
+        listening: list[Observer] = [daily, whispers, Activity(thoughts, clock), *observers]
+        listening += [*([meter] if meter else []), *open_spans(stack, settings)]
         around = Surroundings(
             journals=_Journals(folder, Views(folder, disk), old, index), stages=stages, sealer=sealer, notices=book,
             prompter=current, clock=clock, rules=current.rules, spawn=spawn, observers=listening,
