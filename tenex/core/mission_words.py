@@ -78,6 +78,8 @@ def standing(mission: Mission) -> str:
         return f"{where} has ended ({mission.outcome})."
     if mission.is_paused:
         return f"{where} is paused at {mission.node}: {_ended(mission.paused)}"
+    if mission.wait is not None and mission.wait.limit:
+        return f"{where} is on hold at {mission.node}: {mission.wait.message}"
     return f"{where} tries {mission.node} again soon." if mission.wait else f"{where} is at work in {mission.node}."
 
 

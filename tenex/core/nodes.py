@@ -384,6 +384,11 @@ def _halt_if_strange(draft: Draft, mission: Mission, following: str = END) -> bo
     return bool(sentence)
 
 
+def runs(draft: Draft, key: Key) -> bool:
+    """Whether a node's run of that key is wanted."""
+    return _running(draft, key) is not None
+
+
 def _now(draft: Draft) -> Mission | None:
     """The mission, as long as it is open."""
     mission = draft.state.mission
