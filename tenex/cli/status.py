@@ -165,7 +165,7 @@ def _relay(relay: dict[str, Any], now: datetime) -> str:
     if relay["undelivered"]:
         told.append(f"{relay['undelivered']} undelivered")
     if relay["strikes"]:
-        told.append(f"{relay['strikes']} forged or misshapen events")
+        told.append(f"{relay['strikes']} forged or malformed messages")
     return ", ".join(told)
 
 

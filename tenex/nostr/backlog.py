@@ -19,8 +19,11 @@ from .session import Take
 MOST_HELD: Final = 5_000
 """Events: more than a project writes in a week, and about 10 MB of them."""
 
-MOST_CHARACTERS: Final = 32 * 1024 * 1024
-"""Of the frames they came in: only a relay that sends junk comes to this before `MOST_HELD`."""
+MOST_CHARACTERS: Final = 8 * 1024 * 1024
+"""Of the frames they came in; parsed they may take ten times as much memory."""
+
+AT_ONCE: Final = 20
+"""Events handed on before other tasks run again: the largest take some milliseconds each."""
 
 
 def in_order(batch: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -112,10 +115,12 @@ class Backlog:
             await self._until_due()
             batch, self._held, self._characters = self._held, [], 0
             self._room.set()
-            for raw in in_order(batch):
+            for number, raw in enumerate(in_order(batch), 1):
                 waiting = self._take(raw)
                 if waiting is not None:
                     await waiting
+                elif number % AT_ONCE == 0:
+                    await asyncio.sleep(0)
             if not self._held:
                 self._empty.set()
 

@@ -212,7 +212,8 @@ class RelayPool:
             counts = self._counts[relay.url]
             until = status.heard_until if is_idle else None  # what waits here has been taken by nobody yet
             counters = {**status.counters, **counts}
-            statuses.append(replace(status, heard_until=until, strikes=counts["strikes"], counters=counters))
+            strikes = counts["strikes"] + status.counters.get("malformed", 0)
+            statuses.append(replace(status, heard_until=until, strikes=strikes, counters=counters))
         return statuses
 
     def _take(self, raw: dict[str, Any], relay: str) -> Awaitable[None] | None:

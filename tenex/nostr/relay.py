@@ -7,30 +7,34 @@ Never: verify an event or drop a double; `pool` does, across relays.
 
 import asyncio
 import time
+import traceback
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
 import structlog
-from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
 from tenex.core.errors import RelayUnavailable
 from tenex.core.ports import PublishOutcome
 
-from .answers import Advice, printable, read_answer
+from .answers import Advice, is_worth_saying, printable, read_answer
 from .backlog import Backlog
 from .events import Event, to_wire
 from .filters import Filter, lay_out
 from .keys import SecretKey
 from .limits import RelayLimits, read_limits
+from .paging import most_events
 from .patience import Patience
 from .session import MAX_LIVE, SPARE, Session, Take
 from .subscriptions import Keeper, Live, replace_lives
 from .timings import Backoff, Timings
-from .urls import is_loopback, normalise_url
-from .wire import MAX_FRAME_BYTES, event_frame
+from .urls import normalise_url
+from .websocket import RelaySocket, open_websocket
+from .wire import event_frame
 
 log = structlog.get_logger(__name__)
 
@@ -64,7 +68,7 @@ class RelayStatus:
     fault: str = ""
     """Why the last connection ended or could not be made."""
     strikes: int = 0
-    """Forged or misshapen events it sent."""
+    """Forged events and malformed messages it sent."""
     counters: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -105,20 +109,29 @@ class RelayConnection:
         self._sessions = 0
         self._lives: dict[str, list[Live]] = {}
         self._keepers: dict[Live, asyncio.Task[None]] = {}
-        self._backlog = Backlog(self._take, self._timings.eose_timeout, is_known=is_known)
+        self._backlog = Backlog(self._take, self._timings.eose_timeout, is_known=self._is_known)
+        self._knows = is_known
         self._limits = RelayLimits()
         self._deaf = False
         self._deaf_since: float | None = now()
         self._fault = ""
         self._last_heard: float | None = None
-        self._dropped: dict[str, int] = {}
+        self._counts: Counter[str] = Counter()
         self._log = log.bind(relay=self.url)
 
     async def run(self) -> None:
         """Keep a connection open until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._backlog.run(), name=f"backlog {self.url}")
+            group.create_task(self._run_backlog(), name=f"backlog {self.url}")
             await self._stay_connected()
+
+    async def _run_backlog(self) -> None:
+        while True:
+            try:
+                await self._backlog.run()
+            except Exception as fault:  # noqa: BLE001 as in `_stay_connected`
+                self._failed(fault)
+                await asyncio.sleep(self._timings.redo_first)
 
     async def _stay_connected(self) -> None:
         loop = asyncio.get_running_loop()
@@ -130,9 +143,11 @@ class RelayConnection:
                 try:
                     self._fault = await self._live_on(socket)
                 finally:
-                    await socket.close(1001, "stopping")  # does nothing where the other side has hung up
+                    await self._close(socket)
             except _FAULTS as fault:
                 self._fault = printable(f"{type(fault).__name__}: {fault}")
+            except Exception as fault:  # noqa: BLE001 whatever is raised here must not end the other relays
+                self._fault = self._failed(fault)
             if loop.time() - began >= self._timings.stable_after:
                 backoff.reset()
             pause = backoff.next()
@@ -140,6 +155,32 @@ class RelayConnection:
             level = self._log.warning if backoff.tries == 4 else self._log.info
             level("relay.lost", why=self._fault, retry_in=round(pause, 2), tries=backoff.tries)
             await asyncio.sleep(pause)
+
+    async def _connect(self) -> RelaySocket:
+        return await open_websocket(
+            self.url,
+            open_timeout=self._timings.open_timeout,
+            close_timeout=self._timings.close_timeout,
+            ping_interval=self._timings.ping_interval,
+            ping_timeout=self._timings.ping_timeout,
+        )
+
+    async def _close(self, socket: RelaySocket) -> None:
+        """Close within a bounded time; nothing that goes wrong here matters, or may replace a cancellation."""
+        with suppress(Exception):
+            async with asyncio.timeout(self._timings.close_timeout):
+                await socket.close(1001, "stopping")  # does nothing where the other side has hung up
+        socket.transport.abort()
+
+    def _failed(self, fault: Exception) -> str:
+        """Count and log an exception that no fault of a connection explains; gives it as text."""
+        self._counts["failures"] += 1
+        while isinstance(fault, ExceptionGroup):
+            fault = fault.exceptions[0]
+        where = traceback.extract_tb(fault.__traceback__)[-1]
+        level = self._log.error if is_worth_saying(self._counts["failures"]) else self._log.debug
+        level("relay.failed", fault=type(fault).__name__, where=f"{where.filename}:{where.lineno}")
+        return printable(f"{type(fault).__name__}: {fault}")
 
     def subscribe(self, name: str, filters: Sequence[Filter], backlog_since: int | None) -> None:
         """Want events that match, from now on, across reconnects; replaces what was wanted under that name.
@@ -247,11 +288,10 @@ class RelayConnection:
 
     def status(self) -> RelayStatus:
         """How things stand now."""
-        dropped = dict(self._dropped)
+        counts = Counter(self._counts)
         if self._session is not None:
             self._last_heard = self._session.heard_at
-            for name, count in self._session.wire.dropped.items():
-                dropped[name] = dropped.get(name, 0) + count
+            counts += self._session.wire.dropped
         wanted = [live for lives in self._lives.values() for live in lives]
         return RelayStatus(
             url=self.url,
@@ -262,28 +302,14 @@ class RelayConnection:
             heard_until=self._heard_until(wanted),
             refused=tuple(f"{live.name}: {live.refused}" for live in wanted if live.refused),
             fault=self._fault,
-            counters={"sessions": self._sessions, **dropped},
+            counters={"sessions": self._sessions, **counts},
         )
 
     def _heard_until(self, wanted: Sequence[Live]) -> float | None:
         covered = [until for live in wanted if (until := live.covered_until) is not None]
         return min(covered) if covered and len(covered) == len(wanted) and self._backlog.is_empty else None
 
-    def _connect(self) -> connect:
-        near = is_loopback(self.url)
-        return connect(
-            self.url,
-            proxy=None if near else True,  # True: as the environment says
-            compression=None if near else "deflate",
-            max_size=MAX_FRAME_BYTES,
-            open_timeout=self._timings.open_timeout,
-            close_timeout=self._timings.close_timeout,
-            ping_interval=self._timings.ping_interval,
-            ping_timeout=self._timings.ping_timeout,
-            user_agent_header="tenex",
-        )
-
-    async def _live_on(self, socket: ClientConnection) -> str:
+    async def _live_on(self, socket: RelaySocket) -> str:
         """Use a socket until it ends and say why it did."""
         self._sessions += 1
         session = Session(
@@ -315,8 +341,7 @@ class RelayConnection:
             self._note_hearing()
             self._keepers.clear()
             self._last_heard = session.heard_at
-            for name, count in session.wire.dropped.items():
-                self._dropped[name] = self._dropped.get(name, 0) + count
+            self._counts += session.wire.dropped
         return why
 
     async def _read_limits(self) -> None:
@@ -361,7 +386,18 @@ class RelayConnection:
         return task
 
     def _take(self, raw: dict[str, Any]) -> Awaitable[None] | None:
-        return self._on_event(raw, self.url)
+        try:
+            return self._on_event(raw, self.url)
+        except Exception as fault:  # noqa: BLE001 hanging up would bring the same event again
+            self._failed(fault)
+            return None
+
+    def _is_known(self, raw: dict[str, Any]) -> bool:
+        try:
+            return self._knows(raw)
+        except Exception as fault:  # noqa: BLE001 as in `_take`
+            self._failed(fault)
+            return False
 
     def _note_deaf(self, deaf: bool) -> None:
         self._deaf = deaf
@@ -381,7 +417,7 @@ class RelayConnection:
 
     async def _fetch_group(self, session: Session, group: Sequence[Filter], take: Take) -> str | None:
         async with session.spare:
-            request = session.request(group, take)
+            request = session.request(group, take, most_events(group))
             try:
                 answered = await request.settled(self._timings.eose_timeout)
             finally:

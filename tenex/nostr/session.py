@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import structlog
-from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 from tenex.core.errors import RelayUnavailable
@@ -22,6 +21,7 @@ from .events import sign, to_wire, unsigned_event
 from .filters import Filter
 from .keys import SecretKey
 from .timings import Pace, Timings
+from .websocket import RelaySocket
 from .wire import MAX_SUBSCRIPTIONS, AuthChallenge, Closed, Eose, EventFrame, Notice, Ok, Wire, auth_frame
 
 log = structlog.get_logger(__name__)
@@ -40,6 +40,9 @@ SPARE_BYTES: Final = 128 * 1024
 HUSH: Final = 60.0
 """Seconds nothing is offered to a relay that refused some of it: by then a limit on a minute has passed."""
 
+MOST_DROPPED: Final = 10_000
+"""Messages of one connection that may be dropped: what is on its way when a subscription is closed, and far more."""
+
 AUTH_KIND: Final = 22242
 _TOO_BIG: Final = 1009  # RFC 6455: the frame was more than the other side takes
 
@@ -47,12 +50,14 @@ _TOO_BIG: Final = 1009  # RFC 6455: the frame was more than the other side takes
 class Request:
     """One REQ as long as it is open."""
 
-    __slots__ = ("closed", "eose", "heard", "id", "size", "take")
+    __slots__ = ("closed", "eose", "heard", "id", "left", "size", "take")
 
-    def __init__(self, sub_id: str, take: Take, now: float) -> None:
+    def __init__(self, sub_id: str, take: Take, now: float, most: int | None) -> None:
         loop = asyncio.get_running_loop()
         self.id = sub_id
         self.take = take
+        self.left = most
+        """Events it may still bring; None for any number."""
         self.heard = now
         """When anything came for it, on the loop's clock."""
         self.size = 0
@@ -78,7 +83,7 @@ class Session:
 
     def __init__(
         self,
-        socket_: ClientConnection,
+        socket_: RelaySocket,
         url: str,
         *,
         prefix: str,
@@ -131,12 +136,14 @@ class Session:
         """Read until the connection ends and say why it did."""
         try:
             while True:
-                text = await self._ws.recv()
+                text = await self._ws.receive()
                 self._ack_at_once()
                 self.heard_at = self._now()
                 waiting = self._handle(text)
                 if waiting is not None:
                     await waiting
+                if self.wire.dropped.total() > MOST_DROPPED:
+                    return f"it sent more than {MOST_DROPPED} messages that were not asked for"
         except ConnectionClosed as end:
             code = end.rcvd.code if end.rcvd else None
             if code == _TOO_BIG and self._told:
@@ -145,10 +152,10 @@ class Session:
         finally:
             self._lose()
 
-    def request(self, filters: Sequence[Filter], take: Take) -> Request:
-        """Open a REQ with an id of its own."""
+    def request(self, filters: Sequence[Filter], take: Take, most: int | None = None) -> Request:
+        """Open a REQ with an id of its own; it ends as if by EOSE once it has brought more than `most` events."""
         sub_id, frame = self.wire.request(filters)
-        request = Request(sub_id, take, self._loop.time())
+        request = Request(sub_id, take, self._loop.time(), most)
         if self.lost:
             request.closed.set_result(None)
             return request
@@ -239,6 +246,11 @@ class Session:
             request = self._requests[frame.sub_id]
             request.heard = self._loop.time()
             request.size = len(text)
+            if request.left is not None:
+                if not request.left:
+                    self._cut(request)
+                    return None
+                request.left -= 1
             return request.take(frame.raw)
         match frame:
             case Ok():
@@ -261,6 +273,13 @@ class Session:
             case None:
                 pass
         return None
+
+    def _cut(self, request: Request) -> None:
+        """End a REQ that has brought more than it was asked for; what it has brought so far counts."""
+        self.wire.dropped["over_limit"] += 1
+        log.warning("relay.over_limit", relay=self._url)
+        request.eose.set_result(None)
+        self.drop(request)
 
     def _answered(self, ok: Ok) -> None:
         _, waiters = self._told.get(ok.event_id, (0, ()))

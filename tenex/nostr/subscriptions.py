@@ -22,7 +22,7 @@ import structlog
 from .answers import read_answer
 from .backlog import Backlog
 from .filters import Filter
-from .paging import Pager
+from .paging import ALLOWANCE, Pager
 from .patience import Patience
 from .session import Request, Session, Take
 from .timings import Timings
@@ -272,7 +272,7 @@ class Keeper:
             return self._backlog.add(raw, request.size)
 
         async with self._session.spare:
-            request = self._session.request([page], take)
+            request = self._session.request([page], take, most=page["limit"] + ALLOWANCE)
             try:
                 answered = await request.settled(self._timings.eose_timeout)
             finally:
