@@ -27,7 +27,7 @@ COPY prompts prompts
 COPY tenex tenex
 RUN python -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 RUN python -m venv --without-pip /opt/tenex \
- && python -m pip --python /opt/tenex/bin/python install --no-cache-dir --no-compile "$(ls /wheels/tenex-*.whl)[${EXTRAS}]" \
+ && python -m pip --python /opt/tenex/bin/python install --no-cache-dir --no-compile "$(ls /wheels/tenexd-*.whl)[${EXTRAS}]" \
  && /opt/tenex/bin/python -m compileall -q /opt/tenex/lib
 
 # ---- the image

@@ -16,7 +16,7 @@ from tenex.llm.offline import Pace
 from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
 from tenex.nostr.profiles import Identity
 from tenex.prompting.prompter import ConversationPrompter
-from tenex.settings import Places, Settings, check_paths, circle, gate_rules, limits, load_again
+from tenex.settings import Places, Settings, check_paths, circle, gate_rules, limits, load_again, router_model
 from tenex.store.daemon import DaemonBook
 from tenex.tools.check import CheckPolicy
 from tenex.tools.checkpoints import Checkpoints
@@ -136,7 +136,10 @@ def configure(settings: Settings, ground: Ground) -> Configuration:
     only_rules = ground.mind is None and is_offline(settings, library)
     check = _check_policy(settings, has_sandbox=ground.has_sandbox, is_offline=only_rules)
     tools = _tools(settings, ground, check, roster.get, staff.methods)
-    project = replace(library.orchestrator.agent(keys[PROJECT].public), name=settings.project.name)
+    project = replace(
+        library.orchestrator.agent(keys[PROJECT].public), name=settings.project.name,
+        model=router_model(settings.models)[0],
+    )  # fmt: skip
     rules = Rules(
         roster={slug: agent for slug, agent in roster.items() if agent.kind is not Kind.ORCHESTRATOR},
         tools=tools.rules(), project=project, limits=limits(settings), gates=gate_rules(settings),

@@ -20,7 +20,7 @@ from tenex.llm.config import KEY_VARIABLES, OFFLINE, Choice, DeskConfig, Price, 
 from tenex.llm.desk import ModelDesk
 from tenex.llm.offline import OfflineModel, Pace
 from tenex.prompting import PromptLibrary
-from tenex.settings import Places, Settings, model_for, named_models, router_model
+from tenex.settings import Places, Settings, find_data, load, model_for, named_models, places, router_model
 from tenex.workflow.output import OutputModel
 from tenex.workflow.output.model import Hears
 
@@ -62,6 +62,31 @@ def build_mind(
     if faults:
         raise ConfigurationError(faults)
     return desk
+
+
+def get_model(name: str, *, data: Path | None = None) -> ModelDesk:
+    """The model of that name, such as `openai:gpt-5-mini`, as the `model` of a `BaseAgent`.
+
+    Keys, addresses, prices and time limits are those of the settings; without settings a key is read from the
+    vendor's usual variable, such as `OPENAI_API_KEY`. Close it after use: `await model.close()`.
+
+    Args:
+        name: `<provider>:<model>`, or `offline`.
+        data: the data folder whose settings are read; None finds it as the commands do.
+
+    Raises:
+        ConfigurationError: the name is not a model's, its key is missing, or the settings are wrong; with all faults.
+    """
+    settings = load(None, find_data(data, os.environ, Path.cwd()), overrides={"models": {"default": [name]}})
+    config, faults = desk_config(settings, places(settings))
+    model = ModelDesk(config, lambda *_: (name,), OfflineModel())
+    try:
+        model.check([name])
+    except ConfigurationError as error:
+        faults += error.faults
+    if faults:
+        raise ConfigurationError(faults)
+    return model
 
 
 def models_in_use(settings: Settings, library: PromptLibrary) -> dict[str, tuple[str, ...]]:

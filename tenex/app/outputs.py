@@ -1,9 +1,7 @@
-"""The agents that speak by states: their states found, made once, and checked before anybody is asked.
+"""The agents that answer by output states: their states found, made once, and checked before a model is asked.
 
 A state is one of the built-in ones, `file.py:Class` beside the agents' files, or `package.module:Class`. Such a class
 is called without arguments. Python of an operator is code that the daemon runs.
-
-Never: ask a model; `workflow.output` does.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,6 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from tenex.core.errors import ConfigurationError
+from tenex.core.graph import TransitionGraph
 from tenex.core.ids import Slug
 from tenex.core.steps import ToolSpec
 from tenex.prompting import PromptLibrary
@@ -85,20 +84,28 @@ def outputs_of(library: PromptLibrary, folder: Path) -> dict[Slug, AgentOutput]:
     return found
 
 
-def _kind(name: str, definition: AgentDefinition, folder: Path, faults: list[str]) -> StateKind | None:
+def graph_of(output: AgentOutput) -> TransitionGraph:
+    """The graph of an agent's answer where every state can be reached."""
+    held = output.at(_SAMPLES)
+    assert held is not None, "`outputs_of` has refused an agent that can take no action"
+    return held.machine.graph
+
+
+def _kind(name: str | type, definition: AgentDefinition, folder: Path, faults: list[str]) -> StateKind | None:
     """The class of a state that can be made; None and one fault more where there is none."""
     where = f"{definition.source}:{definition.output.line if definition.output else 1}"
-    if name in BUILT_IN:
+    if isinstance(name, str) and name in BUILT_IN:
         return BUILT_IN[name]
     try:
-        kind = _class_of(name, folder)
+        kind = _class_of(name, folder) if isinstance(name, str) else _checked(name, name.__name__)
     except ConfigurationError as error:
         faults += [f"{where}: {sentence}" for sentence in error.faults]
         return None
     try:
         kind()
     except Exception as error:  # noqa: BLE001  an operator's class may fail in any way
-        faults.append(f"{where}: `{name}` could not be made without arguments: {type(error).__name__}: {error}")
+        shown = name if isinstance(name, str) else name.__name__
+        faults.append(f"{where}: `{shown}` could not be made without arguments: {type(error).__name__}: {error}")
         return None
     return kind
 
@@ -115,6 +122,10 @@ def _class_of(name: str, folder: Path) -> Callable[[], AgentState]:
         raise ConfigurationError([f"`{name}`: a file of states lies beside the agents, in {folder}; give its name."])
     else:
         value = getattr(module_of(folder / file, "tenex_agents"), word, None)
+    return _checked(value, name)
+
+
+def _checked(value: object, name: str) -> Callable[[], AgentState]:
     if not _is_state(value):
         raise ConfigurationError([f"`{name}` is no subclass of AgentState. Import that from tenex.workflow.output."])
     return value  # type: ignore[return-value]  # a concrete class of states makes one

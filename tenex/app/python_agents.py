@@ -1,16 +1,17 @@
-"""Agents written in Python, as the daemon has them: how they are described, and their methods as tools.
-
-Never: a second way to carry a call out; `workflow.agents.calling` does that, here and without a daemon.
-"""
+"""Agents written in Python, as the daemon has them: how they are described, and their methods as tools."""
 
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
+
+from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
 from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.prompting.agents import AgentDefinition
+from tenex.prompting.states import DEFAULT_ACT, DEFAULT_MOST, DEFAULT_PLAN, OutputDefinition
 from tenex.tools.tool import Tool
 from tenex.workflow.agents.calling import call_method
 from tenex.workflow.agents.loading import PythonAgent, find_agents
@@ -53,13 +54,52 @@ def _faults_of_names(one: PythonAgent, tools: Collection[str]) -> Iterator[str]:
             yield f"{one.source}: `tools` names {name!r}. There are: {', '.join(sorted(tools))}."
 
 
+class _Output(BaseModel):
+    """The attribute `output` of an agent's class: the key `output` of front matter, whose states may be classes."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    plan: list[str | type] = list(DEFAULT_PLAN)
+    act: list[str | type] = list(DEFAULT_ACT)
+    least: NonNegativeInt | None = Field(None, alias="min")
+    most: NonNegativeInt = Field(DEFAULT_MOST, alias="max")
+
+
+def _output_of(one: PythonAgent) -> OutputDefinition | None:
+    """The states an agent answers by; None where it answers as its model does.
+
+    Raises:
+        ConfigurationError: the class says something else than front matter may.
+    """
+    if one.output is None or one.output is False:
+        return None
+    try:
+        given = _Output.model_validate({} if one.output is True else one.output)
+    except ValidationError as error:
+        where = sorted({f"`output.{fault['loc'][0]}`" if fault["loc"] else "`output`" for fault in error.errors()})
+        fault = (
+            f"{one.source}: {', '.join(where)} cannot be read; write `output = True` or a dict with lists of states "
+            "`plan` and `act`, and whole numbers `min` and `max`, each of which may be left out"
+        )
+        raise ConfigurationError([fault]) from error
+    from .outputs import BUILT_IN  # a quarter of a second that most agents do not need
+
+    names: Mapping[Any, str] = {kind: name for name, kind in BUILT_IN.items()}
+    plan, act = (tuple(names.get(state, state) for state in states) for states in (given.plan, given.act))
+    most = given.most if plan else 0
+    return OutputDefinition(plan=plan if most else (), act=act, least=given.least, most=most)
+
+
 def definition_of(one: PythonAgent) -> AgentDefinition:
-    """An agent as a Markdown file would describe it."""
+    """An agent as a Markdown file would describe it.
+
+    Raises:
+        ConfigurationError: its output states cannot be read.
+    """
     shape = blueprint(type(one.agent))
     return AgentDefinition(
         slug=one.slug, name=one.name, role=one.role, kind=one.kind, use_when=one.use_when, phases=one.in_phases,
         tools=one.tools, program=program(one.agent, one.slugs), input=shape.input, is_templated=True,
-        model=one.model, body=shape.system, is_called_only=not one.is_main,
+        model=one.model, output=_output_of(one), body=shape.system, is_called_only=not one.is_main,
         methods={name: method.rule for name, method in shape.methods.items()}, source=one.source,
     )  # fmt: skip
 

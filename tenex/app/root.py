@@ -273,6 +273,4 @@ class _Directory:
         return self._index.conversation_of(event_id)
 
     def exists(self, conversation: ConversationId) -> bool:
-        if self._index.conversation_of(conversation) == conversation or self._folder.path(conversation).exists():
-            return True
-        return self._old.has(conversation)
+        return self._folder.path(conversation).exists() or self._old.has(conversation)

@@ -37,6 +37,7 @@ from tenex.settings import model_for, router_model
 from .configuration import Configuration
 from .voices import GRACE, Channel, Ears, Voice, harmless
 
+ROUTING: Final = "The orchestrator is deciding"
 PULSE: Final = 30.0
 """Seconds between two project statuses; clients take a project for gone after 45."""
 
@@ -49,7 +50,8 @@ class _Room:
         self._channel = channel
         self._who = who
         self._leave = leave
-        self._voices: dict[RunId, Voice] = {}
+        self._voices: dict[RunId | None, Voice] = {}
+        """By run; None is the orchestrator's."""
         self._active: tuple[PublicKey, ...] = ()
         self._people: tuple[PublicKey, ...] = ()
         self._said: tuple[PublicKey, ...] = ()
@@ -57,15 +59,18 @@ class _Room:
 
     def look(self, conversation: Conversation) -> None:
         """Bring what is whispered up to the state as it is now."""
-        doing = {run.id: _doing(run) for run in conversation.runs.values()}
+        question = conversation.question
+        is_routing = question is not None and not (question.retry is not None and question.retry.held)
+        doing: dict[RunId | None, str] = {run.id: _doing(run) for run in conversation.runs.values()}
+        doing[None] = ROUTING if is_routing else ""
         for gone in [known for known in self._voices if not doing.get(known)]:
             self._voices.pop(gone).stop()
         for run in conversation.runs.values():
             if doing[run.id]:
                 self.voice(conversation, run).does(doing[run.id], is_writing=run.wants is not None)
+        if is_routing:
+            self._speaker(conversation, None, self._who.speaker, conversation.phase).does(ROUTING, is_writing=False)
         agents = (run.pubkey for run in conversation.runs.values() if doing[run.id])
-        question = conversation.question
-        is_routing = question is not None and not (question.retry is not None and question.retry.held)
         self._active = tuple(dict.fromkeys((*([self._who.speaker] if is_routing else []), *agents)))
         author = PublicKey(str(conversation.origin.get("author", "")))
         self._people = tuple(dict.fromkeys(key for key in (conversation.starter, author) if key))
@@ -75,13 +80,16 @@ class _Room:
 
     def voice(self, conversation: Conversation, run: Run) -> Voice:
         """The voice of a run."""
-        if run.id not in self._voices:
+        return self._speaker(conversation, run.id, run.pubkey, run.phase)
+
+    def _speaker(self, conversation: Conversation, key: RunId | None, speaker: PublicKey, phase: Phase) -> Voice:
+        if key not in self._voices:
             who = Whisperer(
-                speaker=run.pubkey, address=conversation.address, origin=conversation.origin, phase=run.phase.value,
+                speaker=speaker, address=conversation.address, origin=conversation.origin, phase=phase.value,
                 project=self._who.project,
             )  # fmt: skip
-            self._voices[run.id] = Voice(who, self._channel)
-        return self._voices[run.id]
+            self._voices[key] = Voice(who, self._channel)
+        return self._voices[key]
 
     def close(self) -> None:
         """End it."""

@@ -50,7 +50,10 @@ SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 def demo(
     ctx: typer.Context,
-    message: Annotated[str | None, typer.Option(help="Say this, wait for the end, and exit.")] = None,
+    message: Annotated[
+        str | None,
+        typer.Option(help="Say this, wait for the end, and exit; else what stdin gives, if it is no terminal."),
+    ] = None,
     port: Annotated[
         int | None, typer.Option(min=0, max=65_535, help="Of the embedded relay; else 7447, or a free one.")
     ] = None,
@@ -59,9 +62,28 @@ def demo(
     """Try it all on this machine: relay, daemon and chat.
 
     Without a terminal, or with --message, one conversation is held to its end: exit code 0; or 6 and the question,
-    where it would have to wait for a person.
+    where it would have to wait for a person. `echo "Create a.py that prints hi" | tenex demo` says just that; with
+    nothing on stdin an example is requested.
     """
+    if message is None:
+        message = _piped()
     hold(ctx, message, port=port, data=data)
+
+
+def _piped() -> str | None:
+    """What standard input gives; None where it gives nothing, or is a terminal.
+
+    Raises:
+        UsageError: it is more than a message may hold.
+    """
+    from tenex.nostr.events import MAX_EVENT_BYTES
+
+    if sys.stdin.isatty():
+        return None
+    given = sys.stdin.buffer.read(MAX_EVENT_BYTES + 1)
+    if len(given) > MAX_EVENT_BYTES:
+        raise UsageError(f"Standard input gives more than {MAX_EVENT_BYTES:,} bytes: too long for one message.")
+    return given.decode("utf-8", "replace").strip() or None
 
 
 def hold(

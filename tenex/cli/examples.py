@@ -39,7 +39,7 @@ def agent_examples() -> dict[str, Example]:
         if one.slug != slug_of(file):
             continue
         states = (*one.output.plan, *one.output.act) if one.output is not None else ()
-        named = {state.partition(":")[0] for state in states}
+        named = {state.partition(":")[0] for state in states if isinstance(state, str)}
         found[str(one.slug)] = Example(
             name=str(one.slug), about=one.role, file=file,
             beside=tuple(folder / name for name in sorted(named) if name.endswith(".py")),

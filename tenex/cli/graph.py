@@ -45,16 +45,19 @@ def _graph() -> None:
 
 @graph.command()
 def show(ctx: typer.Context, name: ShownArgument = "", data: DataOption = None, as_json: JsonOption = False) -> None:
-    """Print a workflow, an agent's own phases, or the seven phases, as a Mermaid diagram."""
+    """Print a workflow, an agent's own phases and output states, or the seven phases, as Mermaid diagrams."""
     if name:
         settings = open_settings(ctx, data)
-        own = _own_phases(settings, name)
+        own = _graphs_of_agent(settings, name)
         if own is None:
             _show_workflow(_found(settings, name), as_json=as_json)
         elif as_json:
-            output.result_json({"name": name, **edges(own)})
+            phases = edges(own["phases"]) if "phases" in own else {}
+            output.result_json(
+                {"name": name, **phases, **({"output": edges(own["output"])} if "output" in own else {})}
+            )
         else:
-            output.result(own.mermaid().rstrip("\n"))
+            output.result("\n\n".join(one.mermaid().rstrip("\n") for one in own.values()))
         return
     if not as_json:
         output.result(PHASE_TRANSITIONS.mermaid().rstrip("\n"))
@@ -258,14 +261,26 @@ def _found(settings: "Settings", name: str) -> "Found":
     return one
 
 
-def _own_phases(settings: "Settings", name: str) -> "TransitionGraph | None":
-    """The graph of the agent of that name; None where there is no such agent, which a workflow may be called."""
-    known = {str(slug): agent for slug, agent in load_agents(settings).definitions.items()}.get(name.removeprefix("@"))
+def _graphs_of_agent(settings: "Settings", name: str) -> "dict[str, TransitionGraph] | None":
+    """The own `phases` and the `output` states of the agent of that name; None where there is no such agent."""
+    from tenex.settings import places
+
+    library, slug = load_agents(settings), Slug(name.removeprefix("@"))
+    known = library.definitions.get(slug)
     if known is None:
         return None
-    if known.program is None or known.program.graph is None:
-        raise UsageError(f"{name} has no phases of its own; `phases:` in {known.source} would give it some")
-    return known.program.graph
+    found: dict[str, TransitionGraph] = {}
+    if known.program is not None and known.program.graph is not None:
+        found["phases"] = known.program.graph
+    if known.output is not None:
+        from tenex.app.outputs import graph_of, outputs_of
+
+        found["output"] = graph_of(outputs_of(library, places(settings).agents)[slug])
+    if not found:
+        raise UsageError(
+            f"{name} has no phases or output states of its own; add `phases:` or `output:` to {known.source}"
+        )
+    return found
 
 
 def _with_phases(settings: "Settings", name: str) -> list[tuple[str, str, str]]:

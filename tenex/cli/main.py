@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import typer
 from typer.core import TyperGroup
@@ -124,6 +124,7 @@ for _name, (_, _help) in COMMANDS.items():
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code; every error is one message on stderr."""
     sys.stdout, sys.stderr = sys.stdout or _nowhere(), sys.stderr or _nowhere()  # a supervisor may have closed them
+    sys.stdin = sys.stdin or _nowhere("r")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a poor terminal gets an escape, not a traceback
@@ -142,8 +143,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _nowhere() -> TextIOWrapper:
-    return TextIOWrapper(Path(os.devnull).open("wb"), encoding="utf-8")
+def _nowhere(mode: Literal["r", "w"] = "w") -> TextIOWrapper:
+    return Path(os.devnull).open(mode, encoding="utf-8")
 
 
 def _run(arguments: list[str], options: Globals) -> int:

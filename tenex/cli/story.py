@@ -9,8 +9,10 @@ from datetime import datetime
 from typing import Any, Literal
 
 from tenex.core import records as r
+from tenex.core.ids import RunId
 from tenex.core.jsontext import json_writer
 from tenex.core.phases import Phase
+from tenex.core.spending import run_agent
 from tenex.core.steps import ModelStep
 from tenex.core.travel import Forked, RolledBack
 
@@ -53,13 +55,12 @@ class Line:
 
 
 class Story:
-    """Tells records one after the other; remembers only which agent and which arguments a call had."""
+    """Tells records one after the other; remembers only the arguments of calls."""
 
     def __init__(self, *, thoughts: bool = False) -> None:
         """Begin; with `thoughts` what agents wrote for themselves is told too."""
         self._thoughts = thoughts
         self._calls: dict[tuple[str, str], tuple[str, str]] = {}
-        self._agents: dict[str, str] = {}
         self._workflow = ""
         self._node = ""
 
@@ -118,9 +119,8 @@ class Story:
                     f"{', '.join(record.agents)} — {record.reason}",
                 )
             case r.RunStarted():
-                self._agents[record.run] = record.agent
                 if record.parent is not None:
-                    yield "tool", f"{self._agents.get(record.parent, '')} calls {record.agent}", ""
+                    yield "tool", f"{run_agent(record.parent)} calls {record.agent}", ""
             case r.AgentMoved():
                 yield "phase", record.agent, f"{record.source} → {record.target}"
             case r.ConditionFailed():
@@ -129,7 +129,7 @@ class Story:
             case r.ModelStepped():
                 self._remember(record.run, record.step)
                 if self._thoughts:
-                    yield from _thought(self._agents.get(record.run, ""), record.step)
+                    yield from _thought(run_agent(record.run), record.step)
             case r.CallReturned():
                 yield self._called(record.run, record.call, record.tool, record.content, ok=record.ok)
             case r.CallRefused():
@@ -140,15 +140,15 @@ class Story:
                 tone = {"completion": "agent", "question": "agent", "error": "error"}.get(record.purpose, "notice")
                 yield tone, record.name, record.text, record.events[0].id if record.events else ""
             case r.AskAnswered():
-                yield "dim", "answered", f"{self._agents.get(record.run, '')} goes on"
+                yield "dim", "answered", f"{run_agent(record.run)} goes on"
             case r.RouteRejected():
                 yield "refused", "routing refused", record.sentence
             case r.RunEnded() if record.outcome != "finished":
-                yield "error", self._agents.get(record.run, ""), f"{record.outcome.replace('_', ' ')}: {record.error}"
+                yield "error", run_agent(record.run), f"{record.outcome.replace('_', ' ')}: {record.error}"
             case r.Waived():
                 yield "notice", "waived", f"{', '.join(record.phases)} by {record.name}: “{record.quote}”"
             case r.Retrying():
-                who = self._agents.get(record.run, "") if record.run else "the orchestrator"
+                who = run_agent(record.run) if record.run else "the orchestrator"
                 yield "dim", "model", f"{who} is tried again: {record.message}"
             case r.Reopened():
                 yield "dim", "restart", "the daemon goes on with this conversation"
@@ -175,10 +175,9 @@ class Story:
         for call in step.calls:
             self._calls[run, call.id] = (call.tool, _fields(call.arguments))
 
-    def _called(self, run: str, call: str, tool: str, content: str, *, ok: bool) -> tuple[Any, ...]:
+    def _called(self, run: RunId, call: str, tool: str, content: str, *, ok: bool) -> tuple[Any, ...]:
         _, arguments = self._calls.pop((run, call), (tool, ""))
-        agent = self._agents.get(run, "")
-        head = f"{agent} · {tool}({_short(arguments, 2 * ARGUMENT_CHARACTERS)})"
+        head = f"{run_agent(run)} · {tool}({_short(arguments, 2 * ARGUMENT_CHARACTERS)})"
         return ("tool" if ok else "refused"), head, _short(content, RESULT_CHARACTERS)
 
 

@@ -7,6 +7,7 @@ Never: look into the daemon's files.
 
 import asyncio
 import json
+import secrets
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -81,6 +82,7 @@ class Talk:
             tags = [["e", self._root, self._url, "root"], ["p", author]]
             if last != self._root:
                 tags.insert(1, ["e", last, self._url, "reply"])
+        tags.append(["uid", secrets.token_hex(8)])  # the same words of one second, from two clients, are two notes
         self._stamp = max(int(time.time()), self._stamp + 1)
         event = sign(unsigned_event(self._key.public, self._stamp, 1, tags, text), self._key)
         self._sent.add(event.id)

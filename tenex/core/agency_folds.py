@@ -20,7 +20,7 @@ def changed(c: State, run: Run, values: Mapping[str, Any]) -> None:
     after = before.changed(values)
     if after != before:
         _put(c, run, after)
-        c.runs = {**c.runs, run.id: replace(c.runs[run.id], is_stale=True)}
+        c.runs = {**c.runs, run.id: replace(c.runs[run.id].progressed(), is_stale=True)}
 
 
 def _now(c: State, run: Run) -> Standing:
@@ -46,7 +46,8 @@ def _moved(c: State, record: r.AgentMoved) -> None:
     if run is None:
         return
     _put(c, run, _now(c, run).moved(Moved(source=record.source, target=record.target, at=record.at)))
-    _told(c, run, record)
+    c.runs = {**c.runs, run.id: run.progressed()}
+    _told(c, c.runs[run.id], record)
 
 
 def _renewed(c: State, record: r.PromptRenewed) -> None:

@@ -5,14 +5,13 @@ Never: ask a model; a command is answered at once.
 
 from dataclasses import dataclass
 
-from . import conducting, gates, nodes
+from . import conducting, gates, nodes, waivers
 from . import mission_words as words
 from . import records as r
 from .draft import Draft
 from .ids import RunId
 from .phases import QUALITY_PHASES, Phase
 from .roster import Role
-from .router import waive
 from .signals import PersonSpoke
 from .speaking import say
 from .turns import STOPPED, close_calls, close_turn, end_run, go_on, open_turn
@@ -202,11 +201,7 @@ def _waive(draft: Draft, command: Command, signal: PersonSpoke) -> None:
     if draft.state.status == "ended":
         say(draft, "This cycle is over; say it in the next.")
         return
-    message = signal.message
-    waive(
-        draft, phases=phases, author=message.author, name=signal.name, quote=message.text.strip(),
-        message_id=message.event_id,
-    )  # fmt: skip
+    waivers.waive(draft, phases, signal)
     if draft.state.status == "waiting" and draft.state.messages:
         go_on(draft)
 

@@ -90,6 +90,7 @@ def decide(  # noqa: C901 one case a signal: flat, and complete
             nodes.heard(draft, signal)
         case _:
             assert_never(signal)
+    working.end_loops(draft)
     renew(draft)
     return draft.records
 
@@ -170,6 +171,8 @@ def _timer(draft: Draft, key: Key) -> None:
         draft.add(r.OutboxExpired, said=key.seq)
     elif key.part == "route":
         draft.add(r.RetryDue, run=None)
+    elif key.part == "route-warn":
+        router.delayed(draft)
     elif not nodes.timer(draft, key):
         run = next((run for run in state.runs.values() if key in _timers_of(run)), None)
         if run is None:

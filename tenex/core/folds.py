@@ -13,8 +13,9 @@ from . import records as r
 from .agency_folds import AGENCY_FOLDS, changed
 from .context import MESSAGE_CHARACTERS, remembered
 from .deliveries import delivered, expired
-from .ids import PublicKey, RunId
+from .ids import Millis, PublicKey, RunId
 from .link_folds import answered, counted, linked, refused
+from .loops import is_new
 from .mission_folds import MISSION_FOLDS
 from .phases import Phase
 from .rebuilding import rebuilt
@@ -28,7 +29,7 @@ from .travel import Forked, RolledBack, forked, rolled_back
 from .workflow_folds import WORKFLOW_FOLDS, in_workflow, let_through
 
 ANSWER_WORDS = 3
-"""`yes`, `ja bitte`, `oui merci beaucoup`: what is longer says more than yes or no."""
+"""`yes`, `ja bitte`, `oui merci beaucoup`: a longer message says more than yes."""
 
 
 def _started(c: State, record: r.ConversationStarted) -> None:
@@ -48,7 +49,7 @@ def _cycle(c: State, record: r.CycleStarted) -> None:
     c.phase, c.wrote_since_entry = Phase.CHAT, bool(carried)
     c.messages, c.turns, c.participants, c.reflected = carried, (), (), frozenset()
     c.executed, c.gates_met, c.waivers = False, frozenset(), ()
-    c.waiver_asked, c.waiver_declined = (), frozenset()
+    c.waiver_asked, c.waiver_asked_of, c.waiver_declined = (), PublicKey(""), frozenset()
     c.touched, c.read_files, c.cycle_usage = frozenset(), {}, NO_USAGE
     c.route_streak, c.streak_of = 0, ()  # turns go on counting: a router must not run in cycles without a person
 
@@ -67,7 +68,7 @@ def _wrote(c: State, record: r.PersonWrote) -> None:
     _remember(c, record, record.event_id, record.author, record.name, record.text, record.role)
     c.origin, c.origin_at = record.origin, record.created_at
     c.turns_since_person, c.route_streak, c.streak_of = 0, 0, ()
-    c.wrote_since_entry = True
+    c.wrote_since_entry, c.waiver_declined = True, frozenset()
     c.status, c.waiting_for = "active", ""
     if c.workflow is not None:  # it is no order here, and a speaker hears of it when their round has closed
         c.workflow = c.workflow.heard(record.seq, record.at)
@@ -104,6 +105,7 @@ def _ended(c: State, record: r.Ended) -> None:
 
 def _stopped(c: State, record: r.Stopped) -> None:
     c.question, c.addressed, c.stopped = None, (), record.seq
+    _waiver_closed(c, record)
 
 
 def _continued(c: State, record: r.Continued) -> None:
@@ -113,9 +115,14 @@ def _continued(c: State, record: r.Continued) -> None:
 
 def _route_asked(c: State, record: r.RouteAsked) -> None:
     rejections = c.question.rejections if c.question and record.attempt > 1 else ()
-    c.question = Question(seq=record.seq, attempt=record.attempt, rejections=rejections)
+    c.question = Question(seq=record.seq, attempt=record.attempt, rejections=rejections, warn_at=record.warn_at)
     c.status, c.waiting_for = "active", ""
-    c.waiver_asked = ()  # work goes on: a later yes is an answer to something else
+    _waiver_closed(c, record)  # work goes on: a later yes is an answer to something else
+
+
+def _route_delayed(c: State, _: r.RouteDelayed) -> None:
+    if c.question is not None:
+        c.question = replace(c.question, warn_at=Millis(0))
 
 
 def _rejected(c: State, record: r.RouteRejected) -> None:
@@ -146,24 +153,20 @@ def _handed_off(c: State, record: r.HandedOff) -> None:
 
 
 def _waiver_asked(c: State, record: r.WaiverAsked) -> None:
-    c.waiver_asked = record.phases
+    c.waiver_asked, c.waiver_asked_of = record.phases, record.of
 
 
-def _waiver_declined(c: State, record: r.WaiverDeclined) -> None:
+def _waiver_closed(c: State, _: r.Record) -> None:
+    """The question about gates is over without a yes: it is not put again before a person has written."""
     c.waiver_declined, c.waiver_asked = c.waiver_declined | frozenset(c.waiver_asked), ()
-    _settle_short(c)
+    c.waiver_asked_of = PublicKey("")
 
 
 def _waived(c: State, record: r.Waived) -> None:
-    if c.waiver_asked and c.messages and c.messages[-1].event_id == record.message_id:
-        _settle_short(c)
-    c.waivers, c.waiver_asked = (*c.waivers, record), ()
-
-
-def _settle_short(c: State) -> None:
-    """Call the newest message an answer, if it says nothing besides its yes or no."""
-    if c.messages and len(c.messages[-1].text.split()) <= ANSWER_WORDS:
-        _settle(c, c.messages[-1].seq)
+    answer = c.messages[-1] if c.waiver_asked and c.messages else None
+    if answer and answer.event_id == record.message_id and len(answer.text.split()) <= ANSWER_WORDS:
+        _settle(c, answer.seq)  # it holds no request that could be lost
+    c.waivers, c.waiver_asked, c.waiver_asked_of = (*c.waivers, record), (), PublicKey("")
 
 
 def _settle(c: State, seq: int) -> None:
@@ -176,7 +179,8 @@ def _turn_opened(c: State, record: r.TurnOpened) -> None:
         reason=record.reason, handoff=record.handoff,
     )  # fmt: skip
     c.turn_count += 1
-    c.status, c.waiting_for, c.question, c.waiver_asked = "active", "", None, ()
+    c.status, c.waiting_for, c.question = "active", "", None
+    _waiver_closed(c, record)
     c.turns_since_person += 1
     route = (record.phase, *record.agents)
     c.route_streak = c.route_streak + 1 if route == c.streak_of else 1
@@ -233,6 +237,9 @@ def _call_returned(c: State, record: r.CallReturned) -> None:
     if run is None:
         return
     read = {**run.read, **record.read} if record.read else run.read
+    result = CallResult(id=record.call, tool=record.tool, ok=record.ok, content=record.content)
+    if record.touched and is_new(run, result):
+        run = run.progressed()
     c.runs = {**c.runs, record.run: replace(answered(run, record), read=read)}
     changed(c, run, record.values)
     if record.read:
@@ -357,13 +364,14 @@ FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.Continued: _continued,
     r.MissionSpent: _mission_spent,
     r.RouteAsked: _route_asked,
+    r.RouteDelayed: _route_delayed,
     r.RouteRejected: _rejected,
     r.Routed: _routed,
     r.RouterCorrected: _corrected,
     r.PhaseTransition: _transition,
     r.HandedOff: _handed_off,
     r.WaiverAsked: _waiver_asked,
-    r.WaiverDeclined: _waiver_declined,
+    r.WaiverDeclined: _waiver_closed,
     r.Waived: _waived,
     r.TurnOpened: _turn_opened,
     r.RunStarted: let_through(_run_started),

@@ -5,7 +5,6 @@
 Never: record anything; these are questions with a sentence for an answer.
 """
 
-import re
 from collections.abc import Callable, Iterable
 
 from . import own_tools
@@ -14,22 +13,7 @@ from .conversation import Conversation
 from .graph import END
 from .phases import PHASE_ACCESS, PHASE_TRANSITIONS, QUALITY_PHASES, Access, Phase
 from .roster import Agent, GateRules, Kind, Role, Rules, ToolRule
-from .runs import Message, OrchestratorTurn
-
-_QUOTED = re.compile(
-    r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"\n]*\"|“[^“”]*”|„[^„“”]*[“”]|‘[^‘’]*’|(?<!\w)'[^'\n]*'(?!\w)|«[^«»]*»"
-    r"|「[^「」]*」|『[^『』]*』|^[ \t]*>[^\n]*$",  # no class holds its own opening mark: else it is quadratic
-    re.DOTALL | re.MULTILINE,
-)
-
-_NEGATION = re.compile(
-    r"n['’]t\b|\b(?:not|never|no|none|nothing|cannot|dont|wont|cant|nicht|nichts|nie|niemals|kein\w*|ne|pas|jamais|rien"
-    r"|nunca|jamás|nada|não|nao|mai|non|niente|niet|niets|geen|не|никогда|нельзя)\b|不|别|別|勿|ない|ません|지\s?마"
-)
-_SENTENCE = re.compile(r"[^.!?;:\n。！？；]*[.!?;:\n。！？；]?")
-_CLAUSE_END = re.compile(r"[,，、]")
-"""A negation in the sentence turns the words of a waiver round: before them anywhere, after them in the same clause
-(`überspringe das nicht`, but `skip the tests, not the docs`). It errs on the side of asking."""
+from .runs import OrchestratorTurn
 
 
 def may_use(tool: ToolRule, phase: Phase, agent: Agent) -> bool:
@@ -166,49 +150,3 @@ def waived_to_the_end(conversation: Conversation) -> tuple[Phase, ...]:
 def may_waive(role: Role | None, gates: GateRules) -> bool:
     """Whether somebody of that role may give up a gate."""
     return role is Role.OWNER or (role is Role.MEMBER and gates.members_may_waive)
-
-
-def proof_of_waiver(messages: Iterable[Message], quote: str, message_id: str, gates: GateRules) -> Message | str:
-    """The message in which a person waived, or a sentence that says why the quote proves nothing.
-
-    The quote must stand letter for letter, outside quoted text, in a message of this cycle written by someone who
-    may waive, and hold one of the configured phrases.
-    """
-    message = next((m for m in messages if m.event_id == message_id), None)
-    if message is None:
-        return f"A waiver must name a message of this cycle by its id; {message_id[:80]!r} is none."
-    if not may_waive(message.role, gates):
-        return f"{message.name} may not waive a quality gate."
-    own_words = _QUOTED.sub("\0", message.text)
-    if len(quote.strip()) < 4 or quote not in own_words:  # a shorter quote says nothing
-        return "The quote does not stand, letter for letter, in the person's own words of that message."
-    words, quoted = own_words.lower(), quote.lower()
-    said = next((phrase.lower() for phrase in gates.waiver_phrases if _find(quoted, phrase.lower())), None)
-    places = _find(words, said) if said else []
-    if not places:  # a quote cut out of longer words says what the person did not
-        return "The quote does not say that a check may be left out."
-    return next((why for place in places if (why := _turned_round(words, *place)) is not None), message)
-
-
-def _find(text: str, phrase: str) -> list[tuple[int, int]]:
-    """Where the phrase stands in the text, not as a part of other words where it begins and ends with letters."""
-    start = r"(?<!\w)" if phrase[:1].isascii() and phrase[:1].isalnum() else ""
-    end = r"(?!\w)" if phrase[-1:].isascii() and phrase[-1:].isalnum() else ""
-    return [match.span() for match in re.finditer(start + re.escape(phrase) + end, text)]
-
-
-def _turned_round(words: str, start: int, end: int) -> str | None:
-    """Why the words at that place, read with their sentence, do not say what they seem to say."""
-    sentence = next(m for m in _SENTENCE.finditer(words) if m.end() > start)
-    before = words[sentence.start() : start]
-    after = words[end : max(end, sentence.end())]
-    if _NEGATION.search(before) or _NEGATION.search(_CLAUSE_END.split(after)[0]):
-        return "In its sentence the quote is negated: it says the contrary."
-    if after.endswith(("?", "？")):
-        return "The quote is part of a question: nobody has said that a check is to be left out."
-    return None
-
-
-def is_negated(text: str) -> bool:
-    """Whether a word anywhere in the text negates."""
-    return _NEGATION.search(text.lower()) is not None

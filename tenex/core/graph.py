@@ -80,8 +80,8 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class TransitionGraph:
-    """Nodes and guarded edges, as data.
+class TransitionGraph(Mapping[str, tuple[str, ...]]):
+    """Nodes and guarded edges, as data; as a mapping, the named nodes that edges lead to from each node.
 
     `terminal` are the nodes at which a run may end without an edge to END. `default` is taken where rules find
     no open edge. `max_turns` is a hard bound of a run by rules: there, what would go on ends, also the default.
@@ -100,6 +100,16 @@ class TransitionGraph:
         ordered = sorted(self.edges, key=lambda edge: edge.priority)
         outgoing = {node: tuple(e for e in ordered if e.source in (None, node)) for node in self.nodes}
         object.__setattr__(self, "_from", outgoing)
+
+    def __getitem__(self, node: str) -> tuple[str, ...]:
+        named = (edge.target for edge in self._from[node] if isinstance(edge.target, str) and edge.target != END)
+        return tuple(dict.fromkeys(named))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.nodes)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
 
     def outgoing(self, node: str) -> tuple[Edge, ...]:
         """The edges from a node, in the order in which rules look at them; none for an unknown node."""

@@ -24,8 +24,8 @@ AT_ONCE: Final = 8
 back with profit, and each holds its prompt in memory."""
 
 
-def decided(draft: Draft, run: Run, agent: Agent, call: Call) -> bool:
-    """Refuse the call of a colleague, or begin their run; False for any other call.
+def decide(draft: Draft, run: Run, agent: Agent, call: Call) -> None:
+    """Refuse the call of a sub-agent, or begin its run; any other call is ignored.
 
     Where it has to wait for another to end, the call stays open, and is judged again then; its caller's time stands
     still, since the other may wait for a person.
@@ -33,7 +33,7 @@ def decided(draft: Draft, run: Run, agent: Agent, call: Call) -> bool:
     state, request = draft.state, call.request
     link = links.link_of(agent, request.tool)
     if link is None:
-        return False
+        return
     message = request.arguments.get(links.MESSAGE)
     sentence = request.fault
     if not sentence and (not isinstance(message, str) or not message.strip()):
@@ -53,7 +53,6 @@ def decided(draft: Draft, run: Run, agent: Agent, call: Call) -> bool:
             draft, RunId(f"{turn}/{state.next_seq}.{link.agent}"), draft.rules.roster[link.agent],
             parent=run.id, call=request.id, is_shared=link.is_shared,
         )  # fmt: skip
-    return True
 
 
 def queued(draft: Draft) -> tuple[RunId, ...]:

@@ -3,31 +3,20 @@
 Never: check who may talk at all; the inbox has done that.
 """
 
-import re
-
-from . import conducting, nodes
+from . import conducting, nodes, waivers
 from . import mission_words as words
 from . import records as r
 from .commands import obey, parse
 from .draft import Draft
-from .gates import is_negated, may_waive
 from .ids import Millis
 from .missions import Mission
-from .router import begin_cycle, waive
+from .router import begin_cycle
 from .runs import CallState, Run
 from .signals import PersonSpoke
 from .speaking import say
 from .state import title_of
 from .turns import go_on
 from .working import settle
-
-_YES = (
-    "y yes yeah yep ok okay sure ja jawohl jo si sí sì oui sim claro tak evet hai はい ええ 是 是的 好 好的 可以 네 예 "
-    "да + +1 👍 ✅"
-)
-_NO = "n no nope nah nein nö non não nao nee nej nie いいえ 不 不要 不用 不行 否 아니 아니요 нет - -1 👎 ❌"
-_YES_WORDS, _NO_WORDS = frozenset(_YES.split()), frozenset(_NO.split())
-_FIRST_WORD = re.compile(r"[\w\-+👍👎✅❌]+")
 
 
 def spoke(draft: Draft, signal: PersonSpoke) -> None:
@@ -68,7 +57,7 @@ def spoke(draft: Draft, signal: PersonSpoke) -> None:
     if called in draft.rules.missions and not is_begun:
         nodes.begin(draft, called, message.text, signal.name)
         return
-    if _answers_waiver(draft, signal) or _answers_ask(draft, wrote):
+    if waivers.answered(draft, signal) or _answers_ask(draft, wrote):
         return
     if draft.state.workflow is not None:
         conducting.heard(draft, wrote, signal.role)
@@ -98,25 +87,6 @@ def _start(draft: Draft, signal: PersonSpoke) -> None:
         r.ConversationStarted, id=draft.state.id, title=title, starter=message.author, address=dict(message.address)
     )
     draft.add(r.CycleStarted, cycle=1, reason=f"{signal.name} wrote")
-
-
-def _answers_waiver(draft: Draft, signal: PersonSpoke) -> bool:
-    phases = draft.state.waiver_asked
-    found = _FIRST_WORD.search(signal.message.text.lower())
-    word = found.group() if found else ""
-    # `ok, but do not skip it` is left to the router
-    is_yes = word in _YES_WORDS and not is_negated(signal.message.text)
-    if not phases or not may_waive(signal.role, draft.rules.gates) or not (is_yes or word in _NO_WORDS):
-        return False
-    if is_yes:
-        waive(
-            draft, phases=phases, author=signal.message.author, name=signal.name, quote=signal.message.text.strip(),
-            message_id=signal.message.event_id,
-        )  # fmt: skip
-    else:
-        draft.add(r.WaiverDeclined, name=signal.name)
-    go_on(draft)
-    return True
 
 
 def _answers_ask(draft: Draft, wrote: r.PersonWrote) -> bool:

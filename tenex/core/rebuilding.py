@@ -5,6 +5,7 @@ Never: a rule; the records before it were made to be folded like any others.
 
 from dataclasses import replace
 
+from .ids import PublicKey
 from .phases import QUALITY_PHASES, Phase
 from .rebuilt import Rebuilt, Standing
 from .state import READ_FILES, SEEN, ForkOrigin, PhaseMetrics, State
@@ -14,7 +15,7 @@ def rebuilt(c: State, record: Rebuilt) -> None:
     """Leave nothing in flight; know the messages that were seen, and stand where the source says."""
     c.turn, c.runs, c.question = None, {}, None
     c.addressed, c.asks, c.outbox = (), {}, {}
-    c.unannounced, c.waiver_asked = None, ()
+    c.unannounced, c.waiver_asked, c.waiver_asked_of = None, (), PublicKey("")
     c.turn_count = max(c.turn_count, record.turns)
     newest = list(dict.fromkeys((*record.seen, *c.seen)))[-SEEN:]
     c.seen = dict.fromkeys(newest)

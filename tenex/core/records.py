@@ -162,9 +162,16 @@ class LimitHit(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteAsked(Record):
-    """The router is wanted; attempts count from 1 for each question."""
+    """The router is wanted; attempts count from 1 for each question. At `warn_at` the person hears that it is slow."""
 
     attempt: int
+    warn_at: Millis = Millis(0)
+    """0 in journals from before it was said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteDelayed(Record):
+    """The router has not answered in the expected time; the person was told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,21 +233,22 @@ class HandedOff(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaiverAsked(Record):
-    """The router wanted to skip gates without proof that a person said so; the person is asked, yes or no."""
+    """The router wants to skip gates; a person is asked: `of`, or any owner where that is empty."""
 
     phases: tuple[Phase, ...]
+    of: PublicKey = PublicKey("")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaiverDeclined(Record):
-    """The person did not want gates skipped."""
+    """Somebody wrote something other than a clear yes: the gates are kept."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waived(Record):
-    """A person gave up quality gates of this cycle, by command, by quoted words or by a yes."""
+    """A person gave up quality gates of this cycle, by command or by a yes to the question."""
 
     phases: tuple[Phase, ...]
     author: PublicKey
@@ -357,6 +365,7 @@ __all__ = [
     "Retrying",
     "RoundClosed",
     "RouteAsked",
+    "RouteDelayed",
     "RouteRejected",
     "Routed",
     "RouterCorrected",

@@ -121,6 +121,8 @@ class Limits:
     tokens_per_cycle: int = 2_000_000
     cost_per_cycle_usd: float = 20.0
     routing_attempts: int = 3
+    router_warn_after: int = 25_000
+    """ms without a decision after which the person is told, once: silence for half a minute looks like a crash."""
     handoff_window: int = 30_000
     """ms; a transition younger than this is told to the next agents."""
     announce_after: int = 1_000
@@ -143,8 +145,6 @@ class Limits:
 class GateRules:
     """How gates may be passed without being met."""
 
-    waiver_phrases: tuple[str, ...] = ()
-    """Lower-case words one of which a quoted waiver must hold."""
     members_may_waive: bool = False
     plan_approval: str = "router"
     """`router` or `person`."""

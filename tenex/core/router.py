@@ -3,21 +3,15 @@
 Never: decide whether the answer is permitted; that is `routing`'s.
 """
 
-from . import gates
+from . import gates, waivers
 from . import records as r
 from .draft import Draft
 from .ids import Millis, Slug
 from .phases import PHASE_TRANSITIONS, Phase
-from .routing import Accepted, Rejected, check, parse, prove
+from .routing import Accepted, Rejected, check, parse
 from .speaking import say
 from .steps import ModelStep
-from .turns import addressed_now, ask_router, go_on, open_turn
-
-RISK: dict[Phase, str] = {
-    Phase.VERIFICATION: "nobody will have tried whether it works",
-    Phase.CHORES: "documentation and leftovers stay as they are",
-    Phase.REFLECTION: "nothing will be remembered from this cycle",
-}
+from .turns import addressed_now, ask_router, go_on, open_turn, want_router
 
 
 def answered(draft: Draft, step: ModelStep) -> None:
@@ -29,12 +23,6 @@ def answered(draft: Draft, step: ModelStep) -> None:
     if isinstance(decision, str):
         reject(draft, step, Rejected(sentence=decision))
         return
-    if decision.waive is not None and Phase.parse(decision.waive.phase) not in draft.state.waived:
-        proof = prove(draft.state, decision.waive, draft.rules)
-        if isinstance(proof, Rejected):
-            reject(draft, step, proof)
-            return
-        waive(draft, **proof)
     verdict = check(draft.state, decision, draft.rules)
     if isinstance(verdict, Rejected):
         reject(draft, step, verdict)
@@ -51,13 +39,21 @@ def reject(draft: Draft, step: ModelStep, rejected: Rejected) -> None:
     question = draft.state.question
     attempt = question.attempt if question else 1
     if rejected.stale:
-        draft.add(r.RouteAsked, attempt=attempt)
-    elif rejected.waiver is not None:
-        _ask_waiver(draft, rejected.waiver)
+        want_router(draft, attempt)
+    elif rejected.waiver:
+        waivers.ask(draft, rejected.waiver)
     elif attempt < draft.rules.limits.routing_attempts:
-        draft.add(r.RouteAsked, attempt=attempt + 1)
+        want_router(draft, attempt + 1)
     else:
         _fall_back(draft, rejected.sentence)
+
+
+def delayed(draft: Draft) -> None:
+    """The router has not answered in time: say so, once."""
+    draft.add(r.RouteDelayed)
+    model = f" {draft.rules.project.model}" if draft.rules.project.model else ""
+    seconds = round(draft.rules.limits.router_warn_after / 1000)
+    say(draft, f"The orchestrator's model{model} has not answered for {seconds} s. I keep trying; `/stop` ends it.")
 
 
 def _fall_back(draft: Draft, sentence: str) -> None:
@@ -70,19 +66,6 @@ def _fall_back(draft: Draft, sentence: str) -> None:
         error="routing",
     )
     draft.add(r.Waiting, reason="fallback")
-
-
-def _ask_waiver(draft: Draft, phase: Phase) -> None:
-    draft.add(r.WaiverAsked, phases=(phase,))
-    say(draft, f"May I skip {phase}? If so, {RISK[phase]}. Please answer yes or no.", "question")
-    draft.add(r.Waiting, reason="waiver")
-
-
-def waive(draft: Draft, *, phases: tuple[Phase, ...], author: str, name: str, quote: str, message_id: str) -> None:
-    """Record that a person gave up gates, and tell them what that means."""
-    draft.add(r.Waived, phases=phases, author=author, name=name, quote=quote, message_id=message_id)
-    skipped = "; ".join(f"{phase}: {RISK[phase]}" for phase in phases)
-    say(draft, f"As you wish, I skip what follows. {skipped[:1].upper()}{skipped[1:]}.")
 
 
 def accept(draft: Draft, step: ModelStep, accepted: Accepted, *, by: str) -> None:

@@ -31,37 +31,20 @@ DECISION_SCHEMA: Mapping[str, Any] = {
         "agents": {"type": "array", "items": {"type": "string"}, "minItems": 1},
         "phase": {"type": "string", "enum": [str(phase) for phase in Phase]},
         "reason": {"type": "string"},
-        "waive": {
-            "type": "object",
-            "properties": {
-                "phase": {"type": "string"},
-                "quote": {"type": "string"},
-                "message_id": {"type": "string"},
-            },
-            "required": ["phase", "quote", "message_id"],
-        },
+        "waive": {"type": "array", "items": {"type": "string", "enum": [str(phase) for phase in QUALITY_PHASES]}},
     },
     "required": ["agents", "reason"],
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiver:
-    """What the router says a person said."""
-
-    phase: str
-    quote: str
-    message_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingDecision:
-    """What the router chose; `phase` None means: stay."""
+    """What the router chose; `phase` None means: stay. `waive` are gates it wishes a person would give up."""
 
     agents: tuple[str, ...]
     reason: str
     phase: str | None = None
-    waive: Waiver | None = None
+    waive: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +65,12 @@ class Accepted:
 class Rejected:
     """A decision that is refused, with a sentence the model can act on.
 
-    `waiver` is set where only the proof of a waiver is lacking: then the person is asked. `stale` where the router
-    could not know better; it is asked again, uncounted.
+    `waiver` are the gates a person is to be asked about first. `stale` is set where the router could not know better;
+    it is asked again, uncounted.
     """
 
     sentence: str
-    waiver: Phase | None = None
+    waiver: tuple[Phase, ...] = ()
     stale: bool = False
 
 
@@ -112,7 +95,7 @@ def parse(text: str) -> RoutingDecision | str:
     if phase is not None and not isinstance(phase, str):
         return "`phase` must be a string."
     reason = value.get("reason")
-    waive = _waiver(value.get("waive"))
+    waive = _waived(value.get("waive"))
     if isinstance(waive, str):
         return waive
     return RoutingDecision(
@@ -123,15 +106,13 @@ def parse(text: str) -> RoutingDecision | str:
     )
 
 
-def _waiver(value: Any) -> Waiver | str | None:
-    if value is None or (isinstance(value, dict) and not any(value.values())):
-        return None  # some servers fill in every field of a schema, with nothing
-    if not isinstance(value, dict):
-        return "`waive` must be an object {phase, quote, message_id}."
-    parts = {name: value.get(name) for name in ("phase", "quote", "message_id")}
-    if not all(isinstance(part, str) and part for part in parts.values()):
-        return "`waive` needs phase, quote and message_id, each a string."
-    return Waiver(phase=str(parts["phase"]), quote=str(parts["quote"]), message_id=str(parts["message_id"]))
+def _waived(value: Any) -> tuple[str, ...] | str:
+    if not value:
+        return ()  # some servers fill in every field of a schema, with nothing
+    values = [value] if isinstance(value, str) else value
+    if not isinstance(values, list) or not all(isinstance(gate, str) for gate in values):
+        return f"`waive` must be a list of quality gates: {', '.join(QUALITY_PHASES)}."
+    return tuple(gate for gate in values if gate.strip())
 
 
 def _first_object(text: str) -> dict[str, Any] | None:
@@ -158,8 +139,10 @@ def _first_object(text: str) -> dict[str, Any] | None:
 def check(conversation: Conversation, decision: RoutingDecision, rules: Rules) -> Accepted | Rejected:
     """Hold a decision against graph, roster and gates.
 
-    The waiver, if any, must have been recorded before (`prove`), so that gates see it.
+    A wish to waive gates is put to a person before anything else of the decision is looked at.
     """
+    if (wish := _wish(conversation, decision)) is not None:
+        return wish
     for word in (END, USER):
         if any(agent.upper() == word for agent in decision.agents):
             if len(decision.agents) > 1:
@@ -231,24 +214,23 @@ def _short(name: str) -> str:
     return repr(name if len(name) <= NAME_CHARACTERS else name[:NAME_CHARACTERS] + "…")
 
 
-def prove(conversation: Conversation, waive: Waiver, rules: Rules) -> Mapping[str, Any] | Rejected:
-    """The fields of the `Waived` a router's quote proves, or why it proves nothing."""
-    phase = Phase.parse(waive.phase)
-    if phase is None or phase not in QUALITY_PHASES:
-        which = ", ".join(QUALITY_PHASES)
-        return Rejected(sentence=f"{_short(waive.phase)} is no quality gate; only these can be waived: {which}.")
-    proof = gates.proof_of_waiver(conversation.messages, waive.quote, waive.message_id, rules.gates)
-    if isinstance(proof, str):
-        if phase in conversation.waiver_declined:
-            return Rejected(sentence=f"The waiver of {phase} is refused: the person was asked, and said no.")
-        return Rejected(sentence=f"The waiver of {phase} is refused. {proof}", waiver=phase)
-    return {
-        "phases": (phase,), "author": proof.author, "name": proof.name, "quote": waive.quote,
-        "message_id": proof.event_id,
-    }  # fmt: skip
+def _wish(conversation: Conversation, decision: RoutingDecision) -> Rejected | None:
+    """What comes of a wish to waive gates: None where there is none, or where nothing is left to ask."""
+    wanted: list[Phase] = []
+    for name in decision.waive:
+        phase = Phase.parse(name)
+        if phase is None or phase not in QUALITY_PHASES:
+            which = ", ".join(QUALITY_PHASES)
+            return Rejected(sentence=f"{_short(name)} is no quality gate; only these can be waived: {which}.")
+        if phase not in (*wanted, *conversation.waived, *conversation.gates_met):
+            wanted.append(phase)
+    if not wanted:
+        return None
+    refused = [phase for phase in wanted if phase in conversation.waiver_declined]
+    if refused:
+        gates_kept = ", ".join(refused)
+        return Rejected(sentence=f"A person was asked whether {gates_kept} may be skipped, and did not say yes.")
+    return Rejected(sentence="Only a person can waive a gate; they are asked.", waiver=tuple(wanted))
 
 
-__all__ = [
-    "DECISION_SCHEMA", "END", "USER", "Accepted", "Rejected", "RoutingDecision", "Waiver", "check", "parse",
-    "prove",
-]  # fmt: skip
+__all__ = ["DECISION_SCHEMA", "END", "USER", "Accepted", "Rejected", "RoutingDecision", "check", "parse"]

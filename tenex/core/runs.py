@@ -122,6 +122,8 @@ class Run:
     model: str = ""
     failed_edges: frozenset[tuple[str, str]] = frozenset()
     """Edges of the agent's own graph, as (source, target), whose condition raised: each is told once."""
+    changed: int = 0
+    """The place in `entries` of the step that last changed something: files by a call not made before, or its state."""
     is_stale: bool = False
     """Whether its agent's state has changed since its prompt was rendered."""
     parent: RunId | None = None
@@ -211,6 +213,10 @@ class Run:
         """A colleague it waited for is done: its deadlines are later by the wait, and its clock runs again."""
         waited = at - self.parked_at if self.parked_at is not None else 0
         return replace(self.delayed(waited, seq), parked_at=at if self.has_parked or self.has_linked else None)
+
+    def progressed(self) -> "Run":
+        """Its newest step changed something."""
+        return replace(self, changed=max(0, len(self.entries) - 1))
 
     def returned(self, result: CallResult, seq: int) -> "Run":
         """A call has its result; after the last one the model is wanted again."""
@@ -314,6 +320,12 @@ class Question:
     told: bool = False
     """Whether the person was told that the router's model cannot be reached."""
     retry: Retry | None = None
+    warn_at: Millis = Millis(0)
+    """When the person is told that there is no answer yet; 0 for never, or where they were told."""
+
+    def moved(self, by: int) -> "Question":
+        """It is said that many ms later that there is no answer yet."""
+        return replace(self, warn_at=Millis(self.warn_at + by)) if self.warn_at else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,3 +69,8 @@ def _spent(model: str, usage: Usage) -> tuple[tuple[str, ...], ...]:
         # no exponent, no trailing zeros: clients show the text as it is
         tags.append(("llm-cost-usd", f"{usage.cost_usd:.8f}".rstrip("0").rstrip(".")))
     return tuple(tags)
+
+
+def as_sentence(text: str) -> str:
+    """The text with a full stop, so that another sentence can follow."""
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."

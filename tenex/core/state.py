@@ -167,8 +167,11 @@ class State:
     addressed: tuple[tuple[Slug, str], ...] = ()
     """Agents a person mentioned who have not had their turn, with the person's name."""
     waiver_asked: tuple[Phase, ...] = ()
+    """Gates a person is being asked to give up."""
+    waiver_asked_of: PublicKey = PublicKey("")
+    """Who is asked; "" for any owner."""
     waiver_declined: frozenset[Phase] = frozenset()
-    """Gates of this cycle a person was asked to give up, and would not."""
+    """Gates a person was asked to give up, and would not, since somebody last wrote."""
     stopped: int = 0
     """The seq of the newest `Stopped`: what was written before it is no reason to begin another cycle."""
     outbox: Mapping[int, OutboxRow] = field(default_factory=dict)

@@ -20,6 +20,7 @@ def reopened(c: State, record: r.Reopened) -> None:
     """Give back the time nobody was there: to runs, to a mission, and to words a relay has not taken."""
     c.runs = {key: _spared(run, record.away) for key, run in c.runs.items()}
     c.mission = c.mission and c.mission.spared(record.away)
+    c.question = c.question and c.question.moved(record.away)
     if c.workflow is not None:  # its whole life is measured by the wall clock
         c.workflow = c.workflow.moved(record.away, but=TTL)
     _grant(c, record.away)
@@ -33,7 +34,7 @@ def clock_set(c: State, record: r.ClockSet) -> None:
     if c.workflow is not None:
         c.workflow = c.workflow.moved(by)
     if c.question is not None:
-        c.question = replace(c.question, retry=_retry(c.question.retry, by))
+        c.question = replace(c.question.moved(by), retry=_retry(c.question.retry, by))
     if c.unannounced is not None:
         c.unannounced = replace(c.unannounced, announce_at=Millis(c.unannounced.announce_at + by))
     if c.last_transition is not None:

@@ -32,7 +32,7 @@ THEN: Final = frozenset(
 
 OVER: Final = frozenset(
     {
-        "turn", "runs", "question", "addressed", "waiver_asked", "asks", "unannounced",
+        "turn", "runs", "question", "addressed", "waiver_asked", "waiver_asked_of", "asks", "unannounced",
         "turns_since_person", "route_streak", "streak_of",
     }
 )  # fmt: skip

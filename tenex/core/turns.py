@@ -10,14 +10,15 @@ from typing import Literal
 
 from . import conducting, gates, participation
 from . import records as r
-from .context import MESSAGE_CHARACTERS
+from .context import MESSAGE_CHARACTERS, in_a_line
 from .draft import Draft
 from .ids import CallId, Millis, RunId, Slug, TurnId
+from .loops import SAME_FAILURES, repeated_failure
 from .phases import Phase
 from .ports import Handoff
 from .roster import Agent, Expectation, Replay
 from .runs import CallState, Completion, Run
-from .speaking import agent_says, say
+from .speaking import agent_says, as_sentence, say
 from .standings import stand
 from .steps import NO_USAGE, Usage, cut
 
@@ -26,6 +27,9 @@ UNWATCHED = Expectation(warn_after=LIFETIME, close_after=LIFETIME)
 """Of a workflow's run: the session watches it."""
 
 STOPPED = "stopped; outcome unknown"
+
+ERROR_CHARACTERS = 500
+"""Of a failure that is repeated to the person."""
 
 SUMMARY_CHARACTERS = 1_200
 """Of each completion in a turn's summary: enough to hand on, and no essay in every later prompt."""
@@ -54,7 +58,7 @@ def _next_round(draft: Draft) -> None:
     session = draft.state.workflow
     if speaker is None or session is None:
         return
-    limit = spent(draft) or (_too_many(draft) if conducting.has_no_bound(draft) else None)
+    limit = spent(draft) or _same_failure(draft) or (_too_many(draft) if conducting.has_no_bound(draft) else None)
     if limit is None:
         open_turn(draft, (speaker,), session.why)
     else:
@@ -78,9 +82,16 @@ def ask_router(draft: Draft, attempt: int) -> None:
     """Want the router, unless a limit says that a person must be asked first."""
     limit = _limit(draft)
     if limit is None:
-        draft.add(r.RouteAsked, attempt=attempt)
+        want_router(draft, attempt)
         return
     _ask_person(draft, *limit)
+
+
+def want_router(draft: Draft, attempt: int) -> None:
+    """Want the router's answer; that it is slow is said once, however often it has to be asked."""
+    question = draft.state.question
+    warn_at = question.warn_at if question else Millis(draft.now + draft.rules.limits.router_warn_after)
+    draft.add(r.RouteAsked, attempt=attempt, warn_at=warn_at)
 
 
 def _ask_person(draft: Draft, name: str, sentence: str) -> None:
@@ -93,10 +104,24 @@ def _limit(draft: Draft) -> tuple[str, str] | None:
     state, limits = draft.state, draft.rules.limits
     if (many := _too_many(draft)) is not None:
         return many
+    if (failure := _same_failure(draft)) is not None:
+        return failure
     if state.route_streak >= limits.same_route:
         agents = ", ".join(state.streak_of[1:])
         return "same_route", f"{agents} worked {state.route_streak} times in {state.phase} and nothing changed."
     return spent(draft)
+
+
+def _same_failure(draft: Draft) -> tuple[str, str] | None:
+    done = repeated_failure(draft.state)
+    if done is None:
+        return None
+    agent = draft.rules.roster.get(done.agent)
+    name, error = agent.name if agent is not None else done.agent, in_a_line(done.error, ERROR_CHARACTERS)
+    return "same_failure", (
+        f"{name} failed {SAME_FAILURES} times for the same reason, so I have stopped: {as_sentence(error)} "
+        f"Remove the cause, or ask for it in another way."
+    )  # fmt: skip
 
 
 def _too_many(draft: Draft) -> tuple[str, str] | None:

@@ -12,8 +12,9 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any, Literal, cast
 
-from . import linking, participation, standings
+from . import linking, links, loops, participation, standings
 from . import records as r
+from .context import in_a_line
 from .draft import Draft
 from .ids import CallId, Millis
 from .phases import Phase
@@ -21,7 +22,7 @@ from .ports import ToolResult
 from .roster import Agent, Replay
 from .runs import Call, CallState, Run
 from .signals import ModelFailed
-from .speaking import agent_says, say
+from .speaking import agent_says, as_sentence, say
 from .steps import CallRequest, ModelStep
 from .turns import STOPPED, close_calls, end_run, go_on, spent
 
@@ -34,6 +35,9 @@ would not fit into its next request."""
 
 SILENCE = 60_000
 """ms a server may ask us to wait before the person is told: longer than a minute nobody waits without a word."""
+
+RESULT_CHARACTERS = 300
+"""Of a result that people are shown: enough to see what went wrong."""
 
 UNKNOWN = "unknown: the process stopped while this ran; check before repeating"
 
@@ -78,39 +82,50 @@ def move(draft: Draft, run: Run) -> None:
     """Let the run's next calls through, refuse what the gate refuses; end it if only `complete` is left."""
     agent = _agent(draft, run)
     busy = any(call.state is CallState.PERMITTED and call.replay is not Replay.READ for call in run.calls)
+    waits = (
+        busy  # also for sub-agents: those called one after another work at the same time, other calls keep the order
+    )
     beyond = {call.request.id for call in run.calls[CALLS:]}
     for call in run.open_calls:
+        waits = waits or call.state is CallState.LINKED
         if call.has_begun or call.request.tool == "complete":
             continue
-        if call.request.id not in beyond and participation.decided(draft, run, call):
+        if call.request.id in beyond:
+            sentence = f"Not run: of one answer the first {CALLS} calls are carried out. Ask again if you need it."
+            draft.add(r.CallRefused, run=run.id, call=call.request.id, tool=call.request.tool, sentence=sentence)
+        elif participation.decided(draft, run, call):
             standings.evaluate(draft, run.id)
-            continue
-        if call.request.id not in beyond and _may_be_let_in(draft, run, agent, call):
-            busy = True  # what stands after it makes no room for it
-            continue
-        if call.request.id not in beyond and linking.decided(draft, run, agent, call):
-            continue
-        if call.request.id not in beyond and standings.is_own(agent, call):
-            if busy:  # what stands before it waits for the phase as it is, what comes after it for what it makes of it
+        elif _may_be_let_in(draft, run, agent, call):
+            busy = waits = True  # what stands after it makes no room for it
+        elif links.link_of(agent, call.request.tool) is not None:
+            if not busy:  # else it is judged when what stands before it has returned, which may change the phase
+                linking.decide(draft, run, agent, call)
+            waits = waits or _now(draft, run).find(call.request.id) is not None
+        elif standings.is_own(agent, call):
+            if waits:  # calls before it need the phase as it is, calls after it the phase it leads to
                 break
             standings.decide(draft, run, agent, call)
-            continue
-        refusal = standings.refusal(draft, run, agent, call.request.tool) or call.request.fault or None
-        if refusal is None and call.request.id in beyond:
-            refusal = f"Not run: of one answer the first {CALLS} calls are carried out. Ask again if you need it."
-        if refusal is not None:
-            draft.add(r.CallRefused, run=run.id, call=call.request.id, tool=call.request.tool, sentence=refusal)
-        elif call.request.tool == "ask":
-            _park(draft, run, call)
-        else:
-            rule = draft.rules.tools_of(agent)[call.request.tool]
-            if rule.replay is Replay.READ or not busy:
-                busy = busy or rule.replay is not Replay.READ
-                draft.add(
-                    r.CallPermitted, run=run.id, call=call.request.id, tool=rule.name, replay=rule.replay,
-                    phase=draft.state.phase,
-                )  # fmt: skip
+        elif _begins(draft, run, agent, call, waits=waits):
+            busy = waits = True
     _complete_if_last(draft, _now(draft, run), agent)
+
+
+def _begins(draft: Draft, run: Run, agent: Agent, call: Call, *, waits: bool) -> bool:
+    """Refuse a tool call, park it or let it begin; whether it began and the calls after it have to wait for it."""
+    refusal = standings.refusal(draft, run, agent, call.request.tool) or call.request.fault
+    if refusal:
+        draft.add(r.CallRefused, run=run.id, call=call.request.id, tool=call.request.tool, sentence=refusal)
+        return False
+    if call.request.tool == "ask":
+        _park(draft, run, call)
+        return False
+    rule = draft.rules.tools_of(agent)[call.request.tool]
+    if waits and rule.replay is not Replay.READ:
+        return False
+    draft.add(
+        r.CallPermitted, run=run.id, call=call.request.id, tool=rule.name, replay=rule.replay, phase=draft.state.phase
+    )  # fmt: skip
+    return rule.replay is not Replay.READ
 
 
 def _may_be_let_in(draft: Draft, run: Run, agent: Agent, call: Call) -> bool:
@@ -261,6 +276,23 @@ def give_up(draft: Draft, run: Run, sentence: str = STOPPED) -> None:
     _after(draft, run)
 
 
+def end_loops(draft: Draft) -> None:
+    """End the runs that have just made the same call, with the same result, once too often."""
+    first = draft.records[0].seq if draft.records else draft.state.next_seq
+    while True:
+        wanted = [run for run in draft.state.runs.values() if run.wants is not None and run.wants >= first]
+        found = next(((run, made) for run in wanted if (made := loops.repeated_call(run)) is not None), None)
+        if found is None:
+            return
+        run, made = found
+        gave = in_a_line(made.result.content, RESULT_CHARACTERS) or "nothing"
+        fail(
+            draft, run,
+            f"it called {made.request.tool} {loops.SAME_CALLS} times with the same arguments and got the same result "
+            f"each time: {gave}",
+        )  # fmt: skip
+
+
 def warn(draft: Draft, run: Run) -> None:
     """A run takes long: the person is told, once."""
     draft.add(r.RunWarned, run=run.id)
@@ -295,7 +327,7 @@ def model_failed(draft: Draft, run: Run | None, failure: ModelFailed) -> None:
         minutes = max(1, round(delay / 60_000))
         say(
             draft,
-            f"{who} cannot be reached: {_end(failure.message[:200])} I hold the work and try again "
+            f"{who} cannot be reached: {as_sentence(failure.message[:200])} I hold the work and try again "
             f"{'every' if is_last else 'in'} {minutes} min; `/continue` tries at once.",
             error="model",
         )
@@ -304,15 +336,10 @@ def model_failed(draft: Draft, run: Run | None, failure: ModelFailed) -> None:
 def _refused(draft: Draft, run: Run, failure: ModelFailed) -> None:
     """An answer of no use is asked for again with the reason, and then given up."""
     if run.nudges < NUDGES:
-        text = f"Your last answer could not be used: {_end(failure.message[:300])} Answer again, in another way."
+        text = f"Your last answer could not be used: {as_sentence(failure.message[:300])} Answer again, in another way."
         draft.add(
             r.Nudged, run=run.id, text=text, usage=failure.usage, model=failure.model, queued=failure.queued
         )  # fmt: skip
     else:
         end_run(draft, run, "failed", error=failure.message, usage=failure.usage, model=failure.model)
         _after(draft, run)
-
-
-def _end(sentence: str) -> str:
-    """The sentence with a full stop, so that another can follow."""
-    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."

@@ -61,6 +61,10 @@ class ConversationCoordinator:
         actor = self._actors.get(conversation)
         return actor.conversation if actor else None
 
+    def __contains__(self, conversation: ConversationId) -> bool:
+        """Whether a conversation is in memory, or about to be."""
+        return conversation in self._actors
+
     def __iter__(self) -> Iterator[ConversationActor]:
         """The actors in memory."""
         return iter(tuple(self._actors.values()))

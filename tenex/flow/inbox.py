@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import structlog
 
-from tenex.core.ids import ConversationId, PublicKey, Slug
+from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
 from tenex.core.ports import Clock, Directory
 from tenex.core.roster import Circle, Role
 from tenex.core.signals import Incoming, PersonSpoke
@@ -25,6 +25,8 @@ AUTHORS = 10_000
 """Authors whose rate is remembered; the one not heard of longest is forgotten first."""
 BACKLOG = 10
 """Times that rate at which one person's messages may come in, whenever they say they wrote them."""
+EARLY = 100
+"""Replies kept in case the message that begins their thread arrives after them."""
 LARGEST = 256 * 1024
 """Characters of one message: four events of the usual size limit, and far above what anybody types."""
 PER_MINUTE = 30
@@ -38,7 +40,7 @@ class Verdict(StrEnum):
     STRANGER = "stranger"
     DUPLICATE = "duplicate"
     ELSEWHERE = "elsewhere"
-    """Not ours to answer: it begins no conversation and belongs to none we know."""
+    """Not ours to answer: it begins no conversation and belongs to none we know, as yet."""
     MACHINE = "machine"
     """A program's message that does not call us by name: agents must not wake each other by talking in a thread."""
     EMPTY = "empty"
@@ -78,6 +80,7 @@ class Inbox:
         self._per_minute = per_minute
         self._heard: OrderedDict[PublicKey, tuple[int, int]] = OrderedDict()
         self._places: OrderedDict[str, ConversationId] = OrderedDict()
+        self._early: OrderedDict[EventId, Incoming] = OrderedDict()
         self.counts: Counter[Verdict] = Counter()
         self.is_closed = False
 
@@ -90,6 +93,15 @@ class Inbox:
         verdict = self._receive(message)
         self.counts[verdict] += 1
         log.debug("message.received", verdict=verdict, event_id=message.event_id)
+        if verdict is Verdict.ELSEWHERE:
+            self._early[message.event_id] = message
+            if len(self._early) > EARLY:
+                self._early.popitem(last=False)
+        elif verdict is Verdict.ADMITTED:
+            thread = {message.event_id, self._places[message.event_id]}
+            for reply in [early for early in self._early.values() if not thread.isdisjoint(early.references)]:
+                del self._early[reply.event_id]
+                self.receive(reply)
         return verdict
 
     def _receive(self, message: Incoming) -> Verdict:
@@ -126,11 +138,15 @@ class Inbox:
         """The conversation of an event it refers to, then of the root; None for what none of ours is about."""
         for reference in message.references:
             known = self._places.get(reference) or self._directory.conversation_of(reference)
+            known = known or self._named(reference)
             if known is not None:
                 return known
-        if self._coordinator.conversation(message.conversation) or self._directory.exists(message.conversation):
-            return message.conversation
-        return None
+        return self._named(message.conversation)
+
+    def _named(self, root: str) -> ConversationId | None:
+        """The conversation of that id, whose own event may still be on its way; None if there is none."""
+        name = ConversationId(root)
+        return name if name in self._coordinator or self._directory.exists(name) else None
 
     def _remember(self, event_id: str, conversation: ConversationId) -> None:
         self._places[event_id] = conversation

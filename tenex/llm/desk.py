@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from tenex.core.errors import ConfigurationError, ModelRefused, ModelUnavailable
+from tenex.core.installation import pip_install
 from tenex.core.ports import Model, Whisper, unheard
 from tenex.core.steps import NO_USAGE, ModelRequest, ModelStep, Usage
 
@@ -126,9 +127,8 @@ class ModelDesk:
             from .providers import make_model, make_provider
             from .vendor import VendorModel
         except ImportError as error:
-            raise ConfigurationError(
-                [f"models: \"{name}\" needs {error.name}. Install it: pip install 'pydantic-ai-slim[openai]'"]
-            ) from error
+            command = pip_install(requirement="pydantic-ai-slim[openai]")
+            raise ConfigurationError([f'models: "{name}" needs {error.name}. Install it: {command}']) from error
         config = self._config.provider(own[0])
         reached = self._reached.get(config.name)
         if reached is None:

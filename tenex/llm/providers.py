@@ -19,6 +19,7 @@ from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.settings import ModelSettings
 
 from tenex.core.errors import ConfigurationError
+from tenex.core.installation import pip_install
 
 from .config import KEY_VARIABLES, LOCAL_OLLAMA, ProviderConfig
 
@@ -133,7 +134,8 @@ def _missing_key(config: ProviderConfig, told: str) -> str:
 
 
 def _missing_package(where: str, kind: str, error: ImportError) -> str:
-    package = f"tenex[{kind}]" if kind in OWN_EXTRAS else f"pydantic-ai-slim[{kind.removesuffix('-responses')}]"
+    vendor = f"pydantic-ai-slim[{kind.removesuffix('-responses')}]"
+    command = pip_install(extra=kind) if kind in OWN_EXTRAS else pip_install(requirement=vendor)
     cause = error.__cause__
     missing = cause.name if isinstance(cause, ImportError) and cause.name else error.name or kind
-    return f"{where}: the package {missing} is missing. Install it: pip install '{package}'"
+    return f"{where}: the package {missing} is missing. Install it: {command}"

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tenex.core.errors import OperatorError, UsageError
+from tenex.core.installation import pip_install
 
 HOST = "127.0.0.1"
 NOTES_PER_MINUTE = 1_000_000
@@ -32,7 +33,7 @@ async def embedded_relay(port: int = 0, data: Path | None = None) -> AsyncIterat
     try:
         import nostr_sdk
     except ImportError:
-        raise UsageError("The embedded relay is not installed. Run: pip install 'tenex[relay]'") from None
+        raise UsageError(f"The embedded relay is not installed. Run: {pip_install(extra='relay')}") from None
     nostr_sdk.uniffi_set_event_loop(asyncio.get_running_loop())
     builder = nostr_sdk.LocalRelayBuilder().addr(HOST)
     builder = builder.rate_limit(nostr_sdk.RateLimit(max_reqs=1_000, notes_per_minute=NOTES_PER_MINUTE))

@@ -88,7 +88,7 @@ _HEX64: Final = re.compile(r"[0-9a-f]{64}")
 def event_fields(raw: dict[str, Any]) -> dict[str, Any] | None:
     """Keep an event's own fields, if each is of its type; None where one is not.
 
-    What passes may be kept: it takes at most ten times the memory of its text, and can be sorted and looked up by its id.
+    What passes may be kept: it takes at most ten times the memory of its text, and can be sorted by date and id.
     """
     fields = {name: raw.get(name) for name in _TYPES}
     for name, kind in _TYPES.items():

@@ -96,6 +96,7 @@ class RelayConnection:
         """
         self.url = normalise_url(url)
         self.connected = asyncio.Event()
+        self._may_publish = asyncio.Event()
         self.busy = 0
         """Publishes and fetches under way."""
         self.idle_since = now()
@@ -233,6 +234,7 @@ class RelayConnection:
         try:
             while True:
                 session = await self._up()
+                await self._may_publish.wait()
                 if size > self._limits.max_message_length:
                     return _refused(f"invalid: the relay takes {self._limits.max_message_length} bytes to a message")
                 try:
@@ -332,17 +334,29 @@ class RelayConnection:
                 self._log.info("relay.connected", sessions=self._sessions)
                 self.connected.set()
                 self._note_hearing()
+                chores.append(group.create_task(self._read_past_first(), name=f"past first {self.url}"))
                 why = await session.read()
                 for task in (*chores, *self._keepers.values()):
                     task.cancel()
         finally:
             self.connected.clear()
+            self._may_publish.clear()
             self._session = self._group = None
             self._note_hearing()
             self._keepers.clear()
             self._last_heard = session.heard_at
             self._counts += session.wire.dropped
         return why
+
+    async def _read_past_first(self) -> None:
+        """Let events be sent once the past has been read.
+
+        So what people wrote is known before old answers are repeated, also to a process that lives for under a second.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._timings.past_first):
+                await self._backlog.idle()
+        self._may_publish.set()
 
     async def _read_limits(self) -> None:
         limits = await read_limits(self.url, self._timings.limits_timeout)
@@ -363,7 +377,6 @@ class RelayConnection:
             self._session,
             live,
             url=self.url,
-            take=self._take,
             backlog=self._backlog,
             timings=self._timings,
             dice=self._dice,

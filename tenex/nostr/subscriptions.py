@@ -5,7 +5,8 @@
          └── pause, AUTH ── CLOSED: what the prefix says; what is final is surfaced, and tried again only
                                     with the next connection
 
-The live REQ opens before the past is read, so nothing falls between the two. It carries no `since`: a relay applies
+The live REQ opens before the past is read, so nothing falls between the two. What is new is held by the backlog until
+the past has been read, within a bound. The live REQ carries no `since`: a relay applies
 that to new events too, and a message composed offline is old when it comes.
 
 Never: end up deaf without `refused` or `deaf` saying so.
@@ -24,7 +25,7 @@ from .backlog import Backlog
 from .filters import Filter
 from .paging import ALLOWANCE, Pager
 from .patience import Patience
-from .session import Request, Session, Take
+from .session import Request, Session
 from .timings import Timings
 
 log = structlog.get_logger(__name__)
@@ -135,7 +136,6 @@ class Keeper:
         live: Live,
         *,
         url: str,
-        take: Take,
         backlog: Backlog,
         timings: Timings,
         dice: Random,
@@ -144,7 +144,6 @@ class Keeper:
     ) -> None:
         self._session = session
         self._live = live
-        self._take = take
         self._backlog = backlog
         self._timings = timings
         self._dice = dice
@@ -174,7 +173,7 @@ class Keeper:
 
     async def _attend(self) -> str | None:
         """Open the REQ, read its past, listen until it is closed: the CLOSED's text, or None for a lost connection."""
-        self._request = self._session.request(self._now_only(), self._take)
+        self._request = self._ask_for_new()
         try:
             async with asyncio.TaskGroup() as group:
                 catching: asyncio.Task[None] | None = None
@@ -208,7 +207,7 @@ class Keeper:
                 await asyncio.wait({request.closed}, timeout=left)
                 continue
             async with self._session.spare:
-                renewed = self._session.request(self._now_only(), self._take)
+                renewed = self._ask_for_new()
                 if await renewed.settled(self._timings.probe_timeout):
                     self._session.drop(request)
                     self._request = renewed
@@ -290,7 +289,13 @@ class Keeper:
             self._log.error("relay.refuses_subscription", why=why)
         return not why
 
-    def _now_only(self) -> list[dict[str, Any]]:
-        """The filters of the live REQ: nothing stored, and everything new whatever its date."""
+    def _ask_for_new(self) -> Request:
+        """Open the live REQ: nothing stored, and everything new whatever its date."""
+
+        def take(raw: dict[str, Any]) -> Awaitable[None] | None:
+            return self._backlog.add_new(raw, request.size)
+
         bare = ("since", "until", "limit")
-        return [{**{k: v for k, v in wanted.items() if k not in bare}, "limit": 0} for wanted in self._live.filters]
+        new = [{**{k: v for k, v in wanted.items() if k not in bare}, "limit": 0} for wanted in self._live.filters]
+        request = self._session.request(new, take)
+        return request

@@ -41,6 +41,8 @@ class Timings:
     """Gift wraps are dated up to two days back (NIP-59), and clocks differ by up to an hour."""
     frames_per_second: float = 90.0
     """One embedded relay resets a connection at its 6,001st frame of a minute."""
+    past_first: float = 3.0
+    """What a relay has stored is read before anything is sent to it, for as long as this."""
     limits_timeout: float = 5.0
     """For the relay's NIP-11 document, which is only advice."""
 

@@ -30,11 +30,13 @@ _BOOLEAN: Final = "tag:yaml.org,2002:bool"
 class OutputDefinition:
     """The states an agent speaks by, as its file names them: built-in ones, `file.py:Class` or `package.module:Class`.
 
+    An agent written in Python may also give classes.
+
     `least` None asks for one planning state where there are any.
     """
 
-    plan: tuple[str, ...] = DEFAULT_PLAN
-    act: tuple[str, ...] = DEFAULT_ACT
+    plan: tuple[str | type, ...] = DEFAULT_PLAN
+    act: tuple[str | type, ...] = DEFAULT_ACT
     least: int | None = None
     most: int = DEFAULT_MOST
     line: int = 1

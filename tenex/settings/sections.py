@@ -14,8 +14,6 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, PrivateAttr, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from .waivers import WAIVER_PHRASES
-
 EMBEDDED_RELAY_PORT: Final = 7447
 """Where `tenex relay` listens unless told otherwise: away from the 7777 and 8080 of other relays."""
 _YEAR = 366 * 24 * 3600
@@ -52,10 +50,6 @@ def _models(given: object) -> object:
     if not 1 <= len(names) <= 10 or not all(isinstance(name, str) and name.strip() for name in names):
         raise ValueError('must be the name of a model in quotes, or a list of one to ten: ["a:b", "c:d"]')
     return given
-
-
-def _lowered(text: str) -> str:
-    return _not_blank(text).strip().lower()
 
 
 Text = Annotated[str, AfterValidator(_not_blank)]
@@ -156,7 +150,6 @@ class Gates(Section):
 
     plan_approval: Literal["router", "person"] = "router"
     members_may_waive: bool = False
-    waiver_phrases: list[Annotated[str, AfterValidator(_lowered)]] = list(WAIVER_PHRASES)
 
 
 class ExpectedTime(Section):
@@ -199,6 +192,7 @@ class LimitSettings(Section):
     tokens_per_cycle: Count = 2_000_000
     cost_per_cycle_usd: Annotated[float, Field(ge=0, le=1_000_000)] = 20.0
     routing_attempts: Annotated[int, Field(ge=1, le=20)] = 3
+    router_warn_after: Seconds = 25
     handoff_window: Annotated[float, Field(ge=0, le=_YEAR)] = 30
     announce_after: Seconds = 1
     retry_delays: Annotated[list[Seconds], Field(max_length=20)] = [1, 4, 16]

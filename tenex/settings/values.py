@@ -26,6 +26,7 @@ def limits(settings: Settings) -> Limits:
         tokens_per_cycle=given.tokens_per_cycle,
         cost_per_cycle_usd=given.cost_per_cycle_usd,
         routing_attempts=given.routing_attempts,
+        router_warn_after=_ms(given.router_warn_after),
         handoff_window=_ms(given.handoff_window),
         announce_after=_ms(given.announce_after),
         expectations={
@@ -43,7 +44,6 @@ def gate_rules(settings: Settings) -> GateRules:
     """The core's rules for quality gates."""
     given = settings.gates
     return GateRules(
-        waiver_phrases=tuple(given.waiver_phrases),
         members_may_waive=given.members_may_waive,
         plan_approval=given.plan_approval,
     )

@@ -155,10 +155,11 @@ class _Regaining:
         before = len(self.records)
         for record in (*past.waivers, *past.after):
             self._add(record)
+        seen = (EventId(past.id), *past.seen)  # the message that began it was answered, whatever else is unknown
         numbers = [int(turn.turn_id[5:]) for turn in past.turns if _is_counted(turn.turn_id)]
         self._add(
             r.Rebuilt(
-                seq=0, at=now, source=past.source, lost=tuple(past.lost), seen=tuple(dict.fromkeys(past.seen)),
+                seq=0, at=now, source=past.source, lost=tuple(past.lost), seen=tuple(dict.fromkeys(seen)),
                 spent={phase.value: usage for phase, usage in past.spent.items() if usage.calls},
                 turns=max(numbers, default=0), standing=past.standing, forked_from=past.forked_from,
             )

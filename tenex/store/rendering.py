@@ -17,6 +17,7 @@ from tenex.core.records import HandedOff, PhaseTransition, Record
 from tenex.core.runs import Completion, Message, OrchestratorTurn, Run
 from tenex.core.session import told
 from tenex.core.state import BLOCK, History, Rollback
+from tenex.core.stays import phase_metrics
 from tenex.core.steps import Usage
 from tenex.core.travel import Forked
 
@@ -138,7 +139,7 @@ def render(conversation: Conversation, rendered: Rendered | None = None) -> str:
         "undelivered": sum(len(row.open) for row in c.outbox.values()),
         "phaseMetrics": {
             phase: {"visits": m.visits, "durationMs": m.duration, "usage": _usage(m.usage)}
-            for phase, m in c.metrics.items()
+            for phase, m in phase_metrics(c).items()
         },
         "usage": _usage(c.usage),
     }

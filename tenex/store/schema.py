@@ -20,7 +20,7 @@ from .atomic import FILE_MODE, make_folder
 from .summary import Known, Message, News, Row
 from .words import TOKENIZER, clean, indexed
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the tables; an index of another version is thrown away and made anew."""
 
 BUSY_MS: Final = 5_000

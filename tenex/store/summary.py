@@ -74,7 +74,7 @@ class News:
     """What some records add to what is known of their conversation."""
 
     events: tuple[str, ...] = ()
-    """Ids by which the conversation may be referred to, or by which an event was already heard."""
+    """Ids of the events it received or published; not its own id, whose event may still be on its way to us."""
     messages: tuple[Message, ...] = ()
     agents: tuple[str, ...] = ()
     """Slugs and keys of those who were set to work or addressed."""
@@ -116,8 +116,6 @@ def _each(records: list[Record], kind: Callable[[Record], Iterator[T]]) -> Itera
 
 def _events(record: Record) -> Iterator[str]:
     match record:
-        case ConversationStarted() | Forked():
-            yield record.id
         case PersonWrote() | CommandGiven():
             yield record.event_id
         case Said():

@@ -29,6 +29,7 @@ import structlog
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.core.errors import ConfigurationError
+from tenex.core.installation import pip_install
 
 from .intervals import Interval, Intervals
 from .spans import DESCRIBE, FAILED, Attributes, prompt, why, words
@@ -79,7 +80,7 @@ def open_traces(config: TraceConfig) -> "Traces":
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError as fault:
         raise ConfigurationError(
-            ["traces.endpoint: sending spans needs the extra `otel`; install it with pip install 'tenex[otel]'."]
+            [f"traces.endpoint: sending spans needs the extra `otel`. Install it: {pip_install(extra='otel')}"]
         ) from fault
     endpoint = config.endpoint
     if urlsplit(endpoint).path in ("", "/"):

@@ -134,7 +134,7 @@ def test_a_package_that_is_missing_or_of_another_version_is_told() -> None:
         "coincurve<22,>=21", "nothing-of-that-name>=1", "pynostr==0.0.1", "nothing-else; extra == 'dev'",
         "nothing-at-all; python_version < '3'", "rich<1,>=0.5; extra == 'relay'",
     ]  # fmt: skip
-    assert [name for name, _ in machine.unmet(needed)] == ["nothing-of-that-name", "pynostr", "rich"]
+    assert [name for name, _ in machine.unmet(needed)] == ["nothing-of-that-name>=1", "pynostr==0.0.1", "rich<1,>=0.5"]
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,8 @@ from tests.fakes.virtual import VirtualClock, run
 NEAR, FAR = "ws://127.0.0.1:7447", "wss://relay.example"
 ROOT = "e" * 64
 STARTS, STOPS, TEXT, OPERATIONS, STATUS = 24111, 24112, 24135, 24133, 24010
+ROUTED = [(STARTS, "The orchestrator is deciding"), (STOPS, "")]
+"""What is whispered while the router is asked, and when it has answered."""
 KEYS = {slug: SecretKey(bytes([number]) * 32) for number, slug in enumerate(["orchestrator", *rules().roster], 1)}
 RULES = dataclasses.replace(
     rules(),
@@ -134,7 +136,7 @@ def test_a_run_is_heard_from_its_beginning_over_a_question_to_its_end() -> None:
 
     play(main)
     assert scene.told(STARTS, STOPS, TEXT) == [
-        (STARTS, "Executor is typing"), (TEXT, "One mo"), (STOPS, ""),
+        *ROUTED, (STARTS, "Executor is typing"), (TEXT, "One mo"), (STOPS, ""),
         (STARTS, "Executor is typing"), (STARTS, "Executor uses write_file"), (STOPS, ""),
     ]  # fmt: skip
 
@@ -178,7 +180,8 @@ def test_a_stop_silences_a_model_that_goes_on_writing() -> None:
         await asyncio.sleep(60)
 
     play(main)
-    assert scene.told(STARTS, STOPS, TEXT) == [(STARTS, "Executor is typing"), (TEXT, "Once"), (STOPS, "")]
+    own = [(STARTS, "Executor is typing"), (TEXT, "Once"), (STOPS, "")]
+    assert scene.told(STARTS, STOPS, TEXT) == [*ROUTED, *own]
 
 
 @pytest.mark.parametrize(
@@ -245,6 +248,7 @@ def test_a_conversation_that_was_read_again_is_heard_without_being_told() -> Non
     scene = Scene(asks_once)
 
     async def main() -> None:
+        scene.whispers = listening(Ears())
         scene.starts()
         scene.play.step()
         scene.whispers = listening(scene.ears)

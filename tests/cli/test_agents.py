@@ -251,4 +251,4 @@ def test_an_agents_own_phases_are_drawn_and_its_prompt_is_filled_in(
         assert main(["--data", str(tmp_path), *words]) == 0
         assert "look" in capsys.readouterr().out
     assert main(["--data", str(tmp_path), "graph", "show", "planner"]) == 2
-    assert "planner has no phases of its own" in capsys.readouterr().err
+    assert "planner has no phases or output states of its own" in capsys.readouterr().err

@@ -130,3 +130,61 @@ def test_check_refuses_a_name_that_the_daemon_would_refuse(data: Path, capsys: p
         assert main(["graph", "check", "--data", str(data)]) == 3
         assert f"{name} is the name of somebody else here" in capsys.readouterr().err
         path.unlink()
+
+
+REVIEWER = '''
+from tenex.workflow.agents import BaseAgent
+from tenex.workflow.output import FencedFreeformStateMachine, AgentState, ToolCallState
+
+
+class Doubts(AgentState):
+    def __init__(self):
+        super().__init__("doubts", "doubts", ("<doubts>", "</doubts>"), "red", "?")
+
+    @property
+    def state_machine(self):
+        return FencedFreeformStateMachine(char_min=2, char_max=99)
+
+    @property
+    def state_prompt(self):
+        return "Say what you doubt."
+
+
+class Reviewer(BaseAgent):
+    """Reviews."""
+
+    __system_message__ = "You review."
+    output = {"plan": [Doubts, "thinking"], "act": [ToolCallState], "min": 1}
+'''
+
+
+def test_the_output_states_of_an_agent_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of one written in Python, whose states are classes; its own phases would be drawn before them."""
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "reviewer.py").write_text(REVIEWER)
+    assert main(["graph", "show", "reviewer", "--data", str(tmp_path)]) == 0
+    drawn = capsys.readouterr().out
+    assert "plan --> doubts : fewer than 3 plans" in drawn
+    assert "take_action --> tool_call" in drawn
+    assert main(["graph", "show", "reviewer", "--json", "--data", str(tmp_path)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["output"]["nodes"] == ["plan", "doubts", "thinking", "take_action", "tool_call", "done"]
+
+
+@pytest.mark.parametrize(
+    ("output", "fault"),
+    [
+        ('"states"', "`output` cannot be read; write `output = True` or a dict"),
+        ('{"plan": [3], "max": -1}', "`output.max`, `output.plan` cannot be read"),
+        ('{"plans": []}', "`output.plans` cannot be read"),
+        ('{"plan": [ToolCallState]}', "`tool_call` takes an action and cannot stand in `plan`"),
+        ('{"act": [int]}', "`int` is no subclass of AgentState"),
+    ],
+)  # fmt: skip
+def test_output_states_that_cannot_be_used_are_refused(
+    output: str, fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "reviewer.py").write_text(REVIEWER[: REVIEWER.index("output =")] + f"output = {output}\n")
+    assert main(["config", "check", "--data", str(tmp_path)]) == 3
+    assert fault in capsys.readouterr().err

@@ -1,7 +1,9 @@
 """The terminal's client and whispers, over a real relay."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 
 import pytest
 
@@ -51,6 +53,20 @@ async def test_what_is_written_is_shown_until_it_has_been_said() -> None:
             assert (await daemon.publish(answer, url)).accepted
             await until(talk, lambda lives: not lives)
             assert told == ["Once upon a time"]
+
+
+async def test_the_same_words_from_two_clients_in_one_second_are_two_conversations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As when a script writes twice, or a program that was killed is started again."""
+    monkeypatch.setattr("tenex.cli.talk.time", SimpleNamespace(time=lambda: 1_800_000_000.5, monotonic=time.monotonic))
+    roots = []
+    async with embedded_relay() as url:
+        for _ in range(2):
+            async with talking(url, PERSON, PROJECT.public) as talk:
+                assert (await talk.send("Create hello.py")).accepted
+                roots.append(talk.root)
+    assert len(set(roots)) == 2
 
 
 async def test_typing_that_stops_is_not_shown_any_more() -> None:

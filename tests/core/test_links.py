@@ -347,7 +347,7 @@ def test_one_that_takes_too_long_is_a_result_that_says_so() -> None:
 
 def test_a_caller_that_ends_takes_along_whom_it_called() -> None:
     config = linked(rules(limits=CALM), executor=["helper"], helper=["planner"])
-    play = at_work(config, executor=[says("", *to("helper"), ("check", {}))], helper=[says("", *to("planner"))])
+    play = at_work(config, executor=[says("", *to("helper"), ("read_file", {}))], helper=[says("", *to("planner"))])
     while not any(run.agent == "planner" for run in play.conversation.runs.values()):
         play.step(lambda ready: next(effect for effect in ready if isinstance(effect, ModelCall)))
     key = next(effect.key for effect in work(play) if isinstance(effect, ToolCall))
@@ -537,6 +537,50 @@ def test_a_colleague_that_one_called_before_makes_room_for_is_called_then() -> N
     heard.append("helper")
     play.settle()
     assert outcomes(play) == {"helper": "finished", "planner": "finished", "executor": "finished"}
+    check_sound(play)
+
+
+def test_a_sub_agent_called_after_a_tool_begins_when_that_tool_has_returned() -> None:
+    """It works on what the tool left, as another tool in its place would."""
+    config = linked(rules(), executor=["helper", "planner"])
+    play = at_work(config, executor=[says("", ("check", {}), *to("helper", "planner")), "built"])
+    until(play, lambda it: any(isinstance(effect, ToolCall) for effect in it.running.values()))
+    assert not [run for run in play.conversation.runs.values() if run.parent]
+    play.step(lambda ready: next(effect for effect in ready if isinstance(effect, ToolCall)))
+    assert {run.agent for run in play.conversation.runs.values() if run.parent} == {"helper", "planner"}
+    play.settle()
+    assert [ok for _, ok, _ in results(play)] == [True, True, True]
+    check_rest(play)
+    check_sound(play)
+
+
+def test_a_sub_agent_whose_phase_ends_with_the_tool_before_it_is_refused() -> None:
+    """The phase at the start of a call decides, and the tool that stands before it has left that phase."""
+    checked: list[str] = []
+    edge = Edge("planning", "research", Predicate(lambda me: checked))
+    graph = TransitionGraph(nodes=("planning", "research"), initial="planning", edges=(edge,))
+    config = linked(rules(), graph, executor=[link("helper", scope=Scope(phases=frozenset({"planning"})))])
+    play = at_work(config, executor=[says("", ("check", {}), *to("helper")), "built"])
+    until(play, lambda it: any(isinstance(effect, ToolCall) for effect in it.running.values()))
+    checked.append("check")
+    play.settle()
+    (refused,) = play.all(r.CallRefused)
+    assert "it belongs to planning; nothing was done. You are in your phase research." in refused.sentence
+    assert not [record for record in play.all(r.RunStarted) if record.parent]
+    check_rest(play)
+    check_sound(play)
+
+
+def test_a_tool_called_after_a_sub_agent_starts_when_that_has_answered_and_reads_start_at_once() -> None:
+    calls = (*to("helper"), ("check", {}), ("read_file", {}))
+    play = at_work(executor=[says("", *calls), "built"], helper=["use green"])
+    step_until_called(play)
+    assert [call.tool for call in play.all(r.CallPermitted)] == ["read_file"]
+    play.settle()
+    (_, check), (answered, _) = play.all(r.CallPermitted), play.all(r.RunEnded)[-2:]
+    assert (check.tool, run_agent(answered.run)) == ("check", "helper")
+    assert answered.seq < check.seq
+    check_rest(play)
     check_sound(play)
 
 

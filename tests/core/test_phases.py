@@ -100,3 +100,12 @@ def test_each_phase_permits_these_kinds_of_tools(phase: Phase, allowed: set[str]
 def test_the_gates_follow_one_another_in_the_table() -> None:
     way = [Phase.EXECUTE, *QUALITY_PHASES]
     assert all(PHASE_TRANSITIONS.permits(one, next_) for one, next_ in pairwise(way))
+
+
+def test_the_table_is_read_like_the_mapping_it_is() -> None:
+    """`PHASE_TRANSITIONS[phase]` is what may follow; all seven are there, and no other."""
+    assert PHASE_TRANSITIONS[Phase.CHAT] == (Phase.EXECUTE, Phase.PLAN, Phase.BRAINSTORM)
+    assert PHASE_TRANSITIONS["chores"] == (Phase.REFLECTION,)
+    assert dict(PHASE_TRANSITIONS) == {phase: PHASE_TRANSITIONS.permitted(phase) for phase in Phase}
+    with pytest.raises(KeyError, match="shipping"):
+        PHASE_TRANSITIONS["shipping"]

@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
+from tenex.core.effects import Route, Timer
+from tenex.core.ids import Millis
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.roster import Limits
-from tenex.core.signals import ModelFailed
+from tenex.core.signals import ModelFailed, RouteAnswered
 from tests.core.kit import ENDS, WAITS, Script, check_rest, go, plain, standing, until, work
-from tests.fakes.play import Play, rules
+from tests.fakes.play import Play, rules, says
 
 DUMMY: Any = None
 
@@ -52,7 +54,7 @@ def test_an_endless_name_does_not_flood_the_router_or_the_person(field: str) -> 
     answer: dict[str, Any] = {
         "agents": {"agents": [endless], "reason": "x"},
         "phase": go(endless, "executor"),
-        "waive": go("execute", "executor", waive={"phase": endless, "quote": "skip", "message_id": "1"}),
+        "waive": go("execute", "executor", waive=[endless]),
     }[field]
     play = Play(Script(answer), plain)
     play.person("build it")
@@ -293,3 +295,68 @@ def test_the_router_is_never_asked_while_a_turn_is_open() -> None:
     until(play, lambda it: it.conversation.turn is not None)
     play.person("hurry up")
     assert [effect.key.work for effect in work(play)] == ["model", "model"]
+
+
+# ---- a router that does not answer --------------------------------------------------------------------------------
+
+
+def silent() -> Play:
+    """A play whose router has been asked and does not answer."""
+    play = Play(Script(WAITS), plain)
+    play.person("build it")
+    return play
+
+
+def warnings(play: Play) -> list[str]:
+    """What the person was told about a router that is slow."""
+    return [text for text in play.said() if "has not answered" in text]
+
+
+def test_the_person_hears_within_half_a_minute_that_the_router_has_not_answered() -> None:
+    play = silent()
+    (timer,) = [e for e in play.running.values() if isinstance(e, Timer)]
+    assert timer.due <= play.now + 30_000
+    play.fire("route-warn")
+    assert warnings(play) == [
+        "The orchestrator's model has not answered for 25 s. I keep trying; `/stop` ends it."
+    ]  # fmt: skip
+    assert play.conversation.question is not None, "it is still asked"
+    assert play.refold() == play.conversation
+
+
+def test_a_slow_router_is_reported_once_for_a_question_however_often_it_is_tried() -> None:
+    play = silent()
+    play.fire("route-warn")
+    for _ in range(3):
+        route = next(effect for effect in play.running.values() if isinstance(effect, Route))
+        play.hear(ModelFailed(key=route.key, message="timed out", retryable=True))
+        play.fire("route")
+    play.settle()
+    assert not [e for e in play.running.values() if isinstance(e, Timer) and e.key.part == "route-warn"]
+    assert len(warnings(play)) == 1
+
+
+def test_a_refused_answer_does_not_begin_the_wait_again() -> None:
+    play = silent()
+    due = play.conversation.question.warn_at if play.conversation.question else 0
+    route = next(effect for effect in play.running.values() if isinstance(effect, Route))
+    play.now = Millis(play.now + 20_000)
+    play.hear(RouteAnswered(key=route.key, step=says("hm")))
+    assert play.conversation.question is not None
+    assert play.conversation.question.warn_at == due > 0
+
+
+def test_the_time_nobody_was_there_counts_against_no_answer() -> None:
+    play = silent()
+    play.now = Millis(play.now + 3_600_000)
+    play.crash()
+    (timer,) = [e for e in play.running.values() if isinstance(e, Timer)]
+    assert timer.due > play.now + 20_000
+
+
+def test_a_stop_ends_a_router_that_does_not_answer() -> None:
+    play = silent()
+    play.fire("route-warn")
+    play.person("/stop")
+    assert play.said()[-1] == "Stopped: the orchestrator. Write to go on, or `/retry`."
+    assert not [e for e in play.running.values() if isinstance(e, (Route, Timer))]

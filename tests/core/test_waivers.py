@@ -1,121 +1,96 @@
-"""Who may skip a quality gate, and what it takes: a command, words of their own, or a yes to our question."""
+"""Who may skip a quality gate, and what it takes: a command, or a clear yes to our question. Words alone never do."""
 
 from itertools import product
-from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tenex.core import records as r
 from tenex.core.effects import Work
+from tenex.core.ids import PublicKey
 from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
 from tenex.core.roster import GateRules, Role
 from tenex.core.routing import DECISION_SCHEMA
+from tenex.core.waivers import is_clear_yes
 from tests.core.kit import ENDS, WAITS, Script, check_rest, go, plain, standing
-from tests.fakes.play import Play, rules, says
+from tests.fakes.play import ALICE, Play, rules, says
 
-# ---- a router that waives -----------------------------------------------------------------------------------------
+MEMBERS_MAY = rules(gates=GateRules(members_may_waive=True))
+BOB = PublicKey("b" * 64)
+CAROL = PublicKey("c" * 64)
 
 
-def waiving(play: Play, phase: str, quote: str, message_id: str | None = None, **more: Any) -> None:
-    """Let the router skip a phase with that quote, and then wait."""
-    waive = {"phase": phase, "quote": quote, "message_id": message_id or play.all(r.PersonWrote)[-1].event_id}
-    play.router = Script({**go("chores", "executor"), "waive": waive, **more}, WAITS)
+def wishing(play: Play, *gates: str) -> None:
+    """Let the router wish to skip these gates, and then wait."""
+    play.router = Script({**go("chores", "executor"), "waive": list(gates)}, WAITS)
     play.settle()
 
 
-def test_a_proven_waiver_is_recorded_told_and_the_phase_is_passed_through() -> None:
-    play = standing(Phase.EXECUTE, text="build it, and skip verification please")
-    waiving(play, "verification", "skip verification")
-    waiver = play.all(r.Waived)[0]
-    assert (waiver.phases, waiver.name, waiver.quote) == ((Phase.VERIFICATION,), "alice", "skip verification")
-    assert play.phases() == [Phase.EXECUTE, Phase.VERIFICATION, Phase.CHORES]
-    passed = play.all(r.PhaseTransition)[1]
-    assert passed.reason == "waived by alice"
-    assert [record.phase for record in play.all(r.TurnOpened)] == [Phase.CHAT, Phase.EXECUTE, Phase.CHORES]
-    assert any("nobody will have tried whether it works" in text for text in play.said())
-    assert play.all(r.WaiverAsked) == []
+# ---- words never waive --------------------------------------------------------------------------------------------
 
 
-BAD_WAIVERS: dict[str, dict[str, Any]] = {
-    "a quote the person never gave": {"quote": "skip everything"},
-    "a quote without a phrase": {"quote": "build it"},
-    "a message that does not exist": {"quote": "skip the demo", "message_id": "f" * 64},
-    "an empty message id": {"quote": "skip the demo", "message_id": "x"},
-    "other letters": {"quote": "Skip The Demo"},
-    "a quote of quoted text": {"quote": "skip the rest"},
-}
-
-
-@pytest.mark.parametrize("bad", BAD_WAIVERS.values(), ids=BAD_WAIVERS)
-def test_an_unproven_waiver_asks_the_person_and_waits(bad: dict[str, Any]) -> None:
-    play = standing(Phase.EXECUTE, text='build it; he said "skip the rest"')
-    waiving(play, "verification", bad["quote"], bad.get("message_id"))
+@pytest.mark.parametrize(
+    "text",
+    [
+        "skip verification, I am in a hurry", "Write a parser that can skip blank lines",
+        "A calendar; leave out the weekends", "users don't need to log in", "If you skip the header, say so",
+        "I forbid you to skip the tests", "I don´t want you to skip it", "'skip\nit'", "überspringe die Tests",
+    ],
+)  # fmt: skip
+def test_whatever_a_person_writes_a_wish_of_the_router_is_a_question(text: str) -> None:
+    play = standing(Phase.EXECUTE, text=text)
+    wishing(play, "verification", "chores")
     assert play.all(r.Waived) == []
     assert play.conversation.phase is Phase.EXECUTE
     assert play.conversation.waiting_for == "waiver"
-    assert play.all(r.WaiverAsked)[0].phases == (Phase.VERIFICATION,)
-    assert play.said()[-1].startswith("May I skip verification?")
-    assert play.all(r.Said)[-1].purpose == "question"
+    (asked,) = play.all(r.WaiverAsked)
+    assert (asked.phases, asked.of) == ((Phase.VERIFICATION, Phase.CHORES), ALICE)
+    question = play.all(r.Said)[-1]
+    assert question.purpose == "question"
+    assert question.text == (
+        "May I skip verification and chores in this cycle? Then nobody will have tried whether it works; documentation "
+        "and leftovers stay as they are. Answer “yes” to skip them; any other answer keeps them."
+    )
     check_rest(play)
 
 
-@pytest.mark.parametrize("role", [Role.MEMBER, Role.GUEST])
-def test_words_of_a_member_or_a_guest_waive_nothing(role: Role) -> None:
+def test_a_yes_skips_all_that_was_asked_and_the_router_is_asked_again() -> None:
     play = standing(Phase.EXECUTE)
-    play.person("skip verification", role=role)
-    waiving(play, "verification", "skip verification")
-    assert play.all(r.Waived) == []
-    assert play.conversation.waiting_for == "waiver"
-
-
-def test_a_waiver_of_a_former_cycle_is_none() -> None:
-    play = standing(Phase.CHAT, Script(ENDS), text="this time skip verification")
-    old = play.all(r.PersonWrote)[-1].event_id
+    wishing(play, *QUALITY_PHASES)
+    play.router = Script(ENDS)
+    play.person("yes")
+    (waiver,) = play.all(r.Waived)
+    assert (waiver.phases, waiver.name, waiver.quote) == (QUALITY_PHASES, "alice", "yes")
     play.settle()
-    play.router = Script(go("execute", "executor"), WAITS)
-    play.person("build another")
-    play.settle()
-    play.person("go on")
-    waiving(play, "verification", "skip verification", old)
-    assert play.all(r.Waived) == []
-    assert play.conversation.waiting_for == "waiver"
-
-
-def test_a_quote_of_what_an_agent_said_is_no_waiver() -> None:
-    """An agent cannot waive: its words carry no message id a router could name."""
-    play = standing(Phase.CHAT, Script(go("execute", "executor"), WAITS), lambda *_: says("skip the tests, I say"))
-    play.settle()
-    play.person("hm")
-    waiving(play, "verification", "skip the tests", "")
-    waiving(play, "verification", "skip the tests", play.all(r.Said)[-1].events[0].id)
-    assert play.all(r.Waived) == []
+    assert play.conversation.status == "ended"
+    assert play.phases() == [Phase.EXECUTE, *QUALITY_PHASES]
+    assert any("nobody will have tried whether it works" in text for text in play.said())
 
 
 @pytest.mark.parametrize("phase", ["execute", "chat", "plan", "everything", "\0"])
 def test_only_quality_gates_can_be_waived(phase: str) -> None:
-    play = standing(Phase.EXECUTE, text="skip everything")
-    waiving(play, phase, "skip everything")
-    assert play.all(r.Waived) == []
-    assert play.all(r.WaiverAsked) == [], "nobody is asked to skip what is no gate"
+    play = standing(Phase.EXECUTE)
+    wishing(play, "verification", phase)
+    assert play.all(r.Waived) == play.all(r.WaiverAsked) == [], "nobody is asked to skip what is no gate"
     assert "is no quality gate" in play.all(r.RouteRejected)[0].sentence
 
 
-def test_a_waiver_that_stands_needs_no_second_proof() -> None:
-    play = standing(Phase.EXECUTE)
-    play.person("/skip verification")
-    waiving(play, "verification", "the person said so, believe me", "f" * 64)
+def test_what_is_waived_or_met_is_not_asked_for() -> None:
+    play = standing(Phase.VERIFICATION)
+    play.person("/skip chores")
+    wishing(play, "chores", "verification")
+    assert play.all(r.WaiverAsked) == play.all(r.RouteRejected) == []
     assert play.conversation.phase is Phase.CHORES
-    assert play.all(r.WaiverAsked) == []
-    assert len(play.all(r.Waived)) == 1
 
 
-# ---- the question, yes or no --------------------------------------------------------------------------------------
+# ---- the question -------------------------------------------------------------------------------------------------
 
 
 def asked(phase: Phase = Phase.EXECUTE, gate: str = "verification") -> Play:
     """A play in which the person is being asked whether a gate may be skipped."""
     play = standing(phase)
-    waiving(play, gate, "they surely want it")
+    wishing(play, gate)
     assert play.conversation.waiting_for == "waiver"
     play.router = Script(WAITS)
     return play
@@ -123,12 +98,11 @@ def asked(phase: Phase = Phase.EXECUTE, gate: str = "verification") -> Play:
 
 @pytest.mark.parametrize(
     "word",
-    ["yes", "Yes!", "YES", "y", "ok", "Okay.", "sure", "yes, please", "yes please go ahead", "ja", "Ja, bitte",
-     "jawohl",
-     "sí", "¡Sí!", "si", "oui", "Oui, merci", "sim", "sì", "はい", "はい、お願いします", "是", "是的，谢谢", "好", "да",
-     "Да, конечно", "네", "tak", "evet", "+", "👍", "👍🏽", "✅", " \n yes \n"],
+    ["yes", "Yes!", "YES", "y", "ok", "Okay.", "sure", "yes, please", "Yes, thank you", "“yes”", "`yes`", "ja",
+     "Ja, bitte", "jawohl", "sí", "¡Sí!", "si", "Sí, por favor", "oui", "Oui, merci", "sim", "sì", "はい",
+     "はい、お願いします", "是", "是的，谢谢", "да", "Да, спасибо", "네", "tak", "evet", "👍", "👍🏽", " \n yes \n"],
 )  # fmt: skip
-def test_a_yes_in_many_languages_waives(word: str) -> None:
+def test_a_clear_yes_waives(word: str) -> None:
     play = asked()
     play.person(word)
     waiver = play.all(r.Waived)[0]
@@ -137,33 +111,40 @@ def test_a_yes_in_many_languages_waives(word: str) -> None:
     assert waiver.message_id == play.all(r.PersonWrote)[-1].event_id
 
 
-@pytest.mark.parametrize(
-    "word", ["no", "No.", "NO!", "n", "nope", "nein", "Nein, danke", "non", "não", "nee", "нет", "いいえ", "不", "不要",
-             "아니요", "nie", "-", "👎", "no way"],
-)  # fmt: skip
-def test_a_no_in_many_languages_does_not(word: str) -> None:
-    play = asked()
-    play.person(word)
-    assert play.all(r.Waived) == []
-    assert play.all(r.WaiverDeclined)[0].name == "alice"
-    assert [effect.key.work for effect in play.running.values()].count(Work.ROUTE) == 1, "the router goes on"
+OTHER_ANSWERS = [
+    "no", "nein", "ok wait", "OK, stop", "Yes, run it please", "ok, what would be skipped?", "yes?", "yes？", "yes؟",
+    "what would that mean?", "make it blue first", "ok, but don't skip it", "yes, no, I mean: do not", "yes 👎",
+    "yes no", "yes/no", "yes please do it", "yes yes yes yes", "please", "thanks", "yesterday it worked", "okra",
+    "janein", "sick", "yes\nbut run them", "> May I skip it?\nyes", "ok ❌", "\ud800",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["what would that mean?", "make it blue first", "ok, but don't skip it", "yes, no, I mean: do not",
-     "yesterday it worked",
-     "okra", "janein", "sick", "", "\ud800", "/unknown yes"],
-)  # fmt: skip
-def test_anything_else_is_talk_and_waives_nothing(text: str) -> None:
+@pytest.mark.parametrize("text", OTHER_ANSWERS)
+def test_anything_but_a_clear_yes_keeps_the_gates_and_is_read_like_any_message(text: str) -> None:
     play = asked()
     play.person(text)
     assert play.all(r.Waived) == []
-    assert play.conversation.question is not None
+    assert play.all(r.WaiverDeclined)[0].name == "alice"
+    assert [effect.key.work for effect in play.running.values()].count(Work.ROUTE) == 1, "the router goes on"
+    play.person("yes")
+    assert play.all(r.Waived) == [], "the question is closed"
+
+
+@given(st.text())
+def test_a_text_with_any_other_word_is_no_clear_yes(text: str) -> None:
+    assert not is_clear_yes(f"yes {text} x")
+    assert not is_clear_yes(f"{text} yes?")
+
+
+@pytest.mark.parametrize("command", ["/continue", "/stop"])
+def test_a_command_that_moves_on_closes_the_question(command: str) -> None:
+    play = asked()
+    play.person(command)
+    play.person("yes")
+    assert play.all(r.Waived) == []
 
 
 def test_a_yes_to_something_else_much_later_waives_nothing() -> None:
-    """The question lapses as soon as work goes on."""
     play = asked()
     play.router = Script(go(None, "executor"), WAITS)
     play.person("first make it blue")
@@ -186,23 +167,68 @@ def test_a_yes_to_an_agents_question_waives_nothing() -> None:
     assert play.all(r.Waived) == []
 
 
+def test_the_question_survives_a_restart() -> None:
+    play = asked()
+    play.crash()
+    play.person("yes")
+    assert len(play.all(r.Waived)) == 1
+    assert play.refold() == play.conversation
+
+
+# ---- who may say yes ----------------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("role", [Role.MEMBER, Role.GUEST])
-@pytest.mark.parametrize("word", ["yes", "no"])
-def test_only_those_who_may_waive_answer_the_question(role: Role, word: str) -> None:
-    play = asked()
-    play.person(word, role=role)
-    assert play.all(r.Waived) == play.all(r.WaiverDeclined) == []
+def test_a_yes_of_somebody_else_is_not_the_owners(role: Role) -> None:
+    for config in (rules(), MEMBERS_MAY):
+        play = standing(Phase.EXECUTE, config=config)
+        wishing(play, "verification")
+        play.person("yes", role=role, author=BOB)
+        assert play.all(r.Waived) == []
 
 
-def test_a_router_that_was_told_no_is_refused_and_the_person_is_not_nagged() -> None:
+def test_a_member_who_was_asked_may_say_yes_and_so_may_an_owner_but_no_other_member() -> None:
+    for author, role, may in ((BOB, Role.MEMBER, True), (ALICE, Role.OWNER, True), (CAROL, Role.MEMBER, False)):
+        play = standing(Phase.EXECUTE, config=MEMBERS_MAY)
+        play.person("skip the tests", role=Role.MEMBER, author=BOB)
+        wishing(play, "verification")
+        assert play.all(r.WaiverAsked)[0].of == BOB
+        play.person("yes", role=role, author=author)
+        assert bool(play.all(r.Waived)) is may
+
+
+def test_where_the_writer_may_not_waive_an_owner_is_asked() -> None:
+    play = standing(Phase.EXECUTE)
+    play.person("skip the tests", role=Role.MEMBER, author=BOB)
+    wishing(play, "verification")
+    assert play.all(r.WaiverAsked)[0].of == ""
+    assert "Only an owner can allow it." in play.said()[-1]
+    play.person("yes", role=Role.OWNER)
+    assert len(play.all(r.Waived)) == 1
+
+
+# ---- once ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_router_may_not_ask_again_for_the_same_gates_before_a_person_has_written() -> None:
     play = asked()
-    waive = {"phase": "verification", "quote": "they surely want it", "message_id": "1"}
-    play.router = Script({**go("chores", "executor"), "waive": waive})
+    play.router = Script({**go("chores", "executor"), "waive": ["verification"]})
     play.person("no")
     play.settle()
     assert len(play.all(r.WaiverAsked)) == 1
-    assert "said no" in play.all(r.RouteRejected)[-1].sentence
+    assert "did not say yes" in play.all(r.RouteRejected)[-1].sentence
     assert play.conversation.waiting_for == "fallback"
+    play.person("on second thought, skip it after all")
+    play.settle()
+    assert len(play.all(r.WaiverAsked)) == 2
+
+
+def test_continue_does_not_put_the_same_question_again() -> None:
+    play = asked()
+    play.router = Script({**go("chores", "executor"), "waive": ["verification"]}, WAITS)
+    play.person("/continue")
+    play.settle()
+    assert len(play.all(r.WaiverAsked)) == 1
 
 
 def test_a_bare_yes_is_no_new_request_when_the_cycle_ends() -> None:
@@ -213,15 +239,6 @@ def test_a_bare_yes_is_no_new_request_when_the_cycle_ends() -> None:
     assert play.conversation.status == "ended"
     assert play.conversation.cycle == 1
     assert play.phases()[-1] is Phase.REFLECTION
-
-
-def test_a_yes_with_a_request_in_it_is_not_lost_when_the_cycle_ends() -> None:
-    play = asked(Phase.CHORES, "reflection")
-    play.router = Script(ENDS, go(None, "project-manager"), WAITS)
-    play.person("yes, and then build me a second page with a form")
-    play.settle()
-    assert play.conversation.cycle == 2
-    assert "second page" in play.conversation.messages[0].text
 
 
 # ---- commands -----------------------------------------------------------------------------------------------------
@@ -281,8 +298,7 @@ def test_members_and_guests_may_not_skip(role: Role, text: str) -> None:
 
 
 def test_members_may_skip_where_the_operator_says_so() -> None:
-    config = rules(gates=GateRules(waiver_phrases=("skip",), members_may_waive=True))
-    play = standing(Phase.EXECUTE, config=config)
+    play = standing(Phase.EXECUTE, config=MEMBERS_MAY)
     play.person("/quick", role=Role.MEMBER)
     assert len(play.all(r.Waived)) == 1
     play.person("/quick", role=Role.GUEST)

@@ -246,7 +246,7 @@ def test_time_parked_on_a_second_question_does_not_count_either() -> None:
 
 
 def test_an_agent_that_never_stops_calling_meets_the_limit_of_steps() -> None:
-    play = at_work(says("", ("read_file", {"path": "a"})), limits=Limits(steps_per_run=7))
+    play = at_work(*(says("", ("read_file", {"path": str(n)})) for n in range(7)), limits=Limits(steps_per_run=7))
     play.settle()
     done = ended(play)[0]
     assert (done.outcome, done.error) == ("failed", "it took 7 steps, which is the limit")

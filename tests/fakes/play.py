@@ -72,7 +72,7 @@ def rules(*, limits: Limits | None = None, gates: GateRules | None = None) -> Ru
         tools=TOOLS,
         project=agent("orchestrator", Kind.ORCHESTRATOR, ()),
         limits=limits or Limits(),
-        gates=gates or GateRules(waiver_phrases=("skip", "no need to test", "without")),
+        gates=gates or GateRules(),
     )
 
 

@@ -298,13 +298,14 @@ class Daemon:
         self, text: str, *, conversation: str = "c" * 64, event_id: str | None = None, author: PublicKey = ALICE,
         reply_to: str | None = None, by_machine: bool = False, mentions: tuple[PublicKey, ...] = (),
         address: Mapping[str, Any] | None = None, created_at: int | None = None, tagged: tuple[PublicKey, ...] = (),
+        starts: bool = True,
     ) -> str:  # fmt: skip
         """A person writes; returns what the door said."""
         self.world.ids += 1
         event = EventId(event_id or f"{self.world.ids:064x}")
         message = Incoming(
             event_id=event, author=author, text=text, created_at=created_at or self.world.clock.now() // 1000,
-            conversation=ConversationId(conversation), starts=True, reply_to=EventId(reply_to) if reply_to else None,
+            conversation=ConversationId(conversation), starts=starts, reply_to=EventId(reply_to) if reply_to else None,
             references=(EventId(reply_to),) if reply_to else (), by_machine=by_machine, mentions=mentions,
             tagged=tagged, address=address or {"form": "notes"},
         )  # fmt: skip

@@ -90,6 +90,31 @@ def test_an_event_older_than_all_that_the_state_remembers_is_known_to_the_index(
     assert len(wrote(world)) == few + 4
 
 
+def test_replies_that_arrive_before_their_root_are_received_with_it() -> None:
+    """One that does not call us waits for the root; one that does begins the conversation, and the root follows."""
+    world = World(chat, worker)
+    replies = ["a" * 64, "b" * 64]
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            assert daemon.write("and tests", event_id=replies[0], reply_to=ID, starts=False) == "elsewhere"
+            assert daemon.write("build it", event_id=ID) == "admitted"
+            await daemon.until("waiting")
+        other = "d" * 64
+        async with world.daemon() as daemon:
+            assert daemon.write("thanks", event_id=replies[1], reply_to=other, conversation=other) == "admitted"
+            assert daemon.write("at once", reply_to=other, conversation=other, starts=False) == "admitted"
+            await daemon.until("waiting", other)
+        async with world.daemon() as daemon:
+            assert daemon.write("build it", event_id=other, conversation=other) == "admitted"
+            assert daemon.write("build it", event_id=other, conversation=other) == "duplicate"
+            await daemon.until("waiting", other)
+        assert wrote(world, other)[::2] == [replies[1], other]
+
+    run(main)
+    assert wrote(world) == [ID, replies[0]]
+
+
 # ---- completions in every order ---------------------------------------------------------------------------------
 
 OUTCOMES: dict[str, Callable[[Key], Signal]] = {

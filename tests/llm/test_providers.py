@@ -90,8 +90,8 @@ def test_a_setting_the_kind_does_not_take_is_named() -> None:
 @pytest.mark.parametrize(
     ("kind", "module", "install"),
     [
-        ("anthropic", "anthropic", "pip install 'tenex[anthropic]'"),
-        ("google", "google.genai", "pip install 'tenex[google]'"),
+        ("anthropic", "anthropic", "pip install 'tenexd[anthropic]'"),
+        ("google", "google.genai", "pip install 'tenexd[google]'"),
         ("groq", "groq", "pip install 'pydantic-ai-slim[groq]'"),
     ],
 )

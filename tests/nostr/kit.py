@@ -39,6 +39,7 @@ FAST = Timings(
     probe_timeout=1.0,
     idle_after=30.0,
     frames_per_second=1000.0,
+    past_first=1.0,
     limits_timeout=1.0,
 )
 

@@ -180,6 +180,12 @@ def test_of_one_second_an_answer_comes_after_what_it_answers() -> None:
     assert in_order([after, again, reply, root, before]) == [before, root, reply, again, after]
 
 
+def test_copies_of_one_id_are_all_handed_on() -> None:
+    """Which of them is genuine is not known here."""
+    batch = [{"id": "a", "created_at": 5, "content": text} for text in ("genuine", "forged")]
+    assert in_order(batch) == batch
+
+
 def test_a_circle_of_answers_is_ordered_by_id() -> None:
     """Nobody can sign one, but nothing here has been verified yet."""
     circle = [{"id": one, "created_at": 5, "tags": [["e", other]]} for one, other in ("ba", "ab")]

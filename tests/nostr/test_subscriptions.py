@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tenex.nostr import backlog
 from tenex.nostr.events import Event, to_wire
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.relay import RelayConnection
@@ -107,11 +108,12 @@ async def test_the_order_holds_across_pages_filters_and_subscriptions() -> None:
     assert list(dict.fromkeys(heard.ids)) == ids(written)
 
 
-async def test_what_is_new_does_not_wait_for_the_past_and_what_is_both_comes_once() -> None:
+async def test_a_new_reply_waits_for_the_past_that_holds_its_root_and_what_is_both_comes_once() -> None:
     heard = Heard()
     async with FaultRelay() as fault:
         held: list[tuple[Peer, str]] = []
-        old, both, live = note(at=NOW - 50), note(at=NOW - 5), note(at=NOW)
+        old, both = note(at=NOW - 50), note(at=NOW - 5)
+        live = note(at=NOW, tags=[["e", old.id, "", "root"]])
 
         async def unfinished(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
             if filters[0]["limit"] == 0:
@@ -130,13 +132,73 @@ async def test_what_is_new_does_not_wait_for_the_past_and_what_is_both_comes_onc
             await fault.until(lambda: held)
             await fault.spread(to_wire(both))
             await fault.spread(to_wire(live))
-            await heard.has(both, live)
-            assert heard.ids == ids([both, live])
             peer, sub_id = held[0]
             await peer.send("EOSE", sub_id)
-            await heard.has(old)
+            await heard.has(live)
             await covered(relays)
-    assert heard.ids == ids([both, live, old])
+    assert heard.ids == ids([old, both, live])
+
+
+async def test_what_is_new_waits_for_a_past_without_an_end_only_once_and_not_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(backlog, "NEW_WAIT", 0.2)
+    heard = Heard()
+    async with FaultRelay() as fault:
+        old, live, later = note(at=NOW - 50), note(at=NOW), note(at=NOW)
+
+        async def without_end(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
+            await peer.send(*(("EVENT", sub_id, to_wire(old)) if filters[0]["limit"] else ("EOSE", sub_id)))
+
+        fault.on_req = without_end
+        relays = RelayPool([fault.url], on_event=heard, timings=PATIENT, now=lambda: float(NOW))
+        relays.subscribe("notes", [{"kinds": [1]}], LONG_AGO)
+        async with running(relays):
+            await fault.until(lambda: len(fault.reqs()) == 2)
+            await fault.spread(to_wire(live))
+            await heard.has(old, live)
+            monkeypatch.setattr(backlog, "NEW_WAIT", 60.0)
+            await fault.spread(to_wire(later))
+            await heard.has(later)
+    assert heard.ids == ids([old, live, later])
+
+
+async def test_the_past_is_read_before_anything_is_sent() -> None:
+    """What people wrote is known before old answers are repeated; a relay that sends no EOSE is not waited for."""
+    heard = Heard()
+    async with FaultRelay() as fault, FaultRelay() as endless:
+        old, answer = note(at=NOW - 50), note(at=NOW)
+        fault.stored.append(to_wire(old))
+
+        async def late(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
+            await asyncio.sleep(0.1)
+            await fault.serve_stored(peer, sub_id, filters)
+
+        async def silent(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
+            pass
+
+        fault.on_req, endless.on_req = late, silent
+        relays = RelayPool([fault.url, endless.url], on_event=heard, timings=FAST, now=lambda: float(NOW))
+        relays.subscribe("notes", [{"kinds": [1]}], LONG_AGO)
+        async with running(relays):
+            assert (await relays.publish(answer, fault.url)).accepted
+            assert heard.ids[:1] == [old.id]
+            assert (await relays.publish(answer, endless.url)).accepted
+
+
+async def test_what_is_sent_after_a_reconnect_waits_for_the_past_again() -> None:
+    heard = Heard()
+    async with FaultRelay() as fault:
+        relays = RelayPool([fault.url], on_event=heard, timings=FAST, now=lambda: float(NOW))
+        relays.subscribe("notes", [{"kinds": [1]}], LONG_AGO)
+        async with running(relays):
+            await covered(relays)
+            await fault.stop()
+            fault.stored.append(to_wire(missed := note(at=NOW - 5)))
+            sending = asyncio.create_task(relays.publish(note(at=NOW), fault.url))
+            await fault.start()
+            assert (await sending).accepted
+    assert heard.ids[:1] == [missed.id]
 
 
 async def test_a_relay_that_never_ends_a_page_is_heard_all_the_same() -> None:

@@ -284,8 +284,6 @@ def test_the_rules_of_the_first_phase_stand_in_the_prompt(router: str, rule: str
         "What `earlier` tells is done",
         "in any language",
         '`["USER"]` waits for the person.',
-        "copied letter for letter",
-        "and the `id` of that message",
         "Only a person can waive a gate",
         "Never answer `agents: []`",
         "Experts (`kind` expert) advise only",
@@ -300,8 +298,6 @@ def test_the_router_is_told_what_code_will_hold_it_to(router: str, words: str) -
 def test_every_field_of_the_answer_is_explained(router: str) -> None:
     for name in DECISION_SCHEMA["properties"]:
         assert f"- `{name}`: " in router
-    for name in DECISION_SCHEMA["properties"]["waive"]["properties"]:
-        assert f'"{name}"' in router
 
 
 @pytest.mark.parametrize(

@@ -89,11 +89,7 @@ ODD = ["command", "again", "death", "late", "roster"]
 _slugs = st.lists(st.sampled_from(SLUGS), min_size=1, max_size=3)
 _phases = st.sampled_from([*map(str, Phase), "deployment"])
 _words = st.sampled_from(["END", "USER"])
-_waivers = st.fixed_dictionaries(
-    {"phase": st.sampled_from(["verification", "chores", "reflection", "execute"]),
-     "quote": st.sampled_from(["skip the tests", "they want it"]),
-     "message_id": st.integers(1, 9).map(lambda n: f"{n:064d}")}
-)  # fmt: skip
+_waivers = st.lists(st.sampled_from(["verification", "chores", "reflection", "execute"]), max_size=3)
 _decisions = st.builds(
     lambda agents, more: {"agents": agents, "reason": "because", **more},
     _slugs | _words.map(lambda word: [word]) | st.just(["wizard"]) | st.just(["END", "executor"]) | st.just([]),

@@ -1,5 +1,6 @@
 """`tenex demo` without a terminal: relay, daemon and chat in one process, to the end of one conversation."""
 
+import asyncio
 import json
 import re
 import shutil
@@ -12,8 +13,9 @@ from typing import Any
 import pytest
 
 from tenex.nostr.keys import KeyRing
+from tests.fakes.nursery import run
 
-from .kit import FULL_CYCLE, ROOT, environment, phases, tenex
+from .kit import FULL_CYCLE, ROOT, TENEX, environment, phases, tenex
 
 WAITING = 6
 
@@ -74,6 +76,21 @@ async def test_where_it_would_wait_for_a_person_it_asks_and_says_so(tmp_path: Pa
     assert view["messages"][-1]["text"].splitlines()[0] in out.split("It waits for a person: ")[1]
 
 
+async def test_what_is_piped_in_is_what_it_is_asked_for(tmp_path: Path) -> None:
+    words, asked = (TENEX[-1], "demo", "--data", str(tmp_path)), b"Create bye.py that prints bye\n"
+    done = await asyncio.to_thread(run, words, environment(), ROOT, given=asked)
+    assert done.returncode == 0, done.stderr
+    assert printed(tmp_path / "workspace" / "bye.py") == "bye\n"
+    assert not (tmp_path / "workspace" / "hello.py").exists()
+
+
+async def test_standard_input_that_is_closed_is_an_empty_one(tmp_path: Path) -> None:
+    line = f"exec {sys.executable} -m tenex.cli.main demo --data {tmp_path} <&-"
+    done = await asyncio.create_subprocess_shell(line, cwd=ROOT, env=environment(), stdout=asyncio.subprocess.DEVNULL)
+    assert await done.wait() == 0
+    assert printed(tmp_path / "workspace" / "hello.py") == "hello\n"
+
+
 async def test_a_second_demo_on_the_same_folder_is_a_second_conversation(tmp_path: Path) -> None:
     """Keys, files and the first conversation stay."""
     assert (await tenex("demo", "--data", tmp_path))[0] == 0
@@ -126,4 +143,5 @@ def test_a_demo_that_was_killed_goes_on_in_the_next_and_that_is_shown(tmp_path: 
     assert seen
     second = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=True)
     assert "Going on with what was unfinished: Create hello.py" in second.stdout
+    assert "executor · write_file(" in second.stdout or "executor · list_files(" in second.stdout
     assert [view["status"] for view in views(tmp_path)] == ["ended", "ended"]

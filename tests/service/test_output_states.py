@@ -216,3 +216,62 @@ async def test_a_fault_of_the_front_matter_is_named_before_anything_runs(
     assert code == 3
     assert sentence in " ".join(said.split())
     assert "executor.md:" in said
+
+
+REPORTER = '''
+from tenex.workflow.agents import BaseAgent
+from tenex.workflow.output import AgentState, JsonStateMachine, StateMachine, Thinking
+
+
+class Report(AgentState):
+    def __init__(self):
+        super().__init__("report", "report", ("<report>", "</report>"), "green", "R")
+
+    @property
+    def state_machine(self):
+        schema = {"type": "object", "properties": {"risk": {"type": "string"}}, "required": ["risk"]}
+        return StateMachine({0: [(JsonStateMachine(schema), 1)]}, 0, [1])
+
+    @property
+    def state_prompt(self):
+        return "Report."
+
+    def readable_format(self, string):
+        import json
+        return f"Risk: {json.loads(string)['risk']}"
+
+
+class Reporter(BaseAgent):
+    """Reports risks."""
+
+    __system_message__ = "You report."
+    kind = "expert"
+    output = {"plan": [Thinking], "act": [Report], "min": 0}
+'''
+
+
+async def test_an_agent_in_python_answers_by_states_and_people_read_its_readable_format(
+    tmp_path: Path, relay: str
+) -> None:
+    """A class's `output`, a machine as a graph, a wrong answer asked for again, and the form people are shown."""
+    left = ['<report>{"risk": 1}</report>', '<report>{"risk": "none"}</report>']
+
+    def mind(request: Json) -> Answer:
+        asked = Asked(request)
+        if asked.question is None:
+            return Answer(text=left.pop(0))
+        if asked.question["turns"]:
+            return decision(request, {"agents": ["USER"], "reason": "the person has the word"})
+        return decision(request, {"agents": ["reporter"], "reason": "it is wanted"})
+
+    async with model_server(mind) as server:
+        folder = minded(tmp_path / "data", relay, server)
+        (folder.data / "agents" / "reporter.py").write_text(REPORTER)
+        async with serving(folder, server) as process:
+            name = await folder.write("What may go wrong?")
+            await settled(folder, name, "waiting")
+            assert await process.stop() == 0
+        stored = await person.stored(relay)
+    assert left == []
+    assert [event["content"] for event in stored if "Risk" in event["content"]] == ["Risk: none"]
+    assert not [event for event in stored if "{" in event["content"] and event["kind"] != 0]

@@ -210,11 +210,6 @@ def test_two_configurations_in_one_folder_are_refused(tmp_path: Path) -> None:
     assert "both exist" in found
 
 
-def test_a_list_of_ones_own_replaces_the_default_and_is_lowered(tmp_path: Path) -> None:
-    write(tmp_path, "[gates]\nwaiver_phrases = [' Lass ES ']\n")
-    assert load(None, tmp_path, env={}).gates.waiver_phrases == ["lass es"]
-
-
 def test_what_is_set_twice_in_toml_styles_is_the_same(tmp_path: Path) -> None:
     """Dotted keys and tables mean the same, so their origins are the same too."""
     write(tmp_path, "limits.expectations.plan.warn_after = 3\n")

@@ -22,6 +22,7 @@ OTHER = {
     "cost_per_cycle_usd": (1.5, 1.5),
     "routing_attempts": (5, 5),
     "handoff_window": (16.5, 16_500),
+    "router_warn_after": (2.5, 2500),
     "announce_after": (0.25, 250),
     "retry_delays": ([0.5, 2], (500, 2000)),
     "hold_for": (19, 19_000),
@@ -53,19 +54,10 @@ def test_every_phase_may_have_an_expectation_of_its_own(phase: Phase) -> None:
 
 
 def test_every_rule_of_the_gates_is_a_setting() -> None:
-    given = {"waiver_phrases": ["Weg damit"], "members_may_waive": True, "plan_approval": "person"}
+    given = {"members_may_waive": True, "plan_approval": "person"}
     settings = load(None, Path("/nowhere"), env={}, overrides={"gates": given})
     assert {field.name for field in fields(GateRules)} == set(given)
-    assert gate_rules(settings) == GateRules(
-        waiver_phrases=("weg damit",), members_may_waive=True, plan_approval="person"
-    )
-
-
-def test_waiver_phrases_are_lower_case_and_each_once() -> None:
-    phrases = gate_rules(Settings()).waiver_phrases
-    assert len(phrases) == len(set(phrases))
-    assert list(phrases) == [phrase.lower().strip() for phrase in phrases]
-    assert all(len(phrase) > 1 for phrase in phrases)
+    assert gate_rules(settings) == GateRules(members_may_waive=True, plan_approval="person")
 
 
 def test_roles_follow_the_lists_and_the_door() -> None:

@@ -68,6 +68,8 @@ def test_a_view_taken_at_any_moment_gives_a_conversation_with_that_view(seed: in
         after = view_of(state)
         if before["openTurn"]:
             assert after["orchestratorTurns"].pop()["turnId"] == before["openTurn"]["turnId"]
+        for view in (before, after):  # the visit to the current phase lasts until the newest record
+            del view["phaseMetrics"][view["phase"]]["durationMs"]
         assert {name for name in before if rounded(before[name]) != rounded(after[name])} <= set(MOVES), cut
         assert not pending(state)
         assert state.status == ("ended" if before["status"] == "ended" else "waiting")

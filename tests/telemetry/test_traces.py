@@ -341,7 +341,7 @@ def test_without_the_extra_the_fault_names_it() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert "needs the extra `otel`" in done.stdout
-    assert "tenex[otel]" in done.stdout
+    assert "tenexd[otel]" in done.stdout
 
 
 def test_the_sdk_is_loaded_only_when_spans_are_wanted() -> None:

@@ -506,7 +506,7 @@ def test_a_factory_that_fails_in_a_conversation_leaves_what_it_made_when_the_cla
 
 
 def test_the_name_of_a_model_is_refused_with_what_to_give() -> None:
-    with pytest.raises(UsageError, match="`model` is a str and no model; give an object with `async def step"):
+    with pytest.raises(UsageError, match="`model` is a str, which has no `async def step"):
         Keeper(model="openai:gpt-5.2")  # type: ignore[arg-type]
 
 

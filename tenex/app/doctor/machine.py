@@ -8,6 +8,7 @@ import importlib.util
 import os
 import re
 import resource
+import shlex
 import socket
 import sys
 import time
@@ -15,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
+
+from tenex.core.installation import DISTRIBUTION, pip_install
 
 from .findings import Case, Finding, fault, ok, warning
 
@@ -35,23 +38,23 @@ def installed(_: Case) -> Iterator[Finding]:
     if sys.version_info < OLDEST_PYTHON:
         yield fault(f"Python {version} is too old", sys.executable, "use Python 3.11 or newer")
     try:
-        needed = importlib.metadata.requires("tenex") or []
+        needed = importlib.metadata.requires(DISTRIBUTION) or []
     except importlib.metadata.PackageNotFoundError:
         yield warning(
             "tenex is not installed as a package, so what it needs is not known",
             sys.prefix,
-            "run `make setup` in the checkout, or install the wheel",
+            f"in the checkout: {shlex.quote(sys.executable)} -m pip install .",
         )
         return
     bad = list(unmet(needed))
-    for name, why in bad:
-        yield fault(f"{name} {why}", sys.prefix, "install tenex again: pip install --upgrade tenex")
+    for requirement, why in bad:
+        yield fault(why, sys.prefix, pip_install(requirement=requirement))
     if not bad:
         yield ok(f"Python {version}, and every package it takes in a version that fits", sys.executable)
 
 
 def unmet(needed: list[str]) -> Iterator[tuple[str, str]]:
-    """The requirements that are not met, each with what there is; what only an extra needs may be missing."""
+    """The requirements that are not met, each with a sentence on why; what only an extra needs may be missing."""
     for line in needed:
         found = _REQUIREMENT.match(line)
         if found is None:
@@ -63,10 +66,10 @@ def unmet(needed: list[str]) -> Iterator[tuple[str, str]]:
             version = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             if not marker:
-                yield name, "is not installed"
+                yield f"{name}{bounds.strip()}", f"{name} is not installed"
             continue
         if not all(_holds(version, sign, bound) for sign, bound in _BOUND.findall(bounds)):
-            yield name, f"is installed as {version}, and must be {bounds.strip()}"
+            yield f"{name}{bounds.strip()}", f"{name} is installed as {version}, and must be {bounds.strip()}"
 
 
 def _holds(version: str, sign: str, bound: str) -> bool:
@@ -152,7 +155,7 @@ def _port(host: str, port: int) -> Iterator[Finding]:
 def _traces(endpoint: str) -> Iterator[Finding]:
     if not _has("opentelemetry.sdk"):
         yield fault(
-            "traces are asked for, and OpenTelemetry is not installed", "traces.endpoint", "pip install 'tenex[otel]'"
+            "traces are asked for, and OpenTelemetry is not installed", "traces.endpoint", pip_install(extra="otel")
         )
         return
     parts = urlsplit(endpoint)

@@ -70,8 +70,8 @@ class BaseAgent(PhasedAgent):
             )
         if model is not None and not callable(getattr(model, "step", None)):
             raise UsageError(
-                f"`model` is a {type(model).__name__} and no model; give an object with `async def step(request, "
-                "whisper)`, such as tenex.app.minds.build_mind makes of your settings."
+                f"`model` is a {type(model).__name__}, which has no `async def step(request, whisper)`; give what "
+                "`tenex.get_model` returns for a name such as openai:gpt-5-mini."
             )
         for name, value in state.items():
             self.set_value(name, value)
@@ -96,7 +96,13 @@ class BaseAgent(PhasedAgent):
             AppendFailed: the disk did not take a record; run it again to go on.
         """
         if self._model is None:
-            raise UsageError(f"{type(self).__name__} has no model; make it as {type(self).__name__}(model=...).")
+            name = type(self).__name__
+            raise UsageError(f"{name} has no model; make it as {name}(model=tenex.get_model(...)).")
+        if getattr(type(self), "output", None):
+            raise UsageError(
+                f"{type(self).__name__} has `output`, which a daemon reads. By itself, give its model as "
+                "tenex.workflow.output.OutputModel(model, {slug: AgentOutput(...)}), and leave `output` out."
+            )
         slug = slug_of(type(self))
         async with self._turn:
             members = household(self, slug)

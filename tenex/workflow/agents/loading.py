@@ -44,6 +44,8 @@ class PythonAgent:
     tools: tuple[str, ...]
     """Of the daemon's own, besides its methods."""
     model: str
+    output: Any
+    """Its output states, as front matter names them or as classes; None where it answers as its model does."""
     source: str
     is_main: bool
     """Whether the file is about it; the others there are only called."""
@@ -132,7 +134,8 @@ def _read(slug: Slug, agent: PhasedAgent, slugs: dict[type, Slug], source: str, 
         slug=slug, agent=agent, slugs=slugs, name=_text(cls, "name", faults) or " ".join(words), role=role,
         kind=_kind(cls, faults), use_when=_text(cls, "use_when", faults) or role,
         in_phases=tuple(_phases(cls, faults)), tools=_words(cls, "tools", faults),
-        model=_text(cls, "model", faults), source=source, is_main=slug == next(iter(slugs.values())),
+        model=_text(cls, "model", faults), output=_said(cls, "output"), source=source,
+        is_main=slug == next(iter(slugs.values())),
     )  # fmt: skip
 
 

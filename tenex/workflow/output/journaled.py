@@ -2,7 +2,7 @@
 
 `ModelStep.thinking` is private and holds the plan, each segment behind its state's identifier, for people to read;
 `vendor` says where each segment begins and which state acted: `{"states": [[identifier, characters], ...], "action":
-identifier}`. No text is on disk twice.
+identifier}`, and `written` what the model wrote where people are shown another form of it (`readable_format`).
 
 Never: trust a step that another version or another mind has written; what cannot be read is left out.
 """
@@ -44,7 +44,10 @@ def step_of(answer: ModelStep, held: Held, segments: Sequence[Segment]) -> Model
         case PythonStateMachine():
             call = CallRequest(id=CallId("call"), tool=PYTHON, arguments={"program": action.text})
         case _:
-            return replace(step, text=action.text)
+            shown = held.states[action.state].shown(action.text)
+            if shown != action.text:
+                step.vendor["written"] = action.text
+            return replace(step, text=shown)
     return replace(step, calls=(call,))
 
 
@@ -110,5 +113,6 @@ def _acts(step: ModelStep, held: Held) -> list[tuple[str, str, Any]]:
             found.append((asks, json.dumps(value, ensure_ascii=False), value))
     vendor = step.vendor if isinstance(step.vendor, dict) else {}
     if not calls and step.text and vendor.get("action") in held.states:
-        found.append((vendor["action"], step.text, step.text))
+        written = str(vendor.get("written", step.text))
+        found.append((vendor["action"], written, written))
     return found

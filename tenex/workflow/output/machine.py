@@ -125,7 +125,7 @@ class AgentStateMachine:
 
     def _reachable(self) -> list[tuple[AgentState, StateMachine]]:
         """Each state with what it may hold, asked once: tools may change between two questions."""
-        asked = [(state, state.state_machine) for state in (*self.planning_states, *self.action_states)]
+        asked = [(state, machine_of(state)) for state in (*self.planning_states, *self.action_states)]
         return [(state, machine) for state, machine in asked if _is_possible(core_of(machine))]
 
     @property
@@ -180,6 +180,16 @@ class AgentStateMachine:
         return tuple(dict.fromkeys(found))
 
 
+def machine_of(state: AgentState) -> StateMachine:
+    """The machine of a state, with the state's delimiters where it names none."""
+    machine = state.state_machine
+    if machine.delimiters == ("", ""):
+        steps = [step for steps in machine.state_graph.values() for step, _ in steps]
+        fenced = steps[0] if len(steps) == 1 and isinstance(steps[0], StateMachine) else machine
+        machine.delimiters = state.delimiters if fenced.delimiters == ("", "") else fenced.delimiters
+    return machine
+
+
 def _is_possible(machine: StateMachine) -> bool:
     """Whether anything can be written: a call without tools cannot."""
     return not isinstance(machine, ToolCallStateMachine) or bool(machine.tools)
@@ -192,7 +202,7 @@ def _loop_faults(least: int, most: int) -> list[str]:
 
 
 def _state_faults(state: AgentState) -> list[str]:
-    name, (opening, closing), machine = state.identifier, state.delimiters, state.state_machine
+    name, (opening, closing), machine = state.identifier, state.delimiters, machine_of(state)
     found: list[str] = []
     if not opening or opening[0] in WHITE:
         found.append(f"{name}: the opening delimiter {opening!r} must begin with something to be seen.")

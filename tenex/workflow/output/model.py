@@ -192,9 +192,11 @@ class _Listener:
             if isinstance(one, Fault) or one.state not in self._held.states:
                 continue
             state = self._held.states[one.state]
+            is_whole = isinstance(one, Segment)
+            told = state.shown(one.text) if is_whole else one.text
             self._hears(
                 replace(
-                    _told(self._request, kind="closed" if isinstance(one, Segment) else "piece", text=one.text),
+                    _told(self._request, kind="closed" if is_whole else "piece", text=told),
                     state=one.state, readable_name=state.readable_name, emoji=state.emoji, color=state.color,
                 )
             )  # fmt: skip

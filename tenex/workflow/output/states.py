@@ -11,6 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import structlog
+
 from tenex.core.steps import ToolSpec
 
 from .content import (
@@ -20,6 +22,8 @@ from .content import (
     StateMachine,
     ToolCallStateMachine,
 )
+
+log = structlog.get_logger(__name__)
 
 CHAR_MIN: Final = 50
 """Characters below which a thought is no thought; Proxy Base Agent's own number."""
@@ -69,6 +73,16 @@ class AgentState(ABC):
         while fence in string:
             fence += "`"
         return f"{fence}markdown\n{string}\n{fence}"
+
+    def shown(self, string: str) -> str:
+        """A content as people are shown it: by `readable_format` where the class has its own, else as it is."""
+        if type(self).readable_format is AgentState.readable_format:
+            return string
+        try:
+            return str(self.readable_format(string))
+        except Exception:  # user code may fail in any way
+            log.exception("output.readable_format_failed", state=self.identifier)
+            return string
 
     def __str__(self) -> str:
         return f"{self.readable_name.title()}: {self.state_prompt}"
@@ -149,7 +163,7 @@ class ToolCallState(AgentState):
     def state_machine(self) -> StateMachine:
         """A call of one of the tools there are now."""
         tools = {tool.name: tool.parameters for tool in self.live_tools}
-        return ToolCallStateMachine(self.identifier, self.delimiters, tools=tools)
+        return ToolCallStateMachine(tools, identifier=self.identifier, delimiters=self.delimiters)
 
     @property
     def state_prompt(self) -> str:
@@ -180,8 +194,8 @@ class Python(AgentState):
     @property
     def state_machine(self) -> StateMachine:
         """A program that can be parsed."""
-        inner = PythonStateMachine() if self.character_max is None else PythonStateMachine(char_max=self.character_max)
-        return EncapsulatedStateMachine(self.identifier, self.delimiters, inner=inner)
+        program = PythonStateMachine(char_max=self.character_max)
+        return EncapsulatedStateMachine(program, self.delimiters, identifier=self.identifier)
 
     @property
     def state_prompt(self) -> str:

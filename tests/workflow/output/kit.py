@@ -100,7 +100,7 @@ class Json(AgentState):
 
     @property
     def state_machine(self) -> StateMachine:
-        return JsonStateMachine(self.identifier, self.delimiters, schema=self.schema)
+        return JsonStateMachine(self.schema, identifier=self.identifier, delimiters=self.delimiters)
 
     @property
     def state_prompt(self) -> str:

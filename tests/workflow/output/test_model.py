@@ -104,7 +104,11 @@ async def test_a_valid_answer_is_a_call_and_its_plan_is_kept_apart() -> None:
     assert not {"tools", "grammar", "structured_outputs", "response_format"} & body.keys()
     assert case.whispered == [], "nothing private goes to relays"
     closed = [(told.state, told.text, told.emoji) for told in case.told if told.kind == "closed"]
-    assert closed == [("thinking", THOUGHT, "🧠"), ("scratchpad", NOTE, "📝"), ("tool_call", CALL, "🔧")]
+    assert closed == [
+        ("thinking", THOUGHT, "🧠"),
+        ("scratchpad", NOTE, "📝"),
+        ("tool_call", ToolCallState().readable_format(CALL), "🔧"),
+    ]
     assert "".join(told.text for told in case.told if told.kind == "piece") == THOUGHT + NOTE + CALL
 
 
@@ -295,3 +299,29 @@ async def test_an_action_that_neither_calls_nor_runs_is_what_the_agent_says() ->
     assert case.whispered[-1] == "It is forty-two."
     assert SECRET not in "".join(case.whispered)
     assert SECRET in step.thinking
+
+
+class Report(Freeform):
+    """An action whose content people are shown in another form."""
+
+    def readable_format(self, string: str) -> str:
+        if "broken" in string:
+            raise ValueError("no form for this")
+        return f"**{self.readable_name}**: {string}"
+
+
+REPORT = AgentOutput([small], [lambda: Report("report", ("<report>", "</report>"), 1, 60)], 0, 3)
+
+
+async def test_people_are_shown_what_readable_format_makes_of_it() -> None:
+    """The answer and what the operator sees; the model is shown again what it wrote itself."""
+    left = [Answer(text="<report>done</report>"), Answer(text="<report>broken</report>")]
+    async with model_server(lambda _: left.pop(0)) as server:
+        case = Case(server, "none", REPORT)
+        step = await case.step()
+        again = await case.step(step)
+        await case.desk.close()
+    assert step.text == "**report**: done"
+    assert [told.text for told in case.told if told.kind == "closed"] == ["**report**: done", "broken"]
+    assert text_of(case.bodies[1]["messages"][2]) == "<report>done</report>"
+    assert again.text == "broken", "where it fails people are shown the content as it is"

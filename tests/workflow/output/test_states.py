@@ -1,5 +1,7 @@
 """States say what they are, by the names of Proxy Base Agent; users write their own."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tenex.core.errors import ConfigurationError
@@ -112,7 +114,7 @@ def test_the_prompt_of_a_tool_call_names_the_tools_there_are() -> None:
 def test_python_is_encapsulated() -> None:
     machine = Python(character_max=30).state_machine
     assert isinstance(machine, EncapsulatedStateMachine)
-    assert isinstance(machine.inner, PythonStateMachine)
+    assert isinstance(machine.sole, PythonStateMachine)
     assert machine.char_max == 30
     assert machine.check("x = 1") == ()
     assert machine.check("x = = 1") == ("This is no Python: invalid syntax, line 1.",)
@@ -228,7 +230,7 @@ def test_a_tool_whose_parameters_cannot_be_used_is_refused(parameters: dict[str,
 
 
 def test_json_of_a_schema_is_checked() -> None:
-    machine = JsonStateMachine("x", ("<", ">"), schema={"type": "object", "properties": {"n": {"type": "integer"}}})
+    machine = JsonStateMachine({"type": "object", "properties": {"n": {"type": "integer"}}}, delimiters=("<", ">"))
     assert machine.check('{"n":1}') == ()
     assert machine.check('{"n":1.0}') == ("The JSON does not fit: `n` must be a whole number without a point.",)
     assert machine.check('{"n":1') == ("This is no JSON: Expecting ',' delimiter, line 1, column 7.",)
@@ -264,3 +266,74 @@ def test_a_live_tool_with_a_nonsensical_schema_raises_nothing_in_a_stream() -> N
     assert "the arguments cannot be held to its schema (TypeError)" in said(parser.faults)
     with pytest.raises(ConfigurationError, match="tool_call: the schema of stop is no JSON Schema"):
         grammar(machine)
+
+
+class Written(AgentState):
+    """A state whose machine is given, as users of Proxy Base Agent write several."""
+
+    def __init__(self, machine: StateMachine) -> None:
+        super().__init__("written", "written", ("<written>", "</written>"), "cyan", "*")
+        machine.identifier = self.identifier
+        self.machine = machine
+
+    @property
+    def state_machine(self) -> StateMachine:
+        return self.machine
+
+    @property
+    def state_prompt(self) -> str:
+        return "Write."
+
+
+RISKS = {"type": "object", "properties": {"risk": {"type": "string"}}, "required": ["risk"]}
+FENCE = ("<written>", "</written>")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: JsonStateMachine(RISKS),
+        lambda: EncapsulatedStateMachine(JsonStateMachine(RISKS), FENCE),
+        lambda: EncapsulatedStateMachine(state_machine=JsonStateMachine(RISKS), delimiters=FENCE),
+        lambda: StateMachine({0: [(JsonStateMachine(RISKS), 1)]}, 0, [1]),
+        lambda: StateMachine({0: [(EncapsulatedStateMachine(JsonStateMachine(RISKS), FENCE), 1)]}, 0, [1]),
+        lambda: StateMachine(
+            {"start": [(JsonStateMachine(RISKS), "end")]}, start_state="start", end_states=["end"]
+        ),
+    ],
+)  # fmt: skip
+def test_a_machine_is_built_as_users_of_pse_core_build_it(make: Callable[[], StateMachine]) -> None:
+    """One JSON value however it is wrapped: read, refused where it does not fit, and in the grammar."""
+    machine = AgentStateMachine([], [Written(make())], max_planning_loops=0)
+    assert not read(machine, '<written>{"risk": "none"}</written>').faults
+    (fault,) = read(machine, '<written>{"risk": 1}</written>').faults
+    assert "`risk` must be a text" in fault.message
+    assert "risk" in grammar(machine).text
+
+
+def test_a_graph_of_machines_is_followed_step_by_step() -> None:
+    """A list of notes, each in a fence, and then a value: what leaves the graph is refused."""
+    note = FencedFreeformStateMachine("note", ("<note>", "</note>"), 2, 20)
+    steps = StateMachine({0: [(note, 0), ("verdict: ", 1)], 1: [(JsonStateMachine(RISKS), 2)]}, 0, [2])
+    machine = AgentStateMachine([], [Written(steps)], max_planning_loops=0)
+
+    def faults(content: str) -> str:
+        return said(read(machine, f"<written>{content}</written>").faults)
+
+    assert not faults('verdict: {"risk": "none"}')
+    assert not faults('<note>one</note><note>two</note>verdict: {"risk": "none"}')
+    for wrong in ("verdict: ", '<note>o</note>verdict: {"risk": "none"}', '{"risk": "none"}', 'verdict: {"risk": 1}'):
+        assert "does not follow the steps of its state machine" in faults(wrong), wrong
+
+
+def test_free_text_in_a_graph_is_tried_at_each_place_once() -> None:
+    """Three thousand characters that nearly fit: time grows with their number, not with the ways to split them."""
+    text = StateMachine(char_max=40)
+    steps = StateMachine({0: [(text, 0), ("!", 1)]}, 0, [1], char_max=5_000)
+    assert steps.check("a" * 3_000 + "!") == ()
+    assert steps.check("a" * 3_000) != ()
+
+
+def test_a_graph_without_a_way_to_an_end_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="no path from 0 to one of its end states"):
+        StateMachine({0: [(StateMachine(), 1)]}, 0, [2])
