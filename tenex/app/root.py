@@ -200,6 +200,7 @@ async def open_application(
         reporter = Reporter(
             places=where, runtime=runtime, pool=pool, folder=folder, index=index, clock=clock,
             address=first.project.npub, models=current.providers, reloaded=lambda: reload.last,
+            disabled=lambda: current.now.rules.disabled,
         )  # fmt: skip
         listening.append(reporter)
         if meter:

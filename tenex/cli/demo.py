@@ -319,7 +319,7 @@ class _Demo:
     @staticmethod
     def _used(conversation: Conversation) -> str:
         usage = conversation.usage
-        return f"{usage.calls} model calls, {usage.input_tokens + usage.output_tokens:,} tokens"
+        return f"{usage.calls} model calls" + (f", {usage.tokens:,} tokens" if usage.tokens else "")
 
     async def _pace(self, _: ModelRequest) -> None:
         await asyncio.sleep(PACE)

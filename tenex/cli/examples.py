@@ -58,12 +58,12 @@ def workflow_examples() -> dict[str, Example]:
     from tenex.settings import example_folder
     from tenex.workflow.definitions import find_workflows
 
-    faults: list[str] = []
-    found = find_workflows(example_folder("workflows"), (), faults)
-    if faults:
-        raise ConfigurationError(faults)
+    read = find_workflows(example_folder("workflows"), ())
+    if read.disabled:
+        raise ConfigurationError(read.faults)
     return {
-        str(one.slug): Example(name=str(one.slug), about=one.workflow.about, file=Path(one.source)) for one in found
+        str(one.slug): Example(name=str(one.slug), about=one.workflow.about, file=Path(one.source))
+        for one in read.found
     }
 
 

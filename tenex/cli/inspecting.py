@@ -154,7 +154,7 @@ def _stood(state: "Conversation", record: "Record", last: int) -> dict[str, Any]
         "changedFiles": sorted(state.touched),
         "usage": {
             "calls": usage.calls, "inputTokens": usage.input_tokens, "outputTokens": usage.output_tokens,
-            "costUsd": usage.cost_usd,
+            "costUsd": usage.cost_usd, **({"estimatedTokens": usage.estimated} if usage.estimated else {}),
         },
         "pending": [" ".join(str(part) for part in key if part != "") for key in pending(state)],
     }  # fmt: skip

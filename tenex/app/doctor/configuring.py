@@ -108,13 +108,19 @@ def agents(case: Case) -> Iterator[Finding]:
 
 def _workflows(settings: Settings, where: Places, library: PromptLibrary) -> Iterator[Finding]:
     workers = [slug for slug, known in library.definitions.items() if known.kind is not Kind.ORCHESTRATOR]
-    try:
-        found = load_workflows(settings, where, workers)
-    except ConfigurationError as error:
-        yield from _faults(error.faults, "mend the file (`tenex graph check`), or move it out of the workflows folder")
-        return
-    if found:
-        yield ok(f"workflows: {', '.join(one.slug for one in found)}", where.workflows)
+    read = load_workflows(settings, where, workers)
+    if where.workflows.exists() and not os.access(where.workflows, os.R_OK | os.X_OK):
+        yield fault("the workflows cannot be read", where.workflows, f"chmod u+rx {where.workflows}")
+    for one in read.disabled:
+        what = [f"{one.source}: the workflow {one.slug} is disabled: {said.partition(': ')[2]}" for said in one.faults]
+        yield from _faults(
+            tuple(what), "correct the file (`tenex graph check`), or move it out of the workflows folder"
+        )
+    for usable in read.found:
+        for doubt in usable.doubts:
+            yield warning(doubt, usable.source, "`tenex graph check` repeats this after a change")
+    if read.found:
+        yield ok(f"workflows: {', '.join(one.slug for one in read.found)}", where.workflows)
 
 
 def _faults(sentences: tuple[str, ...], mend: str) -> Iterator[Finding]:
