@@ -160,7 +160,7 @@ def _disk(disk: dict[str, Any]) -> str:
 def _relay(relay: dict[str, Any], now: datetime) -> str:
     told = []
     if relay["state"] == "deaf":
-        told.append(f"since {_ago(relay['deafSince'], now)}: it takes words and answers no question")
+        told.append(f"connected, but has not served us since {_ago(relay['deafSince'], now)}")
     elif relay["state"] == "away":
         told.append(relay["fault"] or "not connected yet")
     told.append(f"last heard {_ago(relay['lastHeard'], now)}")

@@ -50,14 +50,16 @@ _TOO_BIG: Final = 1009  # RFC 6455: the frame was more than the other side takes
 class Request:
     """One REQ as long as it is open."""
 
-    __slots__ = ("closed", "eose", "heard", "id", "left", "size", "take")
+    __slots__ = ("closed", "count", "eose", "heard", "id", "most", "size", "take")
 
     def __init__(self, sub_id: str, take: Take, now: float, most: int | None) -> None:
         loop = asyncio.get_running_loop()
         self.id = sub_id
         self.take = take
-        self.left = most
-        """Events it may still bring; None for any number."""
+        self.most = most
+        """Events it may bring; None for any number."""
+        self.count = 0
+        """Events it has brought."""
         self.heard = now
         """When anything came for it, on the loop's clock."""
         self.size = 0
@@ -104,6 +106,8 @@ class Session:
         self.oversized = ""
         """The event that made the relay hang up because it was too big."""
         self.lost = False
+        self.is_flooded = False
+        """It ended because the relay sent too much that was not asked for."""
         self._outgoing: asyncio.Queue[str] = asyncio.Queue()
         self._pace = Pace(timings.frames_per_second, self._loop.time())
         self._offers: set[str] = set()
@@ -112,7 +116,8 @@ class Session:
         self._requests: dict[str, Request] = {}
         self._told: dict[str, tuple[int, list[asyncio.Future[Ok | None]]]] = {}
         self._challenge: asyncio.Future[str] = self._loop.create_future()
-        self._greeted: dict[str, str] = {}  # challenge -> why our answer to it was refused, "" if it was not
+        self._greeted: tuple[str | None, str, float] = (None, "", 0.0)
+        """The last challenge answered, why the answer was refused ("" if it was not), and when."""
         self._greeting = asyncio.Lock()
         self._notices = 0
         linux = sys.platform == "linux"
@@ -143,6 +148,7 @@ class Session:
                 if waiting is not None:
                     await waiting
                 if self.wire.dropped.total() > MOST_DROPPED:
+                    self.is_flooded = True
                     return f"it sent more than {MOST_DROPPED} messages that were not asked for"
         except ConnectionClosed as end:
             code = end.rcvd.code if end.rcvd else None
@@ -211,7 +217,7 @@ class Session:
         return True
 
     async def authenticate(self) -> str:
-        """Say who we are (NIP-42), once per challenge; gives "" when accepted, else why not."""
+        """Say who we are (NIP-42); gives "" when accepted, else why not. A refusal is remembered for `auth_timeout`."""
         if self._identity is None:
             return "this connection has no key of ours to show"
         async with self._greeting:
@@ -220,9 +226,17 @@ class Session:
                     challenge = await asyncio.shield(self._challenge)
             except TimeoutError:
                 return "it asked who we are and sent no challenge"
-            if challenge not in self._greeted:
-                self._greeted[challenge] = await self._greet(self._identity, challenge)
-            return self._greeted[challenge]
+            answered, why, at = self._greeted
+            is_old = self._loop.time() - at > self._timings.auth_timeout
+            if challenge != answered or (why and is_old):
+                why = await self._greet(self._identity, challenge)
+                self._greeted = (challenge, why, self._loop.time())
+            return why
+
+    @property
+    def was_challenged(self) -> bool:
+        """Whether the relay has asked who we are (NIP-42) on this connection."""
+        return self._challenge.done()
 
     def abort(self) -> None:
         """Hang up without a word: the other side does not listen."""
@@ -246,11 +260,10 @@ class Session:
             request = self._requests[frame.sub_id]
             request.heard = self._loop.time()
             request.size = len(text)
-            if request.left is not None:
-                if not request.left:
-                    self._cut(request)
-                    return None
-                request.left -= 1
+            if request.count == request.most:
+                self._cut(request)
+                return None
+            request.count += 1
             return request.take(frame.raw)
         match frame:
             case Ok():
