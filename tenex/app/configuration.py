@@ -123,8 +123,12 @@ class Configuration:
             Identity(pubkey=one.pubkey, name=slug, about=f"{one.about} A mission of {project.name}.".strip())
             for slug, one in self.rules.missions.items()
         ]
-        ours = Identity(pubkey=self.rules.project.pubkey, name=project.name, about=project.about)
-        return [ours, *agents, *workflows]
+        others = [*agents, *workflows]
+        ours = Identity(
+            pubkey=self.rules.project.pubkey, name=project.name, about=project.about,
+            agents=tuple((one.pubkey, one.name) for one in others),
+        )  # fmt: skip
+        return [ours, *others]
 
 
 def configure(settings: Settings, ground: Ground) -> Configuration:
@@ -134,8 +138,9 @@ def configure(settings: Settings, ground: Ground) -> Configuration:
         ConfigurationError: with all faults of settings, prompts, agents, models and keys.
     """
     check_paths(settings)
+    _check_unconfined(settings)
     people = circle(settings, parse_public_key)
-    staff = load_staff(ground.places.agents)
+    staff = load_staff(ground.places)
     library = staff.library
     mind = ground.mind or build_mind(settings, ground.places, library, ground.pace, ground.hears)
     workers = [slug for slug, known in library.definitions.items() if known.kind is not Kind.ORCHESTRATOR]
@@ -170,13 +175,25 @@ def configure(settings: Settings, ground: Ground) -> Configuration:
     )  # fmt: skip
 
 
+def _check_unconfined(settings: Settings) -> None:
+    """Refuse what a folder that was not named sets so that agents' programs run outside a sandbox.
+
+    Raises:
+        ConfigurationError: with a sentence for each setting.
+    """
+    given = {"tools.shell.sandbox": settings.tools.shell.sandbox == "none", "tools.check": settings.tools.check == "on"}
+    unconfined = [name for name, is_so in given.items() if is_so and settings.origins.get(name) == str(settings.file)]
+    if settings.code_refusal and unconfined:
+        raise ConfigurationError([f"{settings.file}: {name}: {settings.code_refusal}" for name in unconfined])
+
+
 def reconfigure(known: Configuration, ground: Ground) -> tuple[Configuration, list[str]]:
     """Read settings and agents again, from where they came; what only a start can change stays as it is.
 
     Returns the new configuration, and a sentence for each change that needs a restart.
 
     Raises:
-        ConfigurationError: with all faults.
+        ConfigurationError: with all faults, also of a workflow that could be used until now.
     """
     settings, kept = load_again(known.settings, keep=AT_START, parse_key=parse_public_key)
     stale = [
@@ -184,6 +201,9 @@ def reconfigure(known: Configuration, ground: Ground) -> tuple[Configuration, li
         for name in changed_since(settings.workflows)
     ]
     found = configure(settings, ground)
+    usable = {*known.rules.workflows, *known.rules.missions}
+    if lost := [said for slug, faults in found.rules.disabled.items() if slug in usable for said in faults]:
+        raise ConfigurationError(lost)  # what is under way would stop
     return found, [*(f"[{name}] has changed; that takes effect after a restart." for name in kept), *stale]
 
 

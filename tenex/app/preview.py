@@ -27,6 +27,7 @@ from tenex.core.roster import Kind, Role, Rules
 from tenex.core.steps import ModelRequest, ModelStep
 from tenex.core.turns import ask_router, open_turn
 from tenex.flow.clock import SystemClock
+from tenex.flow.daily_limits import DailyLimits
 from tenex.flow.outbox import Outbox
 from tenex.flow.stages import Stages
 from tenex.llm.config import split_name
@@ -84,7 +85,7 @@ async def preview(
         StoreDamaged: a journal that is needed cannot be read.
     """
     where = places(settings)
-    library = load_agents(where.agents)
+    library = load_agents(where)
     definition = library.definitions.get(Slug(slug))
     if definition is None:
         raise UsageError(f"there is no agent {slug!r}; there are: {', '.join(library.definitions)}")
@@ -103,7 +104,7 @@ async def _by_states(
     request: ModelRequest, model: str, settings: Settings, where: Places, library: PromptLibrary
 ) -> ModelRequest:
     """The request as the first model of the chain is sent it, where the agent speaks by states."""
-    output, provider = outputs_of(library, where.agents).get(request.agent), split_name(model)
+    output, provider = outputs_of(library, where).get(request.agent), split_name(model)
     held = output.at(request.tools) if output is not None and provider is not None else None
     if held is None or provider is None:
         return request
@@ -199,7 +200,9 @@ async def _asked(
     keeper = _Keeper()
     stages = Stages(
         clock=SystemClock(), model=keeper, tools=configuration.tools, prompter=configuration.prompter,
-        rules=lambda: configuration.rules, outbox=Outbox(_Nobody()),
+        rules=lambda: configuration.rules, outbox=Outbox(_Nobody()), daily=DailyLimits(
+            SystemClock(), lambda: configuration.rules.limits, lambda: configuration.people
+        ),
         budget=lambda: configuration.settings.models.context_tokens,
     )  # fmt: skip
     effect = next(effect for effect in pending(state).values() if isinstance(effect, kind))

@@ -41,7 +41,9 @@ def load_workflows(settings: Settings, where: Places, agents: Collection[Slug]) 
         where: the operator's folder.
         agents: the slugs that can take part.
     """
-    return find_workflows(where.workflows, settings.workflows).without(lambda one: faults_here(one, agents))
+    return find_workflows(where.workflows, settings.workflows, where.code_refusal).without(
+        lambda one: faults_here(one, agents)
+    )
 
 
 def log_findings(read: Reading) -> None:

@@ -32,7 +32,9 @@ def agent_examples() -> dict[str, Example]:
     from tenex.settings import example_folder
 
     folder = example_folder("agents")
-    there = [one for one in read_library(folder).definitions.values() if Path(one.source).parent == folder]
+    there = [
+        one for one in read_library(folder, code_refusal="").definitions.values() if Path(one.source).parent == folder
+    ]
     found: dict[str, Example] = {}
     for one in there:
         file = Path(one.source)

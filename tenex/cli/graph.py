@@ -137,10 +137,10 @@ def check(ctx: typer.Context, name: NameArgument = "", data: DataOption = None, 
     from tenex.workflow.definitions import Reading, find_workflows
 
     settings = open_settings(ctx, data)
-    folder = places(settings).workflows
+    where = places(settings)
     own = _with_phases(settings, name)
     read = Reading() if name and own else Reading((_found(settings, name),)) if name else None
-    read = read if read is not None else find_workflows(folder, settings.workflows)
+    read = read if read is not None else find_workflows(where.workflows, settings.workflows, where.code_refusal)
     agents = _agents(settings)
     read = read.without(lambda one: faults_here(one, agents))
     if as_json:
@@ -157,7 +157,7 @@ def check(ctx: typer.Context, name: NameArgument = "", data: DataOption = None, 
         for source in read.others:
             output.result(f"{source}  holds no workflow; it is loaded for what it registers")
         if not read.found and not read.disabled and not own:
-            output.say(f"there are no workflows; put one into {folder}")
+            output.say(f"there are no workflows; put one into {where.workflows}")
     if read.disabled:
         raise ConfigurationError(read.faults)
 
@@ -258,15 +258,15 @@ def _found(settings: "Settings", name: str) -> "Found":
         if found is None:
             raise UsageError(f"{name} holds no workflow")
         return found
-    read = find_workflows(places(settings).workflows, settings.workflows)
+    where = places(settings)
+    read = find_workflows(where.workflows, settings.workflows, where.code_refusal)
     one = next((known for known in read.found if known.slug == name.removeprefix("@")), None)
     faults = [said for other in read.disabled if other.slug == name.removeprefix("@") for said in other.faults]
     if one is None and faults:
         raise ConfigurationError(faults)
     if one is None:
         there = f"there are: {', '.join(known.slug for known in read.found)}" if read.found else "there are none"
-        where = f"they lie in {places(settings).workflows}"
-        raise UsageError(f"there is no workflow {name!r}; {there}; {where}")
+        raise UsageError(f"there is no workflow {name!r}; {there}; they lie in {where.workflows}")
     return one
 
 
@@ -284,7 +284,7 @@ def _graphs_of_agent(settings: "Settings", name: str) -> "dict[str, TransitionGr
     if known.output is not None:
         from tenex.app.outputs import graph_of, outputs_of
 
-        found["output"] = graph_of(outputs_of(library, places(settings).agents)[slug])
+        found["output"] = graph_of(outputs_of(library, places(settings))[slug])
     if not found:
         raise UsageError(
             f"{name} has no phases or output states of its own; add `phases:` or `output:` to {known.source}"

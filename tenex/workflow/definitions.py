@@ -174,11 +174,12 @@ class Reading:
         return replace(self, found=kept, disabled=tuple(disabled))
 
 
-def find_workflows(folder: Path, references: Sequence[str]) -> Reading:
+def find_workflows(folder: Path, references: Sequence[str], code_refusal: str = "") -> Reading:
     """Every workflow of a folder, and those that `package.module:name` names; each is called after its file or name.
 
     Python is read first, so that conditions it registers are known to every TOML and JSON file; a file that fails is
-    tried again after the others. A folder that is not there holds none.
+    tried again after the others. A folder that is not there holds none. With a `code_refusal` no Python is run and no
+    module imported, and that is the fault of each.
     """
     with importing_from(folder, PREFIX):
         every: list[Path | str] = [*_files(folder), *references]
@@ -189,6 +190,9 @@ def find_workflows(folder: Path, references: Sequence[str]) -> Reading:
         while True:
             before, failed = len(sources), {}
             for source in sources:
+                if code_refusal and (isinstance(source, str) or source.suffix == ".py"):
+                    failed[str(source)] = Disabled(slug_of(source), str(source), (f"{source}: {code_refusal}",))
+                    continue
                 try:
                     one = read_workflow(source, may_be_other=True)
                 except ConfigurationError as error:

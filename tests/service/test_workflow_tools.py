@@ -139,6 +139,6 @@ def test_the_agent_of_the_documents_is_read_with_its_tools(tmp_path: Path) -> No
     )
     (tmp_path / "triage.py").write_text(code)
     faults: list[str] = []
-    (found,) = find_agents(tmp_path, faults)
+    (found,) = find_agents(tmp_path, faults, code_refusal="")
     assert not faults
     assert set(blueprint(type(found.agent)).methods) == {"classify", "dispatch", "close"}

@@ -33,7 +33,9 @@ def settings(case: Case) -> Iterator[Finding]:
         if case.config is None and not path.is_file() and (path.exists() or path.is_symlink()):
             yield fault("this is no file, and so not read", path, "move it away")
     try:
-        case.settings = load(case.config, case.data, env=case.env, parse_key=parse_public_key)
+        case.settings = load(
+            case.config, case.data, env=case.env, parse_key=parse_public_key, code_refusal=case.code_refusal
+        )
     except ConfigurationError as error:
         yield from _faults(error.faults, "`tenex config check` tells the same; the example explains every setting")
         case.settings, case.doubtful = _salvaged(case)
@@ -88,7 +90,7 @@ def agents(case: Case) -> Iterator[Finding]:
     if where is None:
         return
     try:
-        library = load_agents(where.agents)
+        library = load_agents(where)
     except ConfigurationError as error:
         yield from _faults(error.faults, "mend the file, or move it out of the agents folder")
         return
@@ -147,6 +149,7 @@ def _salvaged(case: Case) -> tuple[Settings, frozenset[str]]:
         else:
             good[name] = raw[name]
     chosen = _load_alone(good)
+    chosen._code_refusal = case.code_refusal
     chosen._data, chosen._file = case.data, file  # as `load` would, had the file been whole
     return chosen, frozenset(bad) or frozenset({"the environment"})
 
