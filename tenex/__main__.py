@@ -3,7 +3,11 @@
 Never: more than that.
 """
 
+import os
 import sys
+
+if not sys.flags.safe_path and sys.path and sys.path[0] == os.getcwd():  # noqa: PTH109 - `pathlib` could be its own
+    del sys.path[0]  # `-m` puts the current folder first, whose modules would be taken for libraries
 
 from tenex.cli.main import main
 

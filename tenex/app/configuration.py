@@ -33,7 +33,16 @@ from tenex.workflow.output.model import Hears
 
 from .minds import build_mind, is_offline
 from .staff import PROJECT, agent_keys, load_staff
-from .workflows import compiler, configured, load_workflows, missions, node_runner, workflow_keys
+from .workflows import (
+    compiler,
+    configured,
+    disabled,
+    load_workflows,
+    log_findings,
+    missions,
+    node_runner,
+    workflow_keys,
+)
 
 AT_START = ("relays", "log", "metrics", "traces", "paths", "shutdown")
 """Sections that are read once: sockets, files and logs are opened by them."""
@@ -84,6 +93,7 @@ class Configuration:
         """The agents' and workflows' keys by the name people may call them."""
         keys: dict[str, PublicKey] = {slug: agent.pubkey for slug, agent in self.rules.roster.items()}
         keys |= {slug: workflow.pubkey for slug, workflow in self.rules.workflows.items()}
+        keys |= {slug: self.keys[slug].public for slug in self.rules.disabled}
         return keys | {slug: mission.pubkey for slug, mission in self.rules.missions.items()}
 
     @property
@@ -93,9 +103,9 @@ class Configuration:
 
     @property
     def workflows(self) -> frozenset[PublicKey]:
-        """The keys that are workflows', of speakers and missions."""
-        speakers, missions = self.rules.workflows.values(), self.rules.missions.values()
-        return frozenset([*(one.pubkey for one in speakers), *(one.pubkey for one in missions)])
+        """The keys that are workflows', of speakers and missions, disabled ones too."""
+        slugs = (*self.rules.workflows, *self.rules.missions, *self.rules.disabled)
+        return frozenset(self.keys[slug].public for slug in slugs)
 
     @property
     def identities(self) -> list[Identity]:
@@ -113,8 +123,12 @@ class Configuration:
             Identity(pubkey=one.pubkey, name=slug, about=f"{one.about} A mission of {project.name}.".strip())
             for slug, one in self.rules.missions.items()
         ]
-        ours = Identity(pubkey=self.rules.project.pubkey, name=project.name, about=project.about)
-        return [ours, *agents, *workflows]
+        others = [*agents, *workflows]
+        ours = Identity(
+            pubkey=self.rules.project.pubkey, name=project.name, about=project.about,
+            agents=tuple((one.pubkey, one.name) for one in others),
+        )  # fmt: skip
+        return [ours, *others]
 
 
 def configure(settings: Settings, ground: Ground) -> Configuration:
@@ -124,14 +138,17 @@ def configure(settings: Settings, ground: Ground) -> Configuration:
         ConfigurationError: with all faults of settings, prompts, agents, models and keys.
     """
     check_paths(settings)
+    _check_unconfined(settings)
     people = circle(settings, parse_public_key)
-    staff = load_staff(ground.places.agents)
+    staff = load_staff(ground.places)
     library = staff.library
     mind = ground.mind or build_mind(settings, ground.places, library, ground.pace, ground.hears)
     workers = [slug for slug, known in library.definitions.items() if known.kind is not Kind.ORCHESTRATOR]
-    found = load_workflows(settings, ground.places, workers)
+    read = load_workflows(settings, ground.places, workers)
+    log_findings(read)
+    found, unusable = read.found, disabled(read, [*library.definitions])
     keys = agent_keys(ground.ring, library)
-    keys |= workflow_keys(ground.ring, found)
+    keys |= workflow_keys(ground.ring, [*(one.slug for one in found), *unusable])
     roster = {definition.slug: definition.agent(keys[definition.slug].public) for definition in library.roster}
     only_rules = ground.mind is None and is_offline(settings, library)
     check = _check_policy(settings, has_sandbox=ground.has_sandbox, is_offline=only_rules)
@@ -143,7 +160,8 @@ def configure(settings: Settings, ground: Ground) -> Configuration:
     rules = Rules(
         roster={slug: agent for slug, agent in roster.items() if agent.kind is not Kind.ORCHESTRATOR},
         tools=tools.rules(), project=project, limits=limits(settings), gates=gate_rules(settings),
-        workflows=configured(found, keys), missions=missions(found, keys), compile_graph=compiler(),
+        workflows=configured(found, keys), missions=missions(found, keys), disabled=unusable,
+        compile_graph=compiler(),
     )  # fmt: skip
     prompter = ConversationPrompter(
         library, rules=lambda: rules, tools=tools.specs, project_name=settings.project.name,
@@ -155,6 +173,18 @@ def configure(settings: Settings, ground: Ground) -> Configuration:
         settings=settings, keys=keys, people=people, rules=rules, tools=tools, prompter=prompter, mind=mind,
         missions=node_runner(found, ground.places.workspace),
     )  # fmt: skip
+
+
+def _check_unconfined(settings: Settings) -> None:
+    """Refuse what a folder that was not named sets so that agents' programs run outside a sandbox.
+
+    Raises:
+        ConfigurationError: with a sentence for each setting.
+    """
+    given = {"tools.shell.sandbox": settings.tools.shell.sandbox == "none", "tools.check": settings.tools.check == "on"}
+    unconfined = [name for name, is_so in given.items() if is_so and settings.origins.get(name) == str(settings.file)]
+    if settings.code_refusal and unconfined:
+        raise ConfigurationError([f"{settings.file}: {name}: {settings.code_refusal}" for name in unconfined])
 
 
 def reconfigure(known: Configuration, ground: Ground) -> tuple[Configuration, list[str]]:

@@ -56,6 +56,15 @@ def conversation_status(conversation: Conversation, now: Millis) -> dict[str, An
     return shown
 
 
+def usage(conversation: Conversation) -> dict[str, Any]:
+    """What a conversation's models have taken so far; the cost is None where no price is known."""
+    spent = conversation.usage
+    return {
+        "calls": spent.calls, "inputTokens": spent.input_tokens, "outputTokens": spent.output_tokens,
+        "costUsd": spent.cost_usd, **({"estimatedTokens": spent.estimated} if spent.estimated else {}),
+    }  # fmt: skip
+
+
 def is_settled(conversation: Conversation) -> bool:
     """Whether nothing is in flight, nobody is waited for in the middle of a turn, and all that was said has arrived."""
     return conversation.status in ("waiting", "ended") and not pending(conversation)

@@ -44,7 +44,7 @@ def build_mind(
     """
     config, faults = desk_config(settings, places)
     own = {definition.slug: definition.model or None for definition in library.definitions.values()}
-    outputs = outputs_of(library, places.agents)
+    outputs = outputs_of(library, places)
 
     def by_states(model: Model, provider: ProviderConfig) -> Model:
         if not outputs:

@@ -15,6 +15,7 @@ from tenex.core.ids import Slug
 from tenex.core.steps import ToolSpec
 from tenex.prompting import PromptLibrary
 from tenex.prompting.agents import AgentDefinition
+from tenex.settings import Places
 from tenex.workflow.loading import module_of, object_of
 from tenex.workflow.output import (
     AgentOutput,
@@ -47,8 +48,8 @@ _TAKEN: Final = "<think>"
 """Servers and libraries take out of an answer what stands in it, as the model's own reasoning."""
 
 
-def outputs_of(library: PromptLibrary, folder: Path) -> dict[Slug, AgentOutput]:
-    """How each agent speaks that speaks by states; `folder` is where the operator's agents are.
+def outputs_of(library: PromptLibrary, where: Places) -> dict[Slug, AgentOutput]:
+    """How each agent speaks that speaks by states.
 
     Raises:
         ConfigurationError: a state cannot be found or made, or states cannot be told apart; with every fault.
@@ -59,16 +60,16 @@ def outputs_of(library: PromptLibrary, folder: Path) -> dict[Slug, AgentOutput]:
         if definition.output is None:
             continue
         known = len(faults)
-        where = f"{definition.source}:{definition.output.line}"
-        planning = [_kind(name, definition, folder, faults) for name in definition.output.plan]
-        acting = [_kind(name, definition, folder, faults) for name in definition.output.act]
+        line = f"{definition.source}:{definition.output.line}"
+        planning = [_kind(name, definition, where, faults) for name in definition.output.plan]
+        acting = [_kind(name, definition, where, faults) for name in definition.output.act]
         faults += [
-            f"{where}: `{name}` takes an action and cannot stand in `plan`. Move it to `act`."
+            f"{line}: `{name}` takes an action and cannot stand in `plan`. Move it to `act`."
             for name in definition.output.plan
             if name in BUILT_IN and name not in PLANNING
         ]
         faults += [
-            f"{where}: `{name}` is private and takes no action. Move it from `act` to `plan`."
+            f"{line}: `{name}` is private and takes no action. Move it from `act` to `plan`."
             for name in definition.output.act
             if name in PLANNING
         ]
@@ -77,7 +78,7 @@ def outputs_of(library: PromptLibrary, folder: Path) -> dict[Slug, AgentOutput]:
         given = definition.output
         output = AgentOutput([k for k in planning if k], [k for k in acting if k], given.least, given.most)
         wrong = _faults(output)
-        faults += [f"{where}: {sentence}" for sentence in wrong]
+        faults += [f"{line}: {sentence}" for sentence in wrong]
         found[slug] = output
     if faults:
         raise ConfigurationError(faults)
@@ -91,37 +92,41 @@ def graph_of(output: AgentOutput) -> TransitionGraph:
     return held.machine.graph
 
 
-def _kind(name: str | type, definition: AgentDefinition, folder: Path, faults: list[str]) -> StateKind | None:
+def _kind(name: str | type, definition: AgentDefinition, where: Places, faults: list[str]) -> StateKind | None:
     """The class of a state that can be made; None and one fault more where there is none."""
-    where = f"{definition.source}:{definition.output.line if definition.output else 1}"
+    line = f"{definition.source}:{definition.output.line if definition.output else 1}"
     if isinstance(name, str) and name in BUILT_IN:
         return BUILT_IN[name]
     try:
-        kind = _class_of(name, folder) if isinstance(name, str) else _checked(name, name.__name__)
+        kind = _class_of(name, where) if isinstance(name, str) else _checked(name, name.__name__)
     except ConfigurationError as error:
-        faults += [f"{where}: {sentence}" for sentence in error.faults]
+        faults += [f"{line}: {sentence}" for sentence in error.faults]
         return None
     try:
         kind()
     except Exception as error:  # noqa: BLE001  an operator's class may fail in any way
         shown = name if isinstance(name, str) else name.__name__
-        faults.append(f"{where}: `{shown}` could not be made without arguments: {type(error).__name__}: {error}")
+        faults.append(f"{line}: `{shown}` could not be made without arguments: {type(error).__name__}: {error}")
         return None
     return kind
 
 
-def _class_of(name: str, folder: Path) -> Callable[[], AgentState]:
+def _class_of(name: str, where: Places) -> Callable[[], AgentState]:
     file, colon, word = name.rpartition(":")
     if not colon:
         raise ConfigurationError(
             [f"there is no state `{name}`. There are {', '.join(BUILT_IN)}; one of your own is `file.py:Class`."]
         )
+    if where.code_refusal:
+        raise ConfigurationError([f"`{name}`: {where.code_refusal}"])
     if not file.endswith(".py"):
         value = object_of(name, _is_state, "state")
     elif Path(file).name != file:
-        raise ConfigurationError([f"`{name}`: a file of states lies beside the agents, in {folder}; give its name."])
+        raise ConfigurationError(
+            [f"`{name}`: a file of states lies beside the agents, in {where.agents}; give its name."]
+        )
     else:
-        value = getattr(module_of(folder / file, "tenex_agents"), word, None)
+        value = getattr(module_of(where.agents / file, "tenex_agents"), word, None)
     return _checked(value, name)
 
 

@@ -84,7 +84,7 @@ async def preview(
         StoreDamaged: a journal that is needed cannot be read.
     """
     where = places(settings)
-    library = load_agents(where.agents)
+    library = load_agents(where)
     definition = library.definitions.get(Slug(slug))
     if definition is None:
         raise UsageError(f"there is no agent {slug!r}; there are: {', '.join(library.definitions)}")
@@ -103,7 +103,7 @@ async def _by_states(
     request: ModelRequest, model: str, settings: Settings, where: Places, library: PromptLibrary
 ) -> ModelRequest:
     """The request as the first model of the chain is sent it, where the agent speaks by states."""
-    output, provider = outputs_of(library, where.agents).get(request.agent), split_name(model)
+    output, provider = outputs_of(library, where).get(request.agent), split_name(model)
     held = output.at(request.tools) if output is not None and provider is not None else None
     if held is None or provider is None:
         return request

@@ -22,16 +22,19 @@ GRACE: Final = 5.0
 """Seconds above a method's own bound after which the registry's would end it: the method's says what it was."""
 
 
-def read_folder(folder: Path, tools: Collection[str] | None, faults: list[str]) -> list[PythonAgent]:
+def read_folder(
+    folder: Path, tools: Collection[str] | None, faults: list[str], *, code_refusal: str
+) -> list[PythonAgent]:
     """The agents of a folder's Python files; what is wrong is added to `faults`.
 
     Args:
         folder: the operator's, where Markdown agents stand too.
         tools: every tool of the daemon's, which no method or link may be called after; None leaves names unchecked.
         faults: grows by one sentence per fault.
+        code_refusal: why no Python of the folder may be run; empty where it may.
     """
     found: dict[Slug, PythonAgent] = {}
-    for one in find_agents(folder, faults):
+    for one in find_agents(folder, faults, code_refusal=code_refusal):
         other = found.get(one.slug)
         if other is not None and type(other.agent) is not type(one.agent):  # of a package, several may call one class
             faults.append(f"{one.source}: {one.slug} is an agent of {other.source} too. Rename one of them.")

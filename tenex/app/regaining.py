@@ -159,7 +159,7 @@ class Regaining:
     async def _rules(self) -> Rules | None:
         """What is configured now; None where that is faulty, which is no reason to lose a conversation."""
         try:
-            library = await asyncio.to_thread(load_agents, self._where.agents)
+            library = await asyncio.to_thread(load_agents, self._where)
             return (await at_a_glance(self._settings, self._where, library)).rules
         except ConfigurationError as fault:
             log.warning("configuration.faulty", reason=str(fault))
@@ -280,7 +280,7 @@ def cast_of(settings: Settings, where: Places) -> Cast:
     ring = KeyRing(where.keys)
     keys = {name: ring.get(name).public for name in ring.names() if name != OWNER}
     project = ring.get(PROJECT).public
-    library = read_library(where.agents)
+    library = read_library(where.agents, code_refusal=where.code_refusal)
     known = {definition.slug: definition.name for definition in library.roster}
     agents = {key: Slug(name) for name, key in keys.items() if name != PROJECT}
     names = {key: known[slug] for key, slug in agents.items() if slug in known} | {project: settings.project.name}

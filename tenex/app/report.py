@@ -22,7 +22,7 @@ from tenex import __version__
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
 from tenex.core.errors import TenexError
-from tenex.core.ids import ConversationId, Millis
+from tenex.core.ids import ConversationId, Millis, Slug
 from tenex.core.ports import Clock
 from tenex.flow.runtime import Runtime
 from tenex.nostr.pool import RelayPool
@@ -80,13 +80,15 @@ class Failure:
 class Reporter:
     """Tells how a daemon fares; also hears its records, for what state does not keep.
 
-    `models` tells how the minds' providers stand, in a form of their own; `reloaded` of the last reload, if any.
+    `models` tells how the minds' providers stand, in a form of their own; `reloaded` of the last reload, if any;
+    `disabled` which workflows cannot be used, with their faults.
     """
 
     def __init__(
         self, *, places: Places, runtime: Runtime, pool: RelayPool, folder: ConversationFolder, index: Index,
         clock: Clock, address: str = "", models: Callable[[], Sequence[Mapping[str, Any]]] = tuple,
         reloaded: Callable[[], Reloaded | None] = lambda: None,
+        disabled: Callable[[], Mapping[Slug, tuple[str, ...]]] = dict,
     ) -> None:  # fmt: skip
         self._places = places
         self._runtime = runtime
@@ -97,6 +99,7 @@ class Reporter:
         self._address = address
         self._models = models
         self._reloaded = reloaded
+        self._disabled = disabled
         self._started_at = clock.now()
         self._failure: Failure | None = None
         self._asleep = Asleep(folder)
@@ -144,6 +147,8 @@ class Reporter:
         last = self._reloaded()
         if last is not None:
             shown |= {"readAgainAt": iso(last.at), "refused": list(last.faults), "needsRestart": [*last.needs_restart]}
+        if faults := self._disabled():
+            shown["disabledWorkflows"] = {slug: list(sentences) for slug, sentences in faults.items()}
         return shown
 
     def _minds(self, held: int) -> dict[str, Any]:

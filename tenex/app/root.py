@@ -42,6 +42,7 @@ from tenex.store.view import Views
 from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
 
+from .activity import Activity
 from .bookkeeper import Bookkeeper, keep_cursors, last_heard
 from .configuration import Ground, check_people, configure, reconfigure, shadow_of
 from .control import Awaited, orders
@@ -160,7 +161,8 @@ async def open_application(
             clock=clock, model=current, tools=current, prompter=current, missions=current, outbox=Outbox(publisher),
             rules=current.rules, whisper=whispers.whisper, budget=lambda: current.now.settings.models.context_tokens,
         )  # fmt: skip
-        listening = [whispers, *observers, *([meter] if meter else []), *open_spans(stack, settings)]
+        listening: list[Observer] = [whispers, Activity(thoughts, clock), *observers, *([meter] if meter else [])]
+        listening += open_spans(stack, settings)
         around = Surroundings(
             journals=_Journals(folder, Views(folder, disk), old, index), stages=stages, sealer=sealer, notices=book,
             prompter=current, clock=clock, rules=current.rules, spawn=spawn, observers=listening,
@@ -200,6 +202,7 @@ async def open_application(
         reporter = Reporter(
             places=where, runtime=runtime, pool=pool, folder=folder, index=index, clock=clock,
             address=first.project.npub, models=current.providers, reloaded=lambda: reload.last,
+            disabled=lambda: current.now.rules.disabled,
         )  # fmt: skip
         listening.append(reporter)
         if meter:

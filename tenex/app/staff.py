@@ -15,6 +15,7 @@ from tenex.core.ids import PublicKey, Slug
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.prompting.agents import AgentDefinition
+from tenex.settings import Places
 from tenex.tools.standard import TOOL_NAMES
 from tenex.tools.tool import Tool
 
@@ -36,23 +37,23 @@ class Staff:
     methods: Mapping[Slug, tuple[Tool, ...]]
 
 
-def load_agents(folder: Path) -> PromptLibrary:
-    """Read and check the built-in agents and the operator's own in `folder`.
+def load_agents(where: Places) -> PromptLibrary:
+    """Read and check the built-in agents and the operator's own.
 
     Raises:
         ConfigurationError: with every fault; also where an agent would speak with the key of somebody else.
     """
-    return load_staff(folder).library
+    return load_staff(where).library
 
 
-def load_staff(folder: Path) -> Staff:
+def load_staff(where: Places) -> Staff:
     """As `load_agents`, with the methods of those that are written in Python.
 
     Raises:
         ConfigurationError: as `load_agents`.
     """
     methods: dict[Slug, tuple[Tool, ...]] = {}
-    library = read_library(folder, TOOL_NAMES, methods)
+    library = read_library(where.agents, TOOL_NAMES, methods, code_refusal=where.code_refusal)
     taken = [slug for slug in library.definitions if slug in (PROJECT, OWNER)]
     if taken:
         raise ConfigurationError(
@@ -65,26 +66,28 @@ def load_staff(folder: Path) -> Staff:
     if any(definition.output is not None for definition in library.definitions.values()):
         from .outputs import outputs_of  # a quarter of a second that most do not need
 
-        outputs_of(library, folder)
+        outputs_of(library, where)
     return Staff(library=library, methods=methods)
 
 
 def read_library(
-    folder: Path, tools: Collection[str] | None = None, methods: dict[Slug, tuple[Tool, ...]] | None = None
-) -> PromptLibrary:
+    folder: Path, tools: Collection[str] | None = None, methods: dict[Slug, tuple[Tool, ...]] | None = None, *,
+    code_refusal: str,
+) -> PromptLibrary:  # fmt: skip
     """Read the built-in agents and the operator's own, in Markdown and in Python.
 
     Args:
         folder: the operator's.
         tools: every tool there is; None leaves the names unchecked.
         methods: takes the tools of those in Python.
+        code_refusal: why no Python of the folder may be run; empty where it may.
 
     Raises:
         ConfigurationError: with every fault.
     """
 
     def python(where: Path, faults: list[str]) -> list[AgentDefinition]:
-        found = read_folder(where, tools, faults)
+        found = read_folder(where, tools, faults, code_refusal=code_refusal)
         if methods is not None:
             methods.update({one.slug: tools_of(one) for one in found})
         return [definition_of(one) for one in found]

@@ -4,7 +4,7 @@ Never: hold one; the conversation that runs it does.
 """
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +18,7 @@ from tenex.core.mission_rules import MissionRule
 from tenex.core.workflows import PERSON, Compile, View, Workflow
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.settings import Places, Settings
-from tenex.workflow.definitions import Found, find_workflows
+from tenex.workflow.definitions import Found, Reading, find_workflows, is_slug
 from tenex.workflow.definitions import Workflow as OfSpeakers
 from tenex.workflow.graph import TransitionGraph
 from tenex.workflow.mission_definitions import MissionWorkflow
@@ -33,33 +33,32 @@ KEPT: Final = 64
 log = structlog.get_logger(__name__)
 
 
-def load_workflows(settings: Settings, where: Places, agents: Collection[Slug]) -> list[Found]:
-    """Read every workflow, and see that all who take part in it are agents here.
+def load_workflows(settings: Settings, where: Places, agents: Collection[Slug]) -> Reading:
+    """Read every workflow; one with a fault, or in which somebody takes part who is no agent here, is disabled.
 
     Args:
         settings: those that name modules.
         where: the operator's folder.
         agents: the slugs that can take part.
-
-    Raises:
-        ConfigurationError: with every fault.
     """
-    faults: list[str] = []
-    found = find_workflows(where.workflows, settings.workflows, faults)
-    for one in found:
-        faults += faults_here(one, agents)
-    if faults:
-        raise ConfigurationError(faults)
-    for one in found:
-        for doubt in one.workflow.doubts():
-            log.warning("workflow.doubtful", workflow=one.slug, doubt=doubt)
-    return found
+    return find_workflows(where.workflows, settings.workflows, where.code_refusal).without(
+        lambda one: faults_here(one, agents)
+    )
+
+
+def log_findings(read: Reading) -> None:
+    """Log what is disabled and what is doubtful."""
+    for one in read.disabled:
+        log.error("workflow.disabled", workflow=one.slug, faults=list(one.faults))
+    for usable in read.found:
+        for doubt in usable.doubts:
+            log.warning("workflow.doubtful", workflow=usable.slug, doubt=doubt)
 
 
 def faults_here(one: Found, agents: Collection[str]) -> list[str]:
     """Why a workflow cannot be held among these agents, each reason as a sentence."""
     known = ", ".join(sorted(agents))
-    is_taken = one.slug in agents or one.slug in (PROJECT, OWNER)
+    is_taken = _is_taken(one.slug, agents)
     faults = [f"{one.source}: {one.slug} is the name of somebody else here. Rename the file."] if is_taken else []
     return faults + [
         f"{one.source}: {name} takes part, and is no agent here. There are: {known}; and {PERSON}."
@@ -68,7 +67,21 @@ def faults_here(one: Found, agents: Collection[str]) -> list[str]:
     ]
 
 
-def workflow_keys(ring: KeyRing, found: Collection[Found]) -> dict[str, SecretKey]:
+def _is_taken(slug: str, agents: Collection[str]) -> bool:
+    return slug in agents or slug in (PROJECT, OWNER)
+
+
+def disabled(read: Reading, agents: Collection[str]) -> dict[Slug, tuple[str, ...]]:
+    """The faults of each workflow that is disabled and that people may call by its name."""
+    usable = {one.slug for one in read.found}
+    faults: dict[Slug, tuple[str, ...]] = {}
+    for one in read.disabled:
+        if is_slug(one.slug) and one.slug not in usable and not _is_taken(one.slug, agents):
+            faults[one.slug] = (*faults.get(one.slug, ()), *one.faults)
+    return faults
+
+
+def workflow_keys(ring: KeyRing, slugs: Iterable[str]) -> dict[str, SecretKey]:
     """The key of every workflow; a new one gets one.
 
     Raises:
@@ -76,9 +89,9 @@ def workflow_keys(ring: KeyRing, found: Collection[Found]) -> dict[str, SecretKe
     """
     keys: dict[str, SecretKey] = {}
     faults: list[str] = []
-    for one in found:
+    for slug in slugs:
         try:
-            keys[one.slug] = ring.get_or_create(one.slug)
+            keys[slug] = ring.get_or_create(slug)
         except ConfigurationError as error:
             faults.extend(error.faults)
     if faults:

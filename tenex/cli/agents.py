@@ -277,7 +277,7 @@ def load_agents(settings: "Settings") -> "PromptLibrary":
     from tenex.app import staff
     from tenex.settings import places
 
-    return staff.load_agents(places(settings).agents)
+    return staff.load_agents(places(settings))
 
 
 def keyed_agents(library: "PromptLibrary") -> tuple[str, ...]:

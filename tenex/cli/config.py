@@ -5,7 +5,7 @@ Never: show a password in a relay's address, or write anything.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -64,9 +64,14 @@ def _check_with_agents(settings: "Settings") -> None:
         library = load_agents(settings)
     except ConfigurationError:  # told already
         return
+
+    def refuse(faults: Sequence[str]) -> None:
+        if faults:
+            raise ConfigurationError(faults)
+
     workers = [slug for slug, agent in library.definitions.items() if agent.kind is not Kind.ORCHESTRATOR]
     _check_each(
-        lambda: load_workflows(settings, places(settings), workers),
+        lambda: refuse(load_workflows(settings, places(settings), workers).faults),
         lambda: build_mind(settings, places(settings), library),
     )
 

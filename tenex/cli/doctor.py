@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import output
-from .options import DataOption, JsonOption, data_folder, said
+from .options import DataOption, JsonOption, code_refusal, data_folder, said
 from .quiet import quietly
 
 if TYPE_CHECKING:
@@ -44,7 +44,10 @@ def doctor(
     from tenex.app.doctor.checks import visit
     from tenex.app.doctor.findings import Case
 
-    case = Case(data=data_folder(ctx, data), config=said(ctx).config, env=dict(os.environ), probe=probe)
+    case = Case(
+        data=data_folder(ctx, data), config=said(ctx).config, env=dict(os.environ), probe=probe,
+        code_refusal=code_refusal(ctx, data),
+    )  # fmt: skip
     with quietly():
         report = asyncio.run(visit(case, fix=fix))
     if as_json:

@@ -32,7 +32,9 @@ def agent_examples() -> dict[str, Example]:
     from tenex.settings import example_folder
 
     folder = example_folder("agents")
-    there = [one for one in read_library(folder).definitions.values() if Path(one.source).parent == folder]
+    there = [
+        one for one in read_library(folder, code_refusal="").definitions.values() if Path(one.source).parent == folder
+    ]
     found: dict[str, Example] = {}
     for one in there:
         file = Path(one.source)
@@ -58,12 +60,12 @@ def workflow_examples() -> dict[str, Example]:
     from tenex.settings import example_folder
     from tenex.workflow.definitions import find_workflows
 
-    faults: list[str] = []
-    found = find_workflows(example_folder("workflows"), (), faults)
-    if faults:
-        raise ConfigurationError(faults)
+    read = find_workflows(example_folder("workflows"), ())
+    if read.disabled:
+        raise ConfigurationError(read.faults)
     return {
-        str(one.slug): Example(name=str(one.slug), about=one.workflow.about, file=Path(one.source)) for one in found
+        str(one.slug): Example(name=str(one.slug), about=one.workflow.about, file=Path(one.source))
+        for one in read.found
     }
 
 

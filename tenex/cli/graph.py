@@ -128,33 +128,38 @@ def _show_mission(found: "Found", mission: "MissionWorkflow", *, as_json: bool) 
 
 @graph.command()
 def check(ctx: typer.Context, name: NameArgument = "", data: DataOption = None, as_json: JsonOption = False) -> None:
-    """Name every fault and every doubt of a workflow, or of an agent's own phases; without a name, of all there are."""
+    """Name every fault and every doubt of a workflow, or of an agent's own phases; without a name, of all there are.
+
+    A workflow with a fault is disabled and the exit code is 3; one with doubts can be used.
+    """
     from tenex.app.workflows import faults_here
     from tenex.settings import places
-    from tenex.workflow.definitions import find_workflows
+    from tenex.workflow.definitions import Reading, find_workflows
 
     settings = open_settings(ctx, data)
-    faults: list[str] = []
-    folder, modules = places(settings).workflows, settings.workflows
+    where = places(settings)
     own = _with_phases(settings, name)
-    found = [] if name and own else [_found(settings, name)] if name else find_workflows(folder, modules, faults)
+    read = Reading() if name and own else Reading((_found(settings, name),)) if name else None
+    read = read if read is not None else find_workflows(where.workflows, settings.workflows, where.code_refusal)
     agents = _agents(settings)
-    for one in found:
-        faults += faults_here(one, agents)
-    if faults:
-        raise ConfigurationError(faults)
+    read = read.without(lambda one: faults_here(one, agents))
     if as_json:
-        rows = [{"name": one.slug, "source": one.source, "doubts": one.workflow.doubts()} for one in found]
+        rows = [{"name": one.slug, "source": one.source, "doubts": one.doubts} for one in read.found]
+        rows += [{"name": one.slug, "source": one.source, "faults": one.faults} for one in read.disabled]
         output.result_json([*rows, *({"name": slug, "source": source, "doubts": []} for slug, _, source in own)])
-        return
-    for slug, phases, source in own:
-        output.result(f"{slug}  {phases}  {source}")
-    for one in found:
-        output.result(f"{one.slug}  {', '.join(_parts(one))}  {one.source}")
-        for doubt in one.workflow.doubts():
-            output.result(f"  doubtful: {doubt}")
-    if not found and not own:
-        output.say(f"there are no workflows; put one into {folder}")
+    else:
+        for slug, phases, source in own:
+            output.result(f"{slug}  {phases}  {source}")
+        for one in read.found:
+            output.result(f"{one.slug}  {', '.join(_parts(one))}  {one.source}")
+            for doubt in one.doubts:
+                output.result(f"  doubtful: {doubt}")
+        for source in read.others:
+            output.result(f"{source}  holds no workflow; it is loaded for what it registers")
+        if not read.found and not read.disabled and not own:
+            output.say(f"there are no workflows; put one into {where.workflows}")
+    if read.disabled:
+        raise ConfigurationError(read.faults)
 
 
 @graph.command()
@@ -172,10 +177,14 @@ def run(
     Exit code 0 at its end, 1 where a mission has failed or nothing could begin; 6 and the question, where it would
     have to wait for a person.
     """
+    from tenex.app.workflows import faults_here
+
     from .demo import hold
 
     settings = open_settings(ctx, data)
     found = _found(settings, name)
+    if faults := faults_here(found, _agents(settings)):
+        raise ConfigurationError(faults)
     hold(ctx, f"@{found.slug} {message}", port=port, data=data, overrides=_with(settings, name))
 
 
@@ -249,15 +258,15 @@ def _found(settings: "Settings", name: str) -> "Found":
         if found is None:
             raise UsageError(f"{name} holds no workflow")
         return found
-    faults: list[str] = []
-    all_ = find_workflows(places(settings).workflows, settings.workflows, faults)
-    one = next((known for known in all_ if known.slug == name.removeprefix("@")), None)
+    where = places(settings)
+    read = find_workflows(where.workflows, settings.workflows, where.code_refusal)
+    one = next((known for known in read.found if known.slug == name.removeprefix("@")), None)
+    faults = [said for other in read.disabled if other.slug == name.removeprefix("@") for said in other.faults]
     if one is None and faults:
         raise ConfigurationError(faults)
     if one is None:
-        there = f"there are: {', '.join(known.slug for known in all_)}" if all_ else "there are none"
-        where = f"they lie in {places(settings).workflows}"
-        raise UsageError(f"there is no workflow {name!r}; {there}; {where}")
+        there = f"there are: {', '.join(known.slug for known in read.found)}" if read.found else "there are none"
+        raise UsageError(f"there is no workflow {name!r}; {there}; they lie in {where.workflows}")
     return one
 
 
@@ -275,7 +284,7 @@ def _graphs_of_agent(settings: "Settings", name: str) -> "dict[str, TransitionGr
     if known.output is not None:
         from tenex.app.outputs import graph_of, outputs_of
 
-        found["output"] = graph_of(outputs_of(library, places(settings).agents)[slug])
+        found["output"] = graph_of(outputs_of(library, places(settings))[slug])
     if not found:
         raise UsageError(
             f"{name} has no phases or output states of its own; add `phases:` or `output:` to {known.source}"

@@ -10,6 +10,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,7 +22,7 @@ from tenex.core.errors import ConfigurationError, TenexError, UsageError
 
 from . import output
 from .newfiles import config_text, store_key, write_new
-from .options import DataOption, JsonOption, data_folder, said
+from .options import DataOption, JsonOption, code_refusal, data_folder, said
 
 if TYPE_CHECKING:
     from tenex.settings import Settings
@@ -102,13 +103,15 @@ def init(
     here = data_folder(ctx, folder or data)
     options = Options(model=model, provider=provider, base_url=base_url, key_file=api_key_file)
     chosen = _choose(here, options, owner, relay or [], is_asked=not as_json, is_checked=check_key)
-    made = prepare(here, owner, relay or [], chosen)
+    made = prepare(here, owner, relay or [], chosen, code_refusal=code_refusal(ctx, folder or data))
     if options.is_given and chosen is None and made.models != ["offline"]:
         raise UsageError(f'{made.config} is there and stays as it is; set models.default = "offline" in it yourself')
     if as_json:
         output.result_json(_as_json(made))
     else:
-        found = find_data(None, os.environ, Path.cwd())  # what the next command will find by itself
+        found = None
+        with suppress(ConfigurationError):  # the current folder lies in a workspace
+            found = find_data(None, os.environ, Path.cwd())  # what the next command will find by itself
         _tell(made, "" if found == made.data else f" --data {shlex.quote(str(made.data))}")
 
 
@@ -152,7 +155,9 @@ def _inspect(data: Path, owner: str | None, relays: Sequence[str], chosen: "Chos
     return _checked(owner, relays, chosen)
 
 
-def prepare(data: Path, owner: str | None, relays: Sequence[str], chosen: "Chosen | None" = None) -> Made:
+def prepare(
+    data: Path, owner: str | None, relays: Sequence[str], chosen: "Chosen | None" = None, *, code_refusal: str = ""
+) -> Made:
     """Make what is missing in a data folder.
 
     Args:
@@ -160,6 +165,7 @@ def prepare(data: Path, owner: str | None, relays: Sequence[str], chosen: "Chose
         owner: the owner's public key; None makes one.
         relays: their addresses; none leaves the default.
         chosen: the model to set up; None leaves the offline one.
+        code_refusal: why code of the folder may not be run; empty where it may.
 
     Raises:
         UsageError: the folder is none, or what was asked for is wrong or contradicts the file that is there.
@@ -173,7 +179,9 @@ def prepare(data: Path, owner: str | None, relays: Sequence[str], chosen: "Chose
 
     wanted = _inspect(data, owner, relays, chosen)
     file = find_config(None, data)
-    settings = load(None, data, overrides=None if file else wanted, parse_key=parse_public_key)
+    settings = load(
+        None, data, overrides=None if file else wanted, parse_key=parse_public_key, code_refusal=code_refusal
+    )
     if file is not None:
         _refuse_changes(file, settings, wanted, chosen)
     check_paths(settings)

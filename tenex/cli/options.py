@@ -55,6 +55,13 @@ def data_folder(ctx: typer.Context, data: Path | None = None) -> Path:
     return find_data(data or said(ctx).data, os.environ, Path.cwd())
 
 
+def code_refusal(ctx: typer.Context, data: Path | None = None) -> str:
+    """Why code of this command's data folder may not be run; empty where it may."""
+    from tenex.settings import refuse_code
+
+    return refuse_code(data or said(ctx).data, os.environ, Path.cwd())
+
+
 def open_settings(
     ctx: typer.Context, data: Path | None = None, overrides: Mapping[str, Any] | None = None
 ) -> "Settings":
@@ -66,7 +73,10 @@ def open_settings(
     from tenex.nostr.keys import parse_public_key
     from tenex.settings import load
 
-    return load(said(ctx).config, data_folder(ctx, data), overrides=overrides, parse_key=parse_public_key)
+    return load(
+        said(ctx).config, data_folder(ctx, data), overrides=overrides, parse_key=parse_public_key,
+        code_refusal=code_refusal(ctx, data),
+    )  # fmt: skip
 
 
 def open_places(ctx: typer.Context, data: Path | None = None) -> "Places":

@@ -89,6 +89,8 @@ def _short(stats: "Stats") -> Iterator[str]:
     yield f"{_span(stats.working)} at work in {_span(stats.duration)}"
     tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
     yield f"{_count(usage.calls, 'model call')}, {tokens}, {_cost(stats.spending)}"
+    if usage.estimated:
+        yield f"  of them {_count(usage.estimated, 'token')} estimated, because the server did not report them"
     refused = f"{_count(stats.rejections, 'routing answer')} refused, {_count(stats.useless, 'useless answer')}"
     yield f"  of them {refused}; {_count(stats.failures, 'failed try', 'failed tries')}"
     yield f"{_count(stats.tool_calls, 'tool call')}, {stats.tool_failures} failed, {stats.tool_refusals} refused"

@@ -146,6 +146,9 @@ def _head(report: dict[str, Any]) -> Iterator[str]:
     if here.get("readAgainAt"):
         yield f"  read again at {here['readAgainAt']}{': REFUSED, those before it hold' if here['refused'] else ''}"
         yield from (f"  - {sentence}" for sentence in (*here["refused"], *here["needsRestart"]))
+    for slug, faults in here.get("disabledWorkflows", {}).items():
+        yield f"  the workflow {slug} is disabled"
+        yield from (f"  - {sentence}" for sentence in faults)
 
 
 def _disk(disk: dict[str, Any]) -> str:

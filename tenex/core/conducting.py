@@ -36,6 +36,20 @@ def called(draft: Draft, signal: PersonSpoke) -> Slug:
     return next((slug for slug in signal.addressed if _begins_by_mention(draft, slug)), Slug(""))
 
 
+def refuses_disabled(draft: Draft, signal: PersonSpoke, *, is_begun: bool) -> bool:
+    """Say why a workflow that a message calls cannot be used; whether that ends a conversation that just began."""
+    slug = next((slug for slug in signal.addressed if slug in draft.rules.disabled), None)
+    if slug is None or called(draft, signal):
+        return False
+    first, *others = draft.rules.disabled[slug]
+    more = f" ({len(others)} more.)" if others else ""
+    text = f"The workflow {slug} is disabled: {first}{more} The operator can see all by `tenex graph check`."
+    say(draft, text, error="workflow")
+    if not is_begun:
+        draft.add(r.Ended, reason=f"the workflow {slug} is disabled")
+    return not is_begun
+
+
 def unbegun(draft: Draft) -> Slug:
     """The mission that what is written here next may begin, since the last words could not; "" for none."""
     slug = Slug(draft.state.refused)

@@ -26,7 +26,7 @@ from .steps import NO_USAGE, AgentText, CallResult, Entry, PersonText, Shown, Us
 from .systems import recalled
 from .timekeeping import clock_set, reopened
 from .travel import Forked, RolledBack, forked, rolled_back
-from .workflow_folds import WORKFLOW_FOLDS, in_workflow, let_through
+from .workflow_folds import WORKFLOW_FOLDS, in_workflow, let_through, routed
 
 ANSWER_WORDS = 3
 """`yes`, `ja bitte`, `oui merci beaucoup`: a longer message says more than yes."""
@@ -380,7 +380,7 @@ FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.Nudged: _nudged,
     r.CallPermitted: let_through(_change_run(lambda run, rec: run.permitted(rec.call, rec.seq, rec.replay, rec.at))),
     r.CallRefused: _change_run(refused),
-    r.CallReturned: _call_returned,
+    r.CallReturned: routed(_call_returned),
     r.CallQueued: _change_run(lambda run, rec: run.queued(rec.call, rec.seq, rec.at)),
     r.AskOpened: in_workflow(
         let_through(_change_run(lambda run, rec: run.parked(rec.call, rec.seq, rec.at))),

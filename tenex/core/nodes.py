@@ -15,7 +15,7 @@ from .draft import Draft
 from .effects import Key, Work
 from .errors import UsageError
 from .graph import END
-from .ids import Millis
+from .ids import Millis, Slug
 from .mission_rules import CURRENT_PHASE, PHASES_COMPLETED, MissionRule, NodeRule
 from .missions import UNKNOWN_KIND, Mission
 from .roster import Replay
@@ -363,7 +363,12 @@ def _halt_if_strange(draft: Draft, mission: Mission, following: str = END) -> bo
     """Whether it was paused, because the configured graph does not know its node; what has been done is kept."""
     rule, sentence = draft.rules.missions.get(mission.workflow), ""
     if rule is None:
-        sentence = f"no workflow {mission.workflow} is configured any more."
+        faults = draft.rules.disabled.get(Slug(mission.workflow), ())
+        sentence = (
+            f"its file has a fault: {faults[0]}"
+            if faults
+            else f"no workflow {mission.workflow} is configured any more."
+        )
     for node in (mission.node, following):
         if rule is not None and node != END and node not in rule.nodes:
             sentence = f"the workflow {mission.workflow} has no node {node} any more."

@@ -11,6 +11,7 @@ Never: count a call that was refused.
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from . import names
@@ -18,6 +19,7 @@ from . import records as r
 from .draft import Draft
 from .errors import ConfigurationError
 from .ids import Slug
+from .ports import ToolResult
 from .roster import Rules
 from .rounds import Called, Envelope, Finish, Handoff, Refused
 from .rules import named_tools
@@ -145,16 +147,49 @@ def _change(draft: Draft, session: Session, run: Run, call: Call) -> str | None:
     if call.request.tool == SET and "value" not in call.request.arguments:
         return "`set_context` needs `value`, any JSON value; to remove a variable, call `delete_context`."
     set_ = {key: call.request.arguments["value"]} if call.request.tool == SET else {}
-    delete = () if call.request.tool == SET else (key,)
+    if sentence := _set(draft, session, run, set_, () if set_ else (key,)):
+        return sentence
+    _grant(draft, run, call, f"{key} is {'set' if set_ else 'gone'}.")
+    return None
+
+
+def _set(draft: Draft, session: Session, run: Run, set_: Mapping[str, Any], delete: tuple[str, ...]) -> str:
+    """Record a change of variables; why it cannot be, "" if it can."""
+    if not set_ and not delete:
+        return ""
     after = change_context(session.speakers, run.agent, set_, delete)
     if isinstance(after, Refused):
         return after.sentence
     if set_ and len(json.dumps(after.context_vars)) > LARGEST:
         most = f"all variables together may have {LARGEST} characters as JSON"
-        return f"{key} is not set: {most}. Keep long texts in files."
+        return f"{', '.join(set_)} is not set: {most}. Keep long texts in files."
     draft.add(r.ContextSet, by=run.agent, set_=set_, delete=delete)
-    _grant(draft, run, call, f"{key} is {'set' if set_ else 'gone'}.")
-    return None
+    return ""
+
+
+def taken(draft: Draft, run: Run, result: ToolResult) -> ToolResult:
+    """The result of a tool's call with what it may ask for in this workflow; variables that it changes are recorded.
+
+    What cannot be is dropped, and the model reads why. Outside a workflow, and in a sub-agent's run, nothing can be.
+    """
+    if result.route is None and not result.context and not result.removed:
+        return result
+    session = draft.state.workflow
+    takes_part = session is not None and run.parent is None and run.agent in session.speakers.participant_order
+    faults: list[str] = []
+    route = result.route
+    if session is None or session.is_closed or not takes_part or not has_calls(session, draft.rules):
+        route = None
+        faults.append("This is no turn of a workflow: no handoff, end or variable of it counts.")
+    else:
+        if isinstance(route, Handoff):
+            found = _handoff(session, {"target": route.target, "reason": route.reason})
+            route, sentence = (found, "") if isinstance(found, Handoff) else (None, found)
+            faults += [sentence] if sentence else []
+        if sentence := _set(draft, session, run, result.context, result.removed):
+            faults.append(sentence)
+    content = "\n".join([result.content, *faults])
+    return replace(result, content=content, route=route, context={}, removed=())
 
 
 def _grant(draft: Draft, run: Run, call: Call, content: str) -> None:
@@ -191,7 +226,7 @@ def round_of(state: State, rules: Rules, run: Run, text: str, *, completed: bool
         for call in step.calls if isinstance(step, ModelStep) else ():
             result = results.get(call.id)
             if call.id in session.called:
-                calls.append(Called(call.tool))
+                calls.append(Called(call.tool, session.routes.get(call.id)))
             elif result is not None and result.ok:  # decided in the core, about the workflow or the agent itself
                 ours = _is_ours(session, run, call.tool)
                 calls.append(_called(session, rules, call) if ours else Called(call.tool))

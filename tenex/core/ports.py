@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from .agency import Standing
 from .ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
 from .phases import Phase
+from .rounds import Route
 from .steps import Entry, ModelRequest, ModelStep, Shown, ToolSpec
 
 if TYPE_CHECKING:
@@ -160,6 +161,12 @@ class ToolResult:
     """Fields of the agent's own state that were changed, as JSON values."""
     moves: tuple[tuple[str, str], ...] = ()
     """From which to which of its own phases the agent went by the call itself."""
+    route: Route | None = None
+    """Who speaks next in a workflow, or that it ends, if the call asks for that."""
+    context: Mapping[str, Any] = field(default_factory=dict)
+    """Variables of the workflow that the call sets."""
+    removed: tuple[str, ...] = ()
+    """Variables of the workflow that the call deletes."""
 
 
 class Tools(Protocol):

@@ -164,6 +164,8 @@ class Rules:
     missions: Mapping[str, MissionRule] = field(default_factory=dict)
     """Workflows whose nodes are functions, by name."""
     workflows: Mapping[Slug, Workflow] = field(default_factory=dict)
+    disabled: Mapping[Slug, tuple[str, ...]] = field(default_factory=dict)
+    """Workflows and missions that cannot be used, each with its faults."""
     compile_graph: Compile = no_graphs
     """Of a workflow that is open, whose graph its journal holds: the configured one may have changed since."""
 

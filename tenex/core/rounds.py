@@ -32,12 +32,16 @@ class Finish:
     reason: str = "finished"
 
 
+Route = Handoff | Finish
+"""What a tool's result may ask for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Called:
     """One tool call of a round, and what its result asks for, if anything."""
 
     tool: str
-    result: Handoff | Finish | None = None
+    result: Route | None = None
 
 
 @dataclass(frozen=True, slots=True)

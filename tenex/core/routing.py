@@ -6,7 +6,8 @@ Never: change anything, or raise on what a model wrote.
 """
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,9 @@ REASON_CHARACTERS = 2_000
 """Of a decision's reason, which is told to people and to the next agents: a model that rambles must not flood them."""
 NAME_CHARACTERS = 80
 """Of a wrong name in a refusal, which is told to the router and remembered."""
+
+BRACES = 256
+"""At which an object may begin in an answer of the router, from its end: each try may read the whole answer."""
 
 USER = "USER"
 """Reserved: wait for the person. Like END it stands alone and is never a slug."""
@@ -75,14 +79,18 @@ class Rejected:
 
 
 def parse(text: str) -> RoutingDecision | str:
-    """Read a decision out of a model's text: the object itself, or the first one in prose or a code fence.
+    """Read a decision out of a model's text: the last complete object in it that is one, in prose or a code fence.
 
-    Returns a sentence that says what is wrong where there is none. Wrong types that leave no doubt are read: one
-    agent as a string, a phase in capitals.
+    Models weigh examples before they decide, so the last counts. Returns a sentence that says what is wrong where there
+    is none. Wrong types that leave no doubt are read: one agent as a string, a phase in capitals.
     """
-    value = _first_object(text)
-    if value is None:
+    read = [_decision(value) for value in _objects(text)]
+    if not read:
         return "The answer holds no JSON object. Answer with one object: {agents, phase?, reason, waive?}."
+    return next((one for one in reversed(read) if isinstance(one, RoutingDecision)), read[-1])
+
+
+def _decision(value: Mapping[str, Any]) -> RoutingDecision | str:
     agents = value.get("agents")
     if isinstance(agents, str):
         agents = [agents]
@@ -115,25 +123,17 @@ def _waived(value: Any) -> tuple[str, ...] | str:
     return tuple(gate for gate in values if gate.strip())
 
 
-def _first_object(text: str) -> dict[str, Any] | None:
-    """The first JSON object that has `agents`, else the first object; scans at most 64 braces of nonsense."""
-    decoder = json.JSONDecoder()
-    found: dict[str, Any] | None = None
-    start = text.find("{")
-    for _ in range(64):
-        if start < 0:
-            break
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects of a text, in order and none within another; those that begin at its last `BRACES` braces."""
+    decoder, past = json.JSONDecoder(), 0
+    for start in [brace.start() for brace in re.finditer(r"\{", text)][-BRACES:]:
+        if start < past:
+            continue
         try:
-            value, end = decoder.raw_decode(text, start)
+            value, past = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
-            end = start + 1
-        else:
-            if isinstance(value, dict):
-                if "agents" in value:
-                    return value
-                found = found or value
-        start = text.find("{", end)
-    return found
+            continue
+        yield value
 
 
 def check(conversation: Conversation, decision: RoutingDecision, rules: Rules) -> Accepted | Rejected:

@@ -11,6 +11,7 @@ from .ids import CallId, Millis, PublicKey, RunId, Slug
 from .phases import Phase
 from .record import Record
 from .roster import Replay
+from .rounds import Route
 from .steps import NO_USAGE, Entry, ModelStep, Shown, Usage
 
 Outcome = Literal["finished", "failed", "timed_out", "stopped"]
@@ -106,6 +107,8 @@ class CallReturned(Record):
     reverted: tuple[str, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the agent's own state that the call changed."""
+    route: Route | None = None
+    """What the result asks for, where its agent speaks in a workflow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

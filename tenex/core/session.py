@@ -12,7 +12,7 @@ from typing import Any
 
 from . import workflow_records as w
 from .ids import Millis, PublicKey, Slug
-from .rounds import WorkflowState, plain
+from .rounds import Route, WorkflowState, plain
 from .workflows import ACKS_WITHIN, MAX_SILENCE, PERSON, REPLY_WITHIN, TTL, TURN_WITHIN, View, Within
 
 
@@ -39,6 +39,8 @@ class Session:
     acked: frozenset[Slug] = frozenset()
     called: frozenset[str] = frozenset()
     """Calls of the open round that were let through; what was refused decides nothing."""
+    routes: Mapping[str, Route] = field(default_factory=dict)
+    """What results of the open round's calls ask for."""
     watches: Mapping[str, Watch] = field(default_factory=dict)
     """By `<expectation>.warn` and `<expectation>.close`."""
     why: str = ""
@@ -88,7 +90,7 @@ class Session:
             names.append(ACKS_WITHIN)
         if self.expected == PERSON:
             names.append(REPLY_WITHIN)
-        return replace(self, watches={}, called=frozenset()).watching(seq, at, *names)
+        return replace(self, watches={}, called=frozenset(), routes={}).watching(seq, at, *names)
 
     def moved(self, by: int, *, but: str = "") -> "Session":
         """Every time is this many ms later, but those of one expectation."""
@@ -116,7 +118,9 @@ class Session:
             self.speakers, last_speaker_id=record.speaker, last_envelope_id=turn or None, turn_count=record.turn_count,
             expected_next_speaker=record.next or None, pending_close_reason=record.close_reason,
         )  # fmt: skip
-        session = replace(self, speakers=speakers, called=frozenset(), why=_why(record)).disarmed(REPLY_WITHIN)
+        session = replace(self, speakers=speakers, called=frozenset(), routes={}, why=_why(record)).disarmed(
+            REPLY_WITHIN
+        )
         names = (MAX_SILENCE, REPLY_WITHIN) if record.next == PERSON else (MAX_SILENCE,)
         return session.watching(record.seq, record.at, *names)
 
@@ -128,13 +132,13 @@ class Session:
     def closed(self, record: w.WorkflowClosed) -> "Session":
         """It has ended."""
         speakers = replace(self.speakers, expected_next_speaker=None, pending_close_reason=record.reason)
-        return replace(self, speakers=speakers, close_reason=record.reason, watches={}, called=frozenset())
+        return replace(self, speakers=speakers, close_reason=record.reason, watches={}, called=frozenset(), routes={})
 
     # ---- facts of any conversation -----------------------------------------------------------------------------------
 
     def turn_opened(self, seq: int, at: Millis) -> "Session":
         """A speaker's round began."""
-        return replace(self, called=frozenset()).disarmed(REPLY_WITHIN).watching(seq, at, TURN_WITHIN)
+        return replace(self, called=frozenset(), routes={}).disarmed(REPLY_WITHIN).watching(seq, at, TURN_WITHIN)
 
     def turn_closed(self) -> "Session":
         """Whoever spoke is done, or was stopped."""
@@ -153,6 +157,10 @@ class Session:
     def let_through(self, call: str) -> "Session":
         """A call of the open round was permitted, or put to a person: it counts."""
         return replace(self, called=self.called | {call})
+
+    def routed(self, call: str, route: Route) -> "Session":
+        """The result of a call of the open round asks for this."""
+        return replace(self, routes={**self.routes, call: route})
 
     def heard(self, seq: int, at: Millis) -> "Session":
         """Somebody said something."""

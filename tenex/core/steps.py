@@ -15,12 +15,16 @@ from .ids import CallId, Slug
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens and money one model call cost; `cost_usd` is None where no price is known."""
+    """Tokens and money one model call cost; `cost_usd` is None where no price is known.
+
+    `estimated` are those of the tokens that no server reported; the cost is then an estimate too.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = None
     calls: int = 1
+    estimated: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
         """Sum; a cost that is unknown on both sides stays unknown."""
@@ -30,7 +34,13 @@ class Usage:
             output_tokens=self.output_tokens + other.output_tokens,
             cost_usd=sum(costs) if costs else None,
             calls=self.calls + other.calls,
+            estimated=self.estimated + other.estimated,
         )
+
+    @property
+    def tokens(self) -> int:
+        """Input and output together."""
+        return self.input_tokens + self.output_tokens
 
 
 NO_USAGE = Usage(calls=0)

@@ -36,6 +36,17 @@ def let_through(fold: Fold) -> Fold:
     return fold_both
 
 
+def routed(fold: Fold) -> Fold:
+    """A fold of a call's result: what it asks for is the round's, if the round's own speaker made the call."""
+
+    def fold_both(c: State, record: r.CallReturned) -> None:
+        fold(c, record)
+        if c.workflow is not None and record.route is not None:
+            c.workflow = c.workflow.routed(record.call, record.route)
+
+    return fold_both
+
+
 def _changing(change: Callable[[Session, Any], Session]) -> Fold:
     def fold_session(c: State, record: Any) -> None:
         if c.workflow is not None:

@@ -220,11 +220,11 @@ def _finish(draft: Draft, run: Run, arguments: Mapping[str, Any], *, completed: 
 
 def returned(draft: Draft, run: Run, call: Call, result: ToolResult) -> None:
     """A call gave its result: the next one may start, or the model is wanted again."""
-    result = standings.kept(draft, run, result)
+    result = participation.taken(draft, run, standings.kept(draft, run, result))
     draft.add(
         r.CallReturned, run=run.id, call=call.request.id, tool=call.request.tool, ok=result.ok,
         content=result.content, read=dict(result.read), touched=tuple(result.touched), lesson=result.lesson,
-        reverted=tuple(result.reverted), values=dict(result.values),
+        reverted=tuple(result.reverted), values=dict(result.values), route=result.route,
     )  # fmt: skip
     if result.moves:  # it went there itself: nothing is evaluated on top of it
         standings.follow(draft, run, result.moves)

@@ -39,8 +39,9 @@ log = structlog.get_logger(__name__)
 
 BATCH = 64
 """Signals decided in one append at most: enough to share an fdatasync, few enough to keep replies flowing."""
-DELIVERY_FLUSH = 1.0
-"""Seconds the record of a delivery may wait for another append to ride on; a lost one only means sending again."""
+DELIVERY_FLUSH = 0.05
+"""Seconds the record of a delivery may wait for another append to ride on: what several relays acknowledge shares one
+append, and a process that lives for less than a second does not send the same again in every life."""
 THAW = (0.5, 30.0)
 """Seconds before a frozen conversation is read again: first, and at most."""
 TOLD_AFTER = 3_000
@@ -284,7 +285,10 @@ class ConversationActor:
             async with asyncio.timeout(DELIVERY_FLUSH if self._deferred else self._around.idle):
                 await self._bell.wait()
         except TimeoutError:
-            return await self._rest(self._state)
+            if not self._deferred:
+                return await self._rest(self._state)
+            await self._flush(self._state)
+            self._show_soon()
         return False
 
     def _decide(self, state: Conversation, batch: Sequence[Signal]) -> list[list[r.Record]]:
@@ -370,8 +374,7 @@ class ConversationActor:
             log.warning("view.failed", conversation=self.id, reason=str(error))
 
     async def _rest(self, state: Conversation) -> bool:
-        """Nothing has come in for a while: write what is deferred; leave memory if nothing is wanted."""
-        await self._flush(state)
+        """Nothing has come in for a while: leave memory if nothing is wanted."""
         if self._inbox or pending(state):
             return False
         await self._show(state)

@@ -5,71 +5,21 @@ of no use is refused with what it cost.
 """
 
 import json
-import re
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 
+from tenex.core.context import tokens
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import CallId
 from tenex.core.steps import CallRequest, ModelStep, Usage
 
 from .opaque import kept
+from .thoughts import split
 
 SHOWN: Final = 200
 """Characters of unusable arguments that the model is shown again, so that it finds its mistake."""
-
-
-_OPENING: Final = "<think>"
-_CLOSING: Final = "</think>"
-_THOUGHT = re.compile(r"\s*<think>(.*?)(?:</think>\s*|\Z)", re.DOTALL)
-
-
-def apart(text: str) -> tuple[str, str]:
-    """Thinking and text of a text, for models that begin it with a thought in tags.
-
-    The library tells them apart in whole answers, and in streams only where a tag comes as a piece of its own. Text
-    that has only begun may turn out to be a thought: what could still become a tag is thinking.
-    """
-    begun = text.lstrip()
-    if begun and _OPENING.startswith(begun):
-        return text, ""
-    found = _THOUGHT.match(text)
-    return (found[1], text[found.end() :]) if found else ("", text)
-
-
-class StreamedText:
-    """`apart` for a text that comes in pieces: each costs the same, however long the thought before it was."""
-
-    def __init__(self) -> None:
-        self.is_empty = True
-        self._said = ""
-        self._begun = ""
-        """What has come while it is not known what it is, or the end of a thought, where its closing tag may begin."""
-        self._is: Literal["unknown", "thought", "text"] = "unknown"
-
-    def add(self, piece: str) -> str:
-        """Take a piece in; returns all that is said so far, without the thought it began with."""
-        self.is_empty = self.is_empty and not piece
-        if self._is == "text":
-            self._said = self._said + piece if self._said else piece.lstrip()
-            return self._said
-        self._begun += piece
-        if self._is == "unknown":
-            begun = self._begun.lstrip()
-            if not begun or _OPENING.startswith(begun):
-                return ""
-            if not begun.startswith(_OPENING):
-                self._is, self._said = "text", self._begun
-                return self._said
-            self._is, self._begun = "thought", begun[len(_OPENING) :]
-        _, closing, after = self._begun.partition(_CLOSING)
-        if closing:
-            self._is, self._said = "text", after.lstrip()
-        else:
-            self._begun = self._begun[-len(_CLOSING) :]
-        return self._said
 
 
 def step_of(response: ModelResponse, name: str, maker: str, usage: Usage, decision_tool: str = "") -> ModelStep:
@@ -89,7 +39,7 @@ def step_of(response: ModelResponse, name: str, maker: str, usage: Usage, decisi
         raise ModelUnavailable(f"{name} ended its answer with an error", usage=usage)
     parts = [part for part in response.parts if isinstance(part, ToolCallPart)]
     decided = next((part for part in parts if decision_tool and part.tool_name == decision_tool), None)
-    thought, text = apart(response.text or "")
+    thought, text = split(response.text or "").end()
     thinking = "\n\n".join(part for part in (response.thinking, thought) if part)
     if decided is not None:
         text = decided.args if isinstance(decided.args, str) else json.dumps(decided.args or {}, ensure_ascii=False)
@@ -103,6 +53,12 @@ def step_of(response: ModelResponse, name: str, maker: str, usage: Usage, decisi
         )  # fmt: skip
     step = ModelStep(text=text, calls=calls, thinking=thinking, model=name, usage=usage)
     return replace(step, vendor=kept(response, step, maker)) if maker else step
+
+
+def written_tokens(response: ModelResponse) -> int:
+    """The estimated tokens of an answer, its thoughts and calls included."""
+    calls = (f"{part.tool_name}{part.args_as_json_str()}" for part in response.parts if isinstance(part, ToolCallPart))
+    return tokens("".join((response.text or "", response.thinking or "", *calls)))
 
 
 def _call(part: ToolCallPart, *, cut_off: bool) -> CallRequest:

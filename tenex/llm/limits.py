@@ -87,11 +87,6 @@ class Turns:
         self.waiting = 0
 
     @property
-    def counts_tokens(self) -> bool:
-        """Whether an estimate of a call's tokens is of any use."""
-        return self._tokens is not None
-
-    @property
     def paused(self) -> float:
         """Seconds until the provider may be asked again; 0 where it has not asked us to wait."""
         return max(0.0, self._open_at - asyncio.get_running_loop().time())

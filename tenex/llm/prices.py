@@ -7,6 +7,7 @@ Never: reach the network; the list is the one that came with the library.
 """
 
 from collections.abc import Callable
+from copy import copy
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
@@ -39,12 +40,19 @@ def bill_for(config: DeskConfig, name: str) -> Bill:
     return lambda usage, model: _listed_cost(provider, model or own[1], usage)
 
 
-def usage_of(used: "RequestUsage", model: str, bill: Bill) -> Usage:
-    """Our usage of one call; cached tokens are part of the input. What a server miscounts takes nothing away."""
+def usage_of(used: "RequestUsage", model: str, bill: Bill, sent: int = 0, written: int = 0) -> Usage:
+    """Our usage of one call; cached tokens are part of the input. What a server miscounts takes nothing away.
+
+    `sent` and `written` are estimates of the tokens, which stand for what the server did not report.
+    """
+    missing = (0 if used.input_tokens > 0 else sent, 0 if used.output_tokens > 0 else written)
+    if any(missing):
+        used = copy(used)
+        used.input_tokens, used.output_tokens = missing[0] or used.input_tokens, missing[1] or used.output_tokens
     cost = bill(used, model)
     return Usage(
         input_tokens=max(0, used.input_tokens), output_tokens=max(0, used.output_tokens),
-        cost_usd=None if cost is None else max(0.0, cost),
+        cost_usd=None if cost is None else max(0.0, cost), estimated=sum(missing),
     )  # fmt: skip
 
 

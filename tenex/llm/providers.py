@@ -74,10 +74,11 @@ def make_model(config: ProviderConfig, provider: Provider[Any], model: str) -> M
     """
     where = f"models.providers.{config.name}"
     try:
-        if config.protocol == "openai":
-            from pydantic_ai.models.openai import OpenAIChatModel
+        if config.protocol in ("openai", "ollama"):
+            from .compatible import CompatibleChatModel, CompatibleOllamaModel
 
-            return OpenAIChatModel(model, provider=provider)
+            kind = CompatibleOllamaModel if config.protocol == "ollama" else CompatibleChatModel
+            return kind(model, provider=provider)
         return infer_model(f"{config.protocol}:{model}", provider_factory=lambda _name: provider)
     except ImportError as error:
         raise ConfigurationError([_missing_package(where, config.protocol, error)]) from error

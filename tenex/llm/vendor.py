@@ -5,39 +5,54 @@ the form a structured answer was asked for in.
 """
 
 import asyncio
+import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
 
 import structlog
 from pydantic_ai import messages as parts
 from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import RequestUsage
 
-from tenex.core.context import request_tokens
+from tenex.core.context import request_tokens, squeezed
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ports import Whisper, unheard
 from tenex.core.steps import NO_USAGE, ModelRequest, ModelStep, Usage
 
-from .answers import StreamedText, step_of
+from .answers import step_of, written_tokens
 from .asking import DECISION, Form, best_form, parameters
 from .config import DeskConfig, ProviderConfig
-from .failures import rejects_form, translate
+from .failures import rejects_form, rejects_order, translate
 from .limits import Turns
 from .messages import messages
+from .overflow import overflow
 from .prices import bill_for, usage_of
 from .providers import base_settings
 from .report import CallReport, Observer, Outcome
+from .thoughts import ThoughtSplitter, split
 
 log = structlog.get_logger(__name__)
 
 UNENDED_STREAMS = 2
 """Streams in a row that stop without saying why, before answers are asked for whole: some servers never say why."""
 
+SMALLER = 0.97
+"""Of a request that was too large: one that can be cut by less would be refused again."""
+
+_STRICT = re.compile(r"mi[sx]tral|mi(ni)?stral|magistral|codestral|devstral|pixtral", re.IGNORECASE)
+"""Names of models whose chat templates are Mistral's; others are known by what their server refuses."""
+
 FAILURE_FLAGS = ("anthropic", "bedrock")
 """Kinds whose protocol has a flag for a call that failed."""
+
+
+Thoughts = Literal["unknown", "apart", "unopened"]
+"""How a model marks its thoughts: `apart` from its text or by both tags, or by a closing tag alone, in which case no
+text of a stream is passed on before that tag. `unknown` is treated in the same way until the first answer is there."""
 
 
 class _BrokenOff(Exception):
@@ -48,8 +63,46 @@ class _BrokenOff(Exception):
 class _Heard:
     """What is known of a call while it runs."""
 
+    sent: int = 0
+    """The estimated tokens of the request."""
     stream: StreamedResponse | None = None
     first: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How a request is put."""
+
+    form: Form
+    """Of an answer that is held to a schema."""
+    is_strict: bool = False
+    """Whether messages are in the order, and calls have the ids, that Mistral's models want."""
+    room: int | None = None
+    """Estimated tokens that are known to fit; None as long as nothing was too large."""
+
+
+def _other_way(way: _Way, sent: ModelRequest, error: BaseException | None) -> _Way | None:
+    """Another way to ask after a server did not take the request; None where no other is left."""
+    too_long = overflow(error)
+    if too_long is not None:
+        room = too_long.room(_size(sent))
+        is_smaller = room > 0 and _size(_cut_to(sent, room)) < SMALLER * _size(sent)
+        return replace(way, room=room) if is_smaller else None
+    if not way.is_strict and rejects_order(error):
+        return replace(way, is_strict=True)
+    if way.form is not Form.TEXT and rejects_form(error):
+        return replace(way, form=Form.TEXT)
+    return None
+
+
+def _cut_to(request: ModelRequest, room: int | None) -> ModelRequest:
+    if room is None or _size(request) <= room:
+        return request
+    return replace(request, entries=squeezed(request.system, request.entries, request.tools, room))
+
+
+def _size(request: ModelRequest) -> int:
+    return request_tokens(request.system, request.entries, request.tools)
 
 
 class VendorModel:
@@ -68,7 +121,8 @@ class VendorModel:
         self._maker = f"{provider.protocol}:{model.system}"
         self._marks_failures = provider.protocol in FAILURE_FLAGS
         self._settings = base_settings(provider, model)
-        self._form = best_form(model)
+        self._way = _Way(best_form(model), is_strict=bool(_STRICT.search(name)))
+        self._thoughts: Thoughts = "apart" if _separates_thoughts(provider) else "unknown"
         self._streams = config.stream
         self._unended = 0
 
@@ -76,16 +130,16 @@ class VendorModel:
         """Answer once; see `core.ports.Model`."""
         began = time.perf_counter()
         heard, waited = _Heard(), None
-        size = request_tokens(request.system, request.entries, request.tools) if self._turns.counts_tokens else 0
         try:
-            async with self._turns.turn(size) as turn:
+            async with self._turns.turn(_size(_cut_to(request, self._way.room))) as turn:
                 waited = turn.waited
                 try:
                     step = await self._ask(request, whisper, heard)
                 except (ModelUnavailable, ModelRefused) as error:
-                    turn.settle(error.usage.input_tokens + error.usage.output_tokens)
+                    if not isinstance(error.__cause__, TimeoutError):  # what the server did until then may be billed
+                        turn.settle(error.usage.tokens)
                     raise
-                turn.settle(step.usage.input_tokens + step.usage.output_tokens)
+                turn.settle(step.usage.tokens)
         except (ModelUnavailable, ModelRefused) as error:
             error.model, error.queued = self.name, time.perf_counter() - began if waited is None else waited
             outcome: Outcome = "unavailable" if isinstance(error, ModelUnavailable) else "refused"
@@ -99,21 +153,32 @@ class VendorModel:
         return replace(step, queued=int(turn.waited * 1000))
 
     async def _ask(self, request: ModelRequest, whisper: Whisper, heard: _Heard) -> ModelStep:
-        """Ask, and ask once more in words where the server does not take the form."""
-        form = self._form if request.output_schema is not None else Form.TEXT
-        try:
-            return await self._bounded(request, form, whisper, heard)
-        except ModelUnavailable as error:
-            if form is Form.TEXT or not rejects_form(error.__cause__):
-                raise
-            step = await self._bounded(request, Form.TEXT, whisper, heard)
-            self._form = Form.TEXT
-            log.info("model.form_changed", model=self.name, before=form.value, now=Form.TEXT.value)
-            return replace(step, usage=error.usage + step.usage)
+        """Ask, and ask at once in another way where the server does not take this one; keep to the way that works."""
+        way = self._way if request.output_schema is not None else replace(self._way, form=Form.TEXT)
+        spent, sent = NO_USAGE, request
+        while True:
+            sent = _cut_to(sent, way.room)
+            try:
+                step = await self._bounded(sent, way, whisper, heard)
+            except (ModelUnavailable, ModelRefused) as error:
+                spent = error.usage = spent + error.usage
+                other = _other_way(way, sent, error.__cause__)
+                if other is None:
+                    raise
+                way = other
+            else:
+                used = way if request.output_schema is not None else replace(way, form=self._way.form)
+                if used != self._way:
+                    log.info("model.request_changed", model=self.name, **asdict(used))
+                    self._way = used
+                return replace(step, usage=spent + step.usage)
 
-    async def _bounded(self, request: ModelRequest, form: Form, whisper: Whisper, heard: _Heard) -> ModelStep:
-        sent = messages(request.entries, self._maker, marks_failures=self._marks_failures)
-        wanted = parameters(request, form)
+    async def _bounded(self, request: ModelRequest, way: _Way, whisper: Whisper, heard: _Heard) -> ModelStep:
+        heard.sent, heard.stream = _size(request), None
+        sent = messages(
+            request.entries, self._maker, marks_failures=self._marks_failures, is_strict=way.is_strict
+        )  # fmt: skip
+        wanted = parameters(request, way.form)
         try:
             async with asyncio.timeout(self._config.timeout) as limit:
                 response = await self._answer(request, sent, wanted, whisper, heard)
@@ -130,8 +195,9 @@ class VendorModel:
             if isinstance(failure, ModelUnavailable) and failure.retry_after:
                 self._turns.pause(failure.retry_after)
             raise failure from error
-        usage = usage_of(response.usage, response.model_name or "", self._bill)
-        tool = DECISION if request.output_schema is not None and form is Form.TOOL else ""
+        self._learn(response.text or "", request.purpose)
+        usage = self._usage(response.usage, response, heard)
+        tool = DECISION if request.output_schema is not None and way.form is Form.TOOL else ""
         return step_of(response, self.name, "" if request.purpose == "route" else self._maker, usage, tool)
 
     async def _answer(
@@ -161,21 +227,34 @@ class VendorModel:
         self._unended = 0
         return response
 
+    def _learn(self, text: str, purpose: str) -> None:
+        """Remember how the model marks its thoughts; a decision held to a schema could not have shown any."""
+        if split(text).unopened:
+            self._thoughts = "unopened"
+        elif self._thoughts == "unknown" and purpose == "work" and text.strip():
+            self._thoughts = "apart"
+
     async def _listen(self, stream: StreamedResponse, idle: asyncio.Timeout, whisper: Whisper, heard: _Heard) -> None:
-        clock, text, listening = asyncio.get_running_loop().time, StreamedText(), True
+        clock, text, listening = asyncio.get_running_loop().time, ThoughtSplitter(), True
+        is_empty, has_thought = True, False
         async for event in stream:
             idle.reschedule(clock() + self._config.idle_timeout)
             if heard.first is None:
                 heard.first = time.perf_counter()
             match event:
                 case parts.PartStartEvent(part=parts.TextPart(content=piece), previous_part_kind=before):
-                    gap = "\n\n" if not text.is_empty and before != "text" else ""
+                    gap = "" if is_empty or before == "text" else "\n\n"
                 case parts.PartDeltaEvent(delta=parts.TextPartDelta(content_delta=piece)):
                     gap = ""
+                case parts.PartStartEvent(part=parts.ThinkingPart()):
+                    has_thought = True
+                    continue
                 case _:
                     continue
+            is_empty = is_empty and not piece
             said = text.add(gap + piece)
-            if listening and said:
+            is_certain = self._thoughts == "apart" or has_thought or text.has_thought
+            if listening and is_certain and said.strip():
                 listening = _whispered(whisper, said)
 
     def _settings_for(self, request: ModelRequest) -> ModelSettings:
@@ -194,7 +273,11 @@ class VendorModel:
         """What is known to be billed of a call that failed: what its stream has told so far."""
         if heard.stream is None:
             return NO_USAGE
-        return usage_of(heard.stream.usage, heard.stream.model_name, self._bill)
+        return self._usage(heard.stream.usage, heard.stream.get(), heard)
+
+    def _usage(self, used: RequestUsage, response: parts.ModelResponse, heard: _Heard) -> Usage:
+        """The usage of a call, estimated as far as the server did not report it."""
+        return usage_of(used, response.model_name or "", self._bill, heard.sent, written_tokens(response))
 
     def _tell(
         self, request: ModelRequest, outcome: Outcome, began: float, queued: float, heard: _Heard, usage: Usage,
@@ -211,9 +294,18 @@ class VendorModel:
         say(
             f"model.{outcome}", model=self.name, agent=request.agent, purpose=request.purpose,
             ms=round(seconds * 1000, 1), queued_ms=round(queued * 1000, 1), input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens, cost_usd=usage.cost_usd, **({"reason": message} if message else {}),
+            output_tokens=usage.output_tokens, cost_usd=usage.cost_usd,
+            **({"estimated_tokens": usage.estimated} if usage.estimated else {}),
+            **({"reason": message} if message else {}),
         )  # fmt: skip
         self._observe(report)
+
+
+def _separates_thoughts(provider: ProviderConfig) -> bool:
+    """Whether a protocol has a place of its own for thoughts, and its server is known to use it."""
+    return provider.protocol in ("anthropic", "google", "openai-responses") or (
+        provider.protocol == "openai" and not provider.base_url
+    )
 
 
 def _whispered(whisper: Whisper, text: str) -> bool:

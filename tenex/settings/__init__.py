@@ -7,7 +7,17 @@ Never: hold a secret; keys lie in files of their own, with systemd, or in the en
 
 from .faults import suggestion
 from .loading import PREFIX, RESERVED, load, load_again
-from .places import CONFIG_NAMES, Places, check_paths, example_config, example_folder, find_config, find_data, places
+from .places import (
+    CONFIG_NAMES,
+    Places,
+    check_paths,
+    example_config,
+    example_folder,
+    find_config,
+    find_data,
+    places,
+    refuse_code,
+)
 from .sections import EMBEDDED_RELAY_PORT, Settings
 from .values import circle, gate_rules, limits, model_for, named_models, router_model
 
@@ -31,6 +41,7 @@ __all__ = [
     "model_for",
     "named_models",
     "places",
+    "refuse_code",
     "router_model",
     "suggestion",
 ]

@@ -35,6 +35,7 @@ def load(
     env: Mapping[str, str] | None = None,
     overrides: Mapping[str, Any] | None = None,
     parse_key: ParseKey | None = None,
+    code_refusal: str = "",
 ) -> Settings:
     """Read the settings of a data folder.
 
@@ -44,6 +45,7 @@ def load(
         env: the environment; None means the process's own.
         overrides: values from the command line, nested like the file; they win.
         parse_key: where given, the people's keys are checked too.
+        code_refusal: why code of the data folder may not be run (`places.refuse_code`); empty where it may.
 
     Raises:
         ConfigurationError: with one sentence per fault: source, dotted setting, what is wrong, what is allowed.
@@ -75,7 +77,7 @@ def load(
     if faults or settings is None:
         raise ConfigurationError(faults)
     settings._data, settings._file, settings._origins = data.absolute(), file, origins
-    settings._overrides = dict(overrides or {})
+    settings._overrides, settings._code_refusal = dict(overrides or {}), code_refusal
     return settings
 
 
@@ -89,7 +91,9 @@ def load_again(
     Raises:
         ConfigurationError: with one sentence per fault.
     """
-    fresh = load(known.file, known.data, overrides=known._overrides, parse_key=parse_key)
+    fresh = load(
+        known.file, known.data, overrides=known._overrides, parse_key=parse_key, code_refusal=known.code_refusal
+    )
     kept = {name: getattr(known, name) for name in keep if getattr(known, name) != getattr(fresh, name)}
     return fresh.model_copy(update=kept), tuple(kept)
 

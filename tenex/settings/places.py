@@ -4,7 +4,10 @@ Never: make a folder; `tenex init` and the store do.
 """
 
 import os
-from collections.abc import Mapping
+import shlex
+import tomllib
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -18,6 +21,9 @@ _PACKAGE = Path(__file__).parents[1]
 
 CONFIG_NAMES = ("tenex.toml", "config/tenex.toml")
 """Where a data folder's configuration may lie."""
+
+_DATA_MARKS = (*CONFIG_NAMES, "keys/project.nsec")
+"""Files by which a folder is known as a data folder; one that goes by the defaults has no configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +39,42 @@ class Places:
     workflows: Path
     checkpoints: Path
     socket: Path
+    code_refusal: str = ""
+    """Why code of this data folder may not be run, and what to do; empty where it may."""
 
 
 def find_data(explicit: Path | None, env: Mapping[str, str], cwd: Path) -> Path:
-    """Choose the data folder, absolute; it need not exist (DESIGN section 10)."""
+    """Choose the data folder, absolute; it need not exist (DESIGN section 10).
+
+    Raises:
+        ConfigurationError: it lies in the workspace of another data folder, where agents write.
+    """
+    found = _found_data(explicit, env, cwd)
+    known = [_absolute(Path(env["TENEX_DATA"]), cwd)] if env.get("TENEX_DATA") else []
+    workspace = _workspace_around(_real(found), [*known, _state_folder(env)], env)
+    if workspace is not None:
+        raise ConfigurationError(
+            [f"{found}: this folder lies in the workspace {workspace}, where agents write. Name another with --data."]
+        )
+    return found
+
+
+def refuse_code(explicit: Path | None, env: Mapping[str, str], cwd: Path) -> str:
+    """Say why code of the data folder that `find_data` chooses may not be run; empty where it may.
+
+    A folder is trusted when a person or the service named it, or when it is the state folder. Whoever can write to the
+    current folder could otherwise have a command that is typed there run their code.
+    """
+    if explicit is not None or env.get("TENEX_DATA"):
+        return ""
+    found = _found_data(explicit, env, cwd)
+    if _real(found) == _real(_state_folder(env)):
+        return ""
+    again = f"tenex --data {shlex.quote(str(found))} ..."
+    return f"no code runs from a data folder that was not named. If you trust it, use `{again}`"
+
+
+def _found_data(explicit: Path | None, env: Mapping[str, str], cwd: Path) -> Path:
     if explicit is not None:
         return _absolute(explicit, cwd)
     if env.get("TENEX_DATA"):
@@ -44,6 +82,11 @@ def find_data(explicit: Path | None, env: Mapping[str, str], cwd: Path) -> Path:
     # `os.path`, because a folder we may not look into is not meant: `sudo -u tenex tenex status` in /root
     if any(os.path.isfile(cwd / name) for name in CONFIG_NAMES):  # noqa: PTH113
         return cwd.absolute()
+    return _state_folder(env)
+
+
+def _state_folder(env: Mapping[str, str]) -> Path:
+    """The data folder of this service, else of this user."""
     if env.get("STATE_DIRECTORY"):  # systemd lists several folders with colons; a unit of ours has one
         return Path(env["STATE_DIRECTORY"].split(":")[0])
     state = env.get("XDG_STATE_HOME", "")
@@ -51,6 +94,27 @@ def find_data(explicit: Path | None, env: Mapping[str, str], cwd: Path) -> Path:
         home = env.get("HOME")
         state = str((Path(home) if home else Path.home()) / ".local" / "state")
     return Path(state) / "tenex"
+
+
+def _workspace_around(folder: Path, known: Iterable[Path], env: Mapping[str, str]) -> Path | None:
+    """The workspace of another data folder that holds `folder`; data folders are looked for above it and in `known`."""
+    for data in (*folder.parents, *known):
+        if _real(data) != folder and any(os.path.isfile(data / name) for name in _DATA_MARKS):  # noqa: PTH113
+            workspace = _real(_absolute(Path(_workspace_setting(data, env)), data))
+            if folder.is_relative_to(workspace):
+                return workspace
+    return None
+
+
+def _workspace_setting(data: Path, env: Mapping[str, str]) -> str:
+    """`paths.workspace` of a data folder; the default where its file cannot be read."""
+    default = env.get("TENEX_PATHS__WORKSPACE") or "workspace"
+    for name in CONFIG_NAMES:
+        with suppress(OSError, ValueError):
+            paths = tomllib.loads((data / name).read_text(encoding="utf-8-sig")).get("paths")
+            if isinstance(paths, dict) and isinstance(paths.get("workspace"), str):
+                return env.get("TENEX_PATHS__WORKSPACE") or paths["workspace"]
+    return default
 
 
 def find_config(explicit: Path | None, data: Path) -> Path | None:
@@ -101,6 +165,7 @@ def places(settings: Settings) -> Places:
         workflows=_absolute(Path(settings.paths.workflows), data),
         checkpoints=_absolute(Path(settings.paths.checkpoints), data),
         socket=_absolute(Path(settings.paths.socket), data),
+        code_refusal=settings.code_refusal,
     )
 
 

@@ -285,6 +285,7 @@ class Settings(BaseSettings):
     _file: Path | None = PrivateAttr(default=None)
     _origins: Mapping[str, str] = PrivateAttr(default_factory=dict)
     _overrides: Mapping[str, Any] = PrivateAttr(default_factory=dict)
+    _code_refusal: str = PrivateAttr(default="")
 
     @classmethod
     def settings_customise_sources(
@@ -313,3 +314,8 @@ class Settings(BaseSettings):
     def origins(self) -> Mapping[str, str]:
         """Where each value that was set came from: dotted name -> a file, a variable or `command line`."""
         return self._origins
+
+    @property
+    def code_refusal(self) -> str:
+        """Why code of the data folder may not be run, and what to do; empty where it may."""
+        return self._code_refusal

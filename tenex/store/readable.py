@@ -130,6 +130,7 @@ class _Usage(_Entry):
     input_tokens: int = Field(0, ge=0, lt=MOST)
     output_tokens: int = Field(0, ge=0, lt=MOST)
     cost_usd: float | None = Field(None, ge=0, allow_inf_nan=False)
+    estimated_tokens: int = Field(0, ge=0, lt=MOST)
 
 
 class _Move(_Entry):
@@ -308,7 +309,7 @@ def _spent(view: Mapping[str, Any]) -> Iterator[tuple[Phase, Usage]]:
         if phase is not None:
             yield phase, Usage(
                 calls=usage.calls, input_tokens=usage.input_tokens, output_tokens=usage.output_tokens,
-                cost_usd=usage.cost_usd,
+                cost_usd=usage.cost_usd, estimated=usage.estimated_tokens,
             )  # fmt: skip
 
 

@@ -285,4 +285,5 @@ def _usage(usage: Usage) -> dict[str, Any]:
         "inputTokens": usage.input_tokens,
         "outputTokens": usage.output_tokens,
         "costUsd": usage.cost_usd,
+        **({"estimatedTokens": usage.estimated} if usage.estimated else {}),
     }

@@ -298,4 +298,5 @@ def _spending(spending: Spending) -> dict[str, Any]:
         "outputTokens": usage.output_tokens,
         "costUsd": usage.cost_usd,
         "unpricedCalls": spending.unpriced,
+        **({"estimatedTokens": usage.estimated} if usage.estimated else {}),
     }

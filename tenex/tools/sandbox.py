@@ -26,6 +26,8 @@ PROBE_DEADLINE: Final = 10.0
 _SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 _FILES: Final = ("/etc/ld.so.cache", "/etc/localtime", "/etc/alternatives")
 _NETWORK_FILES: Final = ("/etc/resolv.conf", "/etc/ssl", "/etc/ca-certificates", "/etc/pki")
+_KEY_FILES: Final = ("/proc/keys", "/proc/key-users")
+"""Names of keys of the user, also those outside."""
 _PYTHON: Final = ("bin", "lib", "lib64", "include", "share", "ssl", "pyvenv.cfg")
 """Of a Python's folder only this: it may hold our data too, where somebody has put an environment around it."""
 
@@ -93,13 +95,18 @@ def wrapped(
     if can_write:
         for path in protected:
             line += ["--ro-bind-try", str(path), str(path)]
-    return [*line, "--remount-ro", "/", "--chdir", str(cwd or root), "--", *_few(command)]
+    return [*line, "--remount-ro", "/", "--chdir", str(cwd or root), "--", *_begun(command)]
 
 
-def _few(command: Sequence[str]) -> list[str]:
-    """The command, with a bound on its processes; set inside, where the kernel counts those of the sandbox alone."""
-    most = MOST_PROCESSES  # shells call the option by two names
-    return ["/bin/sh", "-c", f'ulimit -u {most} 2>/dev/null || ulimit -p {most} 2>/dev/null; exec "$@"', "sh", *command]
+def _begun(command: Sequence[str]) -> list[str]:
+    """The command, begun by `sandbox_init`."""
+    plain = getattr(sys, "_base_executable", "") or sys.executable  # it needs nothing of an environment
+    return [plain, "-I", "-S", "-B", "-c", _init(), str(MOST_PROCESSES), *command]
+
+
+@cache
+def _init() -> str:
+    return Path(__file__).with_name("sandbox_init.py").read_text("utf-8")
 
 
 def _machinery(bubblewrap: str) -> list[str]:
@@ -108,6 +115,9 @@ def _machinery(bubblewrap: str) -> list[str]:
     line = ["--proc", "/proc", "--dev", "/dev", *size, "--tmpfs", "/dev/shm", *size, "--tmpfs", "/tmp"]  # noqa: S108
     if os.geteuid() == 0:  # root owns the machine's settings inside too, and an owner needs no privilege to write
         line += ["--ro-bind", "/proc/sys", "/proc/sys"]
+    for file in _KEY_FILES:
+        if Path(file).exists():
+            line += ["--ro-bind", os.devnull, file]
     return [*line, "--remount-ro", "/dev"]
 
 

@@ -10,7 +10,6 @@ Never: what git does tell; that is for `snapshots`.
 import os
 import secrets
 import stat
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,10 +17,10 @@ from typing import Final
 
 from . import restoring
 from .snapshots import GIT_READS, GIT_READS_IN_REPOSITORIES
-from .workspace import HIDDEN, is_bare_repository
+from .workspace import REPOSITORY_PARTS, makes_repository
 
 _OWN: Final = b".git"
-_FOREIGN: Final = frozenset(os.fsencode(name) for name in HIDDEN)
+_PARTS: Final = frozenset(os.fsencode(name) for name in REPOSITORY_PARTS)
 
 Mark = tuple[int, bytes | None]
 """By which a repository is known again: the number of its inode, and where it leads if it is a link."""
@@ -35,16 +34,21 @@ class Survey:
     """Permissions of the workspace's own folder."""
     repositories: dict[bytes, Mark] = field(default_factory=dict)
     """Everything named `.git`: folders, and the files and links that lead to one."""
-    bare: set[bytes] = field(default_factory=set)
-    """Folders that are repositories without being named so."""
+    bare: dict[bytes, Mark] = field(default_factory=dict)
+    """Folders that are repositories without being named so; the workspace itself is the empty path."""
+    parts: dict[bytes, set[bytes]] = field(default_factory=dict)
+    """Of each folder with an entry that belongs to a repository, those entries."""
     shut: set[bytes] = field(default_factory=set)
     """Folders their owner may not fully use."""
+    unread: set[bytes] = field(default_factory=set)
+    """Those of them that could not be looked into."""
     special: set[bytes] = field(default_factory=set)
     """Pipes, sockets and devices."""
 
     def protected(self) -> list[bytes]:
         """What a command may not write to; links are left out, as nothing can be mounted over them."""
-        return sorted({path for path, (_, link) in self.repositories.items() if link is None} | self.bare)
+        named = {path for path, (_, link) in self.repositories.items() if link is None}
+        return sorted(named | self.bare.keys() | self.unread)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,14 +56,14 @@ class Settled:
     """What was not left as a command had left it."""
 
     removed: list[bytes] = field(default_factory=list)
-    """Repositories that came with it; one that stood in another's place has been given another name."""
+    """Repositories that came with it. One in another's place was renamed, one not named `.git` lost its `HEAD`."""
     lost: list[bytes] = field(default_factory=list)
     """Those that are gone, and cannot be brought back."""
 
 
 def take(root: Path) -> Survey:
     """Look at the whole workspace; what cannot be read is not looked into."""
-    return _look(os.fsencode(root), may_open=None)
+    return _look(os.fsencode(root), before=None, confined=False)
 
 
 def settle(root: Path, before: Survey, *, confined: bool) -> Settled:
@@ -68,13 +72,13 @@ def settle(root: Path, before: Survey, *, confined: bool) -> Settled:
     Args:
         root: the workspace.
         before: what stood there before the command.
-        confined: whether nothing else may stay either: pipes go, folders it shut are opened, so that git sees what is
-            in them, and repositories it moved go back.
+        confined: whether nothing else may stay either: pipes go, folders it shut in any way are opened, so that git
+            sees what is in them, and repositories it moved go back.
     """
     place = os.fsencode(root)
     if stat.S_IMODE(root.lstat().st_mode) != before.mode:
         root.chmod(before.mode)
-    after = _look(place, may_open=before.shut if confined else None)
+    after = _look(place, before=before, confined=confined)
     known = {mark: path for path, mark in before.repositories.items()}
     settled = Settled()
     strangers = {path: mark for path, mark in after.repositories.items() if before.repositories.get(path) != mark}
@@ -99,11 +103,32 @@ def settle(root: Path, before: Survey, *, confined: bool) -> Settled:
                 settled.lost.append(path)
         except OSError:
             settled.lost.append(path)
+    _settle_bare(root, before, after, settled, confined=confined)
     for path in after.special - before.special:
         if confined or path.rpartition(b"/")[2] in GIT_READS:
             with suppress(OSError):
                 restoring.remove_tree(root, path)
     return settled
+
+
+def _settle_bare(root: Path, before: Survey, after: Survey, settled: Settled, *, confined: bool) -> None:
+    """Make what came no repository any more, which leaves other files in that folder alone."""
+    known = {mark: path for path, mark in before.bare.items()}
+    for path, mark in after.bare.items():
+        if before.bare.get(path) == mark:
+            continue
+        if mark in known:
+            if confined:
+                with suppress(OSError):
+                    restoring.rename(root, path, known[mark])
+            continue
+        came = after.parts[path] - before.parts.get(path, set())
+        for name in [b"HEAD"] if b"HEAD" in came else sorted(came):
+            with suppress(OSError):
+                restoring.remove_tree(root, path + b"/" + name if path else name)
+        settled.removed.append(path or b".")
+    there = set(after.bare.values())
+    settled.lost += [path or b"." for mark, path in known.items() if mark not in there]
 
 
 def remove_pipes(root: Path) -> int:
@@ -124,28 +149,35 @@ def remove_pipes(root: Path) -> int:
     return removed
 
 
-def _look(root: bytes, *, may_open: set[bytes] | None) -> Survey:
-    """Walk the workspace; shut folders that are not in `may_open` are opened, unless that is None."""
+def _look(root: bytes, *, before: Survey | None, confined: bool) -> Survey:
+    """Walk the whole workspace, folders that hide their inside from other tools included.
+
+    Args:
+        root: the workspace.
+        before: what was there before a command, whose shut folders are then opened; None opens none.
+        confined: whether all folders it has shut are opened, and not only those that cannot be listed.
+    """
     seen = Survey(mode=stat.S_IMODE(os.lstat(root).st_mode))
     waiting = [b""]
     while waiting:
         folder = waiting.pop()
-        inside = list(_entries(root, folder, seen, may_open))
-        names = {entry.name for entry in inside}
-        if folder and b"HEAD" in names and is_bare_repository(Path(os.fsdecode(root + b"/" + folder))):
-            seen.bare.add(folder)
-            continue
-        is_foreign = folder.rpartition(b"/")[2].lower() in _FOREIGN
-        for entry in inside:
+        parts = set()
+        for entry in _entries(root, folder, seen, before, confined=confined):
             path = folder + b"/" + entry.name if folder else entry.name
+            if entry.name in _PARTS:
+                parts.add(entry.name)
             if entry.name.lower() == _OWN:
                 with suppress(OSError):
                     seen.repositories[path] = _mark(Path(os.fsdecode(entry.path)))
             elif entry.is_dir(follow_symlinks=False):
-                if not is_foreign:  # their own `.git` is looked for, because git does
-                    waiting.append(path)
+                waiting.append(path)
             elif not (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
                 seen.special.add(path)
+        if parts:
+            seen.parts[folder] = parts
+        if makes_repository({os.fsdecode(name) for name in parts}):
+            with suppress(OSError):
+                seen.bare[folder] = _mark(Path(os.fsdecode(root + b"/" + folder)))
     return seen
 
 
@@ -154,14 +186,23 @@ def _mark(place: Path) -> Mark:
     return place.lstat().st_ino, link
 
 
-def _entries(root: bytes, folder: bytes, seen: Survey, may_open: set[bytes] | None) -> Iterator[os.DirEntry[bytes]]:
+def _entries(
+    root: bytes, folder: bytes, seen: Survey, before: Survey | None, *, confined: bool
+) -> list[os.DirEntry[bytes]]:
     place = root + b"/" + folder if folder else root
-    with suppress(OSError):  # gone, not ours to open, or deeper than a path can say
+    try:
         mode = stat.S_IMODE(os.lstat(place).st_mode)
         if mode & 0o700 != 0o700:
-            if may_open is None or folder in may_open:
-                seen.shut.add(folder)
-            else:
+            may_open = before is not None and folder not in before.shut
+            # git works in a folder that may be entered and not listed, so one left so is opened everywhere
+            if may_open and (confined or mode & 0o500 != 0o500):
                 Path(os.fsdecode(place)).chmod(mode | 0o700)
+            else:
+                seen.shut.add(folder)
         with os.scandir(place) as entries:
-            yield from entries
+            return list(entries)
+    except PermissionError:
+        seen.unread.add(folder)
+    except OSError:  # gone, or deeper than a path can say, where git does not work either
+        pass
+    return []

@@ -15,7 +15,7 @@ import secrets
 import stat
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -27,6 +27,9 @@ LONGEST_PATH: Final = 1_000
 
 HIDDEN: Final = frozenset({".git", "node_modules", "__pycache__", ".venv"})
 """Folders that are never listed or searched: other programs wrote them, and they drown what people wrote."""
+
+REPOSITORY_PARTS: Final = ("HEAD", "commondir", "objects", "refs")
+"""By these entries git knows a folder as a repository, without a `.git`."""
 
 HALF_WRITTEN: Final = ".tenex-"
 """How the names of files begin that are being written; they are never listed, and nothing of them is kept."""
@@ -51,11 +54,18 @@ def is_documentation(path: str) -> bool:
     return pure.suffix in ("", ".txt") and _DOCUMENT_NAME.fullmatch(pure.name) is not None
 
 
-def is_bare_repository(folder: Path) -> bool:
-    """Whether git takes a folder for a repository by what it holds, whatever its name."""
-    with suppress(OSError):  # too long a name, or not to be looked into
-        return (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir()
-    return False
+def makes_repository(names: Collection[str]) -> bool:
+    """Whether git takes a folder with these entries for a repository, whatever it is called (git's `setup.c`).
+
+    What kind they are does not count: git takes links and files for most of them too.
+    """
+    return "HEAD" in names and ("commondir" in names or ("objects" in names and "refs" in names))
+
+
+def is_bare_repository(folder: Path, also: str = "") -> bool:
+    """Whether git takes a folder for a repository by what it holds, or would with an entry of the name `also`."""
+    there = {name for name in REPOSITORY_PARTS if name.lower() == also.lower() or os.path.lexists(folder / name)}
+    return makes_repository(there)
 
 
 class Workspace:
@@ -85,7 +95,7 @@ class Workspace:
             if any(name.lower() == ".git" for name in real.relative_to(self.root).parts):
                 raise Refusal(f"{path} lies in `.git`, which belongs to git; leave it alone.")
             for folder in (real, *real.parents[: len(real.relative_to(self.root).parts)]):
-                if folder != self.root and is_bare_repository(folder):
+                if is_bare_repository(folder):
                     raise Refusal(f"{path} lies in a repository of git's without a work tree; leave it alone.")
             self._refuse_dangling(path, names)
             with suppress(FileNotFoundError, NotADirectoryError):
@@ -269,6 +279,10 @@ class Workspace:
         shown = self.relative(real)
         if to_change and any(real.is_relative_to(folder) for folder in self._ours):
             raise Refusal(f"{shown} belongs to the Python that runs this daemon; leave it alone.")
+        names = real.relative_to(self.root).parts
+        for depth, name in enumerate(names if to_change else ()):
+            if is_bare_repository(self.root.joinpath(*names[:depth]), name):
+                raise Refusal(f"{shown} would make its folder a repository of git's; only a person may make one.")
         return shown
 
     @contextmanager

@@ -28,6 +28,7 @@ from tenex.core.rules import Transition
 from tenex.core.speakers import Folded, begin, change_context, fold, may_speak
 
 from .checks import Findings
+from .context import delete_context, set_context
 from .definitions import Workflow
 from .graph import TransitionGraph
 from .loading import load_graph
@@ -65,9 +66,11 @@ __all__ = [
     "WorkflowState",
     "begin",
     "change_context",
+    "delete_context",
     "fold",
     "load_graph",
     "may_speak",
     "register_condition",
     "register_target",
+    "set_context",
 ]

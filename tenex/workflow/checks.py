@@ -1,14 +1,15 @@
 """Checks a graph of speakers as a whole: every fault and every doubt at once, each as a sentence.
 
-A fault keeps a graph from being used. A warning is about what may be meant so: a `Handoff` reaches whom no rule
-reaches, a `Finish` ends what no rule ends.
+A fault keeps a graph from being used. A warning is about a graph that runs, as AG2 would run it, and may not do what
+its author meant: a rule that is never taken, a speaker that only a `Handoff` reaches.
 
 Never: mend anything.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tenex.core.conditions import (
     AgentTarget,
@@ -26,13 +27,15 @@ from tenex.core.conditions import (
 )
 from tenex.core.graph import END
 from tenex.core.rules import Transition, compiled, named_agents, parts
-from tenex.core.speakers import faults_of_participants
+from tenex.core.speakers import UNKNOWN_SPEAKER, faults_of_participants
 
-from .dicts import MOST_RULES
 from .registry import CONDITION, TARGET, TransitionRegistry
 
 if TYPE_CHECKING:
     from .graph import TransitionGraph
+
+MOST_COMPARED: Final = 1_000
+"""Rules that are compared with each other, which takes time by their square: more than anybody can read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +56,19 @@ def checked(graph: "TransitionGraph", participants: Sequence[str] | None, regist
     broken = tuple(faults_of_values(graph, registry))
     if broken:  # the rest needs parts that can be asked
         return Findings(broken)
-    faults = [*_faults_of_speakers(graph, participants)]
+    given = participants if participants is not None else graph.participants or None
+    faults, warnings = [*_faults_of_speakers(graph, given)], [*_doubts_of_speakers(graph, given)]
     named = [*named_agents(graph.initial_speaker, graph.transitions, graph.default_target)]
-    everybody = [*dict.fromkeys([*(participants or ()), *named])]
-    rules = compiled(graph.initial_speaker, graph.transitions, graph.default_target, graph.max_turns, everybody)
-    faults += rules.contradictions(by_rules=True)
-    warnings = [
-        *(f"{doubt} Only a Handoff, a Finish or a limit can help." for doubt in rules.dead_ends(by_rules=True)),
-        *_doubts_of_rules(graph, everybody),
-    ]
+    everybody = [*dict.fromkeys([*(given or ()), *named])]
+    bound = None if graph.max_turns is None else max(graph.max_turns, 1)
+    rules = compiled(graph.initial_speaker, graph.transitions, graph.default_target, bound, everybody)
+    if bound != graph.max_turns:
+        warnings.append(f"max_turns is {graph.max_turns}: it ends after the first turn, as with 1.")
+    if len(graph.transitions) > MOST_COMPARED:
+        warnings.append(f"There are {len(graph.transitions)} rules; above {MOST_COMPARED} they are not compared.")
+    else:
+        warnings += [*rules.contradictions(by_rules=True), *_doubts_of_rules(graph, everybody)]
+    warnings += [f"{doubt} Only a Handoff, a Finish or a limit can help." for doubt in rules.dead_ends(by_rules=True)]
     return Findings(tuple(faults), tuple(warnings))
 
 
@@ -70,10 +77,11 @@ def faults_of_values(graph: "TransitionGraph", registry: TransitionRegistry) -> 
     speaker: object = graph.initial_speaker  # whoever writes a graph may not check types
     if not isinstance(speaker, str) or not speaker:
         yield "initial_speaker must be the name of who speaks first."
+    names: Sequence[object] = graph.participants
+    if not all(isinstance(name, str) and name for name in names):
+        yield "participants must be a list of names."
     if graph.max_turns is not None and (isinstance(graph.max_turns, bool) or not isinstance(graph.max_turns, int)):
         yield f"max_turns is {graph.max_turns!r}; it must be 1 or more, or left out."
-    if len(graph.transitions) > MOST_RULES:
-        yield f"There are {len(graph.transitions)} rules; {MOST_RULES} are the most."
     yield from registry.faults_of(TARGET, graph.default_target, "default_target")
     rules: Sequence[object] = graph.transitions  # as above
     for number, rule in enumerate(rules):
@@ -88,16 +96,27 @@ def faults_of_values(graph: "TransitionGraph", registry: TransitionRegistry) -> 
 
 def _faults_of_speakers(graph: "TransitionGraph", participants: Sequence[str] | None) -> Iterator[str]:
     named = [("initial_speaker", graph.initial_speaker), *_agents(graph)]
+    yield from (f"{where} is {END}, which is reserved and cannot take part." for where, name in named if name == END)
     if participants is None:
-        yield from (
-            f"{where} is {END}, which is reserved and cannot take part." for where, name in named if name == END
-        )
         return
-    yield from faults_of_participants(participants)
-    known = ", ".join(participants) or "nobody"
-    for where, name in named:
-        if name and name not in participants:
-            yield f"{where} names {name!r}, who does not take part. Those who do: {known}."
+    yield from faults_of_participants([*dict.fromkeys(participants)])
+    if graph.initial_speaker not in participants:
+        known = ", ".join(participants) or "none"
+        yield f"initial_speaker names {graph.initial_speaker!r}, who does not take part. Participants: {known}."
+
+
+def _doubts_of_speakers(graph: "TransitionGraph", participants: Sequence[str] | None) -> Iterator[str]:
+    """Rules that name somebody who does not take part: one never fires after them, or ends the workflow."""
+    if participants is None:
+        return
+    known = ", ".join(participants) or "none"
+    for where, name in _agents(graph):
+        if name not in participants:
+            effect = "it never fires" if where.endswith(".when") else f"there it ends with {UNKNOWN_SPEAKER}"
+            yield f"{where} names {name!r}, who does not take part: {effect}. Participants: {known}."
+    for name, times in Counter(participants).items():
+        if times > 1:
+            yield f"The participant {name} is listed {times} times; only the first counts."
 
 
 def _agents(graph: "TransitionGraph") -> Iterator[tuple[str, str]]:

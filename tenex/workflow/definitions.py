@@ -9,18 +9,21 @@ A TOML or JSON file holds the graph's own keys (so a graph that AG2 wrote is one
     expectations.turn_within = { warn = 120, close = 600 }    # seconds
 
 A Python module holds a `Workflow`, a `TransitionGraph` or a mission's `Graph`, called `workflow` or `graph`, or the
-only one there.
+only one there. One without any may register conditions and targets for the others; it may be imported by its name.
 
 Never: know which agents there are; whoever configures a daemon checks that.
 """
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, get_args
+
+import structlog
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
@@ -30,22 +33,22 @@ from tenex.core.workflows import DEFAULTS, EXPECTATIONS, PERSON, View, Within
 
 from . import toml
 from .checks import faults_of_values
-from .dicts import parsed_json
+from .dicts import ignored, parsed_json
 from .graph import TransitionGraph
-from .loading import module_of, object_of, text_of
+from .loading import imported, importing_from, module_of, object_of, text_of
 from .mission_definitions import MissionWorkflow, mission_of
 from .missions import Graph
 from .registry import TransitionRegistry
 
 SUFFIXES: Final = (".toml", ".json", ".py")
 TABLE: Final = "workflow"
+PREFIX: Final = "tenex_workflows"
+"""Of the modules that an operator's files are."""
 _KEYS = ("name", "about", "participants", "context", "expectations", "view")
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _LONGEST = 366 * 24 * 3600
-_OF_WORKFLOWS = (
-    "checks", "definitions", "dicts", "durable", "failures", "graph", "loading", "mission_definitions", "mission_edges",
-    "mission_nodes", "mission_runs", "missions", "registry", "toml", "typed",
-)  # fmt: skip
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +72,7 @@ class Workflow:
     def everybody(self) -> tuple[Slug, ...]:
         """Who takes part."""
         named = named_agents(self.graph.initial_speaker, self.graph.transitions, self.graph.default_target)
-        return tuple(map(Slug, self.participants or dict.fromkeys(named)))
+        return tuple(map(Slug, dict.fromkeys(self.participants or (*self.graph.participants, *named))))
 
     def within(self) -> dict[str, Within]:
         """The expectations in ms, those that are not set at their defaults; for a workflow without faults."""
@@ -110,8 +113,8 @@ class Workflow:
             yield from graph.validate(self.everybody).faults
 
     def doubts(self) -> tuple[str, ...]:
-        """What may be meant so; for a workflow without faults."""
-        return self.graph.validate(self.everybody).warnings
+        """What may not be meant so; for a workflow without faults."""
+        return self.graph.validate(self.participants or self.everybody).warnings
 
 
 def _is_expectation(value: object) -> bool:
@@ -131,68 +134,158 @@ def _within(value: Any) -> Within:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A workflow that was read, its slug, and where it stands."""
+    """A workflow that can be used, its slug, and where it was read."""
 
     slug: Slug
     workflow: Workflow | MissionWorkflow
     source: str
+    doubts: tuple[str, ...] = ()
+    """What may not be meant so, each as a sentence."""
 
 
-def find_workflows(folder: Path, references: Sequence[str], faults: list[str]) -> list[Found]:
+@dataclass(frozen=True, slots=True)
+class Disabled:
+    """A workflow that cannot be used; each fault is a sentence that begins with where it is."""
+
+    slug: Slug
+    source: str
+    faults: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read of a folder and of references; `others` are Python files without a workflow."""
+
+    found: tuple[Found, ...] = ()
+    disabled: tuple[Disabled, ...] = ()
+    others: tuple[str, ...] = ()
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """All faults of all that cannot be used."""
+        return tuple(sentence for one in self.disabled for sentence in one.faults)
+
+    def without(self, faults: Callable[[Found], Sequence[str]]) -> "Reading":
+        """The same, with those workflows disabled that have such faults too."""
+        bad = {one.source: tuple(said) for one in self.found if (said := faults(one))}
+        kept = tuple(one for one in self.found if one.source not in bad)
+        more = [Disabled(one.slug, one.source, bad[one.source]) for one in self.found if one.source in bad]
+        disabled = sorted((*self.disabled, *more), key=lambda one: one.source)
+        return replace(self, found=kept, disabled=tuple(disabled))
+
+
+def find_workflows(folder: Path, references: Sequence[str], code_refusal: str = "") -> Reading:
     """Every workflow of a folder, and those that `package.module:name` names; each is called after its file or name.
 
-    What is wrong is added to `faults`; a folder that is not there holds none, a Python file may hold something else.
+    Python is read first, so that conditions it registers are known to every TOML and JSON file; a file that fails is
+    tried again after the others. A folder that is not there holds none. With a `code_refusal` no Python is run and no
+    module imported, and that is the fault of each.
     """
-    found: list[Found] = []
-    paths = sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES) if folder.is_dir() else []
-    sources: list[Path | str] = [path for path in paths if not path.name.startswith((".", "_"))]
-    for source in [*sources, *references]:
-        try:
-            one = read_workflow(source, may_be_other=isinstance(source, Path))
-        except ConfigurationError as error:
-            faults.extend(error.faults)
-            continue
-        known = {other.slug: other for other in found}
-        if one is None:
-            continue
-        if one.slug in known:
-            faults.append(f"{source}: {known[one.slug].source} is called {one.slug} too; rename one of them.")
-        found.append(one)
-    faults += [sentence for one in found if (sentence := _displaced(one))]
-    return found
+    with importing_from(folder, PREFIX):
+        every: list[Path | str] = [*_files(folder), *references]
+        sources = sorted(every, key=lambda source: isinstance(source, Path) and source.suffix != ".py")
+        found: dict[str, Found] = {}
+        others: list[str] = []
+        failed: dict[str, Disabled] = {}
+        while True:
+            before, failed = len(sources), {}
+            for source in sources:
+                if code_refusal and (isinstance(source, str) or source.suffix == ".py"):
+                    failed[str(source)] = Disabled(slug_of(source), str(source), (f"{source}: {code_refusal}",))
+                    continue
+                try:
+                    one = read_workflow(source, may_be_other=True)
+                except ConfigurationError as error:
+                    failed[str(source)] = Disabled(slug_of(source), str(source), error.faults)
+                    continue
+                if one is None:
+                    others.append(str(source))
+                else:
+                    found[str(source)] = one
+            sources = [source for source in sources if str(source) in failed]
+            if not sources or len(sources) == before:
+                break
+    order = [found[str(source)] for source in every if str(source) in found]
+    read = Reading(tuple(order), tuple(failed.values()), tuple(others))
+    slugs = Counter([*(one.slug for one in read.found), *(one.slug for one in read.disabled)])
+    return read.without(lambda one: _shared(one, read, slugs)).without(_displaced)
 
 
-def _displaced(one: Found) -> str | None:
+def _files(folder: Path) -> list[Path]:
+    try:
+        paths = sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES)
+    except OSError:  # not there, or not to be read, which the doctor reports
+        return []
+    return [path for path in paths if not path.name.startswith((".", "_"))]
+
+
+def _shared(one: Found, read: Reading, slugs: Mapping[Slug, int]) -> list[str]:
+    if slugs[one.slug] == 1:
+        return []
+    known = [(known.slug, known.source) for known in read.found] + [(bad.slug, bad.source) for bad in read.disabled]
+    other = next(source for slug, source in known if slug == one.slug and source != one.source)
+    return [f"{one.source}: {other} is called {one.slug} too; rename one of them."]
+
+
+def _displaced(one: Found) -> list[str]:
     """Why a workflow that was read could not be found again by what is registered after all of them were read."""
     graph = one.workflow.graph
     if isinstance(graph, Graph) or not any(faults_of_values(graph, TransitionRegistry.default())):
-        return None
-    return (
-        f"{one.source}: what was read after it registers another class under a name that its rules use. Give each "
-        "condition and target a `name` of its own."
-    )
+        return []
+    what = "what was read after it registers another class under a name that its rules use"
+    return [f"{one.source}: {what}. Give each condition and target a `name` of its own."]
+
+
+def slug_of(source: Path | str) -> Slug:
+    """What a file, or `package.module:name`, is called."""
+    if isinstance(source, str) and Path(source).suffix not in SUFFIXES:
+        module, _, name = source.partition(":")
+        name = name.rpartition(".")[2]
+        stem = module.rpartition(".")[2] if name in ("", TABLE, "graph") else name
+    else:
+        stem = Path(source).stem
+    return Slug(stem.lower().replace("_", "-"))
+
+
+def is_slug(name: str) -> bool:
+    """Whether a workflow may be called so."""
+    return _SLUG.fullmatch(name) is not None and name != PERSON
 
 
 def read_workflow(source: Path | str, *, may_be_other: bool = False) -> Found | None:
-    """Read the workflow of a file, or of `package.module:name`; None where that holds another kind of graph.
+    """Read the workflow of a file, of `package.module:name`, or the only one of `package.module`.
+
+    None where a Python module holds none, if it may.
 
     Raises:
         ConfigurationError: with every fault, and where it is.
     """
+    try:
+        return _read(source, may_be_other=may_be_other)
+    except ConfigurationError:
+        raise
+    except Exception as fault:  # the author's classes may fail in any way when they are looked at
+        log.warning("workflow.not_read", source=str(source), exc_info=fault)
+        raise ConfigurationError([f"{source}: it cannot be read: {type(fault).__name__}: {fault}."]) from fault
+
+
+def _read(source: Path | str, *, may_be_other: bool) -> Found | None:
+    slug = slug_of(source)
+    doubts: list[str] = []
+    module: ModuleType | None = None
     if isinstance(source, str) and Path(source).suffix not in SUFFIXES:
-        name = source.rpartition(":")[2].rpartition(".")[2]
-        generic = name in (TABLE, "graph")
-        value = object_of(source)
-        module = sys.modules.get(source.partition(":")[0])
-        slug = source.partition(":")[0].rpartition(".")[2] if generic else name
+        if ":" in source:
+            value = object_of(source)
+            module = sys.modules.get(source.partition(":")[0])
+        else:
+            module = imported(source)
+            value = _of_module(source, module, may_be_other=may_be_other)
     else:
         path = Path(source)
-        slug = path.stem
-        module = module_of(path, "tenex_workflows") if path.suffix == ".py" else None
-        value = _of_file(path) if module is None else _of_module(path, module, may_be_other=may_be_other)
-        if value is None:
-            return None
-    slug = slug.lower().replace("_", "-")
+        module = module_of(path, PREFIX) if path.suffix == ".py" else None
+        value = _of_file(path, doubts) if module is None else _of_module(str(path), module, may_be_other=may_be_other)
+    if value is None:
+        return None
     workflow = Workflow(graph=value) if isinstance(value, TransitionGraph) else value
     if isinstance(value, Graph):
         workflow = mission_of(value, module)
@@ -202,14 +295,14 @@ def read_workflow(source: Path | str, *, may_be_other: bool = False) -> Found | 
             [f"{source} is a {kind} and no workflow; name a Workflow, a TransitionGraph or a mission's Graph."]
         )
     faults = [*workflow.faults()]
-    if not _SLUG.fullmatch(slug) or slug == PERSON:
+    if not is_slug(slug):
         faults.insert(0, f"{slug!r} cannot be the name of a workflow; make one of a-z, 0-9 and -, other than {PERSON}.")
     if faults:
         raise ConfigurationError([f"{source}: {sentence}" for sentence in faults])
-    return Found(Slug(slug), workflow, str(source))
+    return Found(slug, workflow, str(source), (*doubts, *workflow.doubts()))
 
 
-def _of_file(path: Path) -> Workflow:
+def _of_file(path: Path, doubts: list[str]) -> Workflow:
     text = text_of(path)
     faults: list[str] = []
     graph, table = TransitionGraph(""), dict[str, Any]()
@@ -218,6 +311,7 @@ def _of_file(path: Path) -> Workflow:
         table = data.pop(TABLE, {}) if isinstance(data, dict) else {}
         faults += _faults_of_table(table)
         graph = TransitionGraph.from_dict(data, TransitionRegistry.default())
+        doubts += ignored(data)
     except ConfigurationError as fault:
         if not faults:
             faults += Workflow(graph=graph, **table).faults_beside_graph()
@@ -240,23 +334,19 @@ def _faults_of_table(table: object) -> list[str]:
     return faults
 
 
-def _of_module(path: Path, module: ModuleType, *, may_be_other: bool) -> Any:
+def _of_module(source: str, module: ModuleType, *, may_be_other: bool) -> Any:
+    kinds = (Workflow, TransitionGraph, Graph)
     named = [getattr(module, name) for name in (TABLE, "graph") if hasattr(module, name)]
     for value in named:
-        if isinstance(value, Workflow | TransitionGraph | Graph):
+        if isinstance(value, kinds):
             return value
-    there = {key: value for key, value in vars(module).items() if isinstance(value, Workflow | TransitionGraph | Graph)}
+    there = {key: value for key, value in vars(module).items() if isinstance(value, kinds)}
     if len(there) == 1:
         return next(iter(there.values()))
-    if not there and may_be_other and any(map(_is_of_another_kind, vars(module).values())):
+    if there:
+        raise ConfigurationError(
+            [f"{source}: it does not say which of {', '.join(there)} is meant; call it `workflow`."]
+        )
+    if may_be_other and not named:
         return None
-    if not there:
-        raise ConfigurationError([f"{path}: it holds no workflow; give one to a variable `workflow` or `graph`."])
-    raise ConfigurationError([f"{path}: it does not say which of {', '.join(there)} is meant; call it `workflow`."])
-
-
-def _is_of_another_kind(value: object) -> bool:
-    """Whether it is of this package and about no workflow: of an agent with phases."""
-    module = getattr(value, "__module__", None) or type(value).__module__
-    package, _, name = module.rpartition(".") if isinstance(module, str) else ("", "", "")
-    return package == "tenex.workflow" and name not in _OF_WORKFLOWS
+    raise ConfigurationError([f"{source}: it holds no workflow; give one to a variable `workflow` or `graph`."])

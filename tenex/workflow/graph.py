@@ -40,9 +40,12 @@ class TransitionGraph:
     transitions: Sequence[Transition] = ()
     default_target: TransitionTarget = field(default_factory=TerminateTarget)
     max_turns: int | None = None
+    participants: Sequence[str] = ()
+    """Who takes part, in the order of a round robin, where the rules do not name everybody."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "transitions", tuple(self.transitions))
+        object.__setattr__(self, "participants", tuple(self.participants))
 
     # ---- to use it ---------------------------------------------------------------------------------------------------
 
@@ -81,9 +84,17 @@ class TransitionGraph:
         return dicts.to_dict(self, registry or TransitionRegistry.default())
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], registry: TransitionRegistry | None = None) -> "TransitionGraph":
+    def from_dict(cls, data: object, registry: TransitionRegistry | None = None) -> "TransitionGraph":
         """Inverse of `to_dict`, and of AG2's; raises ConfigurationError with every fault and where it is."""
-        return cls(**dicts.from_dict(data, registry or TransitionRegistry.default()))
+        known = registry or TransitionRegistry.default()
+        written = dicts.of_factory(data) if isinstance(data, Mapping) else None
+        if written is not None:
+            name, args, named = written
+            try:
+                data = getattr(cls, name)(*args, **named).to_dict(known)
+            except (TypeError, AttributeError, KeyError) as fault:
+                raise ConfigurationError([f"{name} cannot be made of that: {fault}."]) from fault
+        return cls(**dicts.from_dict(data, known))
 
     def dumps(self, registry: TransitionRegistry | None = None) -> str:
         """The graph as JSON."""
@@ -117,7 +128,7 @@ class TransitionGraph:
         """Round and round in the order of the participants, until `max_turns`; None: until somebody ends it."""
         _some(participants, "round_robin", "participants")
         rules = [Transition(Always(), RoundRobinTarget())]
-        return cls(participants[0], rules, TerminateTarget("round_robin_complete"), max_turns)
+        return cls(participants[0], rules, TerminateTarget("round_robin_complete"), max_turns, participants)
 
     @classmethod
     def star(

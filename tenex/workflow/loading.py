@@ -7,8 +7,10 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Iterable
-from importlib.machinery import SourceFileLoader
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from traceback import extract_tb
 from types import CodeType, ModuleType
@@ -24,6 +26,7 @@ Stamp = tuple[int, int] | None
 LARGEST = 1_048_576
 """Bytes of a file: a graph of a thousand rules has less than a quarter of that."""
 
+_MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _REFERENCE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
 
 
@@ -85,6 +88,22 @@ def object_of(reference: str, is_meant: Callable[[object], bool] = _is_graph, wh
     if parts is None:
         raise ConfigurationError([f"{reference} is not of the form package.module:name; write it so."])
     module, name = parts["module"], parts["name"]
+    found = imported(module, reference)
+    value: object = found
+    for part in name.split("."):
+        if not hasattr(value, part):
+            there = [key for key, other in vars(found).items() if is_meant(other)]
+            known = f"The {what}s there: {', '.join(there)}." if there else f"There is no {what} there."
+            raise ConfigurationError([f"{reference}: {module} has no {name}. {known}"])
+        value = getattr(value, part)
+    return value
+
+
+def imported(module: str, reference: str = "") -> ModuleType:
+    """The module of that dotted name; raises ConfigurationError with what to do, about `reference`."""
+    reference = reference or module
+    if not _MODULE.fullmatch(module):
+        raise ConfigurationError([f"{reference} is neither a module nor of the form package.module:name."])
     try:
         found = importlib.import_module(module)
     except ModuleNotFoundError as fault:
@@ -95,17 +114,10 @@ def object_of(reference: str, is_meant: Callable[[object], bool] = _is_graph, wh
         raise ConfigurationError([f"{reference}: {module} needs {fault.name}, which is not installed."]) from fault
     except Exception as fault:  # an operator's module may fail in any way while it is imported
         raise ConfigurationError(
-            [f"{reference}: {module} failed while it was imported: {type(fault).__name__}: {fault}. Mend the module."]
+            [f"{reference}: {module} failed while it was imported: {type(fault).__name__}: {fault}. Correct it."]
         ) from fault
     _remember(module.partition(".")[0])
-    value: object = found
-    for part in name.split("."):
-        if not hasattr(value, part):
-            there = [key for key, other in vars(found).items() if is_meant(other)]
-            known = f"The {what}s there: {', '.join(there)}." if there else f"There is no {what} there."
-            raise ConfigurationError([f"{reference}: {module} has no {name}. {known}"])
-        value = getattr(value, part)
-    return value
+    return found
 
 
 def changed_since(references: Iterable[str]) -> list[str]:
@@ -144,9 +156,63 @@ def _stamps(files: Iterable[str]) -> dict[str, Stamp]:
 def module_of(path: Path, prefix: str) -> ModuleType:
     """A Python file of an operator's, loaded anew as the module `<prefix>_<name of the file>`.
 
+    Within `importing_from` its folder, the module that was loaded there already.
+
     Raises:
         ConfigurationError: it failed in any way.
     """
+    finder = next((one for one in sys.meta_path if isinstance(one, _Siblings) and one.folder == path.parent), None)
+    return finder.load(path) if finder is not None else _loaded(path, prefix)
+
+
+@contextmanager
+def importing_from(folder: Path, prefix: str) -> Iterator[None]:
+    """Let the Python files of a folder import each other by name, each loaded once; installed modules come first."""
+    for name, module in _SIBLINGS.items():
+        if sys.modules.get(name) is module:  # of the files as they were read before
+            del sys.modules[name]
+    _SIBLINGS.clear()
+    finder = _Siblings(folder, prefix)
+    sys.meta_path.append(finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+_SIBLINGS: dict[str, ModuleType] = {}
+"""Files that others of their folder have imported, by the name they were imported by."""
+
+
+class _Siblings(MetaPathFinder, Loader):
+    """Finds the Python files of one folder."""
+
+    def __init__(self, folder: Path, prefix: str) -> None:
+        self.folder = folder
+        self._prefix = prefix
+        self._modules: dict[Path, ModuleType] = {}
+
+    def load(self, path: Path) -> ModuleType:
+        """The module of a file, loaded the first time."""
+        if path not in self._modules:
+            self._modules[path] = _loaded(path, self._prefix)
+        return self._modules[path]
+
+    def find_spec(self, fullname: str, path: object, _target: object = None) -> ModuleSpec | None:
+        """A file of that name."""
+        is_here = path is None and (self.folder / f"{fullname}.py").is_file()
+        return ModuleSpec(fullname, self) if is_here else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """The module of the file, which is loaded under a name of its own."""
+        _SIBLINGS[spec.name] = self.load(self.folder / f"{spec.name}.py")
+        return _SIBLINGS[spec.name]
+
+    def exec_module(self, module: ModuleType) -> None:
+        """It was run when it was loaded."""
+
+
+def _loaded(path: Path, prefix: str) -> ModuleType:
     name = f"{prefix}_{re.sub(r'[^A-Za-z0-9_]', '_', path.stem)}"
     spec = importlib.util.spec_from_file_location(name, path, loader=_AsItIs(name, str(path)))
     if spec is None or spec.loader is None:

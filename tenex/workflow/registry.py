@@ -176,8 +176,6 @@ def _opened(kind: str, data: object, where: str, faults: list[str], depth: int) 
         faults.append(f'{where} must be a {kind}: {{"name": ..., "args": {{...}}}}.')
     else:
         args = data.get("args")
-        if unknown := sorted(str(key) for key in data if key not in ("name", "args")):
-            faults.append(f"{where} has unknown keys: {', '.join(unknown)}. Arguments belong into `args`.")
         if args is None:
             args = {}
         if isinstance(args, Mapping) and all(isinstance(key, str) for key in args):

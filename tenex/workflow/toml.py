@@ -24,6 +24,8 @@ def written(data: Mapping[str, Any]) -> str:
     lines = [f"initial_speaker = {_value(data['initial_speaker'])}"]
     if data["max_turns"] is not None:
         lines.append(f"max_turns = {data['max_turns']}")
+    if data.get("participants"):
+        lines.append(f"participants = {_value(data['participants'])}")
     lines.append(f"default_target = {_part(data['default_target'])}")
     for rule in data["transitions"]:
         lines += ["", "[[transitions]]", f"when = {_part(rule['when'])}", f"then = {_part(rule['then'])}"]

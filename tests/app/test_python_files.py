@@ -39,7 +39,7 @@ def write(folder: Path, name: str, link: str = "planning") -> None:
 def test_a_colleague_cannot_be_called_by_the_name_of_a_tool(tmp_path: Path, link: str) -> None:
     write(tmp_path, "lead.py", link)
     with pytest.raises(ConfigurationError) as caught:
-        read_library(tmp_path, TOOL_NAMES)
+        read_library(tmp_path, TOOL_NAMES, code_refusal="")
     told = f"{tmp_path / 'lead.py'}: {link} is a tool of the daemon's. Call the link by another name."
     assert caught.value.faults == (told,)
 
@@ -58,7 +58,7 @@ def test_a_colleague_s_class_is_called_and_not_routed_to_and_may_serve_several_f
     write(tmp_path, "lead.py")
     (tmp_path / "second.py").write_text("from tests.workflow.pages.project_agent import PlannerAgent\n" + CALLS_IT)
     (tmp_path / "third.py").write_text("from tests.workflow.pages.project_agent import PlannerAgent\n" + CALLS_IT)
-    library = read_library(tmp_path, TOOL_NAMES)
+    library = read_library(tmp_path, TOOL_NAMES, code_refusal="")
     named = library.router_prompt(project_name="demo")
     assert "`lead`" in named
     assert "`planner" not in named

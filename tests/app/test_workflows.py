@@ -34,7 +34,7 @@ def read(data: Path, answer: str) -> dict[str, Any]:
     where = places(settings)
     where.workflows.mkdir(parents=True, exist_ok=True)
     (where.workflows / "late.py").write_text(MODULE.format(answer=answer))
-    (found,) = load_workflows(settings, where, [Slug("planner"), Slug("executor")])
+    (found,) = load_workflows(settings, where, [Slug("planner"), Slug("executor")]).found
     assert isinstance(found.workflow.graph, TransitionGraph)
     return dict(found.workflow.graph.to_dict())
 

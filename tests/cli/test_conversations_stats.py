@@ -103,6 +103,10 @@ def test_a_person_reads_sums_and_three_tables(data: Path, tenex: Tenex) -> None:
     assert heads == ["PHASE", "MODEL", "AGENT"]
     assert "orchestrator" in done.stdout
     assert "routing answers refused" in done.stdout
+    shown = [view(data, name)["usage"] for name in (ONE, TWO)]
+    estimated = sum(one["estimatedTokens"] for one in shown)
+    assert estimated > 0
+    assert f"{estimated:,} tokens estimated" in done.stdout
     single = tenex("conversations", "stats", TWO, "--data", data).stdout
     assert single.startswith(f"{TWO}\n1 conversation, ")
 

@@ -111,7 +111,7 @@ def test_to_run_a_file_reads_that_file_and_nothing_beside_it(
     assert message == "@duo Begin."
     settings = load(None, data, overrides=overrides, env={})
     found = load_workflows(settings, places(settings), [Slug("planner"), Slug("executor")])
-    assert [one.slug for one in found] == ["pair", "duo"], "the configured ones are still there"
+    assert [one.slug for one in found.found] == ["pair", "duo"], "the configured ones are still there"
 
 
 @pytest.mark.parametrize("name", ["pair", "@pair", "config/workflows/pair.toml"])

@@ -7,7 +7,7 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.effects import Route
-from tenex.core.ids import PublicKey
+from tenex.core.ids import PublicKey, Slug
 from tenex.core.roster import Limits, Role
 from tenex.core.workflows import Within, no_graphs
 from tenex.workflow import (
@@ -24,7 +24,7 @@ from tenex.workflow import (
     TransitionGraph,
 )
 from tests.fakes.play import RELAY, Play, agent
-from tests.fakes.workflows import NAME, TRIO, begun, calls, house, play, session, workflow
+from tests.fakes.workflows import NAME, TRIO, Cast, asks_nobody, begun, calls, house, play, session, workflow
 
 LINE = TransitionGraph.sequence(TRIO)
 
@@ -54,6 +54,18 @@ def test_a_mention_opens_it_everybody_acknowledges_and_the_first_round_begins_in
     ]  # fmt: skip
     assert one.conversation.turn is not None
     assert one.conversation.turn.agents == ("writer",)
+
+
+def test_a_mention_of_a_disabled_workflow_is_answered_with_its_fault_and_begins_nothing() -> None:
+    config = dataclasses.replace(house(), disabled={Slug(NAME): ("review.toml: line 1.", "review.toml: line 2.")})
+    one = Play(asks_nobody, Cast(), config=config)
+    one.person("Make it good", addressed=(NAME,))
+    one.settle()
+    (said,) = one.all(r.Said)
+    assert said.text.startswith(f"The workflow {NAME} is disabled: review.toml: line 1. (1 more.)")
+    assert one.conversation.status == "ended"
+    assert not one.all(r.WorkflowOpened)
+    assert one.refold() == one.conversation
 
 
 def test_a_sequence_runs_to_its_end_without_asking_a_model_who_is_next() -> None:

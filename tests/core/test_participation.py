@@ -8,6 +8,7 @@ from tenex.core import records as r
 from tenex.core.effects import ModelCall, ToolCall
 from tenex.core.participation import LARGEST, specs
 from tenex.core.ports import ToolResult
+from tenex.core.rounds import Finish, Handoff
 from tenex.core.signals import ToolReturned
 from tenex.workflow import AgentTarget, TerminateTarget, ToolCalled, Transition, TransitionGraph
 from tests.fakes.play import says
@@ -131,3 +132,38 @@ def test_who_asks_twice_who_is_next_is_told_that_the_first_counts(first: Any, se
     assert refused.tool == second[0]
     assert f"`{first[0]}` was called first in this turn and decides what follows" in refused.sentence
     assert one.all(r.RoundClosed)[0].next == "checker"
+
+
+def returning(result: ToolResult) -> Any:
+    """A play in which the first speaker's call of a tool returns this result."""
+    graph = TransitionGraph("writer", [Transition(ToolCalled("check"), AgentTarget("editor"))], max_turns=2)
+    one = begun(graph, {"writer": [calls(("check", {})), "done"]}, context={"kept": 1, "old": 2})
+    one.step(lambda ready: next(effect for effect in ready if isinstance(effect, ModelCall)))
+    (check,) = (effect for effect in one.running.values() if isinstance(effect, ToolCall))
+    one.hear(ToolReturned(key=check.key, result=result))
+    one.settle()
+    assert one.refold() == one.conversation
+    return one
+
+
+def test_what_a_tool_returns_routes_before_a_rule_that_names_the_tool() -> None:
+    one = returning(ToolResult(ok=True, content="sent", route=Handoff("Checker", "knows it")))
+    first = one.all(r.RoundClosed)[0]
+    assert (first.next, first.handoff, first.reason) == ("checker", "checker", "knows it")
+    one = returning(ToolResult(ok=True, content="closed", route=Finish("all done", "solved")))
+    (closed,) = one.all(r.WorkflowClosed)
+    assert (closed.reason, closed.summary) == ("solved", "all done")
+
+
+def test_a_handoff_of_a_tool_to_somebody_else_is_refused_and_the_rules_decide() -> None:
+    one = returning(ToolResult(ok=True, content="sent", route=Handoff("ghost")))
+    assert "refused: those who take part are" in one.all(r.CallReturned)[0].content
+    assert one.all(r.RoundClosed)[0].next == "editor"
+
+
+def test_a_tool_sets_and_deletes_variables_and_too_large_ones_are_refused() -> None:
+    one = returning(ToolResult(ok=True, content="noted", context={"new": [3]}, removed=("old",)))
+    assert session(one).speakers.context_vars == {"kept": 1, "new": [3]}
+    one = returning(ToolResult(ok=True, content="noted", context={"new": "x" * LARGEST}))
+    assert session(one).speakers.context_vars == {"kept": 1, "old": 2}
+    assert "new is not set: all variables together" in one.all(r.CallReturned)[0].content

@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 Json = dict[str, Any]
 
@@ -48,6 +48,8 @@ class Answer:
     """Input and output tokens; None: they are counted."""
     cached: int = 0
     """Input tokens of `usage` that a cache gave."""
+    reports: Literal["all", "nothing", "nulls", "no total", "only total", "only output", "each chunk"] = "all"
+    """What is said of the usage; `each chunk` of a stream holds the sum so far, as some servers send it."""
     delay: float = 0.0
     """Seconds before the first byte."""
     pace: float = 0.0
@@ -179,17 +181,19 @@ def whole_body(request: Json, answer: Answer, number: int) -> bytes:
         ]
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(answer)}
     head = _head(request, number, "chat.completion")
-    return json.dumps({**head, "choices": [choice], "usage": _usage(request, answer)}).encode()
+    reported = {} if answer.reports == "nothing" else {"usage": _usage(request, answer)}
+    return json.dumps({**head, "choices": [choice], **reported}).encode()
 
 
 def chunks(request: Json, answer: Answer, number: int) -> Iterator[bytes]:
     """An answer as server-sent events, `[DONE]` included."""
     head = _head(request, number, "chat.completion.chunk")
-    with_usage = bool((request.get("stream_options") or {}).get("include_usage"))
+    with_usage = bool((request.get("stream_options") or {}).get("include_usage")) and answer.reports != "nothing"
+    usage = _usage(request, answer) if answer.reports == "each chunk" else None
 
     def event(delta: Json, finish: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return _event({**head, "choices": [choice], **({"usage": None} if with_usage else {})})
+        return _event({**head, "choices": [choice], **({"usage": usage} if with_usage else {})})
 
     yield event({"role": "assistant", "content": "" if answer.text else None})
     for piece in _pieces(answer.reasoning):
@@ -229,6 +233,15 @@ def _head(request: Json, number: int, kind: str) -> Json:
 
 def _usage(request: Json, answer: Answer) -> Json:
     inputs, outputs = usage_of(request, answer)
+    match answer.reports:
+        case "nulls":
+            return {"prompt_tokens": None, "completion_tokens": None, "total_tokens": None}
+        case "no total":
+            return {"prompt_tokens": inputs, "completion_tokens": outputs}
+        case "only total":
+            return {"total_tokens": inputs + outputs}
+        case "only output":
+            return {"prompt_tokens": 0, "completion_tokens": outputs, "total_tokens": outputs}
     return {
         "prompt_tokens": inputs,
         "completion_tokens": outputs,

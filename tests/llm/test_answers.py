@@ -5,7 +5,7 @@ from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCall
 
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.steps import CallRequest, Usage
-from tenex.llm.answers import StreamedText, apart, step_of
+from tenex.llm.answers import step_of
 
 USAGE = Usage(input_tokens=7, output_tokens=3)
 
@@ -58,43 +58,9 @@ def test_text_thinking_and_calls_are_told_apart_and_keep_their_order() -> None:
     assert [(request.id, request.tool) for request in step.calls] == [("1", "a"), ("2", "b")]
 
 
-@pytest.mark.parametrize(
-    ("text", "thinking", "said"),
-    [
-        ("Hello", "", "Hello"), ("<think>hm</think>Hello", "hm", "Hello"),
-        ("\n<think>\nhm\n</think>\n\nHi", "\nhm\n", "Hi"),
-        ("<think>hm", "hm", ""), ("<thi", "<thi", ""), ("<b>x", "", "<b>x"), ("", "", ""), (" ", "", " "),
-        ("Say <think>no</think>", "", "Say <think>no</think>"),
-    ],
-)  # fmt: skip
-def test_a_thought_at_the_beginning_of_a_text_is_told_apart(text: str, thinking: str, said: str) -> None:
-    assert apart(text) == (thinking, said)
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Hello there", "<think>hm</think>Hello", "\n<think>\nhm < /think </thin\n</think>\n\nHi  there", "<think>hm",
-        "<thinker>x", " \n", "Say <think>no</think>", "<think></think></think>Hi", "<think>a</think>\n\n",
-    ],
-)  # fmt: skip
-def test_in_a_stream_a_thought_is_told_apart_as_in_a_whole(text: str, size: int) -> None:
-    streamed, said = StreamedText(), ""
-    for place in range(0, len(text), size):
-        said = streamed.add(text[place : place + size])
-        assert said == apart(text[: place + size])[1] or not said
-    assert said == (apart(text)[1] if apart(text)[1].strip() else "")
-
-
-def test_a_long_thought_costs_the_same_for_each_piece() -> None:
-    """Looked at anew for every piece, a thought of 20,000 tokens would hold up everybody else for half a minute."""
-    streamed = StreamedText()
-    streamed.add("<think>")
-    for _ in range(200_000):
-        streamed.add("hm. ")
-        assert len(streamed._begun) < 64
-    assert streamed.add("</think>Hi") == "Hi"
+def test_a_thought_whose_opening_tag_was_in_the_prompt_is_no_part_of_the_answer() -> None:
+    step = step_of(ModelResponse(parts=[TextPart("PRIVATE</think>\n\nHello")]), "p:m", "p:p", USAGE)
+    assert (step.text, step.thinking) == ("Hello", "PRIVATE")
 
 
 @pytest.mark.parametrize(("parts", "says"), [([TextPart("Half a")], "cut off"), ([ThinkingPart("hm")], "it thought")])

@@ -9,7 +9,7 @@ import pytest
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
 from tenex.core.ports import Model
-from tenex.core.steps import ModelRequest, Note
+from tenex.core.steps import ModelRequest, Note, Usage
 from tenex.llm.offline import OfflineModel
 from tests.llm.small_core import TOOLS, person, work
 
@@ -22,15 +22,10 @@ async def test_equal_requests_get_equal_answers(phase: Phase) -> None:
     assert await one.step(request) == await OfflineModel().step(request) == await one.step(request)
 
 
-async def test_usage_counts_words_and_costs_nothing() -> None:
-    request = work(person("one two three"), phase="chat")
-    step = await OfflineModel().step(request)
+async def test_it_uses_no_tokens_and_costs_nothing() -> None:
+    step = await OfflineModel().step(work(person("one two three"), phase="chat"))
     assert step.model == "offline"
-    assert step.usage.input_tokens == 4  # the system prompt is one word
-    assert step.usage.output_tokens == len(step.text.split())
-    assert step.usage.cost_usd == 0.0
-    called = await OfflineModel().step(work(person("hi"), phase="chat", tools=("complete",)))
-    assert called.usage.output_tokens > 10
+    assert step.usage == Usage(cost_usd=0.0)
 
 
 async def test_whispers_grow_to_the_whole_answer() -> None:

@@ -35,6 +35,62 @@ async def test_text_thinking_usage_and_model_come_back(stream: bool) -> None:
     assert "tools" not in request
 
 
+@BOTH
+@pytest.mark.parametrize("reports", ["nothing", "nulls"])
+async def test_usage_that_is_not_reported_is_estimated_and_marked(stream: bool, reports: Any) -> None:
+    answer = Answer(
+        text=nonsense(200), calls=(Call(tool="write_file", arguments={"path": "x" * 400}),), reports=reports
+    )
+    request = work(PersonText(author="Ada", text="x" * 40_000), tools=(WRITE,))
+    prices = {NAME: Price(input=1.0, output=10.0)}
+    async with talking(lambda _request: answer, stream=stream, prices=prices) as (desk, _):
+        usage = (await desk.step(request)).usage
+    assert 10_000 <= usage.input_tokens <= 10_200
+    assert 200 <= usage.output_tokens <= 600
+    assert usage.estimated == usage.tokens
+    assert usage.cost_usd == pytest.approx((usage.input_tokens + 10 * usage.output_tokens) / 1_000_000)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("reports", "known"), [("no total", (120, 7)), ("only total", (127, 0)), ("only output", (0, 7))]
+)
+async def test_usage_that_is_reported_in_part_is_used_as_far_as_it_goes(
+    stream: bool, reports: Any, known: tuple[int, int]
+) -> None:
+    answer = Answer(text="Hello you there", usage=(120, 7), reports=reports)
+    async with talking(lambda _request: answer, stream=stream) as (desk, _):
+        step = await desk.step(work())
+    assert step.text == "Hello you there"
+    assert step.usage.input_tokens == known[0] or (not known[0] and step.usage.input_tokens > 0)
+    assert step.usage.output_tokens == known[1] or (not known[1] and step.usage.output_tokens > 0)
+    assert step.usage.estimated == step.usage.tokens - sum(known)
+
+
+async def test_of_usage_that_comes_with_every_chunk_the_last_counts() -> None:
+    answer = Answer(text=nonsense(60), usage=(120, 60), reports="each chunk")
+    async with talking(lambda _request: answer) as (desk, _):
+        usage = (await desk.step(work())).usage
+    assert (usage.input_tokens, usage.output_tokens, usage.estimated) == (120, 60, 0)
+
+
+async def test_a_limit_of_tokens_counts_what_a_server_does_not_report() -> None:
+    request = work(PersonText(author="Ada", text="x" * 4_000))
+    mind = lambda _request: Answer(text="Hi", reports="nothing")  # noqa: E731
+    async with talking(mind, provider_tokens_per_minute=1_500) as (desk, server):
+        await desk.step(request)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(desk.step(request), 0.3)
+    assert len(server.exchanges) == 1
+
+
+async def test_what_a_broken_stream_took_is_estimated() -> None:
+    async with talking(lambda _request: Breaks(answer=LONG, after=5)) as (desk, _):
+        with pytest.raises(ModelUnavailable) as caught:
+            await desk.step(work(PersonText(author="Ada", text="x" * 4_000)))
+    assert caught.value.usage.estimated == caught.value.usage.tokens > 1_000
+
+
 async def test_whispers_hold_the_text_so_far_and_never_a_thought() -> None:
     heard: list[str] = []
     async with talking(lambda _request: Answer(text=nonsense(30), reasoning="secret " * 20)) as (desk, _):
@@ -54,6 +110,42 @@ async def test_a_thought_written_into_the_text_is_told_apart(stream: bool) -> No
     assert "private" not in "".join(heard)
 
 
+@BOTH
+async def test_a_thought_whose_opening_tag_was_in_the_prompt_is_never_said(stream: bool) -> None:
+    heard: list[str] = []
+    said = "The answer is forty-two, as far as anybody knows."
+    async with talking(lambda _request: Answer(text=f"{nonsense(40)}</think>\n\n{said}"), stream=stream) as (desk, _):
+        for _ in range(2):
+            step = await desk.step(work(), heard.append)
+            assert (step.text, step.thinking) == (said, nonsense(40))
+    assert all(said.startswith(text) for text in heard)
+    assert bool(heard) is stream
+
+
+async def test_text_is_passed_on_as_it_comes_once_a_model_has_shown_how_it_marks_thoughts() -> None:
+    heard: list[str] = []
+    async with talking(lambda _request: LONG) as (desk, _):
+        await desk.step(work(), heard.append)
+        assert not heard
+        await desk.step(work(), heard.append)
+    assert len(heard) > 3
+    assert heard[-1] == LONG.text
+
+
+@BOTH
+async def test_a_tag_that_comes_together_with_text_ends_a_thought(stream: bool) -> None:
+    async with talking(lambda _request: Answer(text=f"<think>{nonsense(9)}</think>\nHi"), stream=stream) as (desk, _):
+        assert (await desk.step(work())).text == "Hi"
+
+
+async def test_a_decision_within_a_thought_is_not_obeyed() -> None:
+    thought = json.dumps({**DECISION, "agents": ["executor"]})
+    async with talking(lambda _request: Answer(text=f"{thought} is wrong</think>{json.dumps(DECISION)}")) as (desk, _):
+        decision = parse((await desk.step(route())).text)
+    assert isinstance(decision, RoutingDecision)
+    assert decision.agents == ("planner",)
+
+
 async def test_who_listens_badly_costs_nothing() -> None:
     heard: list[str] = []
 
@@ -62,6 +154,7 @@ async def test_who_listens_badly_costs_nothing() -> None:
         raise RuntimeError("no ears")
 
     async with talking(lambda _request: LONG) as (desk, _):
+        await desk.step(work())
         assert (await desk.step(work(), deaf)).text == LONG.text
     assert len(heard) == 1
 

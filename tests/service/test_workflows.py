@@ -128,13 +128,42 @@ async def reloaded(process: Process) -> None:
     process.signal(signal.SIGHUP)
 
 
-async def test_a_reload_brings_a_new_workflow_and_a_broken_one_is_refused_whole(folder: Folder) -> None:
+async def test_a_workflow_with_a_fault_is_disabled_and_the_others_go_on(folder: Folder) -> None:
+    put(folder, "broken.toml", LINE.replace("executor", "ghost"))
+    put(folder, "twice.toml", LINE.replace("[workflow]", '[[transitions]]\nwhen = { name = "always" }\n[workflow]'))
     async with daemon(folder) as process:
-        put(folder, "broken.toml", LINE.replace("executor", "ghost"))
+        disabled = await process.until("workflow.disabled")
+        assert disabled["workflow"] == "broken"
+        refused = await begin(folder, REQUEST, "broken")
+        also = await folder.write("@twice please begin")
+        used = await begin(folder, REQUEST, "line")
+        for name in (refused, also, used):
+            await folder.until(name, "ended")
+        (said,) = await heard(folder, refused)
+        assert said["content"].startswith("The workflow broken is disabled: ")
+        assert "broken.toml: ghost takes part, and is no agent here." in said["content"]
+        assert tags(said)["error"] == "workflow"
+        (said,) = await heard(folder, also)
+        assert "twice.toml: transitions[2].then must be a target" in said["content"]
+        assert speakers(folder, used) == ["planner", "executor", "security-expert"]
+        code, out, _ = await tenex("status", "--data", folder.data)
+        assert "the workflow broken is disabled" in out
+        code, out, _ = await tenex("graph", "check", "--data", folder.data)
+        assert code == 3
+        assert out.startswith("line  planner, executor, security-expert")
+        code, out, _ = await tenex("doctor", "--data", folder.data)
+        assert (code, "the workflow broken is disabled: ghost takes part" in " ".join(out.split())) == (3, True), out
+        put(folder, "broken.toml", LINE)
         await reloaded(process)
-        refused = await process.until("configuration.refused")
-        assert "broken.toml: ghost takes part, and is no agent here." in json.dumps(refused)
-        (folder.data / "config" / "workflows" / "broken.toml").unlink()
+        await process.until("configuration.reloaded")
+        name = await begin(folder, REQUEST, "broken")
+        await folder.until(name, "ended")
+        assert speakers(folder, name) == ["planner", "executor", "security-expert"]
+        assert await process.stop() == 0
+
+
+async def test_a_reload_brings_new_workflows(folder: Folder) -> None:
+    async with daemon(folder) as process:
         shutil.copy(SHIPPED / "draft-and-review.toml", folder.data / "config" / "workflows")
         shutil.copy(SHIPPED / "triage.py", folder.data / "config" / "workflows")
         await reloaded(process)

@@ -31,6 +31,8 @@ def costly(seed: int) -> Callable[[Conversation, ModelCall], ModelStep | ModelFa
     def mind(conversation: Conversation, call: ModelCall) -> ModelStep | ModelFailed:
         number = next(numbers)
         usage = Usage(input_tokens=number * 37 % 1009, output_tokens=number % 13, cost_usd=0.1 / (number + 3))
+        if number % 4 == 3:
+            usage = dataclasses.replace(usage, estimated=usage.tokens)
         if number % 5 == 1:
             return ModelFailed(key=call.key, message="busy", retryable=True, usage=usage)
         if number % 7 == 2:
@@ -87,7 +89,7 @@ def records_of(play: Play) -> list[r.Record]:
 def shown(usage: Usage) -> dict[str, Any]:
     return {
         "calls": usage.calls, "inputTokens": usage.input_tokens, "outputTokens": usage.output_tokens,
-        "costUsd": usage.cost_usd,
+        "costUsd": usage.cost_usd, **({"estimatedTokens": usage.estimated} if usage.estimated else {}),
     }  # fmt: skip
 
 

@@ -1,12 +1,14 @@
 """In the sandbox nothing is planted for later: not in a repository, our Python, or the settings of the machine."""
 
+import ctypes
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from tenex.core.phases import Phase
-from tenex.tools import sandbox
+from tenex.tools import sandbox, sandbox_init
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.shell import shell_tool
 from tenex.tools.tool import Refusal
@@ -152,3 +154,72 @@ async def test_a_workspace_that_a_command_has_shut_is_opened_again(workspace: Wo
 async def test_its_processes_are_bounded(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "MOST_PROCESSES", 77)
     assert (await run(registry_of(workspace, SANDBOXED), "ulimit -u")).content.endswith("\n77")
+
+
+ASK_FOR_KEYS = """
+import ctypes, errno, sys
+system = ctypes.CDLL(None, use_errno=True)
+add_key, request_key, keyctl = map(int, sys.argv[1:4])
+read, search, link, join, session, user = 11, 10, 8, 1, ctypes.c_long(-3), ctypes.c_long(-4)
+for number in map(int, sys.argv[4:]):
+    assert system.syscall(keyctl, link, number, session) == -1
+    assert system.syscall(keyctl, read, number, ctypes.create_string_buffer(99), 99) == -1, "a key was read"
+for keyring in (session, user):
+    assert system.syscall(keyctl, search, keyring, b"user", b"tenex-test", 0) == -1
+assert system.syscall(keyctl, join, None) == -1
+assert system.syscall(request_key, b"user", b"tenex-test", None, 0) == -1
+assert system.syscall(add_key, b"user", b"tenex-test", b"x", 1, user) == -1 and ctypes.get_errno() == errno.ENOSYS
+print("no keys")
+"""
+
+
+@needs_bubblewrap
+async def test_a_command_neither_sees_nor_uses_keys_of_the_kernel(workspace: Workspace) -> None:
+    """By its number another process of the user can link the user's keyring and read all that is in it."""
+    calls = next(iter(sandbox_init.SYSTEM_CALLS.get(os.uname().machine, {}).values()), None)
+    if calls is None:
+        pytest.skip("the numbers of these system calls are not known for this machine")
+    system = ctypes.CDLL(None)
+    user_keyring = ctypes.c_long(-4)
+    key = system.syscall(calls[0], b"user", b"tenex-test", b"the secret", 10, user_keyring)
+    if key < 0:
+        pytest.skip("the kernel gives no keys here")
+    try:
+        keyring = system.syscall(calls[2], 0, user_keyring, 0)  # its number
+        (workspace.root / "keys.py").write_text(ASK_FOR_KEYS)
+        numbers = " ".join(map(str, [*calls, keyring, key]))
+        result = await run(
+            registry_of(workspace, SANDBOXED), f"python keys.py {numbers}; cat /proc/keys /proc/key-users"
+        )
+    finally:
+        system.syscall(calls[2], 9, key, user_keyring)  # unlink
+    assert "no keys" in result.content
+    assert "tenex-test" not in result.content
+    assert "_uid" not in result.content
+
+
+def test_no_other_way_to_call_the_kernel_leads_to_its_keys() -> None:
+    """Programs of 32 bits and those with short pointers have numbers of their own."""
+    lines = sandbox_init.key_filter(sandbox_init.SYSTEM_CALLS["x86_64"])
+
+    def answer(architecture: int, number: int) -> bool:
+        """Whether the filter lets a call pass, as the kernel reads it."""
+        at, value = 0, 0
+        while True:
+            operation, jump_true, jump_false, constant = lines[at]
+            at += 1
+            match operation:
+                case sandbox_init.LOAD:
+                    value = number if constant == sandbox_init.NUMBER else architecture
+                case sandbox_init.IF_EQUAL:
+                    at += jump_true if value == constant else jump_false
+                case sandbox_init.IF_AT_LEAST:
+                    at += jump_true if value >= constant else jump_false
+                case _:
+                    return constant == sandbox_init.SECCOMP_RET_ALLOW
+
+    for architecture, calls in sandbox_init.SYSTEM_CALLS["x86_64"].items():
+        assert not any(answer(architecture, number) for number in calls)
+        assert all(answer(architecture, number) for number in (0, 1, 59, calls[0] - 1, calls[-1] + 1))
+        assert not answer(architecture, sandbox_init.X32 + calls[0])
+    assert not answer(0xDEAD, 1)

@@ -32,11 +32,12 @@ def test_repositories_of_every_kind_are_seen(root: Path) -> None:
     for name in ("objects", "refs"):
         (root / "bare" / name).mkdir(parents=True)
     (root / "bare/HEAD").write_text("x")
-    repository(root / "node_modules")  # git looks at that one, and at none below it
+    repository(root / "node_modules")
     repository(root / "node_modules/below")
+    below = [b"node_modules/.git", b"node_modules/below/.git"]
     seen = survey.take(root)
-    assert set(seen.repositories) == {b".git", b"a/b/.git", b"c/.git", b"d/.git", b"node_modules/.git"}
-    assert seen.protected() == [b".git", b"a/b/.git", b"bare", b"c/.git", b"node_modules/.git"]
+    assert set(seen.repositories) == {b".git", b"a/b/.git", b"c/.git", b"d/.git", *below}
+    assert seen.protected() == [b".git", b"a/b/.git", b"bare", b"c/.git", *below]
 
 
 def test_what_was_there_stays(root: Path) -> None:

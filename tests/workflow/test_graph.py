@@ -127,17 +127,14 @@ def test_reading_names_every_fault_and_its_place() -> None:
     }
     found = faults(data)
     expected = [
-        "The graph has unknown keys: max_turn.",
         "initial_speaker must be the name of who speaks first.",
-        "max_turns is True; it must be 1 or more",
+        "max_turns is True; it must be a whole number",
         "transitions[0].when: there is no condition 'from_speakr'; known are all_of, always,",
         "transitions[0].then: agent cannot be made of these args: it takes agent_id, and has ",
         "transitions[1].when.args.conditions[1] must be a condition",
         "transitions[1].then must be a target",
         "transitions[2].priority is '1'",
         "transitions[2].when.agent_id is 5; it must be str.",
-        "transitions[3] has unknown keys: if.",
-        "transitions[3].when has unknown keys: agent_id. Arguments belong into `args`.",
         "transitions[3].then.args must be an object.",
         "transitions[4] must be an object with the keys when, then, priority.",
         "default_target: there is no target 'all_of'",
@@ -154,7 +151,7 @@ def test_reading_names_every_fault_and_its_place() -> None:
         ("[" * 100_000, "This JSON is nested too deeply"),
         ("1" * 5_000, "This JSON is nested too deeply or holds too long a number."),
         ("[]", "A graph must be an object with the keys initial_speaker,"),
-        ('{"initial_speaker": "a", "transitions": {}}', "transitions must be a list of at most 1000 rules."),
+        ('{"initial_speaker": "a", "transitions": {}}', "transitions must be a list of rules."),
         ('{"initial_speaker": "a", "default_target": 5}', "default_target must be a target"),
     ],
 )

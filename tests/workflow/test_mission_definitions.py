@@ -73,10 +73,10 @@ def faults_of(path: Path) -> str:
 
 
 def test_a_module_with_a_graph_is_a_workflow_called_after_its_file(tmp_path: Path) -> None:
-    faults: list[str] = []
     written(tmp_path, PLAIN)
-    (found,) = find_workflows(tmp_path, [], faults)
-    assert (faults, found.slug) == ([], "counts")
+    read = find_workflows(tmp_path, [])
+    (found,) = read.found
+    assert (read.faults, found.slug) == ((), "counts")
     assert isinstance(found.workflow, MissionWorkflow)
     rule = found.workflow.rule(found.slug, PublicKey("a" * 64))
     assert (rule.pubkey, rule.about, list(rule.nodes)) == ("a" * 64, "Counts things.", ["First"])

@@ -33,7 +33,9 @@ def settings(case: Case) -> Iterator[Finding]:
         if case.config is None and not path.is_file() and (path.exists() or path.is_symlink()):
             yield fault("this is no file, and so not read", path, "move it away")
     try:
-        case.settings = load(case.config, case.data, env=case.env, parse_key=parse_public_key)
+        case.settings = load(
+            case.config, case.data, env=case.env, parse_key=parse_public_key, code_refusal=case.code_refusal
+        )
     except ConfigurationError as error:
         yield from _faults(error.faults, "`tenex config check` tells the same; the example explains every setting")
         case.settings, case.doubtful = _salvaged(case)
@@ -88,7 +90,7 @@ def agents(case: Case) -> Iterator[Finding]:
     if where is None:
         return
     try:
-        library = load_agents(where.agents)
+        library = load_agents(where)
     except ConfigurationError as error:
         yield from _faults(error.faults, "mend the file, or move it out of the agents folder")
         return
@@ -108,13 +110,19 @@ def agents(case: Case) -> Iterator[Finding]:
 
 def _workflows(settings: Settings, where: Places, library: PromptLibrary) -> Iterator[Finding]:
     workers = [slug for slug, known in library.definitions.items() if known.kind is not Kind.ORCHESTRATOR]
-    try:
-        found = load_workflows(settings, where, workers)
-    except ConfigurationError as error:
-        yield from _faults(error.faults, "mend the file (`tenex graph check`), or move it out of the workflows folder")
-        return
-    if found:
-        yield ok(f"workflows: {', '.join(one.slug for one in found)}", where.workflows)
+    read = load_workflows(settings, where, workers)
+    if where.workflows.exists() and not os.access(where.workflows, os.R_OK | os.X_OK):
+        yield fault("the workflows cannot be read", where.workflows, f"chmod u+rx {where.workflows}")
+    for one in read.disabled:
+        what = [f"{one.source}: the workflow {one.slug} is disabled: {said.partition(': ')[2]}" for said in one.faults]
+        yield from _faults(
+            tuple(what), "correct the file (`tenex graph check`), or move it out of the workflows folder"
+        )
+    for usable in read.found:
+        for doubt in usable.doubts:
+            yield warning(doubt, usable.source, "`tenex graph check` repeats this after a change")
+    if read.found:
+        yield ok(f"workflows: {', '.join(one.slug for one in read.found)}", where.workflows)
 
 
 def _faults(sentences: tuple[str, ...], mend: str) -> Iterator[Finding]:
@@ -141,6 +149,7 @@ def _salvaged(case: Case) -> tuple[Settings, frozenset[str]]:
         else:
             good[name] = raw[name]
     chosen = _load_alone(good)
+    chosen._code_refusal = case.code_refusal
     chosen._data, chosen._file = case.data, file  # as `load` would, had the file been whole
     return chosen, frozenset(bad) or frozenset({"the environment"})
 

@@ -65,6 +65,8 @@ class Case:
     config: Path | None
     """The configuration that was named; None looks in the data folder."""
     env: Mapping[str, str]
+    code_refusal: str = ""
+    """Why code of the data folder may not be run; empty where it may."""
     probe: bool = False
     """Whether models may be asked, which costs a little."""
     settings: Settings | None = None

@@ -12,6 +12,7 @@ from tenex.app.staff import OWNER, PROJECT, read_library
 from tenex.core.errors import ConfigurationError
 from tenex.core.roster import Kind
 from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
+from tenex.settings import Places
 
 from .findings import Case, Finding, fault, ok, warning
 
@@ -41,7 +42,7 @@ def keys(case: Case) -> Iterator[Finding]:
             count += 1
             yield fault(_after(str(error), path), path, BACK)
     for finding in (
-        *_missing(where.keys, names, where.agents),
+        *_missing(where, names),
         *_doubled(where.keys, known),
         *_owners(case, known),
         *_strange(where.keys, names),
@@ -54,14 +55,15 @@ def keys(case: Case) -> Iterator[Finding]:
         yield ok(f"the project's address is {known[PROJECT].npub}", where.keys / f"{PROJECT}{SUFFIX}")
 
 
-def _missing(folder: Path, names: tuple[str, ...], agents: Path) -> Iterator[Finding]:
+def _missing(where: Places, names: tuple[str, ...]) -> Iterator[Finding]:
+    folder = where.keys
     if PROJECT not in names:
         yield fault(
             "the project's key is missing, and with it the address people write to",
             folder / f"{PROJECT}{SUFFIX}",
             "put it back from a copy; where there never was one, run `tenex init`",
         )
-    for slug in _slugs(agents):
+    for slug in _slugs(where):
         if slug not in names:
             yield warning(
                 "this agent has no key; the daemon will make one when it starts",
@@ -70,9 +72,9 @@ def _missing(folder: Path, names: tuple[str, ...], agents: Path) -> Iterator[Fin
             )
 
 
-def _slugs(agents: Path) -> list[str]:
+def _slugs(where: Places) -> list[str]:
     try:
-        library = read_library(agents)
+        library = read_library(where.agents, code_refusal=where.code_refusal)
     except ConfigurationError:
         return []  # `agents` says so
     return [str(slug) for slug, agent in library.definitions.items() if agent.kind is not Kind.ORCHESTRATOR]

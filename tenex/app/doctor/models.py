@@ -64,7 +64,7 @@ def _built(case: Case, chosen: Settings) -> _Built:
 
     assert case.places is not None
     try:
-        library = read_library(case.places.agents)
+        library = read_library(case.places.agents, code_refusal=case.places.code_refusal)
     except ConfigurationError:
         library = None  # `agents` says so; what the settings name is looked at all the same
     used = minds.models_in_use(chosen, library) if library else named_models(chosen.models)

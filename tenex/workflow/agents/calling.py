@@ -11,6 +11,7 @@ import inspect
 import threading
 from collections.abc import Callable, Mapping
 from contextvars import copy_context
+from dataclasses import fields
 from typing import Any, Final
 
 import structlog
@@ -21,6 +22,8 @@ from tenex.core.errors import Unwritable, UsageError, words_of
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.core.roster import Replay
+from tenex.core.rounds import Finish, Handoff
+from tenex.workflow.context import CHANGES, Changes
 
 from .methods import KEY, Method
 from .phased import PhasedAgent, blueprint, standing_at
@@ -54,10 +57,12 @@ async def call_method(
     if method.parameters.takes_key:
         given[KEY] = key
     limit = asyncio.timeout(method.timeout)
+    changes = Changes()
+    token = CHANGES.set(changes)
     try:
         async with limit:
             value = await _run(method, placed, given)
-        return _returned(method, value, placed)
+        return _returned(method, value, placed, changes)
     except TimeoutError as error:
         if not limit.expired():
             return _raised(name, error)
@@ -69,6 +74,8 @@ async def call_method(
         return _raised(name, error)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a method raises is its failure, and logged there
         return _raised(name, error)
+    finally:
+        CHANGES.reset(token)
 
 
 async def _run(method: Method, placed: PhasedAgent, given: dict[str, Any]) -> Any:
@@ -107,7 +114,7 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
     return await done
 
 
-def _returned(method: Method, value: Any, placed: PhasedAgent) -> ToolResult:
+def _returned(method: Method, value: Any, placed: PhasedAgent, changes: Changes) -> ToolResult:
     held = placed._held
     try:
         values = held.changed()
@@ -116,10 +123,21 @@ def _returned(method: Method, value: Any, placed: PhasedAgent) -> ToolResult:
     if method.replay is Replay.READ and (values or held.went):
         what = ", ".join(values) or "the phase"
         return _failed(f"{method.name} is declared as `read` and has changed {what}; nothing of it was kept.")
-    return ToolResult(ok=True, content=_text(value), values=values, moves=tuple(held.went))
+    route = value if isinstance(value, Handoff | Finish) else None
+    if route is not None and not all(isinstance(getattr(route, field.name), str) for field in fields(route)):
+        return _failed(f"{method.name} returned a {type(route).__name__} with a field that is no text.")
+    return ToolResult(
+        ok=True, content=_text(value), values=values, moves=tuple(held.went), route=route, context=changes.set_,
+        removed=tuple(changes.removed),
+    )  # fmt: skip
 
 
 def _text(value: Any) -> str:
+    match value:
+        case Handoff():
+            return f"{value.target} speaks after you{f': {value.reason}' if value.reason else ''}."
+        case Finish():
+            return f"The workflow ends with your turn ({value.reason}). {value.summary}".strip()
     if isinstance(value, str):
         return value or "(It gave an empty text.)"
     if value is None:

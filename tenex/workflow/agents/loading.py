@@ -51,15 +51,18 @@ class PythonAgent:
     """Whether the file is about it; the others there are only called."""
 
 
-def find_agents(folder: Path, faults: list[str]) -> list[PythonAgent]:
+def find_agents(folder: Path, faults: list[str], *, code_refusal: str) -> list[PythonAgent]:
     """Every agent of a folder's Python files; what is wrong is added to `faults`. A folder that is not there has none.
 
-    A file whose name begins with `_` or `.` is no agent's.
+    A file whose name begins with `_` or `.` is no agent's. With a `code_refusal` none is run, and it is their fault.
     """
     found: list[PythonAgent] = []
     paths = sorted(path for path in folder.iterdir() if path.suffix == SUFFIX) if folder.is_dir() else []
     for path in paths:
         if path.name.startswith((".", "_")):
+            continue
+        if code_refusal:
+            faults.append(f"{path}: {code_refusal}")
             continue
         try:
             found += read_agents(path)

@@ -16,7 +16,7 @@ from tenex.core.spending import run_agent
 from tenex.core.steps import ModelStep
 from tenex.core.travel import Forked, RolledBack
 
-Tone = Literal["person", "agent", "phase", "turn", "tool", "refused", "notice", "error", "end", "dim"]
+Tone = Literal["person", "agent", "stranger", "phase", "turn", "tool", "refused", "notice", "error", "end", "dim"]
 
 ICONS: Mapping[Phase, str] = {
     Phase.CHAT: "💬",

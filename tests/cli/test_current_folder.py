@@ -1,0 +1,147 @@
+"""What a command does in a folder that somebody else has filled: an agent's workspace, a download, a shared disk."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tenex.nostr.keys import KeyRing
+from tests.cli.conftest import Done, environment
+
+AGENT = """
+from pathlib import Path
+Path(__file__).with_name("ran").touch()
+
+from tenex.workflow.agents import BaseAgent
+
+
+class Spy(BaseAgent):
+    "A spy."
+"""
+STATES = """
+from pathlib import Path
+Path(__file__).with_name("ran").touch()
+"""
+MARKDOWN = """---
+name: Spy
+role: a spy
+use_when: never
+output:
+  plan: [thoughts.py:Thought]
+  act: [tool_call]
+---
+You spy.
+"""
+
+
+@pytest.fixture
+def hostile(cwd: Path) -> Path:
+    """The current folder, with a configuration, a key and Python in every place it is loaded from."""
+    KeyRing(cwd / "keys").get_or_create("project")
+    (cwd / "tenex.toml").write_text('[people]\nopen = true\n[relays]\nurls = ["ws://127.0.0.1:1"]\n')
+    for folder in ("agents", "config/workflows"):
+        (cwd / folder).mkdir(parents=True)
+        (cwd / folder / "spy.py").write_text(AGENT)
+    (cwd / "agents" / "thoughts.py").write_text(STATES)
+    (cwd / "agents" / "thinker.md").write_text(MARKDOWN)
+    return cwd
+
+
+def ran(folder: Path) -> list[str]:
+    return [str(path.relative_to(folder)) for path in folder.rglob("ran")]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "agents list", "agents show spy", "config check", "doctor", "graph check", "graph show spy", "init", "run",
+        "demo --message hello", "status", "conversations list",
+    ],
+)  # fmt: skip
+def test_no_command_runs_python_of_a_folder_that_was_only_the_current_one(
+    tenex: Callable[..., Done], hostile: Path, command: str
+) -> None:
+    done = tenex(*command.split())
+    assert ran(hostile) == []
+    if command.split()[0] not in ("status", "conversations"):  # these need no agents
+        assert "no code runs from a data folder that was not named" in done.stdout + done.stderr
+        assert f"tenex --data {hostile} ..." in done.stdout + done.stderr
+        assert done.returncode != 0
+
+
+@pytest.mark.parametrize("how", ["--data", "TENEX_DATA", "STATE_DIRECTORY", "XDG_STATE_HOME"])
+def test_python_of_a_folder_that_was_named_runs(tenex: Callable[..., Done], hostile: Path, how: str) -> None:
+    if how == "XDG_STATE_HOME":
+        there = hostile.rename(hostile.with_name("tenex"))
+        there.with_name("cwd").mkdir()
+        tenex("config", "check", XDG_STATE_HOME=str(there.parent))
+        assert "agents/ran" in ran(there)
+        return
+    words = ["config", "check", *(["--data", "."] if how == "--data" else [])]
+    tenex(*words, **({} if how == "--data" else {how: str(hostile)}))
+    assert "agents/ran" in ran(hostile)
+
+
+def test_a_module_that_the_current_folder_names_and_holds_is_not_imported(hostile: Path) -> None:
+    shutil.rmtree(hostile / "agents")
+    (hostile / "tenex.toml").write_text('workflows = ["spying:workflow"]\n')
+    for name in ("spying.py", "typer.py", "sqlite3.py"):
+        (hostile / name).write_text(AGENT)
+    env = {name: value for name, value in environment().items() if name != "PYTHONPATH"}
+    line = [sys.executable, "-m", "tenex", "graph", "check"]
+    done = subprocess.run(line, env=env, cwd=hostile, capture_output=True, text=True, timeout=60, check=False)
+    assert ran(hostile) == []
+    assert "spying:workflow: no code runs" in done.stderr
+
+
+@pytest.mark.parametrize("setting", ['shell.sandbox = "none"', 'check = "on"'])
+def test_a_folder_that_was_not_named_cannot_turn_the_sandbox_off(
+    tenex: Callable[..., Done], cwd: Path, setting: str
+) -> None:
+    assert tenex("init", "--dir", cwd, "--model", "offline").returncode == 0
+    with (cwd / "tenex.toml").open("a") as file:
+        file.write(f"\n[tools]\n{setting}\n")
+    done = tenex("run")
+    assert done.returncode == 3
+    assert f"{cwd}/tenex.toml: tools.{setting.split()[0]}: no code runs" in done.stderr
+
+
+@pytest.mark.parametrize("is_configured", [True, False])
+@pytest.mark.parametrize("named", [(), ("--data", ".")])
+def test_a_folder_in_a_workspace_is_never_a_data_folder(
+    tenex: Callable[..., Done], cwd: Path, tmp_path: Path, named: tuple[str, ...], is_configured: bool
+) -> None:
+    data = tmp_path / "data"
+    assert tenex("init", "--dir", data, "--model", "offline").returncode == 0
+    if not is_configured:
+        (data / "tenex.toml").unlink()
+    inside = data / "workspace" / "deep"
+    inside.mkdir()
+    (inside / "tenex.toml").touch()
+    cwd.rmdir()
+    cwd.symlink_to(inside)
+    for command in ("status", "agents list", "init"):
+        done = tenex(*command.split(), *named)
+        assert done.returncode == 3
+        assert (
+            f"lies in the workspace {data / 'workspace'}, where agents write. Name another with --data." in done.stderr
+        )
+    assert [path.name for path in inside.iterdir()] == ["tenex.toml"]
+    assert tenex("agents", "list", "--data", data).returncode == 0
+
+
+def test_the_workspace_of_the_users_own_data_folder_is_known_wherever_it_lies(
+    tenex: Callable[..., Done], cwd: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "tenex"
+    data.mkdir()
+    (data / "tenex.toml").write_text(f'[paths]\nworkspace = "{cwd}"\n')
+    (cwd / "tenex.toml").touch()
+    for env in ({"XDG_STATE_HOME": str(tmp_path)}, {"STATE_DIRECTORY": str(data)}):
+        done = tenex("status", **env)
+        assert done.returncode == 3
+        assert f"lies in the workspace {cwd}" in done.stderr
+    assert "lies in the workspace" in tenex("status", "--data", cwd, TENEX_DATA=str(data)).stderr

@@ -1,0 +1,67 @@
+"""Thoughts are separated from the text of an answer, in a whole text and in any pieces of it."""
+
+import time
+
+import pytest
+
+from tenex.llm.thoughts import ThoughtSplitter, split
+
+DECISION = '{"agents": ["a"], "reason": "it wrote </think> once"}'
+CASES = [
+    ("Hello there", "", "Hello there"),
+    ("<think>hm</think>Hello", "hm", "Hello"),
+    ("\n<think>\nhm < /think </thin\n</think>\n\nHi  there", "\nhm < /think </thin\n", "Hi  there"),
+    ("[THINK]hm[/THINK]Hello", "hm", "Hello"),
+    ("<thought>hm</thought>Hello", "hm", "Hello"),
+    ("<think>hm", "hm", ""),
+    ("hm</think>Hello", "hm", "Hello"),
+    ("hm\n</think>\n\nHello", "hm\n", "Hello"),
+    ("hm</think>", "hm", ""),
+    ('He said "yes"</think>"Yes."', 'He said "yes"', '"Yes."'),
+    ('{"agents": ["b"]} is wrong</think>{"agents": ["a"]}', '{"agents": ["b"]} is wrong', '{"agents": ["a"]}'),
+    ("<think>a</think>b</think>Hi", "a\n\nb", "Hi"),
+    ("<think>a<think>b</think>Hi", "a<think>b", "Hi"),
+    ("<think>a</think>One.\n<think>b</think>Two.", "a\n\nb", "One.\nTwo."),
+    ("One.\n<think>b", "b", "One.\n"),
+    ("<think></think></think>Hi", "", "Hi"),
+    ("Write `<think>` and `</think>` around it.", "", "Write `<think>` and `</think>` around it."),
+    ("text.split('</think>')[0]", "", "text.split('</think>')[0]"),
+    ("A <think> tag opens it.", "", "A <think> tag opens it."),
+    (DECISION, "", DECISION),
+    ("<b>x [1] <thin", "", "<b>x [1] <thin"),
+    ('Close it with "</think>', 'Close it with "', ""),
+    ("", "", ""),
+    (" \n", "", " \n"),
+]
+
+
+@pytest.mark.parametrize(("text", "thinking", "said"), CASES)
+def test_thoughts_are_separated_from_a_text(text: str, thinking: str, said: str) -> None:
+    thoughts, rest = split(text).end()
+    assert (thoughts.strip(), rest) == (thinking.strip(), said)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+@pytest.mark.parametrize(("text", "thinking", "said"), [case for case in CASES if case[0] is not DECISION])
+def test_a_stream_ends_with_the_same_text(text: str, thinking: str, said: str, size: int) -> None:
+    stream = ThoughtSplitter()
+    for place in range(0, len(text), size):
+        stream.add(text[place : place + size])
+    assert stream.end()[1] == said
+
+
+def test_only_a_closing_tag_that_nothing_opened_is_unopened() -> None:
+    assert split("hm</think>Hello").unopened
+    assert not split("<think>hm</think>Hello").unopened
+    assert not split("Close it with `</think>`.").unopened
+
+
+def test_a_long_thought_costs_the_same_for_each_piece() -> None:
+    """Searched again for every piece, a thought of 20,000 tokens would block the event loop for half a minute."""
+    began = time.process_time()
+    stream = ThoughtSplitter()
+    stream.add("<think>")
+    for _ in range(200_000):
+        stream.add("hm. ")
+    assert stream.add("</think>Hi") == "Hi"
+    assert time.process_time() - began < 20
