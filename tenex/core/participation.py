@@ -183,7 +183,7 @@ def taken(draft: Draft, run: Run, result: ToolResult) -> ToolResult:
         faults.append("This is no turn of a workflow: no handoff, end or variable of it counts.")
     else:
         if isinstance(route, Handoff):
-            found = _handoff(session, {"target": route.target, "reason": route.reason})
+            found = _handoff(session, draft.rules, {"target": route.target, "reason": route.reason})
             route, sentence = (found, "") if isinstance(found, Handoff) else (None, found)
             faults += [sentence] if sentence else []
         if sentence := _set(draft, session, run, result.context, result.removed):
