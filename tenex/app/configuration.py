@@ -193,7 +193,7 @@ def reconfigure(known: Configuration, ground: Ground) -> tuple[Configuration, li
     Returns the new configuration, and a sentence for each change that needs a restart.
 
     Raises:
-        ConfigurationError: with all faults.
+        ConfigurationError: with all faults, also of a workflow that could be used until now.
     """
     settings, kept = load_again(known.settings, keep=AT_START, parse_key=parse_public_key)
     stale = [
@@ -201,6 +201,9 @@ def reconfigure(known: Configuration, ground: Ground) -> tuple[Configuration, li
         for name in changed_since(settings.workflows)
     ]
     found = configure(settings, ground)
+    usable = {*known.rules.workflows, *known.rules.missions}
+    if lost := [said for slug, faults in found.rules.disabled.items() if slug in usable for said in faults]:
+        raise ConfigurationError(lost)  # what is under way would stop
     return found, [*(f"[{name}] has changed; that takes effect after a restart." for name in kept), *stale]
 
 

@@ -17,6 +17,8 @@ from .steps import CallRequest, CallResult, Entry, ModelStep, Note, ToolSpec, cu
 BYTES_PER_TOKEN = 4
 """UTF-8 bytes to an estimated token: prose has a few more, code a few less, and every vendor counts with tables of its
 own. An estimate that is a quarter wrong is what a budget below the model's window is for."""
+UNCERTAIN = 2
+"""How many times its estimate a request may hold: scripts with three bytes to a character have one token for each."""
 CONTEXT_TOKENS = 100_000
 """What one request may hold unless the operator says otherwise: half the window of the common large models."""
 RELIEF = 0.6

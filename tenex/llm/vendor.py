@@ -131,7 +131,8 @@ class VendorModel:
         began = time.perf_counter()
         heard, waited = _Heard(), None
         try:
-            async with self._turns.turn(_size(_cut_to(request, self._way.room))) as turn:
+            size = _size(_cut_to(request, self._way.room))
+            async with self._turns.turn(size, request.person, request.priority) as turn:
                 waited = turn.waited
                 try:
                     step = await self._ask(request, whisper, heard)
