@@ -124,8 +124,12 @@ class Configuration:
             Identity(pubkey=one.pubkey, name=slug, about=f"{one.about} A mission of {project.name}.".strip())
             for slug, one in self.rules.missions.items()
         ]
-        ours = Identity(pubkey=self.rules.project.pubkey, name=project.name, about=project.about)
-        return [ours, *agents, *workflows]
+        others = [*agents, *workflows]
+        ours = Identity(
+            pubkey=self.rules.project.pubkey, name=project.name, about=project.about,
+            agents=tuple((one.pubkey, one.name) for one in others),
+        )  # fmt: skip
+        return [ours, *others]
 
 
 def configure(settings: Settings, ground: Ground) -> Configuration:
@@ -194,7 +198,7 @@ def reconfigure(known: Configuration, ground: Ground) -> tuple[Configuration, li
     Returns the new configuration, and a sentence for each change that needs a restart.
 
     Raises:
-        ConfigurationError: with all faults.
+        ConfigurationError: with all faults, also of a workflow that could be used until now.
     """
     settings, kept = load_again(known.settings, keep=AT_START, parse_key=parse_public_key)
     stale = [
@@ -202,6 +206,9 @@ def reconfigure(known: Configuration, ground: Ground) -> tuple[Configuration, li
         for name in changed_since(settings.workflows)
     ]
     found = configure(settings, ground)
+    usable = {*known.rules.workflows, *known.rules.missions}
+    if lost := [said for slug, faults in found.rules.disabled.items() if slug in usable for said in faults]:
+        raise ConfigurationError(lost)  # what is under way would stop
     return found, [*(f"[{name}] has changed; that takes effect after a restart." for name in kept), *stale]
 
 

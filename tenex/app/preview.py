@@ -26,6 +26,7 @@ from tenex.core.roster import Kind, Role, Rules
 from tenex.core.steps import ModelRequest, ModelStep
 from tenex.core.turns import ask_router, open_turn
 from tenex.flow.clock import SystemClock
+from tenex.flow.daily_limits import DailyLimits
 from tenex.flow.outbox import Outbox
 from tenex.flow.stages import Stages
 from tenex.llm.config import split_name
@@ -198,7 +199,9 @@ async def _asked(
     keeper = _Keeper()
     stages = Stages(
         clock=SystemClock(), model=keeper, tools=configuration.tools, prompter=configuration.prompter,
-        rules=lambda: configuration.rules, outbox=Outbox(_Nobody()),
+        rules=lambda: configuration.rules, outbox=Outbox(_Nobody()), daily=DailyLimits(
+            SystemClock(), lambda: configuration.rules.limits, lambda: configuration.people
+        ),
         budget=lambda: configuration.settings.models.context_tokens,
     )  # fmt: skip
     effect = next(effect for effect in pending(state).values() if isinstance(effect, kind))

@@ -33,7 +33,7 @@ class Thoughts:
     """Keeps the newest of what is written, and hands it on."""
 
     def __init__(self) -> None:
-        self._kept: deque[tuple[int, Told]] = deque(maxlen=KEPT)
+        self._kept: deque[tuple[int, dict[str, Any]]] = deque(maxlen=KEPT)
         self._number = 0
         self._news = asyncio.Event()
         self._asked: float | None = None
@@ -44,13 +44,22 @@ class Thoughts:
         """Whether a question waits for the next word."""
         return self._waiting > 0
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether anybody looks on."""
+        return self._asked is not None and (self.is_awaited or time.monotonic() - self._asked <= GONE)
+
     def hear(self, told: Told) -> None:
-        """Take note of something, if anybody looks on."""
-        if self._asked is None or (not self.is_awaited and time.monotonic() - self._asked > GONE):
+        """Take note of something an agent writes, if anybody looks on."""
+        self.add(asdict(replace(told, text=told.text[:LONGEST])))
+
+    def add(self, told: dict[str, Any]) -> None:
+        """Take note of what JSON can hold, if anybody looks on."""
+        if not self.is_watched:
             self._kept.clear()
             return
         self._number += 1
-        self._kept.append((self._number, replace(told, text=told.text[:LONGEST])))
+        self._kept.append((self._number, told))
         self._news.set()
         self._news = asyncio.Event()
 
@@ -79,5 +88,5 @@ class Thoughts:
             finally:
                 self._waiting -= 1
         self._asked = time.monotonic()
-        told = [asdict(one) for number, one in self._kept if number > after]
+        told = [one for number, one in self._kept if number > after]
         return {"after": self._number, "told": told}

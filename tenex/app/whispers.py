@@ -54,6 +54,7 @@ class _Room:
         """By run; None is the orchestrator's."""
         self._active: tuple[PublicKey, ...] = ()
         self._people: tuple[PublicKey, ...] = ()
+        self._status = ""
         self._said: tuple[PublicKey, ...] = ()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -72,6 +73,7 @@ class _Room:
             self._speaker(conversation, None, self._who.speaker, conversation.phase).does(ROUTING, is_writing=False)
         agents = (run.pubkey for run in conversation.runs.values() if doing[run.id])
         self._active = tuple(dict.fromkeys((*([self._who.speaker] if is_routing else []), *agents)))
+        self._status = conversation.status
         author = PublicKey(str(conversation.origin.get("author", "")))
         self._people = tuple(dict.fromkeys(key for key in (conversation.starter, author) if key))
         if self._active != self._said and self._timer is None:
@@ -104,7 +106,7 @@ class _Room:
         self._timer = None
         active = self._active
         if active != self._said:
-            event = operations_event(self._who, active, self._people, self._channel.stamp(later=True))
+            event = operations_event(self._who, active, self._people, self._channel.stamp(later=True), self._status)
             self._channel.tell(event)
             self._said = active  # heard or not: the next change says it all again
         self._leave_if_empty()

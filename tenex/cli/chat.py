@@ -1,30 +1,35 @@
-"""`tenex chat`: a terminal client for a daemon that runs elsewhere, over a relay.
+"""`tenex chat`: a terminal client, over a relay.
 
-Beside it, where the daemon of this folder runs on this machine, it shows what agents write for themselves.
-
-Never: more than any other client can do, but for that; it knows the daemon only by its address.
+Messages come from the relay; those not signed by the project or one of its agents are marked as a stranger's. Where the
+daemon of this folder runs on this machine it also reports what becomes durable (tools, phases, END) and what agents
+write for themselves. Elsewhere there are the project's status events, if the daemon sends them to the relay.
 """
 
 import asyncio
 import re
 import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tenex.app.story import ICONS, Line, Tone
 from tenex.core.errors import ConfigurationError, UsageError, WorldError
 
+from .feed import Feed
+from .init import OWNER, PROJECT
 from .live import live_lines
 from .options import DataOption, open_settings
 from .screen import Screen
-from .story import ICONS, Line
-from .talk import Heard, Talk, talking
+from .talk import Activity, Heard, Talk, talking
+from .toolbar import HAS_ENDED, NEXT_CYCLE, YOUR_TURN, spinner, toolbar
 
 if TYPE_CHECKING:
     from tenex.core.ids import PublicKey
-    from tenex.nostr.keys import SecretKey
+    from tenex.nostr.keys import KeyRing, SecretKey
 
 
 def chat(
@@ -64,9 +69,17 @@ def chat(
     telemetry = configure("error", "auto")  # a relay that comes and goes is told by the answers that come
     try:
         chat = _Chat(Screen(), places(settings).socket)
-        asyncio.run(chat.hold(url, person, project, wait, _checked(conversation)))
+        asyncio.run(chat.hold(url, person, project, wait, _checked(conversation), _agents(ring, project)))
     finally:
         telemetry.close()
+
+
+def _agents(ring: "KeyRing", project: "PublicKey") -> "list[PublicKey]":
+    """The keys of this folder's agents, where they work for the project; of another project the relay tells."""
+    names = ring.names()
+    if PROJECT not in names or ring.get(PROJECT).public != project:
+        return []
+    return [ring.get(name).public for name in names if name not in (PROJECT, OWNER)]
 
 
 def _checked(conversation: str) -> str:
@@ -87,14 +100,24 @@ class _Chat:
     def __init__(self, screen: Screen, socket: Path) -> None:
         self._screen = screen
         self._socket = socket
+        self._feed = Feed(self._line)
         self._phase = ""
+        self._status: Mapping[str, Any] | None = None
+        """Of the conversation, as the daemon on this machine tells it; None where there is none or nothing was told."""
+        self._status_at = 0.0
+        self._active: Activity | None = None
+        """The same as the project tells it over the relay."""
         self._last = 0.0
         self._is_owed = False
 
-    async def hold(self, url: str, person: "SecretKey", project: "PublicKey", wait: float, conversation: str) -> None:
+    async def hold(
+        self, url: str, person: "SecretKey", project: "PublicKey", wait: float, conversation: str,
+        agents: Iterable["PublicKey"] = (),
+    ) -> None:  # fmt: skip
         is_chat = sys.stdin.isatty() and sys.stdout.isatty()
-        async with talking(url, person, project, whispers=is_chat) as talk:
+        async with talking(url, person, project, agents=agents, whispers=is_chat) as talk:
             talk.on_heard(self._heard)
+            talk.on_active(self._is_active)
             if conversation:
                 talk.follow(conversation)
             if is_chat:
@@ -110,8 +133,10 @@ class _Chat:
         from .prompt import above, typed
         from .thinking import Thinking
 
-        self._screen.say(f"Connected to {url}. /help tells what the daemon understands; /quit leaves.")
-        thinking = Thinking(self._socket, self._screen, lambda: talk.root)
+        self._screen.say(
+            f"Connected to {url}. /help tells what the daemon understands; Ctrl-C clears the line; /quit leaves."
+        )
+        thinking = Thinking(self._socket, self._screen, lambda: talk.root, self._told, self._forget)
         loop = asyncio.get_running_loop()
         reminder = loop.call_later(wait, self._remind, talk, wait)
         async with asyncio.TaskGroup() as group:
@@ -119,8 +144,10 @@ class _Chat:
             with above():
                 async for text in typed(
                     partial(self._toolbar, url),
-                    lambda width: [*live_lines(talk.live, width), *thinking.lines(width)],
-                ):
+                    lambda width: [
+                        *live_lines(talk.live, width, only_text=self._status is not None), *thinking.lines(width)
+                    ],
+                ):  # fmt: skip
                     await self._send(talk, text)
                     reminder.cancel()
                     reminder = loop.call_later(wait, self._remind, talk, wait)
@@ -132,6 +159,15 @@ class _Chat:
             self._screen.say(_unanswered(wait), "yellow")
 
     def _toolbar(self, url: str) -> str:
+        if self._status is not None:
+            return toolbar(self._status, time.monotonic() - self._status_at)
+        active = self._active
+        if active is not None and active.names:
+            return f"{spinner()} {self._phase} · {', '.join(active.names)} at work"
+        if active is not None and active.status == "ended":
+            return f"{HAS_ENDED} · {NEXT_CYCLE}"
+        if active is not None:
+            return f"{self._phase} · {YOUR_TURN}"
         return f"{url} · {self._phase or 'write to begin'}"
 
     async def _pipe(self, talk: Talk, wait: float) -> None:
@@ -149,11 +185,41 @@ class _Chat:
         if not outcome.accepted:
             self._screen.say(f"The relay refused it: {outcome.detail}", "red")
 
+    # ---- what the relay brings ----
+
     def _heard(self, heard: Heard) -> None:
+        if heard.is_stranger:  # nothing else follows from it: no answer is owed to it, and none was awaited of it
+            self._screen.show(Line("stranger", heard.name, heard.text, heard.at))
+            return
         self._last = asyncio.get_running_loop().time()
         self._is_owed = self._is_owed and heard.is_own
-        if heard.phase_from:
+        if heard.phase_from and self._status is None:  # else the transition was told, with its reason
             icon = next((icon for phase, icon in ICONS.items() if phase == heard.phase), "")
             self._screen.show(Line("phase", f"{icon} {heard.phase_from} → {heard.phase}"))
         self._phase = heard.phase or self._phase
-        self._screen.show(Line("person" if heard.is_own else "agent", heard.name, heard.text, heard.at))
+        tone: Tone = "person" if heard.is_own else "error" if heard.error else "agent"
+        self._screen.show(Line(tone, heard.name, heard.text, heard.at))
+        if heard.tokens and self._screen.is_terminal:
+            cost = "" if heard.cost is None else f", ${heard.cost:.4f}"
+            self._screen.say(f"  {heard.tokens:,} tokens{cost}")
+        self._feed.arrived(heard.id)
+
+    def _is_active(self, active: Activity) -> None:
+        is_new = self._active is None or self._active.status != active.status
+        self._active, self._is_owed = active, False
+        if is_new and active.status == "ended" and self._status is None:
+            self._screen.show(Line("end", "END"))
+
+    # ---- what the daemon on this machine tells ----
+
+    def _told(self, lines: Sequence[Line], status: Mapping[str, Any]) -> None:
+        self._status, self._status_at = status, time.monotonic()
+        self._is_owed = False
+        self._feed.tell(lines)
+
+    def _forget(self) -> None:
+        self._status = None
+
+    def _line(self, line: Line) -> None:
+        if line.tone != "person" and not line.event:  # these come from the relay
+            self._screen.show(line)

@@ -231,11 +231,11 @@ async def _left(folder: "ConversationFolder", name: "ConversationId") -> "list[R
 
 
 async def _tell(folder: "ConversationFolder", start: str, *, thoughts: bool) -> None:
+    from tenex.app.story import Story
     from tenex.core.conversation import fold
     from tenex.core.ids import ConversationId
 
     from .screen import Screen
-    from .story import Story
 
     name = ConversationId(await _find(folder, start))
     records = await _left(folder, name)

@@ -10,7 +10,6 @@ import asyncio
 import os
 import sys
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -19,17 +18,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tenex.app.story import Line, Story
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.core.errors import OperatorError, UsageError
+from tenex.core.ids import Millis
 from tenex.core.phases import Phase
 from tenex.core.steps import ModelRequest
 
+from .feed import Feed
 from .live import live_lines
 from .options import DataOption, open_settings
 from .screen import Screen
-from .story import Line, Story
 from .talk import Heard, Talk, talking
+from .toolbar import toolbar
 
 if TYPE_CHECKING:
     from tenex.app import Application
@@ -39,13 +41,10 @@ if TYPE_CHECKING:
 REQUEST = "Create hello.py that prints hello"
 PACE = 0.3
 """Seconds the offline model takes for a step in a terminal: quick, and slow enough to be watched."""
-OVERDUE = 3.0
-"""Seconds a line waits for the relay to bring its words; after that it is shown all the same."""
 FAILED = 1
 """The exit code where a mission has failed, or could not begin."""
 WAITING = 6
 """The exit code where the conversation waits for a person and there is none."""
-SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 def demo(
@@ -126,37 +125,6 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-class Feed:
-    """Lines in the order of the journal; words wait until the relay has brought them."""
-
-    def __init__(self, show: Callable[[Line], None]) -> None:
-        self._show = show
-        self._lines: deque[Line] = deque()
-        self._arrived: set[str] = set()
-
-    def tell(self, lines: Sequence[Line]) -> None:
-        """Queue lines."""
-        self._lines.extend(lines)
-        for line in lines:
-            if line.event:
-                asyncio.get_running_loop().call_later(OVERDUE, self.arrived, line.event)
-        self._release()
-
-    def arrived(self, event: str) -> None:
-        """The relay brought an event, or it is overdue."""
-        self._arrived.add(event)
-        self._release()
-
-    def _release(self) -> None:
-        while self._lines and (not self._lines[0].event or self._lines[0].event in self._arrived):
-            self._show(self._lines.popleft())
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether all has been shown."""
-        return not self._lines
-
-
 class _Demo:
     """One demonstration."""
 
@@ -198,7 +166,8 @@ class _Demo:
                         self._farewell(app)
 
     async def _converse(self, app: "Application", url: str, person: "SecretKey", project: "SecretKey") -> int:
-        async with talking(url, person, project.public, whispers=self._is_chat) as talk:
+        agents = [one.pubkey for one in app.current.now.identities]
+        async with talking(url, person, project.public, agents=agents, whispers=self._is_chat) as talk:
             self._talk = talk
             talk.on_heard(self._heard)
             self._go_on()
@@ -298,28 +267,13 @@ class _Demo:
 
     def _toolbar(self) -> str:
         """What is going on, in a line."""
+        from tenex.app.conversing import conversation_status, usage
+
         conversation = self._conversation
         if conversation is None:
             return "nothing yet"
-        turn = conversation.turn
-        wheel = SPINNER[int(time.monotonic() * 10) % len(SPINNER)]
-        if turn is not None:
-            seconds = max(0, int(time.time() - turn.timestamp / 1000))
-            parts = []
-            for run in conversation.runs.values():
-                doing = ", ".join(call.request.tool for call in run.open_calls) or "thinks"
-                parts.append(f"{run.name} {'waits for your answer' if run.is_parked else doing}")
-            return f"{wheel} {turn.phase} · {' · '.join(parts)} · {seconds} s"
-        if conversation.question is not None:
-            return f"{wheel} {conversation.phase} · the orchestrator decides who is next"
-        if conversation.status == "ended":
-            return f"■ this cycle has ended · {self._used(conversation)} · write to begin the next"
-        return f"{conversation.phase} · it is your turn · {self._used(conversation)}"
-
-    @staticmethod
-    def _used(conversation: Conversation) -> str:
-        usage = conversation.usage
-        return f"{usage.calls} model calls" + (f", {usage.tokens:,} tokens" if usage.tokens else "")
+        status = conversation_status(conversation, Millis(int(time.time() * 1000)))
+        return toolbar({**status, "usage": usage(conversation)})
 
     async def _pace(self, _: ModelRequest) -> None:
         await asyncio.sleep(PACE)

@@ -137,10 +137,9 @@ def _step(state: "Conversation", record: "Record") -> dict[str, Any]:
 
 def _stood(state: "Conversation", record: "Record", last: int) -> dict[str, Any]:
     """The state as values; ages are counted up to its last record, not up to now."""
-    from tenex.app.conversing import conversation_status
+    from tenex.app.conversing import conversation_status, usage
     from tenex.core.pending import pending
 
-    usage = state.usage
     return {
         **conversation_status(state, state.updated_at),
         "seq": record.seq,
@@ -152,10 +151,7 @@ def _stood(state: "Conversation", record: "Record", last: int) -> dict[str, Any]
         "participants": list(state.participants),
         "turns": state.turn_count,
         "changedFiles": sorted(state.touched),
-        "usage": {
-            "calls": usage.calls, "inputTokens": usage.input_tokens, "outputTokens": usage.output_tokens,
-            "costUsd": usage.cost_usd, **({"estimatedTokens": usage.estimated} if usage.estimated else {}),
-        },
+        "usage": usage(state),
         "pending": [" ".join(str(part) for part in key if part != "") for key in pending(state)],
     }  # fmt: skip
 

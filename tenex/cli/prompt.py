@@ -33,13 +33,21 @@ class _Pastes:
         self._texts: list[str] = []
 
     def bindings(self) -> KeyBindings:
-        """Put a mark in the place of a long paste."""
+        """Put a mark in the place of a long paste; clear the line on Ctrl-C, or leave where it is empty."""
         keys = KeyBindings()
 
         @keys.add(Keys.BracketedPaste)
         def _(event: KeyPressEvent) -> None:
             text = event.data.replace("\r\n", "\n").replace("\r", "\n")
             event.current_buffer.insert_text(text if len(text) <= PASTE else self.keep(text))
+
+        @keys.add("c-c")
+        def _(event: KeyPressEvent) -> None:
+            if event.current_buffer.text:
+                event.current_buffer.reset()
+                self._texts.clear()
+            else:
+                event.app.exit(exception=KeyboardInterrupt)
 
         return keys
 
@@ -57,7 +65,7 @@ class _Pastes:
 
 
 async def typed(toolbar: Callable[[], str], live: Lines = lambda _: (), prompt: str = "you › ") -> AsyncIterator[str]:
-    """What the person types, line by line, until /quit, Ctrl-D or Ctrl-C.
+    """What the person types, line by line, until /quit, or Ctrl-D or Ctrl-C on an empty line.
 
     Args:
         toolbar: says what is going on, in the line at the bottom.

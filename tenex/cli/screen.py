@@ -12,13 +12,13 @@ from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
+from tenex.app.story import Line
 from tenex.core.text import printable
-
-from .story import Line
 
 STYLES: Final = {
     "person": "bold cyan",
     "agent": "bold green",
+    "stranger": "bold yellow",
     "notice": "bold blue",
     "error": "bold red",
     "end": "bold magenta",
@@ -27,7 +27,7 @@ STYLES: Final = {
     "refused": "red",
     "dim": "dim",
 }
-SPOKEN: Final = frozenset({"person", "agent", "notice", "error"})
+SPOKEN: Final = frozenset({"person", "agent", "stranger", "notice", "error"})
 
 
 class _Console(Console):

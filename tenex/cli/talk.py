@@ -7,9 +7,10 @@ Never: look into the daemon's files.
 
 import asyncio
 import json
+import math
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -19,13 +20,14 @@ from tenex.nostr import whispers as kinds
 from tenex.nostr.events import Event, sign, unsigned_event
 from tenex.nostr.keys import SecretKey, npub
 from tenex.nostr.pool import RelayPool
-from tenex.nostr.profiles import name_in
+from tenex.nostr.profiles import METADATA, agents_in, name_in
 
 from .live import Live, Lives
 
 PATIENCE = 5.0
 """Seconds to wait for a relay before saying that it does not answer."""
-WHISPERS = (kinds.TYPING_STARTS, kinds.TYPING_STOPS, kinds.TEXT_SINCE)
+NOTE = 1
+WHISPERS = (kinds.TYPING_STARTS, kinds.TYPING_STOPS, kinds.TEXT_SINCE, kinds.OPERATIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,33 @@ class Heard:
     at: int
     is_own: bool = False
     """The person's own, from another client or an earlier time."""
+    is_stranger: bool = False
+    """Of somebody else: neither the project nor one of its agents."""
+    error: str = ""
+    """What failed, where it says that something did (`agent`, `model`, ...)."""
+    tokens: int = 0
+    """Tokens of the agent's run so far; 0 where it does not say."""
+    cost: float | None = None
+    """The same in US dollars; None where no price is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """Who is at work in the conversation by the project's own status event (kind 24133)."""
+
+    status: str
+    """Of the conversation: active, waiting or ended; empty where the daemon does not say."""
+    names: tuple[str, ...]
+    """Who works; none: it is idle."""
 
 
 class Talk:
     """One person's side of one conversation in notes."""
 
-    def __init__(self, url: str, key: SecretKey, project: PublicKey, *, whispers: bool = False) -> None:
+    def __init__(
+        self, url: str, key: SecretKey, project: PublicKey, *, agents: Iterable[PublicKey] = (), whispers: bool = False
+    ) -> None:
+        """Prepare; `agents` are those of the project as far as they are known, the others are asked for."""
         self._listens = whispers
         self._lives = Lives()
         self._pool = RelayPool([url], on_event=self._take, identity=key)
@@ -56,13 +79,19 @@ class Talk:
         self._root: str | None = None
         self._last: tuple[str, PublicKey] | None = None
         self._names: dict[PublicKey, str] = {}
+        self._agents = {project, *agents}
         self._heard: Callable[[Heard], None] = lambda _: None
+        self._active: Callable[[Activity], None] = lambda _: None
         self._stamp = 0
         self._sent: set[str] = set()
 
     def on_heard(self, heard: Callable[[Heard], None]) -> None:
         """Whom to tell of every message."""
         self._heard = heard
+
+    def on_active(self, active: Callable[[Activity], None]) -> None:
+        """Whom to tell who is at work, where we listen for whispers."""
+        self._active = active
 
     @property
     def root(self) -> str | None:
@@ -105,39 +134,67 @@ class Talk:
 
     async def run(self) -> None:
         """Listen until cancelled."""
-        self._pool.subscribe("names", [{"kinds": [0]}], 0)
+        told = [METADATA, *([kinds.PROJECT_STATUS] if self._listens else [])]
+        self._pool.subscribe("project", [{"kinds": told, "authors": [self._project]}], None)
         await self._pool.run()
 
     async def connected(self) -> None:
-        """Return once the relay is there.
+        """Return once the relay is there and has said who the project's agents are, if it knows.
 
         Raises:
             RelayUnavailable: it did not answer.
         """
         await self._pool.connected(PATIENCE)
+        known = await self._pool.fetch([{"kinds": [METADATA], "authors": [self._project]}], PATIENCE)
+        for event in known[:1]:  # the newest
+            self._agents.update(agents_in(event))
+        self._ask_names()
+
+    def _ask_names(self) -> None:
+        self._pool.subscribe("names", [{"kinds": [METADATA], "authors": sorted(self._agents)}], 0)
+
+    def _introduced(self, event: Event) -> None:
+        """Take the agents that the project names."""
+        known = len(self._agents)
+        self._agents.update(agents_in(event))
+        if len(self._agents) > known:
+            self._ask_names()
 
     def _take(self, event: Event, _relay: str) -> None:
-        if event.kind == 0:
+        if event.pubkey == self._project and event.kind in (METADATA, kinds.PROJECT_STATUS):
+            self._introduced(event)
+        if event.kind == METADATA:
             name = name_in(event)
             if name:
                 self._names[event.pubkey] = name
-            return
-        if event.id in self._sent:
+        if event.kind in (METADATA, kinds.PROJECT_STATUS) or event.id in self._sent:
             return
         is_own = event.pubkey == self._key.public  # written in an earlier life, or on the phone
-        name = "you" if is_own else self._names.get(event.pubkey) or npub(event.pubkey)[:16]
-        if event.kind in WHISPERS:
-            self._whispered(event, name)
-        if event.kind != 1:
-            return
-        self._lives.ends(event.pubkey)
-        if not is_own:
-            self._last = (event.id, event.pubkey)
+        if not is_own and event.pubkey not in self._agents:
+            if event.kind == NOTE:
+                self._heard(self._read(event, is_stranger=True))
+        elif event.kind == NOTE:
+            self._lives.ends(event.pubkey)
+            if not is_own:
+                self._last = (event.id, event.pubkey)
+            self._heard(self._read(event, is_own=is_own))
+        else:
+            self._whispered(event, self._name(event.pubkey))
+
+    def _name(self, key: PublicKey) -> str:
+        return self._names.get(key) or npub(key)[:16]
+
+    def _read(self, event: Event, *, is_own: bool = False, is_stranger: bool = False) -> Heard:
+        at = event.created_at * 1000
+        if is_own or is_stranger:  # whose tags say nothing
+            name = "you" if is_own else f"⚠ stranger {npub(event.pubkey)[:16]}…"
+            return Heard(event.id, event.pubkey, name, event.content, "", "", at, is_own, is_stranger)
         tags = {tag[0]: tag[1] for tag in reversed(event.tags) if len(tag) > 1}
-        phase, came_from = tags.get("phase", ""), tags.get("phase-from", "")
-        self._heard(
-            Heard(event.id, event.pubkey, name, event.content, phase, came_from, event.created_at * 1000, is_own)
-        )
+        return Heard(
+            event.id, event.pubkey, self._name(event.pubkey), event.content, tags.get("phase", ""),
+            tags.get("phase-from", ""), at, error=tags.get("error", ""),
+            tokens=int(_number(tags.get("llm-total-tokens")) or 0), cost=_number(tags.get("llm-cost-usd")),
+        )  # fmt: skip
 
     def _whispered(self, event: Event, name: str) -> None:
         now = time.monotonic()
@@ -146,20 +203,34 @@ class Talk:
                 self._lives.does(event.pubkey, name, event.content, now)
             case kinds.TEXT_SINCE:
                 self._lives.writes(event.pubkey, name, event.content, now)
-            case _:
+            case kinds.TYPING_STOPS:
                 self._lives.ends(event.pubkey)
+            case kinds.OPERATIONS if event.pubkey == self._project:
+                status = next((tag[1] for tag in event.tags if len(tag) > 1 and tag[0] == "status"), "")
+                at_work = [PublicKey(tag[1]) for tag in event.tags if len(tag) > 1 and tag[0] == "p"]
+                self._active(Activity(status, tuple(map(self._name, at_work))))
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if 0 <= number < math.inf else None
 
 
 @asynccontextmanager
 async def talking(
-    url: str, key: SecretKey, project: PublicKey, *, whispers: bool = False
+    url: str, key: SecretKey, project: PublicKey, *, agents: Iterable[PublicKey] = (), whispers: bool = False
 ) -> AsyncIterator[Talk]:  # fmt: skip
     """A client that is connected while the context lasts; with `whispers` it hears what is being written.
+
+    `agents` are those of the project as far as they are known, the others are asked for.
 
     Raises:
         RelayUnavailable: the relay did not answer.
     """
-    talk = Talk(url, key, project, whispers=whispers)
+    talk = Talk(url, key, project, agents=agents, whispers=whispers)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(talk.run(), name="client")
         try:

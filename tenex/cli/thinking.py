@@ -1,4 +1,4 @@
-"""What agents write by states at this moment, private parts too, as the daemon on this machine tells it.
+"""What the daemon on this machine tells: what becomes durable, and what agents write by states, private parts too.
 
 It is asked over its control socket.
 
@@ -8,10 +8,11 @@ Never: hand on to anybody what is heard here.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from tenex.app.story import Line
 from tenex.core.errors import TenexError
 from tenex.service.client import ask
 
@@ -32,12 +33,26 @@ _COLORS: Final = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", 
 class Thinking:
     """Who writes what, in one conversation."""
 
-    def __init__(self, socket: Path, screen: Screen, conversation: Callable[[], str | None]) -> None:
+    def __init__(
+        self, socket: Path, screen: Screen, conversation: Callable[[], str | None],
+        on_lines: Callable[[Sequence[Line], Mapping[str, Any]], None] = lambda _lines, _status: None,
+        on_gone: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        """Prepare.
+
+        Args:
+            socket: the daemon's control socket.
+            screen: shows what agents write for themselves.
+            conversation: gives the id of the one that is shown.
+            on_lines: takes what has become durable in it, and its status.
+            on_gone: called when the daemon does not answer any more.
+        """
         self._socket = socket
         self._screen = screen
         self._conversation = conversation
         self._writing: dict[str, tuple[str, Live]] = {}
         """By agent: how it looks, and the end of it."""
+        self._on_lines, self._on_gone = on_lines, on_gone
 
     async def listen(self) -> None:
         """Ask the daemon again and again, until cancelled."""
@@ -52,12 +67,16 @@ class Thinking:
                     self.hear(one)
             except (OSError, TenexError, LookupError, TypeError, ValueError):  # none here, or of another version
                 self._writing.clear()
+                self._on_gone()
                 after = None
                 await asyncio.sleep(AGAIN)
 
     def hear(self, told: Mapping[str, Any]) -> None:
         """Take something the daemon told."""
         if told["conversation"] != self._conversation():
+            return
+        if told["kind"] == "lines":
+            self._on_lines([Line(**line) for line in told["lines"]], told["status"])
             return
         agent, text = str(told["agent"]), str(told["text"])
         known = self._writing.pop(agent, None)

@@ -5,7 +5,7 @@ Never: ask a model; a command is answered at once.
 
 from dataclasses import dataclass
 
-from . import conducting, gates, nodes, waivers
+from . import conducting, day_limits, gates, nodes, waivers
 from . import mission_words as words
 from . import records as r
 from .draft import Draft
@@ -129,7 +129,7 @@ def _continue(draft: Draft, name: str) -> None:
     if state.workflow is not None and state.workflow.is_closed:
         say(draft, conducting.over(state.workflow))
         return
-    if sentence := _without_mission(draft):
+    if sentence := _without_mission(draft) or day_limits.refusal(state):
         say(draft, sentence)
         return
     held: list[RunId | None] = [run.id for run in state.runs.values() if run.retry is not None]
@@ -160,7 +160,7 @@ def _continue(draft: Draft, name: str) -> None:
 def _retry(draft: Draft, name: str) -> None:
     state = draft.state
     last = state.last_turn
-    if state.mission is not None and (state.has_mission or state.mission.is_alone):
+    if day_limits.on_hold(state) or (state.mission is not None and (state.has_mission or state.mission.is_alone)):
         _continue(draft, name)
     elif state.turn is not None:
         say(draft, "I am at work; `/stop` first.")
@@ -221,16 +221,24 @@ def status(draft: Draft) -> str:
                 doing = "waits for your answer"
             elif run.is_waiting:
                 doing = f"waits for {', '.join(called.name for called in state.called_by(run.id))}"
+            elif run.retry is not None and run.retry.limit:
+                doing = "on hold"
             elif run.is_held and run.retry is not None:
                 seconds = max(0, round((run.retry.due - draft.now) / 1000))
                 doing = f"its model cannot be reached; the next try is in {seconds} s"
             lines.append(f"{run.name}: {doing}")
     elif state.question is not None:
-        held = state.question.retry is not None and state.question.retry.held
-        lines.append("The orchestrator's model cannot be reached." if held else "The orchestrator is deciding.")
+        retry = state.question.retry
+        if retry is not None and retry.limit:
+            lines.append("The orchestrator is on hold.")
+        else:
+            held = retry is not None and retry.held
+            lines.append("The orchestrator's model cannot be reached." if held else "The orchestrator is deciding.")
     else:
         over = "This cycle has ended." if session is None else "It has ended."
         lines.append(over if state.status == "ended" else "I wait for you.")
+    if (sentence := day_limits.on_hold(state)) and not state.has_mission:  # a mission's line says it
+        lines.append(sentence)
     if state.open_gates:
         lines.append(f"Open gates: {', '.join(state.open_gates)}")
     tokens = state.usage.input_tokens + state.usage.output_tokens

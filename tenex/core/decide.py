@@ -9,7 +9,7 @@ Never: await, read a clock, or look at anything but its arguments.
 
 from typing import assert_never
 
-from . import deadlines, nodes, router, working
+from . import day_limits, deadlines, nodes, router, working
 from . import records as r
 from .conversation import Conversation
 from .draft import Draft
@@ -25,6 +25,7 @@ from .runs import Call, Run
 from .signals import (
     ClockMoved,
     ContinueAsked,
+    DayLimitReached,
     MissionAsked,
     ModelAnswered,
     ModelFailed,
@@ -71,6 +72,10 @@ def decide(  # noqa: C901 one case a signal: flat, and complete
             _model_answered(draft, key, step)
         case ModelFailed():
             _model_failed(draft, signal)
+        case DayLimitReached(key=key):
+            run = _waiting_for_model(draft, key)
+            if run is not None or _asks(draft, key) or nodes.runs(draft, key):
+                day_limits.hold(draft, run, signal)
         case ToolReturned(key=key, result=result):
             found = _running(draft, key)
             if found is not None:
@@ -103,6 +108,7 @@ def _process_noticed(draft: Draft, signal: Opened | ClockMoved) -> None:
         draft.add(r.ClockSet, by=signal.by)
     else:
         _opened(draft)
+    day_limits.try_again(draft)
 
 
 def _opened(draft: Draft) -> None:

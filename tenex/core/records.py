@@ -154,10 +154,11 @@ class Continued(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitHit(Record):
-    """The conversation has used what it may use before asking."""
+    """The conversation has used what it may use before asking; with `until`, a limit of a day holds work so long."""
 
     limit: str
     sentence: str
+    until: Millis = Millis(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

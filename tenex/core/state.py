@@ -39,6 +39,9 @@ BLOCK = 100
 ROLLBACKS = 50
 """Times the conversation went back that are remembered, the newest: people read them, no rule does."""
 
+SPENDING_DAYS = 2
+"""Today, and the day before for a clock that is set back a little."""
+
 TITLE_CHARACTERS = 80
 
 Status = Literal["new", "active", "waiting", "ended"]
@@ -203,6 +206,13 @@ class State:
     """System prompts by their digest, the lately used last."""
     router_lessons: tuple[str, ...] = ()
     usage: Usage = NO_USAGE
+    granted: Usage = NO_USAGE
+    """The sum of `usage` when a person last let the conversation go on: its own limits count from there."""
+    spending: Mapping[int, Mapping[PublicKey, Usage]] = field(default_factory=dict, compare=False)
+    """What the newest `SPENDING_DAYS` days have cost, by day since 1970 (UTC) and by `on_behalf_of`. No rule of the
+    conversation reads it, and a checkpoint written before it was counted lacks it; so it is not compared."""
+    limit_told: tuple[str, Millis] = ("", Millis(0))
+    """The last limit of a day that people were told of, and when that day ends."""
     metrics: Mapping[Phase, PhaseMetrics] = field(default_factory=dict)
     forked_from: ForkOrigin | None = None
     workflow: Session | None = None
@@ -215,6 +225,12 @@ class State:
     def previous_phase(self) -> Phase | None:
         """The phase before this one, in this conversation."""
         return self.phase_from
+
+    @property
+    def on_behalf_of(self) -> PublicKey:
+        """The person whose message began the cycle; who wrote last where the cycle began without one."""
+        wrote = (*self.messages[:1], *(m for m in reversed(self.recent) if m.role is not None))
+        return wrote[0].author if wrote else self.starter
 
     @property
     def open_gates(self) -> tuple[Phase, ...]:

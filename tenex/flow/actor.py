@@ -26,7 +26,16 @@ from tenex.core.ids import ConversationId, Millis
 from tenex.core.pending import pending
 from tenex.core.ports import Draft, Journal
 from tenex.core.prompts import prompted
-from tenex.core.signals import ClockMoved, Opened, Published, Signal, without_result
+from tenex.core.signals import (
+    ClockMoved,
+    ModelAnswered,
+    ModelFailed,
+    Opened,
+    Published,
+    RouteAnswered,
+    Signal,
+    without_result,
+)
 from tenex.core.travel import RolledBack
 
 from .clock import ClockWatch
@@ -200,6 +209,7 @@ class ConversationActor:
             self._inbox.appendleft(instead)
         else:
             self._owed.put_aside(signal)
+            self._release(signal)
             self._owed.tell(notices(self.id, Trouble.FAULT, [signal], self._state))
         what = "signal.given_up" if instead is None else "signal.without_result"
         log.error(what, conversation=self.id, signal=type(signal).__name__)
@@ -226,7 +236,7 @@ class ConversationActor:
         for signal, last in self._doubtful:
             if there.get(last.seq) == last and signal in self._inbox:  # else another process wrote there
                 self._inbox.remove(signal)
-                self._reconciler.decided(signal)
+                self._decided(signal)
         missed, self._doubtful = [record for record in self._unheard if there.get(record.seq) == record], []
         self._unheard = []
         if missed:
@@ -259,11 +269,20 @@ class ConversationActor:
         self._owed.passed(self.id)
         for signal in batch:  # only now: had the append failed, they would be decided again
             self._inbox.popleft()
-            self._reconciler.decided(signal)
+            self._decided(signal)
         self._doubtful = []
         if not self._look_at_clock():  # else timers would begin with what the old clock said
             self._reconciler.reconcile(pending(self._state))
         return False
+
+    def _decided(self, signal: Signal) -> None:
+        """Let go of the task that ended in this signal: what follows from it is durable."""
+        self._reconciler.decided(signal)
+        self._release(signal)
+
+    def _release(self, signal: Signal) -> None:
+        if isinstance(signal, RouteAnswered | ModelAnswered | ModelFailed):
+            self._around.stages.daily.release(self.id, signal.key)
 
     def _look_at_clock(self) -> bool:
         """Whether the clock was set, which is decided on before anything else; `Opened` sees that by itself."""

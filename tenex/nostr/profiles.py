@@ -17,6 +17,8 @@ from .urls import normalise_url
 
 METADATA: Final = 0
 RELAY_LIST: Final = 10002
+AGENT: Final = "agent"
+"""The tag by which a project names those who speak for it, here and in its status (kind 24010)."""
 NAME_CHARACTERS: Final = 40
 """Of a person's name: it stands before every message in prompts and on screens."""
 
@@ -30,6 +32,8 @@ class Identity:
     about: str = ""
     picture: str = ""
     """A url; empty leaves a picture that somebody set by hand."""
+    agents: tuple[tuple[PublicKey, str], ...] = ()
+    """The keys and names that speak for a project, so that clients can tell them from strangers."""
 
 
 class Published(Protocol):
@@ -75,11 +79,14 @@ def profile_events(
     events: list[UnsignedEvent] = []
     for identity in identities:
         last = known.get((identity.pubkey, METADATA))
-        fields = _fields(last)
+        fields, before = _fields(last), last.tags if last is not None else ()
         wanted = {**fields, **_described(identity)}
-        if wanted != fields or last is None:
+        tags = (
+            *(tag for tag in before if tag and tag[0] != AGENT),
+            *((AGENT, key, clean_text(name)) for key, name in identity.agents),
+        )
+        if wanted != fields or tags != before or last is None:
             content = json.dumps(wanted, ensure_ascii=False, separators=(",", ":"))
-            tags = last.tags if last is not None else ()
             events.append(unsigned_event(identity.pubkey, _later(now, last), METADATA, tags, content))
         last = known.get((identity.pubkey, RELAY_LIST))
         if listed and (last is None or _relay_tags(last) != set(listed)):
@@ -110,6 +117,11 @@ def _relay_tags(last: Published) -> set[tuple[str, ...]]:
 
 def _later(now: int, last: Published | None) -> int:
     return now if last is None else max(now, last.created_at + 1)
+
+
+def agents_in(event: Published) -> list[PublicKey]:
+    """The keys that a project's kind 0 or 24010 names as its agents'."""
+    return [PublicKey(tag[1]) for tag in event.tags if len(tag) > 1 and tag[0] == AGENT]
 
 
 def name_in(event: Published) -> str:

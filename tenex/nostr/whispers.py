@@ -104,11 +104,15 @@ def text_event(who: Whisperer, text: str, told: str, number: int, at: int) -> Un
 
 
 def operations_event(
-    who: Whisperer, active: Iterable[PublicKey], people: Iterable[PublicKey], at: int
+    who: Whisperer, active: Iterable[PublicKey], people: Iterable[PublicKey], at: int, status: str = ""
 ) -> UnsignedEvent:  # fmt: skip
-    """Say who works on a conversation now: nobody means that it is idle. `people` are those it is held with."""
+    """Say who works on a conversation now: nobody means that it is idle. `people` are those it is held with.
+
+    `status` is the conversation's: active, waiting (for a person) or ended.
+    """
     keys = (*(("P", key) for key in list(people)[:MAX_PEOPLE]), *(("p", key) for key in active))
-    return unsigned_event(who.speaker, at, OPERATIONS, [*_place(who), *keys], "")
+    stage = (("status", status),) if status else ()
+    return unsigned_event(who.speaker, at, OPERATIONS, [*_place(who), *keys, *stage], "")
 
 
 def status_event(status: ProjectStatus, at: int) -> UnsignedEvent:

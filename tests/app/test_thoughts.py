@@ -82,7 +82,7 @@ async def test_no_more_is_kept_of_a_segment_than_is_shown(monkeypatch: pytest.Mo
     await thoughts.watch({})
     thoughts.hear(told("x" * 200_000, "closed"))
     ((_, kept),) = thoughts._kept
-    assert len(kept.text) == module.LONGEST
+    assert len(kept["text"]) == module.LONGEST
 
 
 async def test_a_strange_question_is_refused() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from tenex.app.story import Line
 from tenex.cli.chat import _Chat
 from tenex.cli.screen import Screen
-from tenex.cli.story import Line
 from tenex.core.errors import WorldError
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.events import Event

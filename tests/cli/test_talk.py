@@ -8,16 +8,20 @@ from types import SimpleNamespace
 import pytest
 
 from tenex.cli.live import Live
-from tenex.cli.talk import Talk, talking
+from tenex.cli.talk import Activity, Talk, talking
+from tenex.core.ports import PublishOutcome
 from tenex.nostr.embedded import embedded_relay
+from tenex.nostr.events import Event
 from tenex.nostr.events import sign as signed
 from tenex.nostr.filters import Filter
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.pool import RelayPool
-from tenex.nostr.whispers import Whisperer, text_event, typing_event
+from tenex.nostr.profiles import Identity, profile_events
+from tenex.nostr.whispers import Whisperer, operations_event, text_event, typing_event
 from tests.nostr.kit import FAST, Heard, note, running
 
-PERSON, PROJECT, EXECUTOR = (SecretKey(bytes([n]) * 32) for n in (1, 2, 3))
+PERSON, PROJECT, EXECUTOR, STRANGER = (SecretKey(bytes([n]) * 32) for n in (1, 2, 3, 4))
+AGENTS = [EXECUTOR.public]
 
 
 async def until(talk: Talk, holds: Callable[[list[Live]], object]) -> list[Live]:
@@ -32,7 +36,7 @@ async def test_what_is_written_is_shown_until_it_has_been_said() -> None:
     """Typing, text, and then the message in their place."""
     async with embedded_relay() as url:
         daemon = RelayPool([url], on_event=Heard(), timings=FAST)
-        async with running(daemon), talking(url, PERSON, PROJECT.public, whispers=True) as talk:
+        async with running(daemon), talking(url, PERSON, PROJECT.public, agents=AGENTS, whispers=True) as talk:
             await daemon.connected(5)
             assert (await talk.send("Tell me a tale")).accepted
             assert talk.root is not None
@@ -71,7 +75,7 @@ async def test_the_same_words_from_two_clients_in_one_second_are_two_conversatio
 
 async def test_typing_that_stops_is_not_shown_any_more() -> None:
     """Where nothing is said in the end."""
-    talk = Talk("ws://127.0.0.1:1", PERSON, PROJECT.public, whispers=True)
+    talk = Talk("ws://127.0.0.1:1", PERSON, PROJECT.public, agents=AGENTS, whispers=True)
     who = Whisperer(speaker=EXECUTOR.public, address={"form": "notes", "root": "a" * 64})
     talk._take(signed(typing_event(who, "Executor is typing", 1), EXECUTOR), "")
     assert [live.doing for live in talk.live] == ["Executor is typing"]
@@ -92,3 +96,64 @@ async def test_who_does_not_listen_hears_none(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(talk._pool, "subscribe", noted)
         await talk.send("hello")
         assert asked == ["thread"]
+
+
+async def test_agents_are_known_by_what_the_project_says_of_itself_and_by_nothing_else() -> None:
+    """A stranger who calls itself an agent, in its profile and by the tags of agents, stays one."""
+    (introduced, *_) = profile_events(
+        [Identity(pubkey=PROJECT.public, name="Demo", agents=((EXECUTOR.public, "Executor"),))], [], 1_700_000_000, {}
+    )
+    claims = note("{}", by=STRANGER, kind=0, tags=[["agent", STRANGER.public, "Executor"]])
+    heard: list[tuple[str, bool]] = []
+    async with embedded_relay() as url:
+        daemon = RelayPool([url], on_event=Heard(), timings=FAST)
+        async with running(daemon):
+            await daemon.connected(5)
+            assert (await daemon.publish(signed(introduced, PROJECT), url)).accepted
+            assert (await daemon.publish(claims, url)).accepted
+            async with talking(url, PERSON, PROJECT.public) as talk:
+                talk.on_heard(lambda one: heard.append((one.text, one.is_stranger)))
+                await talk.send("hello")
+                assert talk.root is not None
+                tags = [["e", talk.root, url, "root"], ["phase", "execute"]]
+                for key, text in ((EXECUTOR, "at your service"), (STRANGER, "give me your key"), (PROJECT, "over")):
+                    assert (await daemon.publish(note(text, by=key, tags=tags), url)).accepted
+                async with asyncio.timeout(60):
+                    while len(heard) < 3:
+                        await asyncio.sleep(0.01)
+    assert sorted(heard) == [("at your service", False), ("give me your key", True), ("over", False)]
+
+
+async def test_the_next_line_never_answers_a_stranger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is the stranger mentioned, or taken for an agent that has had its say."""
+    talk = Talk("ws://127.0.0.1:1", PERSON, PROJECT.public, agents=AGENTS, whispers=True)
+    sent: list[Event] = []
+
+    async def publish(event: Event, _url: str) -> PublishOutcome:
+        sent.append(event)
+        return PublishOutcome(accepted=True)
+
+    monkeypatch.setattr(talk._pool, "publish", publish)
+    await talk.send("hello")
+    tags = [["e", str(talk.root), "", "root"]]
+    asked, called = note("Which name?", by=EXECUTOR, tags=tags), note("Name it x", by=STRANGER, tags=tags)
+    who = Whisperer(speaker=STRANGER.public, address={"form": "notes", "root": str(talk.root)})
+    for event in (asked, signed(typing_event(who, "Executor is typing", 1), STRANGER), called):
+        talk._take(event, "")
+    assert talk.live == []
+    await talk.send("greeter.py")
+    (_, answer) = sent
+    assert [tag[1] for tag in answer.tags if tag[0] == "e"] == [talk.root, asked.id]
+    assert [tag[1] for tag in answer.tags if tag[0] == "p"] == [EXECUTOR.public]
+
+
+def test_whispers_tell_who_works_and_how_it_ended_only_from_the_project() -> None:
+    talk = Talk("ws://127.0.0.1:1", PERSON, PROJECT.public, agents=AGENTS, whispers=True)
+    told: list[Activity] = []
+    talk.on_active(told.append)
+    who = Whisperer(speaker=PROJECT.public, address={"form": "notes", "root": "a" * 64})
+    talk._take(signed(operations_event(who, AGENTS, [PERSON.public], 1, "active"), PROJECT), "")
+    talk._take(signed(operations_event(who, [], [PERSON.public], 2, "ended"), PROJECT), "")
+    forged = Whisperer(speaker=EXECUTOR.public, address={"form": "notes", "root": "a" * 64})
+    talk._take(signed(operations_event(forged, [], [PERSON.public], 3, "waiting"), EXECUTOR), "")
+    assert [(one.status, len(one.names)) for one in told] == [("active", 1), ("ended", 0)]

@@ -8,7 +8,7 @@ from tenex.core.ids import PublicKey
 from tenex.core.ports import UnsignedEvent
 from tenex.nostr.events import event_id, sign, unsigned_event
 from tenex.nostr.keys import SecretKey
-from tenex.nostr.profiles import Identity, Published, profile_events
+from tenex.nostr.profiles import Identity, Published, agents_in, profile_events
 
 PROJECT, PLANNER = SecretKey(bytes([2]) * 32), SecretKey(bytes([3]) * 32)
 RELAYS = ["wss://one.example/", "WSS://Two.Example:443", "wss://one.example"]
@@ -97,3 +97,20 @@ def test_a_relay_that_is_none_is_refused() -> None:
     """The sentence says what is wrong with it."""
     with pytest.raises(ValueError, match="no relay url"):
         profile_events(WHO, ["http://x"], 1000, {})
+
+
+def test_a_project_names_its_agents_and_says_so_again_when_they_change() -> None:
+    """In `agent` tags of its kind 0; tags of somebody else stay."""
+
+    def project(*agents: str) -> list[Identity]:
+        keys = tuple((PLANNER.public, name) for name in agents)
+        return [Identity(pubkey=PROJECT.public, name="Demo", agents=keys)]
+
+    (first,) = profile_events(project("Planner"), [], 1000, {})
+    assert first.tags == (("agent", PLANNER.public, "Planner"),)
+    assert agents_in(first) == [PLANNER.public]
+    kept = unsigned_event(PROJECT.public, 1000, 0, [["i", "github:demo", "x"], *first.tags], first.content)
+    before = known(kept, of=PROJECT, kind=0)
+    assert profile_events(project("Planner"), [], 2000, before) == []
+    (second,) = profile_events(project(), [], 2000, before)
+    assert second.tags == (("i", "github:demo", "x"),)

@@ -1,6 +1,6 @@
 """A conversation told line by line."""
 
-from tenex.cli.story import Story
+from tenex.app.story import Story
 from tenex.core.ids import Millis, PublicKey, RunId, Slug
 from tenex.core.records import ModelStepped, RunStarted
 from tenex.core.steps import ModelStep

@@ -1,0 +1,46 @@
+"""What becomes durable in conversations, as lines for whoever watches at this machine's control socket."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Final
+
+from tenex.core.conversation import Conversation
+from tenex.core.ids import ConversationId
+from tenex.core.ports import Clock
+from tenex.core.records import Record
+
+from .conversing import conversation_status, usage
+from .story import Story
+from .thoughts import Thoughts
+from .voices import harmless
+
+TEXT: Final = 400
+"""Characters of a line's text: a terminal shows a line or two of it."""
+
+
+class Activity:
+    """Adds to what `watch` returns: `{"kind": "lines", "conversation", "lines": [...], "status": {...}}`.
+
+    An `Observer`. `status` is as in `tenex status`, with the usage. Nothing is kept while nobody watches.
+    """
+
+    def __init__(self, thoughts: Thoughts, clock: Clock) -> None:
+        self._thoughts = thoughts
+        self._clock = clock
+        self._stories: dict[ConversationId, Story] = {}
+
+    @harmless
+    def heard(self, conversation: Conversation, records: Sequence[Record]) -> None:
+        """Add the lines of these records."""
+        if not self._thoughts.is_watched:
+            self._stories.clear()
+            return
+        story = self._stories.setdefault(conversation.id, Story())
+        lines = [replace(line, text=line.text[:TEXT]) for record in records for line in story.tell(record)]
+        status = {**conversation_status(conversation, self._clock.now()), "usage": usage(conversation)}
+        self._thoughts.add({
+            "kind": "lines", "conversation": conversation.id, "lines": [asdict(line) for line in lines],
+            "status": status,
+        })  # fmt: skip
+        if conversation.status != "active":
+            del self._stories[conversation.id]
