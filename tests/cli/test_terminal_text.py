@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tenex.cli.screen import Screen
 from tenex.app.story import Line
+from tenex.cli.screen import Screen
 from tenex.core.ids import ConversationId
 from tenex.core.records import ConversationStarted, PersonWrote
 from tests.cli.conftest import Done
