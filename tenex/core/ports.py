@@ -73,6 +73,10 @@ class Sealer(Protocol):
         """Where the events of a draft are to be published."""
         ...
 
+    def others(self, draft: Draft) -> tuple[str, ...]:
+        """Where they are published too if one of those relays refuses them for good."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishOutcome:
