@@ -20,7 +20,7 @@ QUESTION_CHARACTERS: Final = 300
 
 
 def conversation_status(conversation: Conversation, now: Millis) -> dict[str, Any]:
-    """One conversation; `kind` is the one word for it: held, parked, or its status.
+    """One conversation; `kind` is the one word for it: held, limited (by a limit of the day), parked, or its status.
 
     Times are ISO 8601 in UTC, ages in seconds.
     """
@@ -28,7 +28,8 @@ def conversation_status(conversation: Conversation, now: Millis) -> dict[str, An
     runs = [_run(run, c, now) for run in c.runs.values()]
     router = _router(c, now)
     states = {part["state"] for part in (*runs, *([router] if router else []))}
-    kind = "held" if "held" in states else "parked" if c.is_parked and router is None else c.status
+    kind = next((kind for kind in ("held", "limited") if kind in states), "")
+    kind = kind or ("parked" if c.is_parked and router is None else c.status)
     shown: dict[str, Any] = {
         "id": c.id,
         "kind": kind,
@@ -90,7 +91,7 @@ def _since(at: Millis, now: Millis) -> dict[str, Any]:
 
 
 def _run(run: Run, conversation: Conversation, now: Millis) -> dict[str, Any]:
-    """An agent at work: `state` is model, tools, parked, calling (colleagues), retrying or held."""
+    """An agent at work: `state` is model, tools, parked, calling (colleagues), retrying, held or limited."""
     began = conversation.turn.timestamp if conversation.turn is not None else conversation.updated_at
     shown: dict[str, Any] = {"agent": run.agent, "phase": run.phase, "steps": run.steps}
     if run.parent is not None:
@@ -133,7 +134,7 @@ def _router(conversation: Conversation, now: Millis) -> dict[str, Any] | None:
 
 def _retry(retry: Retry, now: Millis) -> dict[str, Any]:
     return {
-        "state": "held" if retry.held else "retrying",
+        "state": "limited" if retry.limit else "held" if retry.held else "retrying",
         "failures": retry.attempt,
         "why": retry.message,
         "nextTry": iso(retry.due),

@@ -15,7 +15,8 @@ from tenex.core.phases import Phase
 from tenex.core.ports import ExecutionContext, NodeTask, Prompt, ToolResult, Whisper, unheard
 from tenex.core.roster import Rules
 from tenex.core.signals import Signal
-from tenex.core.steps import ModelRequest, ModelStep, ToolSpec
+from tenex.core.steps import ModelRequest, ModelStep, Quote, ToolSpec
+from tenex.flow.daily_limits import quote_tokens
 from tenex.llm.desk import ModelDesk
 
 from .configuration import Configuration
@@ -55,6 +56,11 @@ class Current:
     async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
         """Ask the mind."""
         return await self.now.mind.step(request, whisper)
+
+    def quote(self, request: ModelRequest) -> Quote:
+        """What a call may take."""
+        mind = self.now.mind
+        return mind.quote(request) if isinstance(mind, ModelDesk) else quote_tokens(request)
 
     def specs(self, phase: Phase, agent: Slug) -> tuple[ToolSpec, ...]:
         """What an agent is offered."""

@@ -1,6 +1,8 @@
 """What `tenex status` is told: by a daemon about itself, or by the files where none runs.
 
     {"state", "at", "process": {...}, "configuration": {...}, "disk": {...}, "relays": [...], "models": {...},
+     "refusals": [...],
+     "today": {"endsAt", "who", "state", "tokens", "costUsd", "limits", "people": [...]},
      "conversations": {"counts": {kind: n}, "open": [...], "waiting": [...], "frozen": [...], "quarantined": [...]}}
 
 Names are spelled as in `conversation.json`; times are ISO 8601 in UTC, ages in seconds.
@@ -24,7 +26,10 @@ from tenex.core.conversation import Conversation, fold
 from tenex.core.errors import TenexError
 from tenex.core.ids import ConversationId, Millis, Slug
 from tenex.core.ports import Clock
+from tenex.core.spending import DAY
+from tenex.flow.daily_limits import DayUse
 from tenex.flow.runtime import Runtime
+from tenex.nostr.keys import npub
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.relay import RelayStatus
 from tenex.settings import Places
@@ -39,6 +44,8 @@ LISTED: Final = 100
 """Conversations listed of those that are open: more would not be read, and the counts tell of all."""
 WAITING: Final = 10
 """Conversations listed of those that wait for a person: the newest; `tenex conversations list` shows all."""
+NEAR: Final = 0.8
+"""Share of a limit of the day that is used when people are listed as near it."""
 DISK_LOW: Final = 0.05
 """Share of a disk that is free when it is called low."""
 DISK_LOW_BYTES: Final = 1 << 30
@@ -77,6 +84,16 @@ class Failure:
     message: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """The events that a relay refused for good since the start: how many, and the last of them."""
+
+    count: int
+    at: Millis
+    conversation: ConversationId
+    reason: str
+
+
 class Reporter:
     """Tells how a daemon fares; also hears its records, for what state does not keep.
 
@@ -89,6 +106,7 @@ class Reporter:
         clock: Clock, address: str = "", models: Callable[[], Sequence[Mapping[str, Any]]] = tuple,
         reloaded: Callable[[], Reloaded | None] = lambda: None,
         disabled: Callable[[], Mapping[Slug, tuple[str, ...]]] = dict,
+        today: Callable[[], Sequence[DayUse]] = tuple,
     ) -> None:  # fmt: skip
         self._places = places
         self._runtime = runtime
@@ -99,16 +117,24 @@ class Reporter:
         self._address = address
         self._models = models
         self._reloaded = reloaded
+        self._today = today
         self._disabled = disabled
         self._started_at = clock.now()
         self._failure: Failure | None = None
+        self._refused: dict[str, Refused] = {}
         self._asleep = Asleep(folder)
         self._disk = LastRead()
 
     def heard(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
-        """Remember the last model call that failed (`core.ports.Observer`)."""
+        """Remember the last model call that failed, and refused events (`core.ports.Observer`)."""
         for record in records:
-            if isinstance(record, r.Retrying):
+            if isinstance(record, r.Delivered) and not record.accepted:
+                before = self._refused.get(record.relay)
+                self._refused[record.relay] = Refused(
+                    count=1 + (before.count if before else 0), at=record.at, conversation=conversation.id,
+                    reason=record.detail,
+                )  # fmt: skip
+            if isinstance(record, r.Retrying) and not record.limit:
                 run = conversation.runs.get(record.run) if record.run is not None else None
                 who = "the orchestrator" if record.run is None else run.agent if run is not None else "an agent"
                 self._failure = Failure(
@@ -132,7 +158,18 @@ class Reporter:
             "configuration": self._configuration(),
             "disk": await self._room(),
             "relays": [_relay(status, owed) for status in self._pool.status()],
+            "refusals": [
+                {
+                    "relay": relay,
+                    "count": last.count,
+                    "at": iso(last.at),
+                    "conversation": last.conversation,
+                    "reason": last.reason,
+                }
+                for relay, last in self._refused.items()
+            ],
             "models": self._minds(conversations["counts"].get("held", 0)),
+            "today": spending(self._today(), now),
             "conversations": conversations,
         }
 
@@ -261,6 +298,28 @@ async def report_from_files(places: Places, folder: ConversationFolder, now: Mil
         "disk": await asyncio.to_thread(disk, places.conversations),
         "undelivered": dict(found.owed),
         "conversations": found.shown(),
+    }
+
+
+def spending(uses: Sequence[DayUse], now: Millis) -> dict[str, Any]:
+    """What the day has cost, and the people who are near or at a limit of it."""
+    shown = [_use(use) for use in uses]
+    return {
+        "endsAt": iso(Millis((now // DAY + 1) * DAY)),
+        **(shown[0] if shown else {}),
+        "people": [use for use in shown[1:] if use["state"] != "below"],
+    }
+
+
+def _use(use: DayUse) -> dict[str, Any]:
+    state = "reached" if use.share >= 1 else "near" if use.share >= NEAR else "below"
+    return {
+        "who": use.who,
+        **({"npub": npub(use.person)} if use.person is not None else {}),
+        "state": state,
+        "tokens": use.used.tokens,
+        "costUsd": use.used.cost_usd,
+        "limits": {bound.name: bound.most for bound in use.bounds},
     }
 
 

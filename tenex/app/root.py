@@ -13,12 +13,15 @@ from typing import Any
 
 from tenex.core.conversation import Conversation
 from tenex.core.errors import ConfigurationError
-from tenex.core.ids import ConversationId
+from tenex.core.ids import ConversationId, Millis
 from tenex.core.ports import Journal, Model, Observer
 from tenex.core.records import Record
 from tenex.core.roster import Rules
+from tenex.core.spending import DAY
+from tenex.core.state import SPENDING_DAYS
 from tenex.flow.clock import SystemClock
 from tenex.flow.coordinator import ConversationCoordinator
+from tenex.flow.daily_limits import DailyLimits
 from tenex.flow.inbox import Inbox
 from tenex.flow.outbox import Outbox
 from tenex.flow.runtime import Runtime, Spawner
@@ -119,7 +122,7 @@ async def open_application(
 
         # store
         stack.enter_context(FolderLock(where.conversations))
-        meter = make_meter(settings, lambda: pool, lambda: coordinator, lines_dropped)
+        meter = make_meter(settings, lambda: pool, lambda: coordinator, lines_dropped, lambda: daily.today()[0].used)
         disk = Disk(timed=meter.timed if meter else None)
         stack.callback(disk.close)
         folder = ConversationFolder(where.conversations, disk, clock)
@@ -157,12 +160,14 @@ async def open_application(
         )  # fmt: skip
 
         # flow
+        daily = DailyLimits(clock, lambda: current.now.rules.limits, lambda: current.now.people, current.quote)
         stages = Stages(
             clock=clock, model=current, tools=current, prompter=current, missions=current, outbox=Outbox(publisher),
             rules=current.rules, whisper=whispers.whisper, budget=lambda: current.now.settings.models.context_tokens,
+            daily=daily,
         )  # fmt: skip
-        listening: list[Observer] = [whispers, Activity(thoughts, clock), *observers, *([meter] if meter else [])]
-        listening += open_spans(stack, settings)
+        listening: list[Observer] = [daily, whispers, Activity(thoughts, clock), *observers]
+        listening += [*([meter] if meter else []), *open_spans(stack, settings)]
         around = Surroundings(
             journals=_Journals(folder, Views(folder, disk), old, index), stages=stages, sealer=sealer, notices=book,
             prompter=current, clock=clock, rules=current.rules, spawn=spawn, observers=listening,
@@ -182,6 +187,8 @@ async def open_application(
         listening.append(bookkeeper)
         unfinished = dict.fromkeys([*await index.catch_up(folder, shown), *await folder.behind()])
         known = await index.rows(limit=500)
+        for row in await index.updated_since(Millis(clock.now() - SPENDING_DAYS * DAY)):
+            daily.load(row.id, row.spending)
         introductions.start()
         listener.start(await last_heard(index, folder, urls, clock), [row.id for row in reversed(known)])
 
@@ -202,7 +209,7 @@ async def open_application(
         reporter = Reporter(
             places=where, runtime=runtime, pool=pool, folder=folder, index=index, clock=clock,
             address=first.project.npub, models=current.providers, reloaded=lambda: reload.last,
-            disabled=lambda: current.now.rules.disabled,
+            disabled=lambda: current.now.rules.disabled, today=daily.today,
         )  # fmt: skip
         listening.append(reporter)
         if meter:
@@ -218,7 +225,7 @@ async def open_application(
             bookkeeper.heard(branch.state, branch.records)
             coordinator.resume([branch.state.id])
 
-        asked = orders(reporter, reload, runtime, travelling, back, branched, thoughts)
+        asked = orders(reporter, reload, runtime, travelling, back, branched, thoughts, book)
         await stack.enter_async_context(control_socket(where.socket, asked))
 
         yield Application(

@@ -92,7 +92,7 @@ class Story:
                 yield "turn", f"{self._workflow} · {record.node}", _fields(record.data)
             case r.StepReturned():
                 yield self._stepped(record)
-            case r.NodeRetrying():
+            case r.NodeRetrying(limit=""):
                 yield "dim", self._node, f"is tried again: {record.kind}: {record.message}"
             case r.NodeLeft() if record.kind:
                 yield "error", record.node, f"{record.kind}: {record.message}"
@@ -147,7 +147,7 @@ class Story:
                 yield "error", run_agent(record.run), f"{record.outcome.replace('_', ' ')}: {record.error}"
             case r.Waived():
                 yield "notice", "waived", f"{', '.join(record.phases)} by {record.name}: “{record.quote}”"
-            case r.Retrying():
+            case r.Retrying(limit=""):
                 who = run_agent(record.run) if record.run else "the orchestrator"
                 yield "dim", "model", f"{who} is tried again: {record.message}"
             case r.Reopened():

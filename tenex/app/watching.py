@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tenex import __version__
 from tenex.core.ports import Observer
+from tenex.core.steps import Usage
 from tenex.flow.coordinator import ConversationCoordinator
 from tenex.flow.inbox import Inbox
 from tenex.nostr.pool import RelayPool
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 def make_meter(
     settings: Settings, pool: Callable[[], RelayPool], actors: Callable[[], ConversationCoordinator],
-    lines_dropped: Callable[[], int],
+    lines_dropped: Callable[[], int], today: Callable[[], Usage],
 ) -> "Meter | None":  # fmt: skip
     """What counts, where there is a port to ask it at; what it reads is looked up when it is asked."""
     if settings.metrics.port is None:
@@ -33,7 +34,9 @@ def make_meter(
     def queues() -> dict[str, int]:
         return {"signals": sum(actor.waiting for actor in actors()), "relay_events": pool().waiting}
 
-    return Meter(Readings(relays=lambda: pool().status(), actors=actors, queues=queues, lines_dropped=lines_dropped))
+    return Meter(
+        Readings(relays=lambda: pool().status(), actors=actors, queues=queues, lines_dropped=lines_dropped, today=today)
+    )
 
 
 async def open_port(

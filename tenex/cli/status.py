@@ -122,11 +122,16 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
         yield f"relays         {up} of {len(relays)} connected"
         for relay in relays:
             yield f"  {_mark(relay['state'])}{relay['url']}  {_relay(relay, now)}"
+        for last in report.get("refusals", ()):
+            where = f"last {_ago(last['at'], now)} in {last['conversation'][:8]}"
+            yield f"  REFUSED     {last['relay']}  {_several(last['count'], 'event')}, {where}: {last['reason']}"
     elif report.get("undelivered"):
         owed = report["undelivered"]
         yield f"undelivered    {', '.join(f'{count} for {url}' for url, count in owed.items())}"
     if "models" in report:
         yield from _models(report["models"], now)
+    if "tokens" in report.get("today", {}):
+        yield from _today(report["today"])
     yield from _conversations(report["conversations"], now)
 
 
@@ -184,6 +189,22 @@ def _models(models: dict[str, Any], now: datetime) -> Iterator[str]:
         yield f"  last failure {_ago(last['at'], now)}, {where}: {last['why']}"
 
 
+def _today(today: dict[str, Any]) -> Iterator[str]:
+    yield f"today          {_used(today)}{_limits(today)}, until {today['endsAt']}"
+    for one in today["people"]:
+        yield f"  {_mark(one['state'])}{one['who']} {one.get('npub', '')}".rstrip() + f"  {_used(one)}{_limits(one)}"
+
+
+def _used(use: dict[str, Any]) -> str:
+    cost = f"${use['costUsd']:.2f}, " if use["costUsd"] is not None else ""
+    return f"{cost}{use['tokens']:,} tokens"
+
+
+def _limits(use: dict[str, Any]) -> str:
+    most = [f"${most:.2f}" if name.startswith("cost") else f"{most:,} tokens" for name, most in use["limits"].items()]
+    return f" of {', '.join(reversed(most))}" if most else ""
+
+
 def _conversations(found: dict[str, Any], now: datetime) -> Iterator[str]:
     counts = ", ".join(f"{count} {kind}" for kind, count in found["counts"].items())
     yield f"conversations  {counts or 'none'}"
@@ -224,6 +245,8 @@ def _parts(one: dict[str, Any], now: datetime) -> Iterator[str]:
         match part["state"]:
             case "parked":
                 yield from (f"{who} has asked {_ago(part['since'], now)}: {text}" for text in part["questions"])
+            case "limited":
+                yield f"{who} is on hold: {part['why']}"
             case "held" | "retrying":
                 due = (datetime.fromisoformat(part["nextTry"]) - now).total_seconds()
                 yield f"{who} {part['state']}, next try in {_span(max(0, due))}: {part['why']}"
@@ -240,7 +263,8 @@ def _several(count: int, one: str) -> str:
 
 
 def _mark(kind: str) -> str:
-    return f"{kind.upper() if kind in ('deaf', 'away', 'frozen', 'quarantined', 'held') else kind:12}"
+    is_loud = kind in ("deaf", "away", "frozen", "quarantined", "held", "limited", "reached")
+    return f"{kind.upper() if is_loud else kind:12}"
 
 
 def _ago(at: str | None, now: datetime) -> str:

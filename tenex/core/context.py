@@ -17,6 +17,8 @@ from .steps import CallRequest, CallResult, Entry, ModelStep, Note, ToolSpec, cu
 BYTES_PER_TOKEN = 4
 """UTF-8 bytes to an estimated token: prose has a few more, code a few less, and every vendor counts with tables of its
 own. An estimate that is a quarter wrong is what a budget below the model's window is for."""
+UNCERTAIN = 2
+"""How many times its estimate a request may hold: scripts with three bytes to a character have one token for each."""
 CONTEXT_TOKENS = 100_000
 """What one request may hold unless the operator says otherwise: half the window of the common large models."""
 RELIEF = 0.6
@@ -33,6 +35,9 @@ MESSAGE_CHARACTERS = 24_000
 """Of one message, as a model is shown it: a pasted log must not push the request out of a model's window."""
 LEAST = 1_000
 """Bytes that stay of each newest result, however little room there is: less could not be worked with."""
+
+LEAST_WORDS = 200
+"""Bytes that stay of an entry in a window that is too small for all: enough to see what it was about."""
 
 PAST_CYCLES = 12
 """Cycles that are remembered after they have ended."""
@@ -109,6 +114,31 @@ def fitted(system: str, entries: Sequence[Entry], tools: Sequence[ToolSpec], bud
         fitting.add(entry, size)
     fitting.relieve()
     return tuple(fitting.shown)
+
+
+def squeezed(system: str, entries: Sequence[Entry], tools: Sequence[ToolSpec], budget: int) -> tuple[Entry, ...]:
+    """The entries as `fitted` shortens them; if those are still too large, the longest texts are cut to one length.
+
+    For a model whose window is smaller than what it is sent: there, words of people and of the daemon are cut too.
+    """
+    shown = list(fitted(system, entries, tools, budget))
+    room = budget * BYTES_PER_TOKEN - _overhead(system, tools)
+    sizes = {place: entry_weight(entry) for place, entry in enumerate(shown)}
+    if sum(sizes.values()) <= room:
+        return tuple(shown)
+    left = room
+    for done, place in enumerate(sorted(sizes, key=sizes.__getitem__)):
+        share = max(LEAST_WORDS, left // (len(shown) - done))
+        shown[place] = _with_text(shown[place], share)
+        left -= entry_weight(shown[place])
+    return tuple(shown)
+
+
+def _with_text(entry: Entry, size: int) -> Entry:
+    """The entry in that many bytes, as far as its text can give them."""
+    text = entry.content if isinstance(entry, CallResult) else entry.text
+    shorter = cut_bytes(text, max(0, size - (entry_weight(entry) - weight(text))))
+    return replace(entry, content=shorter) if isinstance(entry, CallResult) else replace(entry, text=shorter)
 
 
 class _Fitting:

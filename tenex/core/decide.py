@@ -9,7 +9,7 @@ Never: await, read a clock, or look at anything but its arguments.
 
 from typing import assert_never
 
-from . import deadlines, nodes, router, working
+from . import day_limits, deadlines, nodes, router, working
 from . import records as r
 from .conversation import Conversation
 from .draft import Draft
@@ -25,6 +25,7 @@ from .runs import Call, Run
 from .signals import (
     ClockMoved,
     ContinueAsked,
+    DayLimitReached,
     MissionAsked,
     ModelAnswered,
     ModelFailed,
@@ -51,7 +52,7 @@ from .turns import close_calls
 from .undoing import roll_back
 
 OUTBOX_EXPIRY = Millis(3 * 24 * 3_600_000)
-"""How long other relays are tried once one has accepted: one dead relay keeps nothing open."""
+"""How long other relays are tried once one has answered: one dead relay keeps nothing open."""
 
 
 def decide(  # noqa: C901 one case a signal: flat, and complete
@@ -71,6 +72,10 @@ def decide(  # noqa: C901 one case a signal: flat, and complete
             _model_answered(draft, key, step)
         case ModelFailed():
             _model_failed(draft, signal)
+        case DayLimitReached(key=key):
+            run = _waiting_for_model(draft, key)
+            if run is not None or _asks(draft, key) or nodes.runs(draft, key):
+                day_limits.hold(draft, run, signal)
         case ToolReturned(key=key, result=result):
             found = _running(draft, key)
             if found is not None:
@@ -103,6 +108,7 @@ def _process_noticed(draft: Draft, signal: Opened | ClockMoved) -> None:
         draft.add(r.ClockSet, by=signal.by)
     else:
         _opened(draft)
+    day_limits.try_again(draft)
 
 
 def _opened(draft: Draft) -> None:
@@ -195,8 +201,8 @@ def _published(draft: Draft, key: Key, outcome: PublishOutcome) -> None:
     part, _, relay = key.part.partition(" ")
     if row is None or not part.isdecimal() or (int(part), relay) not in row.open:
         return
-    expires = Millis(draft.now + OUTBOX_EXPIRY) if outcome.accepted else Millis(0)
+    expires = Millis(draft.now + OUTBOX_EXPIRY) if outcome.accepted or row.others else Millis(0)
     draft.add(
         r.Delivered, said=key.seq, part=int(part), relay=relay, accepted=outcome.accepted, detail=outcome.detail[:200],
-        expires_at=expires,
+        expires_at=expires, refused=None if outcome.accepted else row.events[int(part)].id,
     )  # fmt: skip

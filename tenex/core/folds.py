@@ -20,7 +20,19 @@ from .mission_folds import MISSION_FOLDS
 from .phases import Phase
 from .rebuilding import rebuilt
 from .runs import Message, OrchestratorTurn, Question, Retry, Run
-from .state import CYCLE_MESSAGES, READ_FILES, RECENT, ROUTER_LESSONS, SEEN, OutboxRow, PhaseMetrics, State, title_of
+from .spending import DAY
+from .state import (
+    CYCLE_MESSAGES,
+    READ_FILES,
+    RECENT,
+    ROUTER_LESSONS,
+    SEEN,
+    SPENDING_DAYS,
+    OutboxRow,
+    PhaseMetrics,
+    State,
+    title_of,
+)
 from .stays import leave_phase
 from .steps import NO_USAGE, AgentText, CallResult, Entry, PersonText, Shown, Usage, cut
 from .systems import recalled
@@ -110,7 +122,13 @@ def _stopped(c: State, record: r.Stopped) -> None:
 
 def _continued(c: State, record: r.Continued) -> None:
     c.turns_since_person, c.route_streak, c.streak_of, c.cycle_usage = 0, 0, (), NO_USAGE
+    c.granted = c.usage
     c.status, c.waiting_for = "active", ""
+
+
+def _limit_hit(c: State, record: r.LimitHit) -> None:
+    if record.until:
+        c.limit_told = (record.limit, record.until)
 
 
 def _route_asked(c: State, record: r.RouteAsked) -> None:
@@ -126,13 +144,13 @@ def _route_delayed(c: State, _: r.RouteDelayed) -> None:
 
 
 def _rejected(c: State, record: r.RouteRejected) -> None:
-    _spend(c, record.usage)
+    _spend(c, record.usage, record.at)
     if c.question is not None and record.counted:
         c.question = replace(c.question, rejections=(*c.question.rejections, record.sentence))
 
 
 def _routed(c: State, record: r.Routed) -> None:
-    _spend(c, record.usage)
+    _spend(c, record.usage, record.at)
     c.question = None
 
 
@@ -228,7 +246,7 @@ def _change_run(change: Callable[[Run, Any], Run]) -> Callable[[State, Any], Non
 
 
 def _model_stepped(c: State, record: r.ModelStepped) -> None:
-    _spend(c, record.step.usage)
+    _spend(c, record.step.usage, record.at)
     _change_run(lambda run, rec: run.stepped(rec.step, rec.seq))(c, record)
 
 
@@ -276,11 +294,11 @@ def _answered(c: State, record: r.AskAnswered) -> None:
 
 
 def _retrying(c: State, record: r.Retrying) -> None:
-    _spend(c, record.usage)
+    _spend(c, record.usage, record.at)
     if record.run is not None:
         _change_run(Run.retrying)(c, record)
     elif c.question is not None:
-        told = c.question.told or record.held
+        told = c.question.told or (record.held and not record.limit)
         c.question = replace(c.question, retry=Retry.of(record), tries=record.attempt, told=told)
 
 
@@ -297,12 +315,12 @@ def _retry_due(c: State, record: r.RetryDue) -> None:
 
 
 def _nudged(c: State, record: r.Nudged) -> None:
-    _spend(c, record.usage)
+    _spend(c, record.usage, record.at)
     _change_run(Run.nudged)(c, record)
 
 
 def _run_ended(c: State, record: r.RunEnded) -> None:
-    _spend(c, record.usage)
+    _spend(c, record.usage, record.at)
     run = c.runs.get(record.run)
     if run is None or c.turn is None:
         return
@@ -330,7 +348,7 @@ def _turn_closed(c: State, record: r.TurnClosed) -> None:
 def _said(c: State, record: r.Said) -> None:
     pairs = tuple((part, relay) for part in range(len(record.events)) for relay in record.relays)
     if pairs:
-        c.outbox = {**c.outbox, record.seq: OutboxRow(events=record.events, open=pairs)}
+        c.outbox = {**c.outbox, record.seq: OutboxRow(events=record.events, open=pairs, others=record.others)}
         c.last_created_at = max(event.created_at for event in record.events)
     if record.phase is c.phase:
         c.unannounced = None
@@ -341,14 +359,20 @@ def _said(c: State, record: r.Said) -> None:
 
 
 def _mission_spent(c: State, record: r.MissionSpent) -> None:
-    _spend(c, record.usage)
+    _spend(c, record.usage, record.at)
 
 
-def _spend(c: State, usage: Usage) -> None:
+def _spend(c: State, usage: Usage, at: Millis) -> None:
     if usage.calls:
         c.usage, c.cycle_usage = c.usage + usage, c.cycle_usage + usage
         past = c.metrics.get(c.phase, PhaseMetrics())
         c.metrics = {**c.metrics, c.phase: replace(past, usage=past.usage + usage)}
+    if usage.tokens or usage.cost_usd:
+        day, person = at // DAY, c.on_behalf_of
+        people = c.spending.get(day, {})
+        people = {**people, person: people.get(person, NO_USAGE) + usage}
+        others = [item for item in c.spending.items() if item[0] != day]
+        c.spending = dict([*others, (day, people)][-SPENDING_DAYS:])
 
 
 FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
@@ -363,6 +387,7 @@ FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.Stopped: _stopped,
     r.Continued: _continued,
     r.MissionSpent: _mission_spent,
+    r.LimitHit: _limit_hit,
     r.RouteAsked: _route_asked,
     r.RouteDelayed: _route_delayed,
     r.RouteRejected: _rejected,
@@ -401,4 +426,3 @@ FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
     **MISSION_FOLDS,
     **WORKFLOW_FOLDS,
 }
-"""LimitHit changes nothing but the seq."""

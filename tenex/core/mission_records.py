@@ -88,6 +88,8 @@ class NodeRetrying(Record):
     due: Millis
     kind: str
     message: str
+    limit: str = ""
+    """The limit of a day that keeps the node from running; then nothing failed, and `due` is the end of that day."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

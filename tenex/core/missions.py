@@ -47,6 +47,9 @@ class Wait:
     seq: int
     due: Millis
     since: Millis
+    message: str = ""
+    limit: str = ""
+    """The limit of a day that is waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +146,7 @@ class Mission:
     def retrying(self, record: m.NodeRetrying) -> "Mission":
         """The node waits for another try: steps that failed and may run again are forgotten."""
         kept = {key: step for key, step in self.steps.items() if not _runs_again(step)}
-        wait = Wait(seq=record.seq, due=record.due, since=record.at)
+        wait = Wait(seq=record.seq, due=record.due, since=record.at, message=record.message, limit=record.limit)
         return replace(self, wants=None, wait=wait, attempt=record.attempt, steps=kept)
 
     def resumed(self, record: m.NodeResumed) -> "Mission":

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from . import names
 from .agency import Program
 from .ids import PublicKey, Slug
 from .mission_rules import MissionRule
@@ -118,8 +119,25 @@ class Limits:
     """Nodes a mission enters before somebody lets it go on: five times the rounds of the longest search we know of."""
     steps_per_node: int = 500
     """Durable steps of one visit of a node: all of them are state, and read again when it goes on."""
+    tokens_per_run: int = 1_000_000
+    """Input and output of one agent's run. Of this and the limits of tokens and cost below, 0 means no limit."""
+    cost_per_run_usd: float = 10.0
     tokens_per_cycle: int = 2_000_000
     cost_per_cycle_usd: float = 20.0
+    tokens_per_conversation: int = 20_000_000
+    cost_per_conversation_usd: float = 100.0
+    tokens_per_guests_day: int = 2_000_000
+    """Of all guests together, because anyone can make another key. A day is one of UTC."""
+    cost_per_guests_day_usd: float = 5.0
+    tokens_per_member_day: int = 10_000_000
+    """Of each member."""
+    cost_per_member_day_usd: float = 20.0
+    tokens_per_owner_day: int = 100_000_000
+    """Of each owner."""
+    cost_per_owner_day_usd: float = 200.0
+    tokens_per_day: int = 200_000_000
+    """Of everyone together."""
+    cost_per_day_usd: float = 300.0
     routing_attempts: int = 3
     router_warn_after: int = 25_000
     """ms without a decision after which the person is told, once: silence for half a minute looks like a crash."""
@@ -177,24 +195,7 @@ class Rules:
         """All tools that an agent may name: everybody's and its own."""
         return {**self.tools, **agent.methods} if agent.methods else self.tools
 
-    def find(self, slug: str) -> Agent | None:
-        """The worker or expert of that slug who may be given a turn: exactly, then without case, then kebab-cased."""
-        by_slug = {str(known): agent for known, agent in self.routable.items()}
-        if slug in by_slug:
-            return by_slug[slug]
-        lowered = {known.lower(): agent for known, agent in by_slug.items()}
-        plain = slug.strip().lower()
-        return lowered.get(plain) or lowered.get(_kebab(slug))
-
-
-def _kebab(words: str) -> str:
-    """`ProjectManager`, `project manager` and `project_manager` all become `project-manager`."""
-    out: list[str] = []
-    for index, char in enumerate(words.strip()):
-        if char in " _-./":
-            out.append("-")
-        else:
-            if char.isupper() and index and words.strip()[index - 1].islower():
-                out.append("-")
-            out.append(char.lower())
-    return "-".join(part for part in "".join(out).split("-") if part)
+    def find(self, written: str) -> Agent | None:
+        """The worker or expert who is meant and may be given a turn, however the name is written (`names.find`)."""
+        slug = names.find(written, self.routable)
+        return None if slug is None else self.roster[slug]

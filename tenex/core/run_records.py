@@ -14,7 +14,7 @@ from .roster import Replay
 from .rounds import Route
 from .steps import NO_USAGE, Entry, ModelStep, Shown, Usage
 
-Outcome = Literal["finished", "failed", "timed_out", "stopped"]
+Outcome = Literal["finished", "failed", "timed_out", "stopped", "over_limit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +158,8 @@ class Retrying(Record):
     usage: Usage = NO_USAGE
     model: str = ""
     queued: int = 0
+    limit: str = ""
+    """The limit of a day that keeps the call from being made; then no call failed, and `due` is the end of that day."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

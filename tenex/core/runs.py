@@ -71,13 +71,15 @@ class Retry:
     since: Millis
     message: str = ""
     """Why the last try failed."""
+    limit: str = ""
+    """The limit of a day that is waited for."""
 
     @classmethod
     def of(cls, record: Retrying) -> "Retry":
         """The wait a record began."""
         return cls(
             seq=record.seq, attempt=record.attempt, due=record.due, held=record.held, since=record.at,
-            message=record.message,
+            message=record.message, limit=record.limit,
         )  # fmt: skip
 
 
@@ -148,7 +150,7 @@ class Run:
     @property
     def is_held(self) -> bool:
         """Whether it waits for a model that cannot be reached, and the person knows."""
-        return self.retry is not None and self.retry.held
+        return self.retry is not None and self.retry.held and not self.retry.limit
 
     @property
     def has_parked(self) -> bool:
@@ -245,7 +247,7 @@ class Run:
     def retrying(self, record: Retrying) -> "Run":
         """Its model call waits."""
         run = self.moved(record.queued).spent(record.usage, record.model)
-        told = self.told or record.held
+        told = self.told or (record.held and not record.limit)
         return replace(run, wants=None, retry=Retry.of(record), attempt=record.attempt, told=told)
 
     def spent(self, usage: Usage, model: str) -> "Run":

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from .agency import Standing
 from .effects import Key
 from .errors import ModelRefused, ModelUnavailable
-from .ids import ConversationId, EventId, PublicKey, Slug
+from .ids import ConversationId, EventId, Millis, PublicKey, Slug
 from .ports import PublishOutcome, ToolResult
 from .roster import Replay, Role
 from .state import State
@@ -71,6 +71,8 @@ class PersonSpoke:
     name: str
     addressed: tuple[Slug, ...] = ()
     """The agents the text itself mentions."""
+    is_plain: bool = False
+    """Whether it is text even if it looks like a command or a mention: a program wrote it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +115,17 @@ class ModelFailed:
             key=key, message=str(error), retryable=error.retryable, usage=error.usage, model=error.model,
             retry_after=None if after is None else int(after * 1000), queued=int(error.queued * 1000),
         )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayLimitReached:
+    """A model call, of a run or of the router, or a mission's node may not begin before the day is over."""
+
+    key: Key
+    limit: str
+    """The setting's name, in `[limits]`."""
+    sentence: str
+    until: Millis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,6 +282,7 @@ Signal = (
     | RouteAnswered
     | ModelAnswered
     | ModelFailed
+    | DayLimitReached
     | ToolReturned
     | TimerFired
     | Published

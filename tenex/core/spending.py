@@ -9,6 +9,9 @@ from .ids import RunId, Slug
 from .records import MissionSpent, ModelStepped, Record
 from .steps import NO_USAGE, Usage
 
+DAY: Final = 86_400_000
+"""ms. A day begins at 00:00 UTC: everywhere at the same moment, and always as long as any other."""
+
 ROUTER: Final = Slug("orchestrator")
 """Who spends what a router's answer costs; no agent of the roster bears that name."""
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 from . import records as r
 from .agency import Standing
 from .context import PastCycle
-from .ids import ConversationId, Millis, PublicKey, RunId, Slug, TurnId
+from .ids import ConversationId, EventId, Millis, PublicKey, RunId, Slug, TurnId
 from .missions import Mission
 from .phases import QUALITY_PHASES, Phase
 from .ports import UnsignedEvent
@@ -38,6 +38,9 @@ BLOCK = 100
 
 ROLLBACKS = 50
 """Times the conversation went back that are remembered, the newest: people read them, no rule does."""
+
+SPENDING_DAYS = 2
+"""Today, and the day before for a clock that is set back a little."""
 
 TITLE_CHARACTERS = 80
 
@@ -122,6 +125,21 @@ class OutboxRow:
     open: tuple[tuple[int, str], ...]
     """(part, relay), in the order in which they go out."""
     expires_at: Millis = Millis(0)
+    others: tuple[str, ...] = ()
+    """Relays to try too once one has refused an event for good."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A relay refused an event of a `Said` for good."""
+
+    said: int
+    event: EventId
+    relay: str
+    reason: str
+    at: Millis
+    is_delivered: bool = False
+    """Another relay has accepted what was said."""
 
 
 @dataclass(slots=True)
@@ -175,6 +193,8 @@ class State:
     stopped: int = 0
     """The seq of the newest `Stopped`: what was written before it is no reason to begin another cycle."""
     outbox: Mapping[int, OutboxRow] = field(default_factory=dict)
+    refusals: tuple[Refusal, ...] = ()
+    """The newest events that a relay refused for good."""
     asks: Mapping[str, tuple[RunId, str]] = field(default_factory=dict)
     """Event id of a question we put -> the run and the call it belongs to."""
     mission: Mission | None = None
@@ -203,6 +223,13 @@ class State:
     """System prompts by their digest, the lately used last."""
     router_lessons: tuple[str, ...] = ()
     usage: Usage = NO_USAGE
+    granted: Usage = NO_USAGE
+    """The sum of `usage` when a person last let the conversation go on: its own limits count from there."""
+    spending: Mapping[int, Mapping[PublicKey, Usage]] = field(default_factory=dict, compare=False)
+    """What the newest `SPENDING_DAYS` days have cost, by day since 1970 (UTC) and by `on_behalf_of`. No rule of the
+    conversation reads it, and a checkpoint written before it was counted lacks it; so it is not compared."""
+    limit_told: tuple[str, Millis] = ("", Millis(0))
+    """The last limit of a day that people were told of, and when that day ends."""
     metrics: Mapping[Phase, PhaseMetrics] = field(default_factory=dict)
     forked_from: ForkOrigin | None = None
     workflow: Session | None = None
@@ -215,6 +242,12 @@ class State:
     def previous_phase(self) -> Phase | None:
         """The phase before this one, in this conversation."""
         return self.phase_from
+
+    @property
+    def on_behalf_of(self) -> PublicKey:
+        """The person whose message began the cycle; who wrote last where the cycle began without one."""
+        wrote = (*self.messages[:1], *(m for m in reversed(self.recent) if m.role is not None))
+        return wrote[0].author if wrote else self.starter
 
     @property
     def open_gates(self) -> tuple[Phase, ...]:

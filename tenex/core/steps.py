@@ -37,6 +37,17 @@ class Usage:
             estimated=self.estimated + other.estimated,
         )
 
+    def __sub__(self, earlier: "Usage") -> "Usage":
+        """What was used since a sum was as it is in `earlier`."""
+        cost = self.cost_usd
+        return Usage(
+            input_tokens=self.input_tokens - earlier.input_tokens,
+            output_tokens=self.output_tokens - earlier.output_tokens,
+            cost_usd=None if cost is None else cost - (earlier.cost_usd or 0.0),
+            calls=self.calls - earlier.calls,
+            estimated=self.estimated - earlier.estimated,
+        )
+
     @property
     def tokens(self) -> int:
         """Input and output together."""
@@ -44,6 +55,14 @@ class Usage:
 
 
 NO_USAGE = Usage(calls=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """What a call may take before it is made: what its request holds, and the most that an answer can make of it."""
+
+    least: Usage
+    most: Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +194,10 @@ class ModelRequest:
     tools: tuple[ToolSpec, ...] = ()
     output_schema: Mapping[str, Any] | None = None
     conversation: str = ""
+    person: str = ""
+    """The public key of who it is asked for: waiting calls are served in turn by person."""
+    priority: int = 0
+    """Which of the waiting calls are served first: 0 of owners, 1 of members, 2 of all others."""
     idempotency_key: str = ""
     methods: frozenset[str] = frozenset()
     """Which of the tools are the agent's own code."""

@@ -132,15 +132,42 @@ def _too_many(draft: Draft) -> tuple[str, str] | None:
 
 
 def spent(draft: Draft) -> tuple[str, str] | None:
-    """The limit of the cycle's cost that is reached, and the sentence that says so."""
+    """The limit of the cycle or the conversation that is reached, and the sentence that says so."""
     state, limits = draft.state, draft.rules.limits
-    used = state.cycle_usage.input_tokens + state.cycle_usage.output_tokens
-    cost = state.cycle_usage.cost_usd or 0.0
-    if used >= limits.tokens_per_cycle:
-        return "tokens_per_cycle", f"This cycle has used {used:,} tokens of {limits.tokens_per_cycle:,}."
-    if cost >= limits.cost_per_cycle_usd and cost > 0:
-        return "cost_per_cycle", f"This cycle has cost ${cost:.2f} of ${limits.cost_per_cycle_usd:.2f}."
+    return _over(
+        "cycle", "This cycle", state.cycle_usage, limits.tokens_per_cycle, limits.cost_per_cycle_usd
+    ) or _over(
+        "conversation", "This conversation", state.usage - state.granted, limits.tokens_per_conversation,
+        limits.cost_per_conversation_usd,
+    )  # fmt: skip
+
+
+def run_spent(draft: Draft, run: Run) -> tuple[str, str] | None:
+    """The limit of a single run that is reached, and the sentence that says so."""
+    limits = draft.rules.limits
+    return _over("run", f"{run.name}'s run", run.usage, limits.tokens_per_run, limits.cost_per_run_usd)
+
+
+def _over(scope: str, what: str, usage: Usage, tokens: int, cost_usd: float) -> tuple[str, str] | None:
+    cost = usage.cost_usd or 0.0
+    if tokens and usage.tokens >= tokens:
+        return f"tokens_per_{scope}", f"{what} has used {usage.tokens:,} tokens of {tokens:,}."
+    if cost_usd and cost >= cost_usd:
+        return f"cost_per_{scope}", f"{what} has cost ${cost:.2f} of ${cost_usd:.2f}."
     return None
+
+
+def stop_at_run_limit(draft: Draft) -> bool:
+    """Ask the person where an agent of the turn that has just closed was stopped at the limit of a run."""
+    state = draft.state
+    if state.turn is not None or state.last_turn is None or state.workflow is not None:
+        return False
+    over = [done.error for done in state.last_turn.completions if done.outcome == "over_limit"]
+    if not over:
+        return False
+    say(draft, f"{' '.join(over)} Write `/continue` to go on.")
+    draft.add(r.Waiting, reason="limit")
+    return True
 
 
 def open_turn(draft: Draft, agents: Sequence[Slug], reason: str) -> None:
@@ -191,7 +218,7 @@ def end_run(
         close_calls(draft, colleague, STOPPED)
         end_run(draft, colleague, "stopped", error=f"{run.name}, who called it, has ended")
     announce = announce and run.parent is None
-    heard = participation.round_of(draft.state, run, text or error, completed=completed)
+    heard = participation.round_of(draft.state, draft.rules, run, text or error, completed=completed)
     if announce and outcome == "finished":
         agent_says(draft, run, text, "completion", completed=completed)
     elif announce:

@@ -24,7 +24,7 @@ from .runs import Call, CallState, Run
 from .signals import ModelFailed
 from .speaking import agent_says, as_sentence, say
 from .steps import CallRequest, ModelStep
-from .turns import STOPPED, close_calls, end_run, go_on, spent
+from .turns import STOPPED, close_calls, end_run, go_on, run_spent, spent, stop_at_run_limit
 
 NUDGES = 2
 """Reminders per run: a model that needs a third does not listen."""
@@ -54,11 +54,23 @@ def stepped(draft: Draft, run: Run, step: ModelStep) -> None:
         fail(draft, _now(draft, run), f"it took {run.steps} steps, which is the limit")
     elif draft.now >= run.close_at and any(call.tool != "complete" for call in step.calls):
         give_up(draft, run, "not run: the time is up")
-    elif (limit := spent(draft)) and not any(call.tool == "complete" for call in step.calls):
-        close_calls(draft, run, f"not run: {limit[1]}")  # the router is not asked again before a person was
-        fail(draft, _now(draft, run), limit[1])
+    elif (limit := spent(draft) or run_spent(draft, run)) and not any(call.tool == "complete" for call in step.calls):
+        _stop_at_limit(draft, run, *limit)
     else:
         move(draft, run)
+
+
+def _stop_at_limit(draft: Draft, run: Run, name: str, sentence: str) -> None:
+    """End a run at a limit of tokens or cost; the person is asked once, when the turn has closed."""
+    close_calls(draft, run, f"not run: {sentence}")
+    is_its_own = spent(draft) is None
+    if is_its_own:  # the limits of the cycle and the conversation are recorded where the person is asked
+        draft.add(r.LimitHit, limit=name, sentence=sentence)
+    in_workflow = draft.state.workflow is not None  # where the rules may end it without asking anyone
+    end_run(
+        draft, _now(draft, run), "over_limit" if is_its_own else "failed", error=sentence, announce=in_workflow
+    )  # fmt: skip
+    _after(draft, run)
 
 
 def _with_unique_ids(step: ModelStep, run: Run) -> ModelStep:
@@ -199,7 +211,7 @@ def _finish(draft: Draft, run: Run, arguments: Mapping[str, Any], *, completed: 
         text = f"{text}\n\n{issues}".strip()
     verdict = arguments.get("verdict") if run.phase is Phase.VERIFICATION else ""
     summary = str(arguments.get("summary") or "").strip()
-    text = text or summary or participation.words_of(participation.round_of(draft.state, run, ""))
+    text = text or summary or participation.words_of(participation.round_of(draft.state, draft.rules, run, ""))
     lacking = None
     if not text:
         lacking = f"Your answer is empty. Say what {'the person' if run.parent is None else 'your caller'} should read."
@@ -250,7 +262,7 @@ def _after(draft: Draft, run: Run) -> None:
     caller = draft.state.runs.get(run.parent) if run.parent is not None else None
     if caller is not None:
         settle(draft, caller)
-    else:
+    elif not stop_at_run_limit(draft):
         go_on(draft)
     judge_again(draft)
 

@@ -26,7 +26,16 @@ from tenex.core.ids import ConversationId, Millis
 from tenex.core.pending import pending
 from tenex.core.ports import Draft, Journal
 from tenex.core.prompts import prompted
-from tenex.core.signals import ClockMoved, Opened, Published, Signal, without_result
+from tenex.core.signals import (
+    ClockMoved,
+    ModelAnswered,
+    ModelFailed,
+    Opened,
+    Published,
+    RouteAnswered,
+    Signal,
+    without_result,
+)
 from tenex.core.travel import RolledBack
 
 from .clock import ClockWatch
@@ -58,6 +67,8 @@ SHOW_EVERY = 1_000
 """ms between two views while nothing notable happens."""
 SHOWN = (r.TurnClosed, r.Waiting, r.Ended, RolledBack)
 """The records after which the readable view is written."""
+SHOW_AGAIN = (1.0, 30.0)
+"""Seconds until a view that could not be written is tried again: first, and at most; each wait doubles."""
 LEAD = 60
 """Seconds our events may be dated ahead, so that relays do not refuse them (some do beyond 15 min)."""
 
@@ -200,6 +211,7 @@ class ConversationActor:
             self._inbox.appendleft(instead)
         else:
             self._owed.put_aside(signal)
+            self._release(signal)
             self._owed.tell(notices(self.id, Trouble.FAULT, [signal], self._state))
         what = "signal.given_up" if instead is None else "signal.without_result"
         log.error(what, conversation=self.id, signal=type(signal).__name__)
@@ -226,7 +238,7 @@ class ConversationActor:
         for signal, last in self._doubtful:
             if there.get(last.seq) == last and signal in self._inbox:  # else another process wrote there
                 self._inbox.remove(signal)
-                self._reconciler.decided(signal)
+                self._decided(signal)
         missed, self._doubtful = [record for record in self._unheard if there.get(record.seq) == record], []
         self._unheard = []
         if missed:
@@ -259,11 +271,20 @@ class ConversationActor:
         self._owed.passed(self.id)
         for signal in batch:  # only now: had the append failed, they would be decided again
             self._inbox.popleft()
-            self._reconciler.decided(signal)
+            self._decided(signal)
         self._doubtful = []
         if not self._look_at_clock():  # else timers would begin with what the old clock said
             self._reconciler.reconcile(pending(self._state))
         return False
+
+    def _decided(self, signal: Signal) -> None:
+        """Let go of the task that ended in this signal: what follows from it is durable."""
+        self._reconciler.decided(signal)
+        self._release(signal)
+
+    def _release(self, signal: Signal) -> None:
+        if isinstance(signal, RouteAnswered | ModelAnswered | ModelFailed):
+            self._around.stages.daily.release(self.id, signal.key)
 
     def _look_at_clock(self) -> bool:
         """Whether the clock was set, which is decided on before anything else; `Opened` sees that by itself."""
@@ -314,7 +335,9 @@ class ConversationActor:
                     address=state.address, reply_to=state.origin,
                 )  # fmt: skip
                 sealer = self._around.sealer
-                return replace(record, events=sealer.seal(draft), relays=sealer.relays(draft))
+                return replace(
+                    record, events=sealer.seal(draft), relays=sealer.relays(draft), others=sealer.others(draft)
+                )
             case r.RunStarted() | r.AgentMoved() | r.PromptRenewed():
                 return prompted(state, record, self._around.prompter.work)
         return record
@@ -354,31 +377,37 @@ class ConversationActor:
             await asyncio.sleep(wait)
         finally:
             due.discard(self.id)
+        again, most = SHOW_AGAIN
+        while not await self._write_level():
+            await asyncio.sleep(again)
+            again = min(again * 2, most)
+
+    async def _write_level(self) -> bool:
         while not self._level.is_set():
             await self._level.wait()
         assert self._state is not None
-        await self._write_view(self._state)
+        return await self._write_view(self._state)
 
-    async def _show(self, state: Conversation) -> None:
-        """Write the view now."""
+    async def _show(self, state: Conversation) -> bool:
+        """Write the view now; False if it could not be written."""
         if self._showing is not None:
             self._showing.cancel()
             await asyncio.wait([self._showing])
-        if state.next_seq > 1:
-            await self._write_view(state)
+        return state.next_seq <= 1 or await self._write_view(state)
 
-    async def _write_view(self, state: Conversation) -> None:
+    async def _write_view(self, state: Conversation) -> bool:
         try:
             await self._around.journals.show(state)
         except (OSError, AppendFailed) as error:  # it is only a view: the journal is the truth
             log.warning("view.failed", conversation=self.id, reason=str(error))
+            return False
+        return True
 
     async def _rest(self, state: Conversation) -> bool:
         """Nothing has come in for a while: leave memory if nothing is wanted."""
         if self._inbox or pending(state):
             return False
-        await self._show(state)
-        if self._inbox:
+        if not await self._show(state) or self._inbox:  # a view that failed is tried again after the next rest
             return False
         self._retire(self)  # from here on a new actor takes what comes: no await since the last look
         return True

@@ -38,7 +38,7 @@ class ConversationCoordinator:
         return len([self._actor(conversation) for conversation in conversations])
 
     def try_held(self) -> None:
-        """Try again now what is held for a model that could not be reached, and what people wrote into damaged files.
+        """Try again now what is held for a model or a limit of the day, and what people wrote into damaged files.
 
         What made it so may have been mended.
         """
@@ -51,6 +51,9 @@ class ConversationCoordinator:
             for retry, part in waits:
                 if retry is not None and retry.held:
                     actor.post(TimerFired(key=Key(Work.TIMER, retry.seq, part)))
+            wait = state.mission.wait if state is not None and state.mission is not None else None
+            if wait is not None and wait.limit:
+                actor.post(TimerFired(key=Key(Work.TIMER, wait.seq, "node-retry")))
 
     def owed_since(self) -> int | None:
         """When the earliest message that no journal holds yet was written, in seconds; None if there is none."""

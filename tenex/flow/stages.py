@@ -8,7 +8,7 @@ Never: retry; a retry is a new key behind a timer, decided by the core.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import assert_never
 
@@ -22,6 +22,7 @@ from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock, Missions, Model, Prompter, ToolResult, Tools, Whisper, unheard
 from tenex.core.roster import Rules
 from tenex.core.signals import (
+    DayLimitReached,
     ModelAnswered,
     ModelFailed,
     NodeFailed,
@@ -34,6 +35,7 @@ from tenex.core.signals import (
 from tenex.core.standings import offered
 from tenex.core.steps import ModelRequest, writable
 
+from .daily_limits import Caller, DailyLimits
 from .outbox import Outbox
 from .reconciler import Task
 
@@ -53,6 +55,7 @@ class Stages:
     tools: Tools
     prompter: Prompter
     outbox: Outbox
+    daily: DailyLimits
     rules: Callable[[], Rules]
     budget: Callable[[], int] = lambda: CONTEXT_TOKENS
     """Estimated tokens of a request, as configured now."""
@@ -68,19 +71,22 @@ class Stages:
         """
         match effect:
             case Route(key=key):
-                return partial(
-                    self._ask, key, RouteAnswered, partial(self.prompter.route, conversation.fork()), unheard
-                )
+                request = partial(self.prompter.route, conversation.fork())
+                return partial(self._ask, Caller.of(conversation), key, RouteAnswered, request, unheard)
             case ModelCall(key=key):
                 request = partial(self._request, conversation.fork(), effect)
-                return partial(self._ask, key, ModelAnswered, request, self.whisper(conversation, effect))
+                whisper = self.whisper(conversation, effect)
+                return partial(self._ask, Caller.of(conversation), key, ModelAnswered, request, whisper)
             case ToolCall():
                 return partial(self._call, effect)
             case Publish():
                 return partial(self._publish, conversation.id, effect)
             case Timer():
                 return partial(self._sleep, effect)
-            case NodeRun():
+            case NodeRun(key=key):
+                reached = self.daily.reached(key, conversation.on_behalf_of)
+                if reached is not None:
+                    return partial(self._hold, reached)
                 if self.missions is not None:
                     return self.missions.prepare(effect, post)
                 return partial(self._refuse, effect)
@@ -99,12 +105,18 @@ class Stages:
         )  # fmt: skip
 
     async def _ask(
-        self, key: Key, answered: type[RouteAnswered] | type[ModelAnswered], request: Callable[[], ModelRequest],
-        whisper: Whisper,
+        self, caller: Caller, key: Key, answered: type[RouteAnswered] | type[ModelAnswered],
+        request: Callable[[], ModelRequest], whisper: Whisper,
     ) -> Signal:  # fmt: skip
         await asyncio.sleep(0)  # words said in the same decision go out before the next request is put together
         try:
-            return answered(key=key, step=writable(await self.model.step(request(), whisper)))
+            asked = replace(request(), person=caller.person, priority=self.daily.priority(caller.person))
+            async with self.daily.call(caller, key, asked) as call:
+                if call.reached is not None:
+                    return call.reached
+                step = writable(await self.model.step(asked, whisper))
+                call.taken = step.usage
+            return answered(key=key, step=step)
         except (ModelUnavailable, ModelRefused) as error:
             return ModelFailed.of(key, error)
         except Exception as error:
@@ -122,6 +134,9 @@ class Stages:
     async def _publish(self, conversation: ConversationId, effect: Publish) -> Signal:
         outcome = await self.outbox.publish(conversation, effect.event, effect.relay)
         return Published(key=effect.key, outcome=outcome)
+
+    async def _hold(self, reached: DayLimitReached) -> Signal:
+        return reached
 
     async def _refuse(self, effect: NodeRun) -> Signal:
         sentence = f"this process cannot run the workflow {effect.workflow}."

@@ -9,23 +9,28 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from tenex.core.context import UNCERTAIN, request_tokens
 from tenex.core.errors import ConfigurationError, ModelRefused, ModelUnavailable
 from tenex.core.installation import pip_install
 from tenex.core.ports import Model, Whisper, unheard
-from tenex.core.steps import NO_USAGE, ModelRequest, ModelStep, Usage
+from tenex.core.steps import NO_USAGE, ModelRequest, ModelStep, Quote, Usage
 
-from .config import OFFLINE, Choice, DeskConfig, ProviderConfig, split_name
+from .config import OFFLINE, Choice, DeskConfig, Price, ProviderConfig, split_name
 from .limits import Turns
+from .prices import MILLION, price_of
 from .report import Observer, ProviderStatus, unobserved
 
 if TYPE_CHECKING:
     from pydantic_ai.providers import Provider
 
 log = structlog.get_logger(__name__)
+
+LONG_ANSWER: Final = 16_000
+"""Tokens of an answer at most, where no setting bounds it."""
 
 Wrap = Callable[[Model, ProviderConfig], Model]
 """Puts something before a vendor's model: another way to ask it."""
@@ -57,6 +62,7 @@ class ModelDesk:
         self._observe = observe
         self._reached: dict[str, _Reached] = {}
         self._models: dict[str, Model] = {}
+        self._prices: dict[str, Price | None] = {}
         self._under_way = 0
         self._quiet = asyncio.Event()
 
@@ -74,6 +80,26 @@ class ModelDesk:
                 faults.extend(fault for fault in error.faults if fault not in faults)
         if faults:
             raise ConfigurationError(faults)
+
+    def quote(self, request: ModelRequest) -> Quote:
+        """What a call may take, by the dearest model of its chain; one whose price is not known counts as free."""
+        names = self._choose(request.purpose, request.agent, request.phase)
+        if all(name == OFFLINE for name in names):
+            return Quote(least=NO_USAGE, most=NO_USAGE)
+        held = request_tokens(request.system, request.entries, request.tools)
+        answer = self._config.max_output_tokens or LONG_ANSWER
+        prices = [price for name in names if (price := self._price(name)) is not None]
+
+        def usage(held: int, answer: int) -> Usage:
+            costs = [(held * price.input + answer * price.output) / MILLION for price in prices]
+            return Usage(input_tokens=held, output_tokens=answer, cost_usd=max(costs, default=None))
+
+        return Quote(least=usage(held, 0), most=usage(UNCERTAIN * held, answer))
+
+    def _price(self, name: str) -> Price | None:
+        if name not in self._prices:
+            self._prices[name] = price_of(self._config, name)
+        return self._prices[name]
 
     async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
         """Answer once, by the first model of the chain that does; its usage holds what the others cost.

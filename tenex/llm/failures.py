@@ -15,6 +15,7 @@ from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.steps import NO_USAGE, Usage
 
 from .limits import LONGEST_PAUSE
+from .overflow import overflow
 
 _CODE = re.compile(r"[A-Za-z][\w.\-]{0,59}")
 """The shape of a machine's word: no blanks, short."""
@@ -23,6 +24,9 @@ _POLICY = re.compile(
     r"content[_ ]?(policy|filter|management)|polic(y|ies)[_ ]violation|moderation|safety|data_inspection_failed"
 )
 """How vendors name a request their filters stopped, in a code or a message."""
+
+_ORDER = re.compile(r"roles must alternate|unexpected role|with a length of 9|with length 9")
+"""What Mistral's API and the templates of its models say of a history in another order or with other ids."""
 
 _RESET = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
 """A duration as OpenAI's `x-ratelimit-reset-*` headers write it: `1s`, `6m0s`, `120ms`."""
@@ -35,7 +39,7 @@ def translate(error: Exception, name: str, usage: Usage = NO_USAGE) -> ModelUnav
     match error:
         case library.ContentFilterError():
             return ModelRefused(f"{name} did not answer: the provider's content filter stopped it", usage)
-        case library.ModelContextWindowExceededError():
+        case library.ModelAPIError() if overflow(error) is not None:
             return ModelRefused(
                 f"what was sent is too long for {name}: lower models.context_tokens or models.max_output_tokens, or "
                 "choose a model with a larger window", usage,
@@ -84,6 +88,11 @@ def rejects_form(error: BaseException | None) -> bool:
         return isinstance(error, library.UserError)
     other = library.ModelAuthenticationError | library.ModelNotFoundError | library.ModelContextWindowExceededError
     return not isinstance(error, other) and not is_policy(error)
+
+
+def rejects_order(error: BaseException | None) -> bool:
+    """Whether a server, or the chat template it runs, wants messages and ids of calls as Mistral does."""
+    return isinstance(error, library.ModelAPIError) and bool(_ORDER.search((_message(error.body) or "").lower()))
 
 
 def is_policy(error: library.ModelAPIError) -> bool:

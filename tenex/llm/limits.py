@@ -1,6 +1,6 @@
 """How hard one provider is driven: calls at once, requests and tokens a minute, and pauses it asked for.
 
-One `Turns` is shared by every conversation. Who comes first is served first.
+One `Turns` is shared by every conversation; who is served next is for `fairness`.
 
 Never: retry, or know what a call does.
 """
@@ -9,9 +9,11 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tenex.core.errors import ModelUnavailable
+
+from .fairness import FairQueue
 
 MINUTE = 60.0
 
@@ -70,6 +72,14 @@ class Turn:
             self._tokens.amount = tokens
 
 
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    """A call that waits for its turn; `ready` gives the tokens that were counted for it."""
+
+    tokens: int
+    ready: "asyncio.Future[Spent | None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
 class Turns:
     """The queue before one provider. Belongs to one event loop."""
 
@@ -78,13 +88,18 @@ class Turns:
         tokens_per_minute: int | None = None,
     ) -> None:  # fmt: skip
         self.name = name
-        self._places = asyncio.Semaphore(concurrency) if concurrency else None
+        self._concurrency = concurrency
         self._requests = Window(requests_per_minute) if requests_per_minute else None
         self._tokens = Window(tokens_per_minute) if tokens_per_minute else None
-        self._head = asyncio.Lock()
+        self._queue: FairQueue[_Waiter] = FairQueue()
         self._open_at = 0.0
+        self._alarm: asyncio.TimerHandle | None = None
         self.active = 0
-        self.waiting = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many calls wait for their turn."""
+        return len(self._queue)
 
     @property
     def paused(self) -> float:
@@ -92,62 +107,73 @@ class Turns:
         return max(0.0, self._open_at - asyncio.get_running_loop().time())
 
     def pause(self, seconds: float) -> None:
-        """Let nobody through for a while; a shorter pause never ends a longer one."""
+        """Begin no call for a while; a shorter pause never ends a longer one."""
         until = asyncio.get_running_loop().time() + min(seconds, LONGEST_PAUSE)
         self._open_at = max(self._open_at, until)
+        self._serve()
 
     @asynccontextmanager
-    async def turn(self, tokens: int = 0) -> AsyncIterator[Turn]:
-        """Wait for a turn and hold it. `tokens` is an estimate of input and output together.
+    async def turn(self, tokens: int = 0, person: str = "", priority: int = 0) -> AsyncIterator[Turn]:
+        """Wait for a turn and hold it.
+
+        Args:
+            tokens: an estimate of input and output together.
+            person: on whose behalf the call is made: people are served in turn.
+            priority: 0 is served first.
 
         Raises:
             ModelUnavailable: the provider wants to be left alone for longer than `PATIENCE`.
         """
         clock = asyncio.get_running_loop().time
-        began = clock()
-        self.waiting += 1
+        began, waiter = clock(), _Waiter(tokens)
+        self._queue.add(waiter, person, priority)
+        self._serve()
         try:
-            async with self._head:  # a lock is fair, so whoever came first is first here
-                await self._patient()
-                if self._places is not None:
-                    await self._places.acquire()
-                try:
-                    counted = await self._within_limits(tokens)
-                except BaseException:
-                    self._leave()
-                    raise
-        finally:
-            self.waiting -= 1
-        self.active += 1
+            counted = await waiter.ready
+        except asyncio.CancelledError:
+            self._queue.discard(waiter, person, priority)
+            if (
+                not waiter.ready.cancelled() and waiter.ready.exception() is None
+            ):  # it was served in the moment in which its task was cancelled
+                self._leave()
+            raise
         try:
             yield Turn(clock() - began, counted)
         finally:
-            self.active -= 1
             self._leave()
 
     def _leave(self) -> None:
-        if self._places is not None:
-            self._places.release()
+        self.active -= 1
+        self._serve()
 
-    async def _patient(self) -> None:
-        while (pause := self.paused) > 0:
-            if pause > PATIENCE:
-                raise ModelUnavailable(f"{self.name} asked us to wait", retry_after=pause)
-            await asyncio.sleep(pause)
+    def _serve(self) -> None:
+        """Let the calls begin that may begin now. Who is next is asked as late as that, so nobody has a place ahead."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        while (waiter := self._queue.peek()) is not None:
+            if waiter.ready.done():  # cancelled, and its task has not come to taking it out
+                self._queue.pop()
+            elif (pause := self.paused) > PATIENCE:
+                refusal = ModelUnavailable(f"{self.name} asked us to wait", retry_after=pause)
+                self._queue.pop().ready.set_exception(refusal)
+            elif self._concurrency and self.active >= self._concurrency:
+                return
+            elif wait := max(pause, self._full_for(waiter.tokens)):
+                self._alarm = asyncio.get_running_loop().call_later(wait, self._serve)
+                return
+            else:
+                self._queue.pop().ready.set_result(self._count(waiter.tokens))
 
-    async def _within_limits(self, tokens: int) -> Spent | None:
-        clock = asyncio.get_running_loop().time
-        while True:
-            await self._patient()
-            now = clock()
-            waits = [
-                window.wait(amount, now)
-                for window, amount in ((self._requests, 1), (self._tokens, tokens))
-                if window is not None
-            ]
-            if not any(waits):
-                break
-            await asyncio.sleep(max(waits))
+    def _full_for(self, tokens: int) -> float:
+        """Seconds until the windows have room for a call."""
+        now = asyncio.get_running_loop().time()
+        windows = ((self._requests, 1), (self._tokens, tokens))
+        return max((window.wait(amount, now) for window, amount in windows if window is not None), default=0.0)
+
+    def _count(self, tokens: int) -> Spent | None:
+        now = asyncio.get_running_loop().time()
+        self.active += 1
         if self._requests is not None:
             self._requests.add(1, now)
         return self._tokens.add(tokens, now) if self._tokens is not None else None

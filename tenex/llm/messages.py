@@ -38,8 +38,17 @@ NOTHING: Final = "Go on."
 NAME_CHARACTERS: Final = 120
 """Of a name in a mark: names are chosen by strangers."""
 
-_PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""The ids of calls that every vendor takes; some servers write others, such as `functions.read_file:0`."""
+NOTED: Final = "Noted."
+"""What the model says between results and words, where a template wants an answer after results."""
+
+_PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
+"""Ids of calls that all providers but Mistral take, OpenAI at most 40 characters; Kimi writes `functions.write:0`."""
+
+_STRICT_ID = re.compile(r"[A-Za-z0-9]{9}")
+"""Ids of calls that Mistral's API and chat templates take."""
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+"""Names of tools that every provider takes (Gemini: a letter or underscore first); a model may call any name."""
 
 
 @dataclass(slots=True)
@@ -51,22 +60,24 @@ class _Between:
     words: list[str] = field(default_factory=list)
 
 
-def messages(entries: Sequence[Entry], maker: str, *, marks_failures: bool) -> list[ModelMessage]:
+def messages(
+    entries: Sequence[Entry], maker: str, *, marks_failures: bool, is_strict: bool = False
+) -> list[ModelMessage]:  # fmt: skip
     """The entries as messages.
 
     `maker` names the kind of model that is asked; only steps it made get their opaque parts back. `marks_failures`
-    says that its protocol has a flag for a failed call, which then carries what `ok` says; such protocols take only
-    plain ids of calls, so others are given plain ones.
+    says that its protocol has a flag for a failed call, which then carries what `ok` says. `is_strict` keeps to the
+    rules of Mistral: ids of nine letters and digits, and an answer of the model between results and a person's words.
     """
     made: list[ModelMessage] = []
     between = _Between()
-    for entry in map(_plain, entries) if marks_failures else entries:
+    for entry in (_plain(entry, _STRICT_ID if is_strict else _PLAIN_ID) for entry in entries):
         match entry:
+            case ModelStep(text=text, calls=calls) if not text.strip() and not calls:
+                continue  # no provider takes an empty answer
             case ModelStep():
-                _close(made, between, marks_failures)
-                parts = restored(entry, maker) or _neutral(entry)
-                if parts:
-                    made.append(ModelResponse(parts=parts) if isinstance(parts, list) else parts)
+                _close(made, between, marks_failures, is_strict)
+                made.append(_answer(entry, maker))
                 between = _Between(calls=entry.calls)
             case CallResult():
                 between.results.append(entry)
@@ -74,13 +85,12 @@ def messages(entries: Sequence[Entry], maker: str, *, marks_failures: bool) -> l
                 between.words.append(marked(entry))
             case _:
                 assert_never(entry)
-    _close(made, between, marks_failures)
-    if not made or isinstance(made[-1], ModelResponse):
-        made.append(ModelRequest(parts=[UserPromptPart(NOTHING)]))
+    _close(made, between, marks_failures, is_strict)
     return made
 
 
-def _close(made: list[ModelMessage], between: _Between, marks_failures: bool) -> None:
+def _close(made: list[ModelMessage], between: _Between, marks_failures: bool, is_strict: bool) -> None:
+    """Put what lies between two steps into one message, which is never empty."""
     parts: list[ToolReturnPart | UserPromptPart] = [
         ToolReturnPart(
             tool_name=call.tool, content=content, tool_call_id=call.id,
@@ -89,12 +99,12 @@ def _close(made: list[ModelMessage], between: _Between, marks_failures: bool) ->
         for call, content, ok in _paired(between)
     ]  # fmt: skip
     words = [*_orphans(between), *between.words]
-    if words:
-        parts.append(UserPromptPart("\n\n".join(words)))
-    if not parts and not made:
-        parts.append(UserPromptPart(NOTHING))
-    if parts:
-        made.append(ModelRequest(parts=parts))
+    if parts and words and is_strict:
+        made += [ModelRequest(parts=parts), ModelResponse(parts=[TextPart(NOTED)])]
+        parts = []
+    if words or not parts:
+        parts.append(UserPromptPart("\n\n".join(words) or NOTHING))
+    made.append(ModelRequest(parts=parts))
 
 
 def _paired(between: _Between) -> Iterable[tuple[CallRequest, str, bool]]:
@@ -108,6 +118,12 @@ def _orphans(between: _Between) -> list[str]:
     """Results without their call, told as words: a vendor takes a result only after its call."""
     known = {call.id for call in between.calls}
     return [marked(Note(title=f"Result of {r.tool}", text=r.content)) for r in between.results if r.id not in known]
+
+
+def _answer(step: ModelStep, maker: str) -> ModelResponse:
+    answer = restored(step, maker) or ModelResponse(parts=_neutral(step))
+    parts = [part for part in answer.parts if not isinstance(part, TextPart) or part.content.strip()]
+    return replace(answer, parts=parts)
 
 
 def _neutral(step: ModelStep) -> list[ModelResponsePart]:
@@ -142,21 +158,29 @@ def _tag(name: str, text: str) -> str:
     return tag
 
 
-def _plain(entry: Entry) -> Entry:
-    """The entry with ids of calls that every vendor takes."""
+def _plain(entry: Entry, ids: re.Pattern[str]) -> Entry:
+    """The entry with ids and names of calls that the provider takes."""
     match entry:
-        case ModelStep(calls=calls) if any(not _PLAIN_ID.fullmatch(call.id) for call in calls):
-            return replace(entry, calls=tuple(replace(call, id=_plain_id(call.id)) for call in calls))
+        case ModelStep(calls=calls):
+            plain = (replace(call, id=_plain_id(call.id, ids), tool=_plain_name(call.tool)) for call in calls)
+            return replace(entry, calls=tuple(plain))
         case CallResult():
-            return replace(entry, id=_plain_id(entry.id))
+            return replace(entry, id=_plain_id(entry.id, ids))
     return entry
 
 
-def _plain_id(call: CallId) -> CallId:
-    """The id, or one made of its digest where it is none that every vendor takes."""
-    if _PLAIN_ID.fullmatch(call):
+def _plain_id(call: CallId, ids: re.Pattern[str]) -> CallId:
+    """The id, or nine digits of its digest, which all providers take."""
+    if ids.fullmatch(call):
         return call
-    return CallId(f"call_{sha256(call.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}")
+    return CallId(sha256(call.encode("utf-8", "surrogatepass")).hexdigest()[:9])
+
+
+def _plain_name(tool: str) -> str:
+    """The name, or the nearest one that every provider takes."""
+    if _PLAIN_NAME.fullmatch(tool):
+        return tool
+    return f"_{re.sub(r'[^A-Za-z0-9_-]+', '_', tool)}"[:64]
 
 
 def _name(name: str) -> str:

@@ -5,9 +5,10 @@ the form a structured answer was asked for in.
 """
 
 import asyncio
+import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import structlog
@@ -17,7 +18,7 @@ from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
-from tenex.core.context import request_tokens
+from tenex.core.context import request_tokens, squeezed
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ports import Whisper, unheard
 from tenex.core.steps import NO_USAGE, ModelRequest, ModelStep, Usage
@@ -25,18 +26,26 @@ from tenex.core.steps import NO_USAGE, ModelRequest, ModelStep, Usage
 from .answers import step_of, written_tokens
 from .asking import DECISION, Form, best_form, parameters
 from .config import DeskConfig, ProviderConfig
-from .failures import rejects_form, translate
+from .failures import rejects_form, rejects_order, translate
 from .limits import Turns
 from .messages import messages
+from .overflow import overflow
 from .prices import bill_for, usage_of
 from .providers import base_settings
 from .report import CallReport, Observer, Outcome
 from .thoughts import ThoughtSplitter, split
+from .written_calls import sayable
 
 log = structlog.get_logger(__name__)
 
 UNENDED_STREAMS = 2
 """Streams in a row that stop without saying why, before answers are asked for whole: some servers never say why."""
+
+SMALLER = 0.97
+"""Of a request that was too large: one that can be cut by less would be refused again."""
+
+_STRICT = re.compile(r"mi[sx]tral|mi(ni)?stral|magistral|codestral|devstral|pixtral", re.IGNORECASE)
+"""Names of models whose chat templates are Mistral's; others are known by what their server refuses."""
 
 FAILURE_FLAGS = ("anthropic", "bedrock")
 """Kinds whose protocol has a flag for a call that failed."""
@@ -61,6 +70,42 @@ class _Heard:
     first: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How a request is put."""
+
+    form: Form
+    """Of an answer that is held to a schema."""
+    is_strict: bool = False
+    """Whether messages are in the order, and calls have the ids, that Mistral's models want."""
+    room: int | None = None
+    """Estimated tokens that are known to fit; None as long as nothing was too large."""
+
+
+def _other_way(way: _Way, sent: ModelRequest, error: BaseException | None) -> _Way | None:
+    """Another way to ask after a server did not take the request; None where no other is left."""
+    too_long = overflow(error)
+    if too_long is not None:
+        room = too_long.room(_size(sent))
+        is_smaller = room > 0 and _size(_cut_to(sent, room)) < SMALLER * _size(sent)
+        return replace(way, room=room) if is_smaller else None
+    if not way.is_strict and rejects_order(error):
+        return replace(way, is_strict=True)
+    if way.form is not Form.TEXT and rejects_form(error):
+        return replace(way, form=Form.TEXT)
+    return None
+
+
+def _cut_to(request: ModelRequest, room: int | None) -> ModelRequest:
+    if room is None or _size(request) <= room:
+        return request
+    return replace(request, entries=squeezed(request.system, request.entries, request.tools, room))
+
+
+def _size(request: ModelRequest) -> int:
+    return request_tokens(request.system, request.entries, request.tools)
+
+
 class VendorModel:
     """A `core.ports.Model` for one model of one provider."""
 
@@ -77,7 +122,7 @@ class VendorModel:
         self._maker = f"{provider.protocol}:{model.system}"
         self._marks_failures = provider.protocol in FAILURE_FLAGS
         self._settings = base_settings(provider, model)
-        self._form = best_form(model)
+        self._way = _Way(best_form(model), is_strict=bool(_STRICT.search(name)))
         self._thoughts: Thoughts = "apart" if _separates_thoughts(provider) else "unknown"
         self._streams = config.stream
         self._unended = 0
@@ -86,9 +131,9 @@ class VendorModel:
         """Answer once; see `core.ports.Model`."""
         began = time.perf_counter()
         heard, waited = _Heard(), None
-        heard.sent = request_tokens(request.system, request.entries, request.tools)
         try:
-            async with self._turns.turn(heard.sent) as turn:
+            size = _size(_cut_to(request, self._way.room))
+            async with self._turns.turn(size, request.person, request.priority) as turn:
                 waited = turn.waited
                 try:
                     step = await self._ask(request, whisper, heard)
@@ -110,21 +155,32 @@ class VendorModel:
         return replace(step, queued=int(turn.waited * 1000))
 
     async def _ask(self, request: ModelRequest, whisper: Whisper, heard: _Heard) -> ModelStep:
-        """Ask, and ask once more in words where the server does not take the form."""
-        form = self._form if request.output_schema is not None else Form.TEXT
-        try:
-            return await self._bounded(request, form, whisper, heard)
-        except ModelUnavailable as error:
-            if form is Form.TEXT or not rejects_form(error.__cause__):
-                raise
-            step = await self._bounded(request, Form.TEXT, whisper, heard)
-            self._form = Form.TEXT
-            log.info("model.form_changed", model=self.name, before=form.value, now=Form.TEXT.value)
-            return replace(step, usage=error.usage + step.usage)
+        """Ask, and ask at once in another way where the server does not take this one; keep to the way that works."""
+        way = self._way if request.output_schema is not None else replace(self._way, form=Form.TEXT)
+        spent, sent = NO_USAGE, request
+        while True:
+            sent = _cut_to(sent, way.room)
+            try:
+                step = await self._bounded(sent, way, whisper, heard)
+            except (ModelUnavailable, ModelRefused) as error:
+                spent = error.usage = spent + error.usage
+                other = _other_way(way, sent, error.__cause__)
+                if other is None:
+                    raise
+                way = other
+            else:
+                used = way if request.output_schema is not None else replace(way, form=self._way.form)
+                if used != self._way:
+                    log.info("model.request_changed", model=self.name, **asdict(used))
+                    self._way = used
+                return replace(step, usage=spent + step.usage)
 
-    async def _bounded(self, request: ModelRequest, form: Form, whisper: Whisper, heard: _Heard) -> ModelStep:
-        sent = messages(request.entries, self._maker, marks_failures=self._marks_failures)
-        wanted = parameters(request, form)
+    async def _bounded(self, request: ModelRequest, way: _Way, whisper: Whisper, heard: _Heard) -> ModelStep:
+        heard.sent, heard.stream = _size(request), None
+        sent = messages(
+            request.entries, self._maker, marks_failures=self._marks_failures, is_strict=way.is_strict
+        )  # fmt: skip
+        wanted = parameters(request, way.form)
         try:
             async with asyncio.timeout(self._config.timeout) as limit:
                 response = await self._answer(request, sent, wanted, whisper, heard)
@@ -143,8 +199,10 @@ class VendorModel:
             raise failure from error
         self._learn(response.text or "", request.purpose)
         usage = self._usage(response.usage, response, heard)
-        tool = DECISION if request.output_schema is not None and form is Form.TOOL else ""
-        return step_of(response, self.name, "" if request.purpose == "route" else self._maker, usage, tool)
+        tool = DECISION if request.output_schema is not None and way.form is Form.TOOL else ""
+        return step_of(
+            response, self.name, "" if request.purpose == "route" else self._maker, usage, tool, request.tools
+        )
 
     async def _answer(
         self, request: ModelRequest, sent: list[parts.ModelMessage], wanted: ModelRequestParameters, whisper: Whisper,
@@ -162,7 +220,7 @@ class VendorModel:
             asyncio.timeout(None) as idle,
         ):
             heard.stream = stream
-            await self._listen(stream, idle, whisper, heard)
+            await self._listen(stream, idle, whisper, heard, may_call=bool(request.tools))
         response = stream.get()
         if not _is_ended(response, self._model):
             self._unended += 1
@@ -180,7 +238,9 @@ class VendorModel:
         elif self._thoughts == "unknown" and purpose == "work" and text.strip():
             self._thoughts = "apart"
 
-    async def _listen(self, stream: StreamedResponse, idle: asyncio.Timeout, whisper: Whisper, heard: _Heard) -> None:
+    async def _listen(
+        self, stream: StreamedResponse, idle: asyncio.Timeout, whisper: Whisper, heard: _Heard, *, may_call: bool
+    ) -> None:  # fmt: skip
         clock, text, listening = asyncio.get_running_loop().time, ThoughtSplitter(), True
         is_empty, has_thought = True, False
         async for event in stream:
@@ -197,10 +257,13 @@ class VendorModel:
                     continue
                 case _:
                     continue
-            is_empty = is_empty and not piece
-            said = text.add(gap + piece)
+            is_empty, seen = is_empty and not piece, len(text.text)
+            said: str | None = text.add(gap + piece)
+            if may_call and said:
+                said = sayable(said, seen)
+                listening = listening and said is not None
             is_certain = self._thoughts == "apart" or has_thought or text.has_thought
-            if listening and is_certain and said.strip():
+            if listening and is_certain and said and said.strip():
                 listening = _whispered(whisper, said)
 
     def _settings_for(self, request: ModelRequest) -> ModelSettings:

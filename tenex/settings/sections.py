@@ -58,6 +58,8 @@ Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Chain = Annotated[str | list[str], PlainValidator(_models)]
 """A model, or several: the next is asked where one cannot answer."""
 Dollars = Annotated[float, Field(ge=0, le=1_000_000)]
+Tokens = Annotated[int, Field(ge=0, le=1_000_000_000_000)]
+"""A limit of tokens; 0 is none."""
 
 
 class Section(BaseModel):
@@ -81,6 +83,7 @@ class People(Section):
     owners: list[Text] = []
     members: list[Text] = []
     open: bool = False
+    share_lessons: bool = False
 
 
 class Project(Section):
@@ -189,8 +192,20 @@ class LimitSettings(Section):
     link_depth: Annotated[int, Field(ge=1, le=10)] = 3
     nodes_per_mission: Count = 1_000
     steps_per_node: Count = 500
-    tokens_per_cycle: Count = 2_000_000
-    cost_per_cycle_usd: Annotated[float, Field(ge=0, le=1_000_000)] = 20.0
+    tokens_per_run: Tokens = 1_000_000
+    cost_per_run_usd: Dollars = 10.0
+    tokens_per_cycle: Tokens = 2_000_000
+    cost_per_cycle_usd: Dollars = 20.0
+    tokens_per_conversation: Tokens = 20_000_000
+    cost_per_conversation_usd: Dollars = 100.0
+    tokens_per_guests_day: Tokens = 2_000_000
+    cost_per_guests_day_usd: Dollars = 5.0
+    tokens_per_member_day: Tokens = 10_000_000
+    cost_per_member_day_usd: Dollars = 20.0
+    tokens_per_owner_day: Tokens = 100_000_000
+    cost_per_owner_day_usd: Dollars = 200.0
+    tokens_per_day: Tokens = 200_000_000
+    cost_per_day_usd: Dollars = 300.0
     routing_attempts: Annotated[int, Field(ge=1, le=20)] = 3
     router_warn_after: Seconds = 25
     handoff_window: Annotated[float, Field(ge=0, le=_YEAR)] = 30

@@ -107,6 +107,15 @@ class Index:
             self._tables.report(fault)
             return []
 
+    async def updated_since(self, since: Millis) -> list[Row]:
+        """The conversations last updated at that time or later."""
+        await self.flush()
+        try:
+            return await self._tables.run(schema.updated_since, since)
+        except sqlite3.Error as fault:
+            self._tables.report(fault)
+            return []
+
     async def stale(self, folder: ConversationFolder) -> list[ConversationId]:
         """The conversations a start must read: not settled, unknown here, or of another length than on disk."""
         return list((await self._stale(folder))[0])

@@ -92,7 +92,7 @@ class _Completion(_Entry):
     agent: str
     text: Word = Field("", validation_alias=AliasChoices("text", "message"))
     time: Time | None = Field(None, validation_alias=AliasChoices("time", "timestamp"))
-    outcome: Literal["finished", "failed", "timed_out", "stopped"] = "finished"
+    outcome: Literal["finished", "failed", "timed_out", "stopped", "over_limit"] = "finished"
     summary: Word = ""
     verdict: Literal["", "verified", "issues"] = ""
     error: Word = ""

@@ -6,21 +6,23 @@ and phases a conversation may be looked for by; `words` holds the text of `messa
 Never: know a thread or a loop; `tables` does.
 """
 
+import json
 import os
 import sqlite3
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from tenex.core.ids import ConversationId, Millis
+from tenex.core.ids import ConversationId, Millis, PublicKey
+from tenex.core.steps import Usage
 
 from .atomic import FILE_MODE, make_folder
 from .summary import Known, Message, News, Row
 from .words import TOKENIZER, clean, indexed
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Of the tables; an index of another version is thrown away and made anew."""
 
 BUSY_MS: Final = 5_000
@@ -33,7 +35,7 @@ _TABLES: Final = f"""
 create table conversations (
     number integer primary key, id text not null unique, bytes integer not null, seq integer not null,
     settled integer not null, status text not null, phase text not null, cycle integer not null, title text not null,
-    started integer not null, updated integer not null
+    started integer not null, updated integer not null, spending text not null
 );
 create index newest on conversations (updated);
 create table events (event_id text primary key, conversation integer not null) without rowid;
@@ -52,11 +54,11 @@ pragma user_version = {VERSION};
 
 _MOST: Final = 2**63 - 1
 
-COLUMNS: Final = "id, bytes, seq, settled, status, phase, cycle, title, started, updated"
+COLUMNS: Final = "id, bytes, seq, settled, status, phase, cycle, title, started, updated, spending"
 
 _CHANGED: Final = ", ".join(f"{name} = excluded.{name}" for name in COLUMNS.split(", ")[1:])
 _PUT: Final = (
-    f"insert into conversations ({COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "  # noqa: S608 - our own words
+    f"insert into conversations ({COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "  # noqa: S608 - our own words
     f"on conflict (id) do update set {_CHANGED}"
 )
 _NUMBER: Final = "select number from conversations where id = ?"
@@ -229,7 +231,7 @@ def _write(connection: sqlite3.Connection, batch: Batch) -> None:
 def _values(row: Row) -> tuple[Any, ...]:
     return (
         row.id, row.bytes, row.seq, row.settled, row.status, row.phase, _storable(row.cycle), clean(row.title),
-        _storable(row.started), _storable(row.updated),
+        _storable(row.started), _storable(row.updated), _written(row.spending),
     )  # fmt: skip
 
 
@@ -240,11 +242,20 @@ def _storable(number: int) -> int:
 
 def row_of(values: Iterable[Any]) -> Row:
     """A row of `COLUMNS` as a value."""
-    name, length, seq, settled, status, phase, cycle, title, started, updated = values
+    name, length, seq, settled, status, phase, cycle, title, started, updated, spending = values
     return Row(
         id=ConversationId(name), bytes=length, seq=seq, settled=bool(settled), status=status, phase=phase, cycle=cycle,
-        title=title, started=Millis(started), updated=Millis(updated),
+        title=title, started=Millis(started), updated=Millis(updated), spending=_spending(spending),
     )  # fmt: skip
+
+
+def _written(spending: Mapping[int, Mapping[PublicKey, Usage]]) -> str:
+    return json.dumps({day: {who: asdict(usage) for who, usage in people.items()} for day, people in spending.items()})
+
+
+def _spending(text: str) -> dict[int, dict[PublicKey, Usage]]:
+    days = json.loads(text)
+    return {int(day): {PublicKey(who): Usage(**usage) for who, usage in people.items()} for day, people in days.items()}
 
 
 def _forget(connection: sqlite3.Connection, conversations: Iterable[ConversationId]) -> None:
@@ -297,6 +308,17 @@ def stale(connection: sqlite3.Connection, lengths: Mapping[ConversationId, int])
         forget(connection, gone)
     here = {name: (rows.get(name), length) for name, length in lengths.items()}
     return {name: row for name, (row, length) in here.items() if row is None or row.bytes != length or not row.settled}
+
+
+def updated_since(connection: sqlite3.Connection, since: Millis) -> list[Row]:
+    """The rows last updated at that time or later.
+
+    Raises:
+        sqlite3.Error: the index cannot be read.
+    """
+    query = f"select {COLUMNS} from conversations where updated >= ?"  # noqa: S608 - our own words
+    with closing(connection.execute(query, (since,))) as found:
+        return [row_of(values) for values in found]
 
 
 def newest(connection: sqlite3.Connection, limit: int) -> list[Row]:

@@ -172,7 +172,7 @@ class Stats:
                 self.tool_refusals += 1
             case r.RouteRejected():
                 self.rejections += 1
-            case r.Retrying():
+            case r.Retrying(limit=""):
                 self.failures += 1
             case r.Nudged(usage=usage) | r.RunEnded(usage=usage) if usage.calls:
                 self.useless += 1

@@ -3,12 +3,12 @@
 Never: more than can be folded from the journal again.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tenex.core.conversation import Conversation
-from tenex.core.ids import ConversationId, Millis
+from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.records import (
@@ -23,6 +23,7 @@ from tenex.core.records import (
     Said,
     TurnOpened,
 )
+from tenex.core.steps import Usage
 from tenex.core.travel import Forked, RolledBack
 
 T = TypeVar("T")
@@ -45,6 +46,8 @@ class Row:
     title: str
     started: Millis
     updated: Millis
+    spending: Mapping[int, Mapping[PublicKey, Usage]] = field(default_factory=dict)
+    """As `State.spending`: what its newest days have cost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +98,7 @@ def summarise(conversation: Conversation, length: int) -> Row:
         title=conversation.title,
         started=conversation.started_at,
         updated=conversation.updated_at,
+        spending=conversation.spending,
     )
 
 

@@ -25,6 +25,12 @@ class Standing:
         """Read everything once."""
         yield from self._relays()
         yield from self._actors()
+        today = self._readings.today()
+        yield GaugeMetricFamily("tenex_today_tokens", "Tokens used since 00:00 UTC.", value=today.tokens)
+        yield GaugeMetricFamily(
+            "tenex_today_cost_usd", "Dollars spent since 00:00 UTC, as far as prices are known.",
+            value=today.cost_usd or 0.0,
+        )  # fmt: skip
         yield _gauge("queue_length", "How many wait in a queue.", "queue", self._readings.queues())
         yield CounterMetricFamily(
             "tenex_log_lines_dropped", "Lines lost because nobody took them.", value=self._readings.lines_dropped()
@@ -48,7 +54,7 @@ class Standing:
         yield from (connected, deaf, counted)
 
     def _actors(self) -> Iterator[Metric]:
-        states = Counter({"active": 0, "waiting": 0, "parked": 0, "held": 0, "frozen": 0})
+        states = Counter({"active": 0, "waiting": 0, "parked": 0, "held": 0, "limited": 0, "frozen": 0})
         runs, undelivered = 0, 0
         for actor in self._readings.actors():
             c = actor.conversation
@@ -70,7 +76,7 @@ def _state(c: Conversation | None, *, is_frozen: bool) -> str:
         return "parked"
     retries = [run.retry for run in c.runs.values()] if c.runs else [c.question.retry] if c.question else []
     if retries and all(retry is not None and retry.held for retry in retries):
-        return "held"
+        return "limited" if all(retry.limit for retry in retries if retry is not None) else "held"
     return "active" if c.status == "active" else "waiting"
 
 

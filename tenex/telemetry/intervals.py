@@ -48,7 +48,8 @@ class Interval:
     ended: Millis
     outcome: str
     """route: accepted, rejected, unavailable, superseded, stopped. model: answered, refused, unavailable, timed_out,
-    stopped. tool: ok, failed. ask: answered, closed. run and turn: finished, failed, timed_out, stopped. Else empty."""
+    stopped. tool: ok, failed. ask: answered, closed. run and turn: finished, failed, timed_out, over_limit,
+    stopped. Else empty."""
     agent: Slug = Slug("")
     tool: str = ""
     usage: Usage = NO_USAGE
@@ -205,7 +206,11 @@ def _nudged(c: Underway, record: r.Nudged) -> Found:
 
 
 def _retrying(c: Underway, record: r.Retrying) -> Found:
-    if record.run is None:
+    if record.limit:  # no model was asked
+        c.question = None if record.run is None else c.question
+        if record.run is not None and (run := c.runs.get(record.run)) is not None:
+            run.wanted = None
+    elif record.run is None:
         yield from _route_over(c, record, "unavailable", record.usage)
     else:
         yield from _model_over(c, record, "unavailable", record.usage)
@@ -271,7 +276,7 @@ def _turn_closed(c: Underway, record: r.TurnClosed) -> Found:
     turn, c.turn = c.turn, None
     c.runs.clear()
     if turn is not None and turn.id == record.turn_id:
-        worst = [outcome for outcome in ("stopped", "timed_out", "failed") if outcome in turn.outcomes]
+        worst = [outcome for outcome in ("stopped", "over_limit", "timed_out", "failed") if outcome in turn.outcomes]
         outcome = worst[0] if worst else "finished"
         yield replace(_interval(c, "turn", turn.id, turn.began, record, outcome=outcome), phase=turn.phase)
 

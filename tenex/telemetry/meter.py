@@ -134,7 +134,7 @@ class Meter:
                 self._spend(record.usage, record.model, ROUTER, "rejected")
             case r.Nudged() | r.RunEnded():
                 self._spend(record.usage, record.model, run_agent(record.run), "refused")
-            case r.Retrying():
+            case r.Retrying(limit=""):
                 self._retry(c, record)
             case _:
                 self._count_plain(record)

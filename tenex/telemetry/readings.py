@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tenex.core.conversation import Conversation
+from tenex.core.steps import NO_USAGE, Usage
 
 
 class RelayReading(Protocol):
@@ -78,3 +79,5 @@ class Readings:
     queues: Callable[[], Mapping[str, int]] = dict
     """Name of a queue -> how many wait in it."""
     lines_dropped: Callable[[], int] = int
+    today: Callable[[], Usage] = lambda: NO_USAGE
+    """What model calls have cost since 00:00 UTC."""

@@ -20,7 +20,7 @@ CONTENT: Final = 8_000
 Attributes = dict[str, Any]
 
 FAILED: Final = frozenset(
-    {"failed", "refused", "rejected", "unavailable", "timed_out", "stopped"}
+    {"failed", "refused", "rejected", "unavailable", "timed_out", "stopped", "over_limit"}
 )  # fmt: skip
 
 

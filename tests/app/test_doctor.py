@@ -167,7 +167,9 @@ def test_a_wrong_variable_is_told_as_one(data: Path) -> None:
     [
         ('[paths]\nworkspace = "."', "paths.workspace", "holds our"),
         ('[paths]\nworkspace = "keys/w"', "paths.workspace", "lies in our keys folder"),
-        ("[limits]\ncost_per_cycle_usd = 0", "limits.cost_per_cycle_usd", "stops at once"),
+        ("[limits]\ncost_per_day_usd = 0", "limits.cost_per_day_usd", "no limit"),
+        ("[limits]\ntokens_per_day = 0", "limits.tokens_per_day", "no limit"),
+        ("[limits]\ntokens_per_member_day = 5000", "limits.tokens_per_member_day", "one call may take more"),
         ("[limits]\nturns_per_message = 3", "limits.turns_per_message", "too few"),
         ("[limits]\ntokens_per_cycle = 5000", "limits.tokens_per_cycle", "one call may take more"),
         (

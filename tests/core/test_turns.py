@@ -111,6 +111,64 @@ def test_the_cost_of_a_cycle_is_bounded() -> None:
     assert play.conversation.usage.cost_usd == pytest.approx(2.4)
 
 
+def busy(conversation: Any, call: Any) -> Any:
+    """An agent that reads for ever."""
+    return says("", ("read_file", {"path": f"{conversation.next_seq}"}))
+
+
+def test_tokens_of_a_run_are_bounded_and_the_person_is_asked_once() -> None:
+    play = play_of(lambda _: go("execute", "executor", "helper"), busy, tokens_per_run=100)
+    assert [run.outcome for run in play.all(r.RunEnded)] == ["over_limit", "over_limit"]
+    assert (play.conversation.status, play.conversation.waiting_for) == ("waiting", "limit")
+    assert [hit.limit for hit in play.all(r.LimitHit)] == ["tokens_per_run"] * 2
+    (asked,) = [text for text in play.said() if "/continue" in text]
+    used = [f"{name}'s run has used 105 tokens of 100." for name in ("Executor", "Helper")]
+    assert asked == f"{' '.join(used)} Write `/continue` to go on."
+    assert not any("could not finish" in text for text in play.said()), "the same is not said twice"
+    check_rest(play)
+    play.person("/continue")
+    play.settle()
+    assert len(play.all(r.RunEnded)) == 4, "another run has as much again"
+
+
+def test_the_cost_of_a_run_is_bounded() -> None:
+    def dear(conversation: Any, call: Any) -> Any:
+        return dataclasses.replace(busy(conversation, call), usage=Usage(cost_usd=0.4))
+
+    play = play_of(lambda _: go("execute", "executor"), dear, cost_per_run_usd=1.0)
+    assert limited(play) == "cost_per_run"
+    assert play.said()[-1].startswith("Executor's run has cost $1.20 of $1.00.")
+
+
+def test_a_limit_of_the_cycle_reached_within_a_run_is_said_once() -> None:
+    play = play_of(lambda _: go("execute", "executor"), busy, tokens_per_cycle=100)
+    assert limited(play) == "tokens_per_cycle"
+    assert sum("This cycle has used" in text for text in play.said()) == 1
+
+
+def test_the_tokens_of_a_conversation_are_bounded_across_its_cycles() -> None:
+    play = play_of(Script(go(None, "project-manager"), WAITS), tokens_per_conversation=100)
+    for _ in range(2):  # 45 in each cycle
+        play.person("/new")
+        play.router = Script(go(None, "project-manager"), WAITS)
+        play.person("something small")
+        play.settle()
+    assert play.conversation.cycle == 3
+    assert limited(play) == "tokens_per_conversation"
+    play.router = endless
+    play.person("/continue")
+    play.settle()
+    assert limited(play) == "tokens_per_conversation"
+    used = play.conversation.usage.tokens
+    assert 200 <= used < 260, "`/continue` allows as much again, once"
+    assert play.refold() == play.conversation
+
+
+def test_a_limit_of_zero_is_no_limit() -> None:
+    play = play_of(endless, tokens_per_cycle=0, tokens_per_run=0, tokens_per_conversation=0, turns_per_message=9)
+    assert limited(play) == "turns_per_message"
+
+
 def test_a_new_cycle_has_the_tokens_of_a_cycle_again() -> None:
     play = play_of(endless, tokens_per_cycle=100)
     play.person("/new")

@@ -32,9 +32,10 @@ from tenex.core.ports import (
 from tenex.core.records import Record
 from tenex.core.roster import Circle, Rules
 from tenex.core.signals import Incoming
-from tenex.core.steps import ModelRequest, ModelStep, Note, ToolSpec
+from tenex.core.steps import ModelRequest, ModelStep, Note, Quote, ToolSpec
 from tenex.core.transcript import entries_for, question_for
 from tenex.flow.coordinator import ConversationCoordinator
+from tenex.flow.daily_limits import DailyLimits, quote_tokens
 from tenex.flow.inbox import Inbox
 from tenex.flow.outbox import Outbox
 from tenex.flow.runtime import Runtime, Spawner
@@ -117,6 +118,7 @@ class World:
         self.ids = 0
         self.notices = MemoryNotices()
         self.missions: Missions | None = None
+        self.quote: Callable[[ModelRequest], Quote] = quote_tokens
         self.wrongs: list[str] = []
         """What ports must never be asked: the flow takes what a port raises for a fault of that port, and goes on."""
 
@@ -203,6 +205,10 @@ class World:
         """One relay."""
         return (RELAY,)
 
+    def others(self, draft: Draft) -> tuple[str, ...]:
+        """None."""
+        return ()
+
     def route(self, conversation: Conversation) -> ModelRequest:
         """The router's question."""
         return ModelRequest(
@@ -230,13 +236,16 @@ class World:
         spawn = Spawner()
         prompter = _Prompter(self)
         outbox = Outbox(self)
+        daily = DailyLimits(self.clock, lambda: self.rules.limits, lambda: self.circle, lambda asked: self.quote(asked))
+        for name, book in self.books.items():
+            daily.load(name, fold(name, [record for decision in book for record in decision]).spending)
         stages = Stages(
             clock=self.clock, model=self, tools=self, prompter=prompter, outbox=outbox, rules=lambda: self.rules,
-            missions=self.missions,
+            missions=self.missions, daily=daily,
         )  # fmt: skip
         around = Surroundings(
             journals=self, stages=stages, sealer=self, notices=self.notices, prompter=prompter, clock=self.clock,
-            rules=lambda: self.rules, observers=(_Observer(self),), spawn=spawn,
+            rules=lambda: self.rules, observers=(daily, _Observer(self)), spawn=spawn,
         )  # fmt: skip
         coordinator = ConversationCoordinator(around)
         workflows = {workflow.pubkey: workflow.slug for workflow in self.rules.workflows.values()}

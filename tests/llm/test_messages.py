@@ -83,16 +83,16 @@ def test_ordinary_marks_in_words_change_nothing() -> None:
     ]  # fmt: skip
 
 
-def test_ids_of_calls_are_plain_where_the_protocol_takes_no_others() -> None:
+def test_ids_and_names_of_calls_are_such_that_every_provider_takes_them() -> None:
     """A run that began with one vendor's model must not be refused by the next for the ids it holds."""
     odd = "functions.write_file:0"
     entries = (ADA, called(odd, "fine_1"), result(odd), result("fine_1"))
-    assert sent(*entries)[1] == [odd, "fine_1"]
-    step, results = sent(*entries, marks_failures=True)[1:]
-    assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", step[0])
-    assert step[1] == "fine_1"
-    assert [name for name, _, _ in results] == step
-    assert [content for _, content, _ in results] == ["done", "done"]
+    for is_strict in (False, True):
+        step, results = shape(messages(entries, "m", marks_failures=False, is_strict=is_strict))[1:]
+        assert all(re.fullmatch(r"[A-Za-z0-9]{9}" if is_strict else r"[A-Za-z0-9_-]{1,40}", name) for name in step)
+        assert (step[1] == "fine_1") is not is_strict
+        assert [name for name, _, _ in results] == step
+        assert [content for _, content, _ in results] == ["done", "done"]
 
 
 def test_a_name_stays_within_its_quotation_marks() -> None:

@@ -129,8 +129,8 @@ BROKEN: list[tuple[str, Break, int, str, str, str, str]] = [
     ("a view that is no JSON", lambda f: (_conversation(f) / "conversation.json").write_text("{"), 0, "conversations",
      "conversation.json", "cannot be read", "move it away"),
     ("a socket that was left", _left_socket, 0, "control", "tenex.sock", "left by a daemon", "next start"),
-    ("limits that make no sense", lambda f: _append(f, "[limits]\ncost_per_cycle_usd = 0"), 0, "configuration",
-     "limits.cost_per_cycle_usd", "stops at once", "above 0"),
+    ("limits that make no sense", lambda f: _append(f, "[limits]\nturns_per_message = 3"), 0, "configuration",
+     "limits.turns_per_message", "too few", "at least 4"),
 ]  # fmt: skip
 
 

@@ -153,6 +153,11 @@ async def test_a_workflow_with_a_fault_is_disabled_and_the_others_go_on(folder: 
         assert out.startswith("line  planner, executor, security-expert")
         code, out, _ = await tenex("doctor", "--data", folder.data)
         assert (code, "the workflow broken is disabled: ghost takes part" in " ".join(out.split())) == (3, True), out
+        put(folder, "line.toml", LINE.replace("executor", "ghost"))
+        await reloaded(process)
+        refusal = await process.until("configuration.refused")
+        assert "line.toml: ghost takes part" in json.dumps(refusal)
+        put(folder, "line.toml", LINE)
         put(folder, "broken.toml", LINE)
         await reloaded(process)
         await process.until("configuration.reloaded")

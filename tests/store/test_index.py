@@ -494,7 +494,7 @@ async def test_a_file_cut_anywhere_is_begun_anew(folder: ConversationFolder, kep
         "alter table conversations drop column cycle",
         "alter table events rename to others",
         "pragma user_version = 1",
-        "pragma user_version = 4",
+        "pragma user_version = 99",
     ],
 )
 async def test_tables_of_another_shape_are_begun_anew(folder: ConversationFolder, change: str) -> None:

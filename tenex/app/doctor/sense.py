@@ -50,21 +50,22 @@ def _relays(settings: Settings) -> Iterator[Finding]:
 
 def _limits(settings: Settings) -> Iterator[Finding]:
     limits, models = settings.limits, settings.models
-    if not limits.cost_per_cycle_usd:
-        yield warning("at 0 every conversation stops at once", "limits.cost_per_cycle_usd", "set it above 0")
+    if not (limits.cost_per_day_usd and limits.tokens_per_day):
+        where = "limits.tokens_per_day" if limits.cost_per_day_usd else "limits.cost_per_day_usd"
+        yield warning("0 is no limit: nothing bounds what a day may use", where, "set it above 0")
     if limits.turns_per_message < CYCLE:
         yield warning(
             f"{limits.turns_per_message} turns are too few: the way through all gates takes {CYCLE}",
             "limits.turns_per_message",
             f"set it to at least {CYCLE}",
         )
-    if limits.tokens_per_cycle < models.context_tokens:
-        yield warning(
-            f"one call may take more ({models.context_tokens:,} tokens) than a whole cycle has"
-            f" ({limits.tokens_per_cycle:,})",
-            "limits.tokens_per_cycle",
-            "raise it, or lower models.context_tokens",
-        )
+    for name in (name for name in type(limits).model_fields if name.startswith("tokens_per_")):
+        if 0 < (most := getattr(limits, name)) < models.context_tokens:
+            yield warning(
+                f"one call may take more ({models.context_tokens:,} tokens) than this allows ({most:,})",
+                f"limits.{name}",
+                "raise it, or lower models.context_tokens",
+            )
     if models.max_output_tokens >= models.context_tokens:
         yield warning(
             f"an answer may be as long ({models.max_output_tokens:,}) as all a model is sent"

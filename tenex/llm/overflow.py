@@ -1,0 +1,92 @@
+"""Recognises that a request did not fit into a model's window, by what servers say, and how much smaller it must be.
+
+The sentences are those of OpenAI, Anthropic, Gemini, vLLM, llama.cpp, llama-cpp-python, Ollama, LM Studio, Groq and
+OpenRouter. A limit of tokens a minute that is smaller than the request is treated alike: waiting does not help.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic_ai import exceptions as library
+
+_TOO_LONG: Final = re.compile(
+    r"context_length_exceeded|exceed_context_size|maximum context length|context length exceeded"
+    r"|exceeds? (the |this |your )?(model'?s? )?(available |maximum |max )?context|exceeded max context"
+    r"|context window exceeds|greater than the context length|context length (of|is) only"
+    r"|longer than the maximum model length|(prompt|input) (is )?too long|maximum prompt length"
+    r"|exceeded model token limit|configured limit of \d+ tokens|input token count|maximum number of tokens allowed"
+    r"|request too large for model|reduce the length of the (messages|prompt|input)"
+)
+_LIMIT: Final = re.compile(
+    r"context length (?:is|of) (?:only )?(\d+)|> (\d+) maximum|\+ \d+ > (\d+)|tokens allowed \(?(\d+)"
+    r"|available context size \((\d+)|context window of (\d+)|maximum model length of (\d+)"
+    r"|configured limit of (\d+)|model with (\d+) maximum|maximum prompt length is (\d+)|limit:? (\d+), requested"
+)
+_SENT: Final = re.compile(
+    r"\((\d+) (?:in the messages|of text input|in your prompt)|resulted in (\d+) tokens|request has (\d+) input tokens"
+    r"|passed (\d+) input tokens|requested (?:about )?(\d+) tokens|(\d+) tokens > \d+ maximum|limit: (\d+) \+ \d+ >"
+    r"|input token count \(?(\d+)|request \((\d+) tokens\)|requested tokens \((\d+)\)|prompt \(length (\d+)\)"
+    r"|, requested:? (\d+)|prompt contains (\d+) tokens|keep the first (\d+) tokens"
+)
+_OUTPUT: Final = re.compile(
+    r"(\d+) (?:in|for) the completion|(\d+) in the output|requested (\d+) output tokens|too large: (\d+)|\+ (\d+) > \d+"
+)
+
+MARGIN: Final = 0.95
+"""Of the room that is left: estimates and a server's own counting differ from one text to the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overflow:
+    """What a server says of a request that was too long, in its own tokens; 0 where it does not say."""
+
+    limit: int = 0
+    sent: int = 0
+    output: int = 0
+    """Tokens of the answer that count toward the limit."""
+
+    def room(self, size: int) -> int:
+        """Estimated tokens that fit, after a request of `size` estimated tokens did not; 0 where nothing can."""
+        if self.limit and self.output >= self.limit:
+            return 0
+        if self.limit and self.sent > self.limit - self.output:
+            return int(size * MARGIN * (self.limit - self.output) / self.sent)
+        return min(size // 2, self.limit - self.output) if self.limit else size // 2
+
+
+def overflow(error: BaseException | None) -> Overflow | None:
+    """What an error says of a request that was too long; None where that is not what it says."""
+    if not isinstance(error, library.ModelAPIError):
+        return None
+    body = _body(error)
+    text = f"{error.provider_error_code} {error.provider_error_type} {_words(body)}".lower()
+    text = re.sub(r"(?<=\d),(?=\d{3})", "", text)
+    if not isinstance(error, library.ModelContextWindowExceededError) and not _TOO_LONG.search(text):
+        return None
+    return Overflow(
+        _number(body.get("n_ctx")) or _first(_LIMIT, text),
+        _number(body.get("n_prompt_tokens")) or _first(_SENT, text),
+        _first(_OUTPUT, text),
+    )
+
+
+def _body(error: library.ModelAPIError) -> Mapping[str, Any]:
+    """The error in a body, which servers put at the top or under `error`."""
+    body = error.body if isinstance(error.body, Mapping) else {"message": error.body}
+    inner = body.get("error")
+    return inner if isinstance(inner, Mapping) else body
+
+
+def _words(body: Mapping[str, Any]) -> str:
+    return " ".join(value for value in body.values() if isinstance(value, str))
+
+
+def _number(value: object) -> int:
+    return value if type(value) is int and value > 0 else 0
+
+
+def _first(pattern: re.Pattern[str], text: str) -> int:
+    found = pattern.search(text)
+    return int(next(filter(None, found.groups()))[:12]) if found else 0

@@ -1,0 +1,89 @@
+"""The limits of a day in a real daemon, before a model's server that counts tokens."""
+
+import asyncio
+import json
+import signal
+from pathlib import Path
+
+from tenex.core import day_limits
+from tenex.core.conversation import Conversation
+from tenex.nostr.keys import SecretKey
+from tests.fakes.modelminds import Team
+from tests.fakes.modelprotocol import Answer, Json
+from tests.fakes.modelserver import ModelServer, model_server
+
+from . import person
+from .kit import Folder, tenex_here
+from .loopback import minded, serving
+
+MOST = 20_000
+CONVERSATIONS = 25
+"""A member may write thirty messages a minute."""
+LIMIT = f"\n[limits]\ntokens_per_member_day = {MOST}\n"
+
+
+def one_answer(question: Json) -> Json:
+    """An orchestrator that has one agent answer, and then waits."""
+    if question["turns"]:
+        return {"agents": ["USER"], "reason": "it was answered"}
+    return {"agents": ["project-manager"], "reason": "somebody has to answer"}
+
+
+def tokens(server: ModelServer) -> int:
+    """What the server has counted."""
+    return sum(exchange.input_tokens + exchange.output_tokens for exchange in server.delivered())
+
+
+def is_on_hold(state: Conversation) -> bool:
+    """Whether a limit of the day holds it."""
+    return bool(day_limits.on_hold(state))
+
+
+async def at_rest(folder: Folder, names: list[str]) -> list[Conversation]:
+    """The conversations, once each has been answered or is on hold."""
+
+    def there() -> list[Conversation]:
+        states = [folder.state(name) for name in names]
+        return states if all(state.status == "waiting" or is_on_hold(state) for state in states) else []
+
+    states: list[Conversation] = await person.until(there)
+    return states
+
+
+async def test_conversations_of_a_member_cost_no_more_than_the_limit_of_a_day(tmp_path: Path, relay: str) -> None:
+    """All begun at once; then a kill, a restart, a look at the status, an owner, and a higher limit."""
+    member = SecretKey.generate()
+    async with model_server(Team(one_answer, lambda asked: Answer(text="Yes.", delay=0.05))) as server:
+        folder = minded(tmp_path / "data", relay, server, LIMIT)
+        known = {"TENEX_PEOPLE__MEMBERS": json.dumps([member.npub])}
+        async with serving(folder, server, **known) as process:
+            asked = (folder.write(f"Question {number}?", by=member) for number in range(CONVERSATIONS))
+            names = list(await asyncio.gather(*asked))
+            states = await at_rest(folder, names)
+            assert any(state.status == "waiting" for state in states), "some were answered"
+            assert any(is_on_hold(state) for state in states), "and some are on hold"
+            spent = tokens(server)
+            assert MOST / 2 < spent <= MOST
+            process.signal(signal.SIGKILL)
+            await process.ended()
+        async with serving(folder, server, **known) as process:
+            code, told, said = await tenex_here("status", "--data", folder.data, "--json")
+            assert code == 0, said
+            today = json.loads(told)["today"]
+            assert today["tokens"] == spent, "what the day has cost is known after a restart"
+            (near,) = today["people"]
+            assert (near["npub"], near["who"], near["tokens"]) == (member.npub, "member", spent)
+            _, told, _ = await tenex_here("status", "--data", folder.data)
+            assert f"member {member.npub}" in told
+            late = await folder.write("One more?", by=member)
+            (state,) = await at_rest(folder, [late])
+            assert is_on_hold(state)
+            assert tokens(server) == spent
+            (own,) = await at_rest(folder, [await folder.write("And me?")])
+            assert own.status == "waiting", "an owner has a limit of their own"
+            folder.file.write_text(folder.file.read_text().replace(f"day = {MOST}", f"day = {100 * MOST}"))
+            process.signal(signal.SIGHUP)
+            for name in [*names, late]:
+                await folder.until(name, "waiting")
+            assert await process.stop() == 0
+            assert not [log for log in process.logs if log["level"] in ("error", "critical")]
