@@ -25,6 +25,7 @@ HELP = """Write to me as you would to a colleague. Besides talk I understand:
 /continue  go on after a limit, a hold or a refused decision
 /quick  skip verification, chores and reflection in this cycle
 /skip PHASE  skip one of them
+/set NAME=VALUE  set a variable of a workflow; `/set` alone lists them
 /new  end this cycle; your next message begins another
 /help  this"""
 
@@ -37,7 +38,7 @@ class Command:
     argument: str
 
 
-NAMES = ("stop", "status", "help", "new", "continue", "retry", "pause", "quick", "skip")
+NAMES = ("stop", "status", "help", "new", "continue", "retry", "pause", "set", "quick", "skip")
 
 
 def parse(text: str) -> Command | None:
@@ -51,7 +52,7 @@ def parse(text: str) -> Command | None:
 
 def obey(draft: Draft, command: Command, signal: PersonSpoke) -> None:
     """Carry a command out, or say who may give it."""
-    left = "" if command.name == "skip" else command.argument
+    left = "" if command.name in ("skip", "set") else command.argument
     if left:  # words that would be lost without a sign
         say(draft, f"/{command.name} takes nothing after it; please send the rest as a message of its own.")
     if command.name == "help":
@@ -68,6 +69,8 @@ def obey(draft: Draft, command: Command, signal: PersonSpoke) -> None:
         stop(draft, signal.name)
     elif command.name == "pause":
         nodes.pause(draft, signal.name)
+    elif command.name == "set":
+        conducting.set_variables(draft, command.argument)
     elif command.name == "new":
         _new(draft, signal.name)
     elif command.name == "continue":
