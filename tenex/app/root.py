@@ -225,7 +225,7 @@ async def open_application(
             bookkeeper.heard(branch.state, branch.records)
             coordinator.resume([branch.state.id])
 
-        asked = orders(reporter, reload, runtime, travelling, back, branched, thoughts)
+        asked = orders(reporter, reload, runtime, travelling, back, branched, thoughts, book)
         await stack.enter_async_context(control_socket(where.socket, asked))
 
         yield Application(

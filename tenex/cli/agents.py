@@ -17,6 +17,7 @@ from tenex.core.graph import END
 from tenex.core.phases import Phase
 
 from . import examples, output
+from .lessons import lessons
 from .options import DataOption, JsonOption, group, open_settings
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ KEY_NAMES = ("project", "owner")
 _RESERVED = frozenset({END.lower(), "user", *KEY_NAMES})
 _KEBAB = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
-agents = group("List, show and add agents.")
+agents = group("List, show and add agents; list and remove what they have learned.")
+agents.add_typer(lessons, name="lessons")
 
 
 @agents.command(name="list")

@@ -113,7 +113,7 @@ def show(
 ) -> None:  # fmt: skip
     """Tell a conversation from its journal: who said what, which phase, which tools."""
     if as_json:
-        output.result(_run(ctx, data, lambda folder: _view(folder, id)))
+        output.result(output.json_escaped(_run(ctx, data, lambda folder: _view(folder, id))))
         return
     _run(ctx, data, lambda folder: _tell(folder, id, thoughts=thoughts))
 

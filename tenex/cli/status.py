@@ -122,6 +122,9 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
         yield f"relays         {up} of {len(relays)} connected"
         for relay in relays:
             yield f"  {_mark(relay['state'])}{relay['url']}  {_relay(relay, now)}"
+        for last in report.get("refusals", ()):
+            where = f"last {_ago(last['at'], now)} in {last['conversation'][:8]}"
+            yield f"  REFUSED     {last['relay']}  {_several(last['count'], 'event')}, {where}: {last['reason']}"
     elif report.get("undelivered"):
         owed = report["undelivered"]
         yield f"undelivered    {', '.join(f'{count} for {url}' for url, count in owed.items())}"
