@@ -16,6 +16,7 @@ from tenex.core.errors import AppendFailed, StoreError
 from tenex.core.ids import Millis, Slug
 from tenex.core.signals import Incoming
 from tenex.core.travel import Forked
+from tenex.core.trust import least_trusted
 from tenex.flow.clock import SystemClock
 from tenex.nostr.listener import OVERLAP, Listener
 from tenex.nostr.pool import RelayPool
@@ -63,8 +64,12 @@ class Bookkeeper:
                 self._spawn(f"lesson {key}", self._learn(conversation, record.lesson, key))
 
     async def _learn(self, conversation: Conversation, lesson: str, key: str) -> None:
+        person = least_trusted(conversation)
+        author, role = (person.author, person.role) if person else (None, None)
         try:
-            await self._book.record(self._orchestrator, conversation.id, "A refused decision", lesson, "routing", key)
+            await self._book.record(
+                self._orchestrator, conversation.id, "A refused decision", lesson, "routing", key, author, role
+            )
         except (AppendFailed, StoreError) as error:  # the conversation's own journal still holds it
             log.warning("lesson.not_kept", reason=str(error))
 

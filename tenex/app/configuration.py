@@ -12,6 +12,7 @@ from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.ports import Missions, Model
 from tenex.core.roster import Agent, Circle, Kind, Rules
+from tenex.core.trust import may_reach
 from tenex.llm.offline import Pace
 from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
 from tenex.nostr.profiles import Identity
@@ -166,7 +167,11 @@ def configure(settings: Settings, ground: Ground) -> Configuration:
     prompter = ConversationPrompter(
         library, rules=lambda: rules, tools=tools.specs, project_name=settings.project.name,
         budget=settings.models.context_tokens,
-        lessons=lambda slug: [f"{known.title}: {known.lesson}" for known in ground.book.lessons(slug)],
+        lessons=lambda slug, conversation: [
+            f"{known.title}: {known.lesson}"
+            for known in ground.book.lessons(slug)
+            if settings.people.share_lessons or may_reach(known.role, conversation)
+        ],
         workspace_notes=lambda: read_notes(ground.places.workspace),
     )  # fmt: skip
     return Configuration(
