@@ -349,7 +349,7 @@ def begin(message: str) -> MissionState:
     """A mission about what somebody wrote."""
     if not message:
         raise ValueError("Say what the competition shall be about, as in `@mission curve`.")
-    return MissionState(mission_id=hashlib.sha256(message.encode()).hexdigest()[:12], topic=message)
+    return MissionState(mission_id="", topic=message)  # an empty id becomes that of the run
 
 
 def deps(workspace: Path) -> GraphContext:

@@ -12,6 +12,7 @@ from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.ports import Missions, Model
 from tenex.core.roster import Agent, Circle, Kind, Rules
+from tenex.core.trust import may_reach
 from tenex.llm.offline import Pace
 from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
 from tenex.nostr.profiles import Identity
@@ -166,7 +167,11 @@ def configure(settings: Settings, ground: Ground) -> Configuration:
     prompter = ConversationPrompter(
         library, rules=lambda: rules, tools=tools.specs, project_name=settings.project.name,
         budget=settings.models.context_tokens,
-        lessons=lambda slug: [f"{known.title}: {known.lesson}" for known in ground.book.lessons(slug)],
+        lessons=lambda slug, conversation: [
+            f"{known.title}: {known.lesson}"
+            for known in ground.book.lessons(slug)
+            if settings.people.share_lessons or may_reach(known.role, conversation)
+        ],
         workspace_notes=lambda: read_notes(ground.places.workspace),
     )  # fmt: skip
     return Configuration(
@@ -193,7 +198,7 @@ def reconfigure(known: Configuration, ground: Ground) -> tuple[Configuration, li
     Returns the new configuration, and a sentence for each change that needs a restart.
 
     Raises:
-        ConfigurationError: with all faults.
+        ConfigurationError: with all faults, also of a workflow that could be used until now.
     """
     settings, kept = load_again(known.settings, keep=AT_START, parse_key=parse_public_key)
     stale = [
@@ -201,6 +206,9 @@ def reconfigure(known: Configuration, ground: Ground) -> tuple[Configuration, li
         for name in changed_since(settings.workflows)
     ]
     found = configure(settings, ground)
+    usable = {*known.rules.workflows, *known.rules.missions}
+    if lost := [said for slug, faults in found.rules.disabled.items() if slug in usable for said in faults]:
+        raise ConfigurationError(lost)  # what is under way would stop
     return found, [*(f"[{name}] has changed; that takes effect after a restart." for name in kept), *stale]
 
 

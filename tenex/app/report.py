@@ -1,6 +1,7 @@
 """What `tenex status` is told: by a daemon about itself, or by the files where none runs.
 
     {"state", "at", "process": {...}, "configuration": {...}, "disk": {...}, "relays": [...], "models": {...},
+     "refusals": [...],
      "today": {"endsAt", "who", "state", "tokens", "costUsd", "limits", "people": [...]},
      "conversations": {"counts": {kind: n}, "open": [...], "waiting": [...], "frozen": [...], "quarantined": [...]}}
 
@@ -58,7 +59,7 @@ def standing(runtime: Runtime, pool: RelayPool) -> str:
     active = sum(actor.conversation is not None and not is_settled(actor.conversation) for actor in actors)
     frozen = sum(actor.is_frozen for actor in actors)
     relays = pool.status()
-    up = sum(relay.connected and not relay.deaf for relay in relays)
+    up = sum(relay.serves for relay in relays)
     words = [f"conversations active: {active}", f"relays connected: {up} of {len(relays)}"]
     return ", ".join([*words, *([f"frozen: {frozen}"] if frozen else [])])
 
@@ -81,6 +82,16 @@ class Failure:
     conversation: ConversationId
     who: str
     message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """The events that a relay refused for good since the start: how many, and the last of them."""
+
+    count: int
+    at: Millis
+    conversation: ConversationId
+    reason: str
 
 
 class Reporter:
@@ -110,12 +121,19 @@ class Reporter:
         self._disabled = disabled
         self._started_at = clock.now()
         self._failure: Failure | None = None
+        self._refused: dict[str, Refused] = {}
         self._asleep = Asleep(folder)
         self._disk = LastRead()
 
     def heard(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
-        """Remember the last model call that failed (`core.ports.Observer`)."""
+        """Remember the last model call that failed, and refused events (`core.ports.Observer`)."""
         for record in records:
+            if isinstance(record, r.Delivered) and not record.accepted:
+                before = self._refused.get(record.relay)
+                self._refused[record.relay] = Refused(
+                    count=1 + (before.count if before else 0), at=record.at, conversation=conversation.id,
+                    reason=record.detail,
+                )  # fmt: skip
             if isinstance(record, r.Retrying) and not record.limit:
                 run = conversation.runs.get(record.run) if record.run is not None else None
                 who = "the orchestrator" if record.run is None else run.agent if run is not None else "an agent"
@@ -140,6 +158,16 @@ class Reporter:
             "configuration": self._configuration(),
             "disk": await self._room(),
             "relays": [_relay(status, owed) for status in self._pool.status()],
+            "refusals": [
+                {
+                    "relay": relay,
+                    "count": last.count,
+                    "at": iso(last.at),
+                    "conversation": last.conversation,
+                    "reason": last.reason,
+                }
+                for relay, last in self._refused.items()
+            ],
             "models": self._minds(conversations["counts"].get("held", 0)),
             "today": spending(self._today(), now),
             "conversations": conversations,
@@ -316,7 +344,7 @@ def _relay(status: RelayStatus, owed: Mapping[str, int]) -> dict[str, Any]:
 
     return {
         "url": status.url,
-        "state": "deaf" if status.deaf else "connected" if status.connected else "away",
+        "state": "connected" if status.serves else "deaf" if status.connected else "away",
         "connected": status.connected,
         "deafSince": at(status.deaf_since),
         "lastHeard": at(status.last_heard),

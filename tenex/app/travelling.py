@@ -199,7 +199,8 @@ class Travelling:
             speaker=record.speaker, text=record.text, tags=record.tags, created_at=dated(state, record),
             address=state.address, reply_to=state.origin,
         )  # fmt: skip
-        return replace(record, events=self._sealer.seal(draft), relays=self._sealer.relays(draft))
+        sealer = self._sealer
+        return replace(record, events=sealer.seal(draft), relays=sealer.relays(draft), others=sealer.others(draft))
 
     def _records_of_fork(self, then: Conversation, now: Millis) -> tuple[Forked, r.Said]:
         title = title_of(then.title if then.title.startswith(_FORK) else f"{_FORK}{then.title or 'Untitled'}")

@@ -122,6 +122,9 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
         yield f"relays         {up} of {len(relays)} connected"
         for relay in relays:
             yield f"  {_mark(relay['state'])}{relay['url']}  {_relay(relay, now)}"
+        for last in report.get("refusals", ()):
+            where = f"last {_ago(last['at'], now)} in {last['conversation'][:8]}"
+            yield f"  REFUSED     {last['relay']}  {_several(last['count'], 'event')}, {where}: {last['reason']}"
     elif report.get("undelivered"):
         owed = report["undelivered"]
         yield f"undelivered    {', '.join(f'{count} for {url}' for url, count in owed.items())}"
@@ -162,7 +165,7 @@ def _disk(disk: dict[str, Any]) -> str:
 def _relay(relay: dict[str, Any], now: datetime) -> str:
     told = []
     if relay["state"] == "deaf":
-        told.append(f"since {_ago(relay['deafSince'], now)}: it takes words and answers no question")
+        told.append(f"connected, but has not served us since {_ago(relay['deafSince'], now)}")
     elif relay["state"] == "away":
         told.append(relay["fault"] or "not connected yet")
     told.append(f"last heard {_ago(relay['lastHeard'], now)}")
@@ -170,7 +173,7 @@ def _relay(relay: dict[str, Any], now: datetime) -> str:
     if relay["undelivered"]:
         told.append(f"{relay['undelivered']} undelivered")
     if relay["strikes"]:
-        told.append(f"{relay['strikes']} forged or misshapen events")
+        told.append(f"{relay['strikes']} forged or malformed messages")
     return ", ".join(told)
 
 

@@ -52,7 +52,7 @@ from .turns import close_calls
 from .undoing import roll_back
 
 OUTBOX_EXPIRY = Millis(3 * 24 * 3_600_000)
-"""How long other relays are tried once one has accepted: one dead relay keeps nothing open."""
+"""How long other relays are tried once one has answered: one dead relay keeps nothing open."""
 
 
 def decide(  # noqa: C901 one case a signal: flat, and complete
@@ -201,8 +201,8 @@ def _published(draft: Draft, key: Key, outcome: PublishOutcome) -> None:
     part, _, relay = key.part.partition(" ")
     if row is None or not part.isdecimal() or (int(part), relay) not in row.open:
         return
-    expires = Millis(draft.now + OUTBOX_EXPIRY) if outcome.accepted else Millis(0)
+    expires = Millis(draft.now + OUTBOX_EXPIRY) if outcome.accepted or row.others else Millis(0)
     draft.add(
         r.Delivered, said=key.seq, part=int(part), relay=relay, accepted=outcome.accepted, detail=outcome.detail[:200],
-        expires_at=expires,
+        expires_at=expires, refused=None if outcome.accepted else row.events[int(part)].id,
     )  # fmt: skip

@@ -348,7 +348,7 @@ def _turn_closed(c: State, record: r.TurnClosed) -> None:
 def _said(c: State, record: r.Said) -> None:
     pairs = tuple((part, relay) for part in range(len(record.events)) for relay in record.relays)
     if pairs:
-        c.outbox = {**c.outbox, record.seq: OutboxRow(events=record.events, open=pairs)}
+        c.outbox = {**c.outbox, record.seq: OutboxRow(events=record.events, open=pairs, others=record.others)}
         c.last_created_at = max(event.created_at for event in record.events)
     if record.phase is c.phase:
         c.unannounced = None

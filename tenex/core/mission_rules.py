@@ -12,7 +12,8 @@ from .ids import PublicKey
 
 CURRENT_PHASE = "current_phase"
 PHASES_COMPLETED = "phases_completed"
-TRACKED = frozenset({CURRENT_PHASE, PHASES_COMPLETED})
+MISSION_ID = "mission_id"
+TRACKED = frozenset({CURRENT_PHASE, PHASES_COMPLETED, MISSION_ID})
 """Fields of a mission's state that are kept for it, where its type has them (AGENT-K's names)."""
 
 

@@ -42,10 +42,13 @@ def tell_end(draft: Draft, mission: Mission, who: Who) -> None:
             say(draft, f"The mission {name} has ended: {mission.message}.", tags=tags)
         case "failed":
             remedy = f" {_remedy(mission, who)}" if mission.is_alone else ""
-            end = "" if mission.message.endswith((".", "!", "?")) else "."
-            say(draft, f"The mission {name} has failed: {mission.message}{end}{remedy}", error="mission", tags=tags)
+            say(draft, f"The mission {name} has failed: {_ended(mission.message)}{remedy}", error="mission", tags=tags)
         case _:
             assert_never(outcome)
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
 
 def _shown(result: Any) -> str:
@@ -65,7 +68,7 @@ def _remedy(mission: Mission, who: Who) -> str:
 def pause(mission: Mission, reason: str, *, by_program: bool) -> str:
     """That it is paused, and who has to do what."""
     go_on = "Once the operator has mended that, `/continue`" if by_program else "`/continue`"
-    return f"The mission {mission.workflow} is paused at {mission.node}: {reason} {go_on} lets it go on."
+    return f"The mission {mission.workflow} is paused at {mission.node}: {_ended(reason)} {go_on} lets it go on."
 
 
 def standing(mission: Mission) -> str:
@@ -74,7 +77,7 @@ def standing(mission: Mission) -> str:
     if not mission.is_open:
         return f"{where} has ended ({mission.outcome})."
     if mission.is_paused:
-        return f"{where} is paused at {mission.node}: {mission.paused}"
+        return f"{where} is paused at {mission.node}: {_ended(mission.paused)}"
     if mission.wait is not None and mission.wait.limit:
         return f"{where} is on hold at {mission.node}: {mission.wait.message}"
     return f"{where} tries {mission.node} again soon." if mission.wait else f"{where} is at work in {mission.node}."

@@ -16,7 +16,7 @@ from .effects import Key, Work
 from .errors import UsageError
 from .graph import END
 from .ids import Millis, Slug
-from .mission_rules import CURRENT_PHASE, PHASES_COMPLETED, MissionRule, NodeRule
+from .mission_rules import CURRENT_PHASE, MISSION_ID, PHASES_COMPLETED, MissionRule, NodeRule
 from .missions import UNKNOWN_KIND, Mission
 from .roster import Replay
 from .signals import (
@@ -90,7 +90,8 @@ def begin(draft: Draft, workflow: str, text: str, by: str) -> None:
         draft.add(r.Ended, reason=f"the mission {workflow} could not begin")
         return
     if found is not None:
-        draft.add(m.MissionOpened, workflow=workflow, state=dict(found.state), by=by, pubkey=rule.pubkey)
+        state = _identified(draft, rule, found.state)
+        draft.add(m.MissionOpened, workflow=workflow, state=state, by=by, pubkey=rule.pubkey)
         _enter(draft, rule, found.node, found.data, {})
 
 
@@ -180,8 +181,14 @@ def _open(draft: Draft, signal: MissionAsked) -> None:
         draft.add(
             r.ConversationStarted, id=state.id, title=signal.workflow, starter=draft.rules.project.pubkey, address={}
         )
-    draft.add(m.MissionOpened, workflow=signal.workflow, state=dict(signal.state), by=signal.by)
+    draft.add(m.MissionOpened, workflow=signal.workflow, state=_identified(draft, rule, signal.state), by=signal.by)
     _enter(draft, rule, signal.node, signal.data, {})
+
+
+def _identified(draft: Draft, rule: MissionRule, state: Mapping[str, Any]) -> dict[str, Any]:
+    """The state with the id of this mission, where its author left that open."""
+    is_open = MISSION_ID in rule.tracked and not state.get(MISSION_ID)
+    return {**state, MISSION_ID: str(draft.state.id)} if is_open else dict(state)
 
 
 def _enter(draft: Draft, rule: MissionRule, name: str, data: Mapping[str, Any], changed: Mapping[str, Any]) -> None:

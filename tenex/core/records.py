@@ -280,7 +280,10 @@ class TurnClosed(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said(Record):
-    """Somebody of ours spoke; `events` are sealed and wait for their relays. `call` is the ask it puts, if any."""
+    """Somebody of ours spoke; `events` are sealed and wait for their relays. `call` is the ask it puts, if any.
+
+    `others` are relays that get the events too once one of `relays` has refused one for good.
+    """
 
     speaker: PublicKey
     name: str
@@ -293,11 +296,15 @@ class Said(Record):
     tags: tuple[tuple[str, ...], ...] = ()
     events: tuple[UnsignedEvent, ...] = ()
     relays: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered(Record):
-    """A relay has answered for good about one event of a `Said`; the others have until `expires_at` once one has."""
+    """A relay has answered for good about one event of a `Said`; the others have until `expires_at` once one has.
+
+    `refused` is the event's id where the relay did not accept it; older journals do not name it.
+    """
 
     said: int
     part: int
@@ -305,6 +312,7 @@ class Delivered(Record):
     accepted: bool
     detail: str = ""
     expires_at: Millis = Millis(0)
+    refused: EventId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

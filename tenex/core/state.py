@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 from . import records as r
 from .agency import Standing
 from .context import PastCycle
-from .ids import ConversationId, Millis, PublicKey, RunId, Slug, TurnId
+from .ids import ConversationId, EventId, Millis, PublicKey, RunId, Slug, TurnId
 from .missions import Mission
 from .phases import QUALITY_PHASES, Phase
 from .ports import UnsignedEvent
@@ -125,6 +125,21 @@ class OutboxRow:
     open: tuple[tuple[int, str], ...]
     """(part, relay), in the order in which they go out."""
     expires_at: Millis = Millis(0)
+    others: tuple[str, ...] = ()
+    """Relays to try too once one has refused an event for good."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A relay refused an event of a `Said` for good."""
+
+    said: int
+    event: EventId
+    relay: str
+    reason: str
+    at: Millis
+    is_delivered: bool = False
+    """Another relay has accepted what was said."""
 
 
 @dataclass(slots=True)
@@ -178,6 +193,8 @@ class State:
     stopped: int = 0
     """The seq of the newest `Stopped`: what was written before it is no reason to begin another cycle."""
     outbox: Mapping[int, OutboxRow] = field(default_factory=dict)
+    refusals: tuple[Refusal, ...] = ()
+    """The newest events that a relay refused for good."""
     asks: Mapping[str, tuple[RunId, str]] = field(default_factory=dict)
     """Event id of a question we put -> the run and the call it belongs to."""
     mission: Mission | None = None

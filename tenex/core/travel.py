@@ -40,10 +40,9 @@ OVER: Final = frozenset(
 
 STAYS: Final = frozenset(
     {
-        "id", "next_seq", "started_at", "updated_at", "starter", "address", "outbox", "turn_count", "origin",
-        "origin_at", "last_created_at", "seen", "systems", "router_lessons", "usage", "granted", "spending",
-        "limit_told", "metrics",
-        "history",
+        "id", "next_seq", "started_at", "updated_at", "starter", "address", "outbox", "refusals", "turn_count",
+        "origin", "origin_at", "last_created_at", "seen", "systems", "router_lessons", "usage", "granted", "spending",
+        "limit_told", "metrics", "history",
         "forked_from", "phase_started_at", "stopped",
     }
 )  # fmt: skip
@@ -144,8 +143,8 @@ def of_fork(
     history = rest.history or History()
     return replace(
         rest, id=id, next_seq=2, started_at=at, updated_at=at, phase_started_at=at, title=title, address=dict(address),
-        origin={}, origin_at=0, last_created_at=0, seen={}, outbox={}, usage=NO_USAGE, cycle_usage=NO_USAGE,
-        granted=NO_USAGE, spending={}, limit_told=("", Millis(0)), metrics={},
+        origin={}, origin_at=0, last_created_at=0, seen={}, outbox={}, refusals=(), usage=NO_USAGE,
+        cycle_usage=NO_USAGE, granted=NO_USAGE, spending={}, limit_told=("", Millis(0)), metrics={},
         stopped=1, history=History(transitions=history.transitions, turns=history.turns),
         forked_from=ForkOrigin(id=then.id, seq=then.next_seq - 1, title=then.title),
         mission=rest.mission and rest.mission.forked(),

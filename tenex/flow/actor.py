@@ -67,6 +67,8 @@ SHOW_EVERY = 1_000
 """ms between two views while nothing notable happens."""
 SHOWN = (r.TurnClosed, r.Waiting, r.Ended, RolledBack)
 """The records after which the readable view is written."""
+SHOW_AGAIN = (1.0, 30.0)
+"""Seconds until a view that could not be written is tried again: first, and at most; each wait doubles."""
 LEAD = 60
 """Seconds our events may be dated ahead, so that relays do not refuse them (some do beyond 15 min)."""
 
@@ -333,7 +335,9 @@ class ConversationActor:
                     address=state.address, reply_to=state.origin,
                 )  # fmt: skip
                 sealer = self._around.sealer
-                return replace(record, events=sealer.seal(draft), relays=sealer.relays(draft))
+                return replace(
+                    record, events=sealer.seal(draft), relays=sealer.relays(draft), others=sealer.others(draft)
+                )
             case r.RunStarted() | r.AgentMoved() | r.PromptRenewed():
                 return prompted(state, record, self._around.prompter.work)
         return record
@@ -373,31 +377,37 @@ class ConversationActor:
             await asyncio.sleep(wait)
         finally:
             due.discard(self.id)
+        again, most = SHOW_AGAIN
+        while not await self._write_level():
+            await asyncio.sleep(again)
+            again = min(again * 2, most)
+
+    async def _write_level(self) -> bool:
         while not self._level.is_set():
             await self._level.wait()
         assert self._state is not None
-        await self._write_view(self._state)
+        return await self._write_view(self._state)
 
-    async def _show(self, state: Conversation) -> None:
-        """Write the view now."""
+    async def _show(self, state: Conversation) -> bool:
+        """Write the view now; False if it could not be written."""
         if self._showing is not None:
             self._showing.cancel()
             await asyncio.wait([self._showing])
-        if state.next_seq > 1:
-            await self._write_view(state)
+        return state.next_seq <= 1 or await self._write_view(state)
 
-    async def _write_view(self, state: Conversation) -> None:
+    async def _write_view(self, state: Conversation) -> bool:
         try:
             await self._around.journals.show(state)
         except (OSError, AppendFailed) as error:  # it is only a view: the journal is the truth
             log.warning("view.failed", conversation=self.id, reason=str(error))
+            return False
+        return True
 
     async def _rest(self, state: Conversation) -> bool:
         """Nothing has come in for a while: leave memory if nothing is wanted."""
         if self._inbox or pending(state):
             return False
-        await self._show(state)
-        if self._inbox:
+        if not await self._show(state) or self._inbox:  # a view that failed is tried again after the next rest
             return False
         self._retire(self)  # from here on a new actor takes what comes: no await since the last look
         return True

@@ -1,4 +1,4 @@
-"""Lines of the log for what an agent's own phases do, so that an operator sees a condition that cannot be asked.
+"""Lines of the log for what an agent's own phases do, and for events that a relay refused for good.
 
 Never: log what an error says; a condition looks at state, which may be a person's words.
 """
@@ -14,11 +14,13 @@ log = structlog.get_logger(__name__)
 
 
 def remark(conversation: ConversationId, records: Sequence[r.Record]) -> None:
-    """Log what has become durable of agents that went to another phase, or could not be asked whether to."""
+    """Log what has become durable of agents' own phases and of refused events."""
     for record in records:
         match record:
             case r.AgentMoved(agent=agent, source=source, target=target):
                 log.info("agent.moved", conversation=conversation, agent=agent, source=source, target=target)
+            case r.Delivered(accepted=False, relay=relay, detail=reason):
+                log.warning("event.refused", conversation=conversation, relay=relay, reason=reason)
             case r.ConditionFailed(agent=agent, source=source, target=target, error=error):
                 log.warning(
                     "condition.failed", conversation=conversation, agent=agent, source=source, target=target,

@@ -5,6 +5,7 @@ of no use is refused with what it cost.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -13,21 +14,25 @@ from pydantic_ai.messages import ModelResponse, ToolCallPart
 from tenex.core.context import tokens
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import CallId
-from tenex.core.steps import CallRequest, ModelStep, Usage
+from tenex.core.steps import CallRequest, ModelStep, ToolSpec, Usage
 
 from .opaque import kept
 from .thoughts import split
+from .written_calls import written_calls
 
 SHOWN: Final = 200
 """Characters of unusable arguments that the model is shown again, so that it finds its mistake."""
 
 
-def step_of(response: ModelResponse, name: str, maker: str, usage: Usage, decision_tool: str = "") -> ModelStep:
+def step_of(
+    response: ModelResponse, name: str, maker: str, usage: Usage, decision_tool: str = "",
+    tools: Sequence[ToolSpec] = (),
+) -> ModelStep:  # fmt: skip
     """The step an answer is.
 
     `maker` is empty where the step is never sent back to a model, so nothing more has to be kept of it.
     `decision_tool` is the tool whose arguments are the answer, where a decision was asked for that way; they become
-    the text, as they were sent.
+    the text, as they were sent. `tools` are those that were offered; their calls are also read from the text.
 
     Raises:
         ModelRefused: the answer was filtered, or cut off where its text ends.
@@ -45,6 +50,9 @@ def step_of(response: ModelResponse, name: str, maker: str, usage: Usage, decisi
         text = decided.args if isinstance(decided.args, str) else json.dumps(decided.args or {}, ensure_ascii=False)
     cut_off = response.finish_reason == "length"
     calls = () if decision_tool else tuple(_call(part, cut_off=cut_off) for part in parts)
+    if not calls and not cut_off:
+        written = written_calls(text, tools)
+        text, calls = written.text, tuple(written.calls)
     if cut_off and not calls:
         what = "its answer was cut off" if text.strip() else "it thought until nothing was left for an answer"
         raise ModelRefused(

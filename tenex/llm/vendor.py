@@ -34,6 +34,7 @@ from .prices import bill_for, usage_of
 from .providers import base_settings
 from .report import CallReport, Observer, Outcome
 from .thoughts import ThoughtSplitter, split
+from .written_calls import sayable
 
 log = structlog.get_logger(__name__)
 
@@ -199,7 +200,9 @@ class VendorModel:
         self._learn(response.text or "", request.purpose)
         usage = self._usage(response.usage, response, heard)
         tool = DECISION if request.output_schema is not None and way.form is Form.TOOL else ""
-        return step_of(response, self.name, "" if request.purpose == "route" else self._maker, usage, tool)
+        return step_of(
+            response, self.name, "" if request.purpose == "route" else self._maker, usage, tool, request.tools
+        )
 
     async def _answer(
         self, request: ModelRequest, sent: list[parts.ModelMessage], wanted: ModelRequestParameters, whisper: Whisper,
@@ -217,7 +220,7 @@ class VendorModel:
             asyncio.timeout(None) as idle,
         ):
             heard.stream = stream
-            await self._listen(stream, idle, whisper, heard)
+            await self._listen(stream, idle, whisper, heard, may_call=bool(request.tools))
         response = stream.get()
         if not _is_ended(response, self._model):
             self._unended += 1
@@ -235,7 +238,9 @@ class VendorModel:
         elif self._thoughts == "unknown" and purpose == "work" and text.strip():
             self._thoughts = "apart"
 
-    async def _listen(self, stream: StreamedResponse, idle: asyncio.Timeout, whisper: Whisper, heard: _Heard) -> None:
+    async def _listen(
+        self, stream: StreamedResponse, idle: asyncio.Timeout, whisper: Whisper, heard: _Heard, *, may_call: bool
+    ) -> None:  # fmt: skip
         clock, text, listening = asyncio.get_running_loop().time, ThoughtSplitter(), True
         is_empty, has_thought = True, False
         async for event in stream:
@@ -252,10 +257,13 @@ class VendorModel:
                     continue
                 case _:
                     continue
-            is_empty = is_empty and not piece
-            said = text.add(gap + piece)
+            is_empty, seen = is_empty and not piece, len(text.text)
+            said: str | None = text.add(gap + piece)
+            if may_call and said:
+                said = sayable(said, seen)
+                listening = listening and said is not None
             is_certain = self._thoughts == "apart" or has_thought or text.has_thought
-            if listening and is_certain and said.strip():
+            if listening and is_certain and said and said.strip():
                 listening = _whispered(whisper, said)
 
     def _settings_for(self, request: ModelRequest) -> ModelSettings:

@@ -60,6 +60,13 @@ class FormSealer(Sealer):
         asked_on = tuple(draft.reply_to.get("relays", ()))
         return tuple(dict.fromkeys((*opened_on, *asked_on, *self._relays)))
 
+    def others(self, draft: Draft) -> tuple[str, ...]:
+        """Name the relays that the message itself hints at, without those of `relays`; none within a group."""
+        if draft.address.get("group"):
+            return ()
+        known = self.relays(draft)
+        return tuple(relay for relay in draft.reply_to.get("hints", ()) if relay not in known)
+
 
 def _normalised(relays: Sequence[str]) -> tuple[str, ...]:
     found: dict[str, None] = {}

@@ -83,6 +83,7 @@ class People(Section):
     owners: list[Text] = []
     members: list[Text] = []
     open: bool = False
+    share_lessons: bool = False
 
 
 class Project(Section):

@@ -16,7 +16,7 @@ from tenex.core.missions import shown
 from tenex.core.records import HandedOff, PhaseTransition, Record
 from tenex.core.runs import Completion, Message, OrchestratorTurn, Run
 from tenex.core.session import told
-from tenex.core.state import BLOCK, History, Rollback
+from tenex.core.state import BLOCK, History, Refusal, Rollback
 from tenex.core.stays import phase_metrics
 from tenex.core.steps import Usage
 from tenex.core.travel import Forked
@@ -143,6 +143,8 @@ def render(conversation: Conversation, rendered: Rendered | None = None) -> str:
         },
         "usage": _usage(c.usage),
     }
+    if c.refusals:
+        head["refusals"] = [_refusal(one) for one in c.refusals]
     parts = [json.dumps(head, ensure_ascii=False, indent=2)[:-2]]
     for name, known in rendered.lists.items():
         first = max(0, known.whole - LISTED)
@@ -227,6 +229,16 @@ def _rollback(rollback: Rollback) -> dict[str, Any]:
         "by": rollback.by,
         "reason": rollback.reason,
         "undone": list(rollback.undone),
+    }
+
+
+def _refusal(refusal: Refusal) -> dict[str, Any]:
+    return {
+        "time": _time(refusal.at),
+        "relay": refusal.relay,
+        "reason": refusal.reason,
+        "eventId": refusal.event,
+        "isDelivered": refusal.is_delivered,
     }
 
 

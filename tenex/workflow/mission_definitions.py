@@ -26,11 +26,12 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tenex.core.errors import ConfigurationError, Unwritable, UsageError
 from tenex.core.ids import PublicKey, Slug
-from tenex.core.mission_rules import TRACKED, Beginning, MissionRule
+from tenex.core.mission_rules import MISSION_ID, TRACKED, Beginning, MissionRule
 
 from .bounds import in_time
 from .mission_nodes import BaseNode
 from .missions import Graph
+from .sentences import complaints
 from .typed import field_names
 
 BEGIN: Final = "begin"
@@ -112,9 +113,9 @@ class Starting:
             begin = self._mission.begin
             found = in_time(begin, plain) if begin is not None else self._state_of(plain)
             node, state = self._parts(found)
-            return self._mission.graph.beginning(node, state)
+            return self._beginning(node, state)
         except ValidationError as fault:
-            raise UsageError(f"{_complaints(fault)} {self._hint()}".strip()) from fault
+            raise UsageError(f"{_sentence(complaints(fault))} {self._hint()}".strip()) from fault
         except ValueError as fault:
             raise UsageError(_sentence(str(fault) or "the message is not what it takes")) from fault
         except UsageError:
@@ -142,6 +143,11 @@ class Starting:
             case state:
                 return self._mission.graph.first(), state
 
+    def _beginning(self, node: BaseNode[Any, Any, Any], state: Any) -> Beginning:
+        if handed := ", ".join(self._mission.graph.dependencies_of(node)):
+            raise Unwritable(f"its `{BEGIN}` hands {handed} to {node.get_node_id()}, which only `{DEPS}` can")
+        return self._mission.graph.beginning(node, state)
+
     def _state_of(self, text: str) -> Any:
         kind = self._mission.graph.state_type
         known = field_names(kind) or frozenset()
@@ -153,6 +159,8 @@ class Starting:
             given = {field: text} if field and text else {}
         if strange := ", ".join(sorted(map(str, given.keys() - known))):
             raise UsageError(f"It has no field {strange}. {self._hint()}")
+        if MISSION_ID in self._mission.graph.tracked:
+            given = {MISSION_ID: "", **given}  # the core puts the mission's own id there
         return TypeAdapter(kind).validate_python(given, by_name=True, by_alias=False)
 
     def _hint(self) -> str:
@@ -218,11 +226,6 @@ def _text_field(kind: Any) -> str | None:
     hints = get_type_hints(kind)
     texts = {name: needed for name, needed in _types_of(kind).items() if hints[name] is str and name not in TRACKED}
     return next((name for name, needed in texts.items() if needed), next(iter(texts), None))
-
-
-def _complaints(fault: ValidationError) -> str:
-    parts = [f"`{'.'.join(map(str, one['loc'])) or 'it'}`: {one['msg'].lower()}" for one in fault.errors()[:5]]
-    return _sentence("; ".join(parts))
 
 
 def _sentence(words: str) -> str:

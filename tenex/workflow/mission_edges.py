@@ -75,7 +75,7 @@ def error_faults(shapes: Sequence[NodeShape]) -> Iterator[str]:
             continue
         needed = [
             spec.name for spec in specs_of(by_name[target].node)
-            if spec.name in by_name[target].fields and spec.name != "error" and _is_required(spec)
+            if spec.name in by_name[target].fields and spec.name != "error" and is_required(spec)
         ]  # fmt: skip
         if needed:
             yield f"{target} follows failures, so its fields need defaults: {', '.join(needed)}."
@@ -143,7 +143,8 @@ def _fields(node: Node, faults: list[str]) -> tuple[Codec, frozenset[str]]:
     return codec, dependencies
 
 
-def _is_required(spec: "Field[Any]") -> bool:
+def is_required(spec: "Field[Any]") -> bool:
+    """Whether a node cannot be made without this field."""
     return spec.init and spec.default is MISSING and spec.default_factory is MISSING
 
 

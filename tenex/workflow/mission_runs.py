@@ -12,12 +12,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from tenex.core.effects import NodeRun
-from tenex.core.errors import StepFailed, Unreadable, Unwritable, WorkflowError, words_of
+from tenex.core.errors import StepFailed, Unreadable, Unwritable, WorkflowError
 from tenex.core.missions import UNKNOWN_KIND, Step
 from tenex.core.roster import Replay
 from tenex.core.signals import NodeCutOff, NodeFailed, NodeReturned, PauseAsked, Signal, StepAsked, StepDone
@@ -25,6 +26,7 @@ from tenex.core.signals import NodeCutOff, NodeFailed, NodeReturned, PauseAsked,
 from .durable import CURRENT, GraphRunContext, ReplayName
 from .failures import may_pass, retry_after
 from .metering import METER, Meter
+from .sentences import cut, sentence_of
 from .typed import Typed
 
 if TYPE_CHECKING:
@@ -33,9 +35,6 @@ if TYPE_CHECKING:
 Post = Callable[[Signal], None]
 
 _IN_STEP: ContextVar[str | None] = ContextVar("tenex_step", default=None)
-
-_LONGEST = 2_000
-"""Characters of what an author's code says: people hear it."""
 
 log = structlog.get_logger(__name__)
 
@@ -46,10 +45,22 @@ class NodeRunner:
     def __init__(self, graphs: "Mapping[str, tuple[Graph[Any, Any, Any], Callable[[], Any]]]") -> None:
         """Take graphs by their names, each with what makes its dependencies for a run of a node."""
         self._graphs = dict(graphs)
+        self._handed: dict[str, tuple[str, Mapping[str, Any]]] = {}
+        """By mission, the node that follows and the dependencies it was made with; lost with the process."""
 
     def prepare(self, effect: NodeRun, post: Post) -> "NodeTaskOf":
         """The run of a node."""
-        return NodeTaskOf(self._graphs.get(effect.workflow), effect, post)
+        node, handed = self._handed.get(effect.conversation, ("", {}))
+        task = NodeTaskOf(self._graphs.get(effect.workflow), effect, post)
+        task.use(handed if node == effect.node else {}, partial(self.hand, effect.conversation))
+        return task
+
+    def hand(self, mission: str, node: str, dependencies: Mapping[str, Any]) -> None:
+        """Keep the dependencies that the node which follows was made with; none follows where it is ""."""
+        if dependencies:
+            self._handed[mission] = node, dependencies
+        else:
+            self._handed.pop(mission, None)
 
 
 class NodeTaskOf:
@@ -69,6 +80,12 @@ class NodeTaskOf:
         self._is_over = False
         self._task: asyncio.Task[Any] | None = None
         self._ctx: GraphRunContext[Any, Any] | None = None
+        self._handed: Mapping[str, Any] = {}
+        self._hand: Callable[[str, Mapping[str, Any]], None] = lambda _node, _dependencies: None
+
+    def use(self, handed: Mapping[str, Any], hand: Callable[[str, Mapping[str, Any]], None]) -> None:
+        """Make the node with these dependencies first; `hand` is given those of the node that it returns."""
+        self._handed, self._hand = handed, hand
 
     @property
     def is_busy(self) -> bool:
@@ -131,9 +148,10 @@ class NodeTaskOf:
         except (Exception, SystemExit) as error:
             if may_pass(error):
                 raise
-            what = f"{type(error).__name__}: {_sentence(error)}"
-            raise Unreadable(f"the dependencies of {graph.name} cannot be made: {what}") from error
-        node = graph.load_node(self._effect.node, self._effect.data, deps)
+            log.error("mission.no_dependencies", workflow=self._effect.workflow, exc_info=error)
+            what = f"the dependencies of {self._effect.workflow} cannot be made: {_sentence(error)}"
+            raise Unreadable(what) from error
+        node = graph.load_node(self._effect.node, self._effect.data, deps, self._handed)
         state = graph.load_state(self._effect.state)
         self._ctx = GraphRunContext(
             state, deps, self, mission=self._effect.conversation, attempt=self._effect.attempt
@@ -143,13 +161,18 @@ class NodeTaskOf:
             answer = await node.run(self._ctx)
         finally:
             CURRENT.reset(token)
-        return graph.read_answer(self._effect, answer, self._ctx.state)
+        read = graph.read_answer(self._effect, answer, self._ctx.state)
+        if isinstance(read, NodeReturned):
+            self._hand(read.to, graph.dependencies_of(answer))
+        return read
 
     def _broken(self, error: BaseException) -> NodeFailed:
         passes = self._may_pass(error)
         kind = error.kind if isinstance(error, StepFailed) else type(error).__name__
-        log.warning("node.failed", node=self._effect.node, kind=kind, may_pass=passes)
-        log.debug("node.failed_at", node=self._effect.node, exc_info=error)
+        log.error(
+            "node.failed", workflow=self._effect.workflow, node=self._effect.node, kind=kind, may_pass=passes,
+            exc_info=error,
+        )  # fmt: skip
         return self._failed("world" if passes else "author", kind, _sentence(error), retry_after(error))
 
     def _may_pass(self, error: BaseException) -> bool:
@@ -200,7 +223,7 @@ class NodeTaskOf:
             return
         await self._gate()
         by = f"the node {self._effect.node}"
-        self._post(PauseAsked(by=by, reason=_cut(reason) or f"{by} asks for it.", node=self._effect.key, step=step))
+        self._post(PauseAsked(by=by, reason=cut(reason) or f"{by} asks for it.", node=self._effect.key, step=step))
         await asyncio.get_running_loop().create_future()  # the pause ends this task, and the next passes this place
 
     def _claim(self, name: str) -> str:
@@ -282,11 +305,6 @@ def _error_of(step: Step) -> StepFailed:
 
 
 def _sentence(error: BaseException) -> str:
-    words = words_of(error) or type(error).__name__
     if isinstance(error, SystemExit):
-        words = f"it wanted to end the process (SystemExit {words}); have it return or raise an Exception"
-    return _cut(words)
-
-
-def _cut(words: str) -> str:
-    return words[:_LONGEST].encode("utf-8", "replace").decode()
+        return f"it wanted to end the process (SystemExit {error}); have it return or raise an Exception"
+    return sentence_of(error)

@@ -15,14 +15,15 @@ import inspect
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, Union, cast, get_args, get_origin
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from uuid import uuid4
 
 from tenex.core.effects import NodeRun
 from tenex.core.errors import ConfigurationError, MissionFailed, Unreadable, Unwritable, UsageError
 from tenex.core.graph import END, Edge, TransitionGraph
 from tenex.core.ids import ConversationId, PublicKey, Slug
-from tenex.core.mission_rules import TRACKED, Beginning, MissionRule, NodeRule
+from tenex.core.mission_rules import MISSION_ID, TRACKED, Beginning, MissionRule, NodeRule
 from tenex.core.missions import Mission
 from tenex.core.ports import Clock, Journals
 from tenex.core.roster import Agent, Limits, Rules
@@ -31,9 +32,10 @@ from tenex.core.signals import MissionAsked, NodeFailed, NodeReturned, PauseAske
 from .driving import CALLER, MemoryJournals, MissionDrive, MonotonicClock
 from .durable import GraphRunContext, durable
 from .failures import Classify
-from .mission_edges import Node, NodeShape, error_faults, read, takes_error
-from .mission_nodes import BaseNode, Dependency, End, NodeError
+from .mission_edges import Node, NodeShape, error_faults, is_required, read, takes_error
+from .mission_nodes import BaseNode, Dependency, End, NodeError, specs_of
 from .mission_runs import NodeRunner
+from .sentences import sentence_of
 from .typed import Typed, field_names, restore
 
 __all__ = [
@@ -58,6 +60,8 @@ class GraphRunResult(Generic[StateT, RunEndT]):
     state: StateT
     error: str = ""
     kind: str = ""
+    mission: str = ""
+    """The name by which a later run goes on with this one, where both have the same journal."""
     _output: RunEndT
 
     @property
@@ -126,7 +130,14 @@ class Graph(Generic[StateT, DepsT, RunEndT]):
             )
             for shape in self._shapes.values()
         }  # fmt: skip
-        return MissionRule(graph=self.transitions, nodes=nodes, tracked=TRACKED & self._names)
+        return MissionRule(graph=self.transitions, nodes=nodes, tracked=self.tracked)
+
+    @property
+    def tracked(self) -> frozenset[str]:
+        """The fields of the state that are kept for it; `mission_id` only where it is a text."""
+        names = TRACKED & self._names
+        is_text = MISSION_ID in names and get_type_hints(self.state_type).get(MISSION_ID) in (str, str | None)
+        return names if is_text else names - {MISSION_ID}
 
     def asked(self, node: BaseNode[StateT, DepsT, RunEndT], state: StateT, by: str) -> MissionAsked:
         """The signal that begins a mission at a node.
@@ -171,20 +182,20 @@ class Graph(Generic[StateT, DepsT, RunEndT]):
 
     async def run(
         self, start_node: BaseNode[StateT, DepsT, RunEndT], *, state: StateT = _NOTHING,
-        deps: DepsT = _NOTHING, journal: Journals | None = None, mission: str = "main",
+        deps: DepsT = _NOTHING, journal: Journals | None = None, mission: str | None = None,
         limits: Limits | None = None, clock: Clock | None = None,
     ) -> GraphRunResult[StateT, RunEndT]:  # fmt: skip
-        """Run a mission to its end, or to a pause; where its journal holds its beginning, go on with it.
+        """Run a mission to its end, or to a pause. Each run is a mission of its own, unless it is given a name.
 
-        A mission whose journal holds its end gives its result again, and nothing runs. One that is paused goes on: the
-        call is somebody's word.
+        A named mission whose journal holds its beginning goes on; one that is paused, too. One whose journal holds its
+        end gives its result again, and nothing runs.
 
         Args:
             start_node: where it begins.
             state: as it begins; where it goes on, the journal's counts.
             deps: given to nodes anew each time, never journaled.
             journal: where it is recorded; without one it lives in this process only.
-            mission: its name among those of this graph in the journals.
+            mission: its name among those of this graph in the journals; without one, no other run goes on with it.
             limits: tries and bounds; the daemon's own by default.
             clock: time, for tests that own it.
 
@@ -199,13 +210,13 @@ class Graph(Generic[StateT, DepsT, RunEndT]):
 
     def open(
         self, start_node: BaseNode[StateT, DepsT, RunEndT], *, state: StateT = _NOTHING,
-        deps: DepsT = _NOTHING, journal: Journals | None = None, mission: str = "main",
+        deps: DepsT = _NOTHING, journal: Journals | None = None, mission: str | None = None,
         limits: Limits | None = None, clock: Clock | None = None,
     ) -> "MissionRun[StateT, DepsT, RunEndT]":  # fmt: skip
         """A mission that can be paused while it runs; the arguments are those of `run`."""
         return MissionRun(
-            self, self.asked(start_node, state, CALLER), deps, journal or MemoryJournals(), mission,
-            limits or Limits(), clock or MonotonicClock(),
+            self, start_node, self.asked(start_node, state, CALLER), deps, journal or MemoryJournals(),
+            mission or uuid4().hex, limits or Limits(), clock or MonotonicClock(),
         )  # fmt: skip
 
     def mission_id(self, mission: str) -> ConversationId:
@@ -242,8 +253,16 @@ class Graph(Generic[StateT, DepsT, RunEndT]):
         if differing:
             restore(state, self.load_state({**now, **differing}), frozenset(differing) & self._names)
 
-    def load_node(self, name: str, data: Mapping[str, Any], deps: DepsT) -> BaseNode[StateT, DepsT, RunEndT]:
-        """A node with its journaled fields and its dependencies.
+    def dependencies_of(self, node: Any) -> dict[str, Any]:
+        """The dependencies that a node was made with; none of what is no node."""
+        shape = self._shapes.get(node.get_node_id()) if isinstance(node, BaseNode) else None
+        named = ((name, getattr(node, name, None)) for name in (shape.dependencies if shape else ()))
+        return {name: value for name, value in named if value is not None}
+
+    def load_node(
+        self, name: str, data: Mapping[str, Any], deps: DepsT, handed: Mapping[str, Any] | None = None
+    ) -> BaseNode[StateT, DepsT, RunEndT]:  # fmt: skip
+        """A node with its journaled fields and its dependencies: those it was handed, else those of the run.
 
         Raises:
             Unreadable: there is no such node any more, or its fields have changed.
@@ -255,14 +274,17 @@ class Graph(Generic[StateT, DepsT, RunEndT]):
         if strange:
             raise Unreadable(f"{name} has no field {', '.join(sorted(strange))} any more")
         values = {field: shape.fields[field].load(value) for field, value in data.items()}
-        for field in shape.dependencies:
+        values |= handed or {}
+        for field in shape.dependencies - values.keys():
             if not hasattr(deps, field):
                 raise Unreadable(f"{name}.{field}: the dependencies of this run have no {field}")
             values[field] = getattr(deps, field)
         try:
             return shape.node(**values)
         except TypeError as fault:
-            raise Unreadable(f"{name} cannot be made of what is journaled: {fault}") from fault
+            lacking = [spec.name for spec in specs_of(shape.node) if is_required(spec) and spec.name not in values]
+            why = f"it has no {', '.join(lacking)}" if lacking else sentence_of(fault)
+            raise Unreadable(f"{name} cannot be made of what is journaled: {why}") from fault
 
     def read_answer(self, effect: NodeRun, answer: Any, state: StateT) -> NodeReturned | NodeFailed:
         """What a node's return value means.
@@ -316,12 +338,15 @@ class MissionRun(Generic[StateT, DepsT, RunEndT]):
     """A mission in this process."""
 
     def __init__(
-        self, graph: Graph[StateT, DepsT, RunEndT], asked: MissionAsked, deps: DepsT, journals: Journals, name: str,
-        limits: Limits, clock: Clock,
+        self, graph: Graph[StateT, DepsT, RunEndT], start_node: BaseNode[StateT, DepsT, RunEndT], asked: MissionAsked,
+        deps: DepsT, journals: Journals, name: str, limits: Limits, clock: Clock,
     ) -> None:  # fmt: skip
+        self.name = name
+        """By which a later run goes on with this one."""
         self.id = graph.mission_id(name)
         self._graph = graph
         runner = NodeRunner({graph.name: (graph, lambda: deps)})
+        runner.hand(self.id, start_node.get_node_id(), graph.dependencies_of(start_node))
         self._drive = MissionDrive(journals, runner, rules_of(graph, limits), clock, asked)
 
     def pause(self, reason: str = "") -> None:
@@ -332,7 +357,7 @@ class MissionRun(Generic[StateT, DepsT, RunEndT]):
         """Begin or go on; see `Graph.run`."""
         state = await self._drive.run(self.id)
         assert state.mission is not None
-        return self._graph.result_of(state.mission)
+        return replace(self._graph.result_of(state.mission), mission=self.name)
 
 
 def rules_of(graph: Graph[Any, Any, Any], limits: Limits) -> Rules:

@@ -18,6 +18,8 @@ from pydantic_core import PydanticSerializationError
 
 from tenex.core.errors import Unreadable, Unwritable
 
+from .sentences import sentence_of
+
 T = TypeVar("T")
 
 UNTYPED = (Any, object)
@@ -71,7 +73,9 @@ class Typed(Generic[T]):
             written = self._adapter.dump_python(value, mode="json", by_alias=False, warnings="error")
             self._adapter.validate_python(written, by_name=True, by_alias=False)
         except (PydanticSerializationError, ValidationError) as fault:
-            raise Unwritable(f"{self.what} is no {_name(self.kind)} that can be journaled: {fault}") from fault
+            raise Unwritable(
+                f"{self.what} is no {_name(self.kind)} that can be journaled: {sentence_of(fault)}"
+            ) from fault
         return self._writable(_finite(written))
 
     def _plain(self, value: Any) -> Any:
@@ -103,7 +107,9 @@ class Typed(Generic[T]):
         try:
             return self._adapter.validate_python(written, by_name=True, by_alias=False)
         except ValidationError as fault:
-            raise Unreadable(f"{self.what} was journaled as something else than {_name(self.kind)}: {fault}") from fault
+            raise Unreadable(
+                f"{self.what} was journaled as something else than {_name(self.kind)}: {sentence_of(fault)}"
+            ) from fault
 
 
 def field_names(kind: Any) -> frozenset[str] | None:

@@ -62,7 +62,7 @@ def researches(request: ModelRequest) -> ModelStep:
         return calls("create_plan", topic="tea", approach="books")
     if "gather_data" in offered:
         return calls("gather_data", query=f"q{len(done)}")
-    if "analyze" in offered and len(done) < 5:
+    if "analyze" in offered and "analyze" not in [one.tool for one in done]:
         return calls("analyze")
     return ModelStep(text=f"Done: {done[-1].content}", model="script")
 

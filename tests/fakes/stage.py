@@ -205,6 +205,10 @@ class World:
         """One relay."""
         return (RELAY,)
 
+    def others(self, draft: Draft) -> tuple[str, ...]:
+        """None."""
+        return ()
+
     def route(self, conversation: Conversation) -> ModelRequest:
         """The router's question."""
         return ModelRequest(

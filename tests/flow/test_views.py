@@ -99,3 +99,29 @@ def test_however_many_are_busy_only_so_many_views_are_written(monkeypatch: pytes
             }
 
     run(main)
+
+
+def test_a_view_that_could_not_be_written_is_tried_again_though_nothing_happens() -> None:
+    """With growing waits, and before the conversation leaves memory."""
+    world = Watched()
+    tries: list[float] = []
+
+    async def fails(conversation: Conversation) -> None:
+        tries.append(asyncio.get_running_loop().time())
+        if len(tries) <= 8:
+            raise OSError(28, "No space left on device")
+        await Watched.show(world, conversation)
+
+    world.show = fails  # type: ignore[method-assign]
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            daemon.write("hello")
+            await daemon.until("waiting")
+            await asyncio.sleep(20)
+            assert 4 <= len(tries) <= 6
+            await asyncio.sleep(280)
+            assert world.shown == {ID: sum(map(len, world.books[ID]))}
+            assert list(daemon.runtime.coordinator) == []
+
+    run(main)

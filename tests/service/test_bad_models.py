@@ -62,7 +62,7 @@ CASES: dict[str, Case] = {
     ),
     "agents as a string": Case(to="router", replies=_says(GOOD.replace('["executor"]', '"executor"'))),
     "a fence and prose": Case(to="router", replies=_says(f"Well.\n```json\n{GOOD}\n```\nThat is all.")),
-    "two answers in one": Case(to="router", replies=_says(f"{GOOD}\n{END}")),
+    "two answers in one": Case(to="router", replies=_says(f"{END}\n{GOOD}")),
     "nonsense to the router": Case(to="router", replies=_says(nonsense(10_000)), follows={r.RouteRejected: 1}),
     "nobody's name": Case(
         to="router",

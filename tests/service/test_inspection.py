@@ -82,6 +82,8 @@ async def test_a_conversation_is_rebuilt_from_its_readable_file_and_goes_on(fold
     assert (code, verdict["faults"]) == (0, [])
     now = folder.view(name)
     assert phases(now) == FULL_CYCLE
+    for shown in (now, view):  # the visit to the current phase lasts until the newest record
+        del shown["phaseMetrics"][shown["phase"]]["durationMs"]
     for part in ("status", "phase", "cycle", "orchestratorTurns", "messages", "phaseMetrics", "metadata"):
         assert now[part] == view[part], part
     code, _, told = await tenex_here(*words)

@@ -288,9 +288,84 @@ async def test_a_mission_is_run_from_a_terminal_and_its_failure_is_an_exit_code(
     assert (code, "The mission fails cannot begin:" in " ".join(out.split())) == (1, True), said
     code, out, said = await tenex(*words, "y")
     assert code == 1, said
-    assert "has failed: Rest: 'x'. Whoever looks after its code" in " ".join(out.split())
+    assert "has failed: Rest: there is no key x. Whoever looks after its code" in " ".join(out.split())
     code, out, said = await tenex(
         "graph", "run", str(mission), "--message", '{"strange": 1}', "--port", "0", "--data", tmp_path / "data"
     )
     assert code == 1, said
     assert "cannot begin: It has no field strange." in " ".join(out.split())
+
+
+FAULTY = '''"""Fails in the way it is told to."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from tenex.workflow.missions import BaseNode, End, Graph, GraphRunContext
+
+
+class Wanted(BaseModel):
+    number: int
+
+
+class Case(BaseModel):
+    mission_id: str
+    kind: str
+    count: int = 0
+
+
+@dataclass
+class Try(BaseNode[Case, Path, str]):
+    async def run(self, ctx: GraphRunContext[Case, Path]) -> End[str]:
+        match ctx.state.kind:
+            case "invalid":
+                Wanted.model_validate({"number": "many"})
+            case "key":
+                {}["topic"]
+            case "state":
+                ctx.state.__dict__["count"] = "many"
+        return End(ctx.state.mission_id)
+
+
+graph = Graph(nodes=(Try,), state_type=Case)
+
+
+def deps(workspace: Path) -> Path:
+    if (workspace / "broken").exists():
+        Wanted.model_validate({})
+    return workspace
+'''
+
+
+async def test_errors_and_pauses_are_sentences_in_the_thread_and_tracebacks_in_the_log(folder: Folder) -> None:
+    put(folder, "faulty.py", FAULTY)
+    async with daemon(folder) as process:
+        names = {
+            kind: await folder.write(f"@faulty {kind}") for kind in ("invalid", "key", "state", "fine", "fine too")
+        }
+        for name in names.values():
+            await folder.until(name, "ended")
+        (folder.workspace / "broken").touch()
+        paused = await folder.write("@faulty paused")
+        await folder.until(paused, "waiting")
+        last = {kind: (await heard(folder, name))[-1]["content"] for kind, name in names.items()}
+        pause = (await heard(folder, paused))[-1]["content"]
+        failed = [log for log in process.logs if log["event"] == "node.failed"]
+        assert await process.stop() == 0
+    again = "Whoever looks after its code has to mend that; then mention @faulty in a new note."
+    whole = "The mission faulty has failed: Try: "
+    unable = "`number`: input should be a valid integer, unable to parse string as an integer."
+    assert last["invalid"] == f"{whole}{unable} {again}"
+    assert last["key"] == f"{whole}there is no key topic. {again}"
+    assert "the state is no Case that can be journaled: `count`: should be int, and is str." in last["state"]
+    assert pause == (
+        "The mission faulty is paused at Try: the dependencies of faulty cannot be made: `number`: field required. "
+        "Once the operator has mended that, `/continue` lets it go on."
+    )
+    assert sorted(log["kind"] for log in failed) == ["KeyError", "ValidationError"]
+    assert all("Traceback" in log["exception"] for log in failed)
+    assert all("faulty.py" in log["exception"] for log in failed)
+    ids = [last[kind].rpartition(" ")[2] for kind in ("fine", "fine too")]
+    assert ids == [names["fine"], names["fine too"]], "each run has an id of its own"

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from tenex.service.notify import STATUS_EVERY
 from tenex.settings import Settings
 from tenex.tools.sandbox import clean_environment, wrapped
 
-from .kit import ROOT, TENEX, Folder, running
+from .kit import ROOT, TENEX, Folder, daemon, running
 from .test_life import Manager
 
 UNIT = ROOT / "config" / "tenex.service"
@@ -72,7 +73,6 @@ def test_it_agrees_with_the_program() -> None:
     """Exit codes, deadlines, signals and the watchdog mean here what they mean in the code."""
     unit = directives()
     assert unit["ExecStart"] == ["/opt/tenex/bin/tenex run"]
-    assert unit["ExecReload"] == ["/bin/kill -HUP $MAINPID"]
     assert int(unit["TimeoutStopSec"][0]) > Settings().shutdown.deadline + LETTING_GO
     assert int(unit["WatchdogSec"][0]) > 2 * STATUS_EVERY
     never_mended = {error.exit_code for error in (UsageError, ConfigurationError, StoreError)}
@@ -113,6 +113,16 @@ def test_what_would_break_the_sandbox_is_not_set() -> None:
     covering = {"ProtectKernelTunables", "ProtectKernelLogs", "ProcSubset", "PrivateUsers"}
     assert covering & directives().keys() == set()
     assert "user" in directives()["RestrictNamespaces"][0].split()
+
+
+async def test_a_reload_needs_no_program_but_the_shell(folder: Folder) -> None:
+    """As on a minimal Debian, which has no `kill` in its folders of programs."""
+    words = shlex.split(directives()["ExecReload"][0])
+    assert words[0] == "/bin/sh"
+    async with daemon(folder) as process:
+        env = {"MAINPID": str(process.pid), "PATH": "/nonexistent"}
+        await asyncio.to_thread(subprocess.run, words, env=env, check=True, timeout=10)
+        await process.until("configuration.reloaded")
 
 
 async def test_its_command_runs_in_its_environment(folder: Folder, tmp_path: Path) -> None:

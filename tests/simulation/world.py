@@ -332,6 +332,10 @@ class FaultyWorld(World):
 class FaultyNotices(MemoryNotices):
     """A memory for notices whose disk may take none."""
 
+    def others(self, draft: Draft) -> tuple[str, ...]:
+        """None."""
+        return ()
+
     def __init__(self, world: FaultyWorld) -> None:
         super().__init__()
         self.world = world

@@ -48,7 +48,7 @@ async def test_what_is_unknown_is_read_from_its_beginning(folder: ConversationFo
     length = await append(folder, FIRST)
     found = await gather(folder, CONVERSATION_ID, length)
     assert (found.anew, found.row.seq, found.row.bytes) == (True, 3, length)
-    assert found.news.events == (CONVERSATION_ID, "e2")
+    assert found.news.events == ("e2",)
 
 
 @pytest.mark.parametrize("rotates", [False, True])
@@ -59,7 +59,7 @@ async def test_of_what_is_known_only_the_new_is_taken(folder: ConversationFolder
     whole = await gather(folder, CONVERSATION_ID, length)
     assert (found.anew, found.news.events) == (False, ("e4",))
     assert found.row == whole.row, "the row is that of all records"
-    assert whole.news.events == (CONVERSATION_ID, "e2", "e4")
+    assert whole.news.events == ("e2", "e4")
 
 
 async def test_a_new_file_that_says_nothing_new_adds_nothing(folder: ConversationFolder) -> None:
@@ -76,7 +76,7 @@ async def test_a_journal_put_in_the_place_of_another_is_read_whole(folder: Conve
     (folder.path(CONVERSATION_ID) / "journal.jsonl").unlink()
     length = await append(folder, [started(), wrote(2, "x2"), replace(wrote(3, "x3"), at=Millis(9)), wrote(4, "x4")])
     longer = await gather(folder, CONVERSATION_ID, length, known)
-    assert (longer.anew, longer.news.events) == (True, (CONVERSATION_ID, "x2", "x3", "x4"))
+    assert (longer.anew, longer.news.events) == (True, ("x2", "x3", "x4"))
     shorter = await gather(folder, CONVERSATION_ID, length, replace(known, bytes=length + 1, updated=Millis(9)))
     assert shorter.anew
     partly = await gather(folder, CONVERSATION_ID, length, replace(known, bytes=UNKNOWN_LENGTH, updated=Millis(9)))

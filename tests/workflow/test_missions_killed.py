@@ -109,7 +109,7 @@ def lead(journal: Journals, world: World) -> GraphRunResult[Trip, str]:
     """Run until it is over, however often the process dies."""
 
     async def main() -> Any:
-        return await GRAPH.run(Book(), state=Trip(), deps=world, journal=journal, clock=VirtualClock())
+        return await GRAPH.run(Book(), state=Trip(), deps=world, journal=journal, mission="main", clock=VirtualClock())
 
     for _ in range(3):
         try:
@@ -169,7 +169,7 @@ def test_the_shipped_mission_killed_at_every_append_hands_in_once(tmp_path: Path
             state = mission.MissionState(mission_id="m", topic="curve")
             deps = mission.offline(folder)
             return await mission.graph.run(
-                mission.DiscoveryNode(), state=state, deps=deps, journal=journal, clock=VirtualClock()
+                mission.DiscoveryNode(), state=state, deps=deps, journal=journal, mission="main", clock=VirtualClock()
             )
 
         return run(main)
@@ -205,7 +205,7 @@ class Told(World):
 
 async def main(folder):
     async with mission_folder(folder / "journals") as journal:
-        result = await GRAPH.run(Book(), state=Trip(), deps=Told(folder / "effects"), journal=journal)
+        result = await GRAPH.run(Book(), state=Trip(), deps=Told(folder / "effects"), journal=journal, mission="main")
         print("end", result.output, flush=True)
 
 asyncio.run(main(Path(sys.argv[1])))

@@ -96,13 +96,17 @@ def test_1_4_a_pause_pauses_between_steps() -> None:
         await asyncio.sleep(1)
 
     async def main() -> Any:
-        mission = GRAPH.open(Work(), state=Count(), deps=tick, journal=journal, clock=VirtualClock())
+        mission = GRAPH.open(Work(), state=Count(), deps=tick, journal=journal, mission="main", clock=VirtualClock())
         missions.append(mission)
         paused = await mission.run()
         seen = len(done)
         await asyncio.sleep(10_000)
         assert len(done) == seen, "nothing runs while it is paused"
-        return paused, seen, await GRAPH.run(Work(), state=Count(), deps=tick, journal=journal, clock=VirtualClock())
+        return (
+            paused,
+            seen,
+            await GRAPH.run(Work(), state=Count(), deps=tick, journal=journal, mission="main", clock=VirtualClock()),
+        )
 
     paused, seen, ended = run(main)
     assert (paused.outcome, paused.error, seen) == ("paused", "lunch", 3)
@@ -141,7 +145,7 @@ def test_1_4_everything_of_the_same_second_is_kept_and_can_be_gone_back_to() -> 
     journal = Journals()
 
     async def main() -> Any:
-        return await GRAPH.run(Work(), state=Count(), journal=journal, clock=Still())
+        return await GRAPH.run(Work(), state=Count(), journal=journal, mission="main", clock=Still())
 
     assert run(main).output == 10
     records = journal.records()
@@ -165,7 +169,7 @@ def test_1_4_going_on_does_not_run_the_whole_node_again(state: str) -> None:
     journal.at = (11, "after") if state == "running" else None
 
     async def main() -> Any:
-        return await GRAPH.run(Work(), state=Count(), deps=tick, journal=journal, clock=VirtualClock())
+        return await GRAPH.run(Work(), state=Count(), deps=tick, journal=journal, mission="main", clock=VirtualClock())
 
     if state == "running":
         with pytest.raises(AppendFailed):
@@ -182,7 +186,7 @@ def test_1_4_no_file_is_left_behind_that_stops_the_next_process(tmp_path: Path) 
 
     async def main() -> Any:
         async with mission_folder(tmp_path / "j") as journal:
-            return await GRAPH.run(Work(), state=Count(), journal=journal)
+            return await GRAPH.run(Work(), state=Count(), journal=journal, mission="main")
 
     assert asyncio.run(main()).output == 10
     assert asyncio.run(main()).output == 10
@@ -203,7 +207,7 @@ def test_1_4_what_a_step_costs_does_not_grow_with_the_mission() -> None:
     journal = Journals()
 
     async def main() -> Any:
-        return await graph.run(Round(), state=Count(), journal=journal, clock=VirtualClock())
+        return await graph.run(Round(), state=Count(), journal=journal, mission="main", clock=VirtualClock())
 
     assert run(main).output == 400
     (lines,) = journal.lines.values()
@@ -217,7 +221,7 @@ def test_1_4_a_torn_tail_is_cut_off_and_the_mission_goes_on(tmp_path: Path) -> N
 
     async def main() -> Any:
         async with mission_folder(tmp_path / "j") as journal:
-            return await GRAPH.run(Work(replay="read"), state=Count(), journal=journal)
+            return await GRAPH.run(Work(replay="read"), state=Count(), journal=journal, mission="main")
 
     asyncio.run(main())
     (path,) = (tmp_path / "j").glob("*/journal.jsonl")

@@ -66,7 +66,8 @@ def play(graph: Graph[Ledger, Desk, Any], journal: Journals | None = None, **mor
 
     async def main() -> Any:
         state = more.pop("state", None) or Ledger()
-        return await graph.run(start, state=state, journal=journal, clock=VirtualClock(), **more)
+        given = {"mission": "main", **more}
+        return await graph.run(start, state=state, journal=journal, clock=VirtualClock(), **given)
 
     return run(main)
 

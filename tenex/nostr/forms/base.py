@@ -4,7 +4,8 @@ A form writes two JSON objects, which live in the journal and come back to it wh
 hold strings, numbers and lists only. Members that all forms write:
 
     address   form, root, root_kind, root_author, root_relay, relays (where it was heard), group (NIP-29, if any)
-    origin    form, id, kind, author, relay (as a hint), relays (where it was heard), parents (Incoming.references)
+    origin    form, id, kind, author, relay (as a hint), relays (where it was heard), parents (Incoming.references),
+              hints (relays its tags name, if any)
 
 Tags come from strangers: each function here passes over what has the wrong shape and never raises.
 
@@ -34,8 +35,14 @@ MAX_REFERENCES: Final = 20
 MAX_HINT_BYTES: Final = 200
 """Longer relay urls than this are not passed on."""
 
+MAX_HINTS: Final = 3
+"""Relays of one message that are tried where the usual ones refuse the answer."""
+
 MAX_TITLE: Final = 200
 """Characters; the conversation shortens it further."""
+
+_HINTING: Final = frozenset("eEaApPq")
+"""Tags whose third element is a relay (NIP-01, NIP-10, NIP-18, NIP-22)."""
 
 _HEX64: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -110,6 +117,15 @@ def heard_on(relay: str) -> list[str]:
         return []
 
 
+def hints_of(event: Event) -> dict[str, list[str]]:
+    """Give the first relays that its tags name as the member `hints` of an origin; nothing where they name none."""
+    found: dict[str, None] = {}
+    for tag in event.tags:
+        if len(tag) > 2 and tag[0] in _HINTING and (relay := hint(tag[2])):
+            found[relay] = None
+    return {"hints": list(found)[:MAX_HINTS]} if found else {}
+
+
 def people_of(event: Event, ours: Collection[PublicKey]) -> list[str]:
     """Give the first keys the p tags name: each once, without the author and without ours."""
     found: dict[str, None] = {}
@@ -123,7 +139,7 @@ def people_of(event: Event, ours: Collection[PublicKey]) -> list[str]:
 
 def named_in(text: str, ours: Collection[PublicKey], slugs: Mapping[str, PublicKey]) -> tuple[PublicKey, ...]:
     """Find the keys of ours that a text itself names: `nostr:npub...`, `nostr:nprofile...`, then `@slug`."""
-    found = dict.fromkeys(key for key in find_mentions(text) if key in ours)
+    found = dict.fromkeys(find_mentions(text, ours))
     if slugs and "@" in text:
         by_slug = {slug.lower(): key for slug, key in slugs.items()}
         for match in _slug_pattern(tuple(sorted(by_slug))).finditer(text):
@@ -135,7 +151,7 @@ def calls_us(event: Event, ours: Collection[PublicKey]) -> bool:
     """Tell whether a p tag or a key written in the text is one of ours; a bare `@slug` may mean anybody's agent."""
     if any(tag[1] in ours for tag in tags_named(event, "p")):
         return True
-    return any(key in ours for key in find_mentions(event.content))
+    return bool(find_mentions(event.content, ours))
 
 
 def tags_project(event: Event, project: str | None) -> bool:

@@ -76,6 +76,7 @@ class Notes(Form):
             "root_author": thread.root.author,
             "root_relay": thread.root.relay,
             "people": base.people_of(event, ours),
+            **base.hints_of(event),
         }
         return Incoming(
             event_id=event.id,

@@ -79,6 +79,7 @@ class Threads(Form):
             "relays": heard_on,
             "parents": list(references),
             "scope": [list(tag) for tag in scope],
+            **base.hints_of(event),
         }
         return Incoming(
             event_id=event.id,

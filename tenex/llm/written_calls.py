@@ -1,0 +1,201 @@
+"""Reads tool calls that a model wrote into its text, because its server did not take them out of it.
+
+Marked calls (`<tool_call>`, `[TOOL_CALLS]`, `<function=name>` and others) are calls wherever they stand, and one that
+cannot be read is asked for again. JSON without a mark is a call only where it ends the answer, names an offered tool
+and fits its parameters: an answer may quote JSON.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Final
+
+from jsonschema import Draft202012Validator
+from referencing import Registry
+
+from tenex.core.ids import CallId
+from tenex.core.steps import CallRequest, ToolSpec
+
+LEAD: Final = 400
+"""Characters before JSON without a mark; who writes more explains something."""
+
+MOST: Final = 64
+"""Calls read from one answer, as many as are carried out."""
+
+MARK: Final = re.compile(
+    r"<tool_calls?>|<function=|<invoke name=|\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_call|<｜tool▁call"
+    r"|```(?:tool_calls?|tool_code|tool|function_call|function)\s"
+)
+"""The beginning of a marked call, as Hermes and Qwen, Llama, MiniMax, Mistral, Kimi and DeepSeek write it."""
+
+TAIL: Final = 24
+"""Characters at the end of a text in which a mark may have begun."""
+
+_BEGINNING: Final = re.compile(r"(?:<[^\s>]*|\[[A-Z_]*|`+[a-z_]*)\Z")
+_FENCE: Final = re.compile(r"```[^\n`]*\n(.*?)(?:\n?```|\Z)", re.DOTALL)
+_FENCED_JSON: Final = re.compile(r"```(?:json)?[^\S\n]*\n(.*?)\n?```\s*\Z", re.DOTALL)
+_FUNCTION: Final = re.compile(
+    r"(?:<function=|<invoke name=)[\"']?([^>\"'\s]+)[\"']?\s*>(.*?)"
+    r"(?:</function>|</invoke>|(?=<function=|<invoke )|\Z)",
+    re.DOTALL,
+)
+_PARAMETER: Final = re.compile(
+    r"<parameter(?:=| name=)[\"']?([^>\"'\s]+)[\"']?\s*>(.*?)(?:</parameter>|(?=<parameter|</)|\Z)", re.DOTALL
+)
+_HEADER: Final = re.compile(
+    r"(?:functions\.)?([A-Za-z_][\w-]*)(?::\d+)?\s*"
+    r"(?:\[ARGS\]|\[CALL_ID\]\w+\[ARGS\]|<\|tool_call_argument_begin\|>|```json)?\s*\Z"
+)
+"""A name that stands before its arguments."""
+_LANGUAGES: Final = ("json", "tool_call", "tool_calls", "tool_code", "tool", "function_call", "function")
+_NAMES: Final = ("name", "tool", "tool_name", "function")
+_ARGUMENTS: Final = ("arguments", "parameters", "args", "input", "tool_input")
+_BESIDES: Final = frozenset({"id", "type", "call_id"})
+_DECODER: Final = json.JSONDecoder(strict=False)  # weak models write line ends into strings
+
+UNREADABLE: Final = (
+    "This tool call was written into the text of the answer and could not be read. Call the tool by the interface for "
+    "tool calls, with one JSON object as its arguments."
+)
+
+
+@dataclass(slots=True)
+class Written:
+    """What an answer holds: its text without the calls, and the calls."""
+
+    text: str
+    calls: list[CallRequest] = field(default_factory=list)
+
+
+def written_calls(text: str, tools: Sequence[ToolSpec]) -> Written:
+    """The calls in a text, and what is left of it; the text alone where it holds none."""
+    offered = {tool.name: tool.parameters for tool in tools}
+    if not offered:
+        return Written(text)
+    whole = _FENCE.fullmatch(text.strip())
+    if whole and MARK.search(whole[1]):
+        return written_calls(whole[1], tools)
+    start = _first_mark(text)
+    if start is not None and (found := list(_marked(text[start:], offered))[:MOST]):
+        return Written(text[:start].rstrip(), [_request(text, at, *one) for at, one in enumerate(found)])
+    lead, values = _unmarked(text)
+    named = [call for call in map(_named_call, values) if call is not None and _fits(call, offered)]
+    if named and len(named) == len(values):
+        return Written(lead.rstrip(), [_request(text, at, *call) for at, call in enumerate(named)])
+    return Written(text)
+
+
+def sayable(text: str, since: int) -> str | None:
+    """An answer that is still being written, as far as it is certainly no call; None once a call may have begun.
+
+    `since` characters of it have been looked at before.
+    """
+    if text[:40].lstrip().startswith(("{", "[", "```")) or MARK.search(text, max(0, since - TAIL)):
+        return None
+    return text[:-TAIL] + _BEGINNING.sub("", text[-TAIL:])
+
+
+def _first_mark(text: str) -> int | None:
+    """Where the first mark stands that is not quoted: neither in backticks nor in a block of another language."""
+    fences = [fence.span() for fence in _FENCE.finditer(text) if not MARK.match(fence[0])]
+    for mark in MARK.finditer(text):
+        is_fenced = any(start < mark.start() < end for start, end in fences)
+        is_quoted = text[: mark.start()].endswith("`") and not mark[0].startswith("```")
+        if not is_fenced and not is_quoted:
+            return mark.start()
+    return None
+
+
+def _marked(text: str, offered: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The calls of a text that begins with a mark; the arguments are None where they cannot be read."""
+    for function in (functions := list(_FUNCTION.finditer(text))):
+        yield function[1], _arguments_of(function[2], offered.get(function[1], {}))
+    at, is_read = 0, bool(functions)
+    while not functions and (brace := text.find("{", at)) >= 0:
+        try:
+            value, end = _DECODER.raw_decode(text, brace)
+        except (ValueError, RecursionError):
+            is_read = False
+            break
+        call, header = _named_call(value), _HEADER.search(text[at:brace])
+        if header and header[1] not in _LANGUAGES and (call is None or call[0] not in offered):
+            call = header[1], value
+        if call is None:
+            is_read = False
+            break
+        yield call
+        at, is_read = end, True
+    named = [name for name in offered if re.search(rf"\b{re.escape(name)}\b", text[at:])]
+    if not is_read and named:
+        yield named[0], None
+
+
+def _arguments_of(body: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The arguments of a function in XML: one JSON object, or a parameter each."""
+    parameters = _PARAMETER.findall(body)
+    if parameters or not body.strip():
+        known = schema.get("properties", {})
+        return {name: _value(text, known.get(name, {})) for name, text in parameters}
+    try:
+        value, _ = _DECODER.raw_decode(body.strip())
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _value(text: str, schema: Any) -> Any:
+    """A parameter's value: the text itself where the tool wants one, without the line ends around it."""
+    plain = text.removeprefix("\n").removesuffix("\n")
+    if isinstance(schema, Mapping) and schema.get("type") == "string":
+        return plain
+    try:
+        return json.loads(plain)
+    except (ValueError, RecursionError):
+        return plain
+
+
+def _unmarked(text: str) -> tuple[str, list[Any]]:
+    """The JSON that ends a text, in a block or not, and what stands before it."""
+    fenced = _FENCED_JSON.search(text)
+    start = fenced.start() if fenced else len(text) - len(text.lstrip())
+    if start > LEAD or "```" in text[:start]:
+        return text, []
+    try:
+        value = json.loads((fenced[1] if fenced else text).strip(), strict=False)
+    except (ValueError, RecursionError):
+        return text, []
+    return text[:start] if fenced else "", value if isinstance(value, list) else [value]
+
+
+def _named_call(value: Any) -> tuple[str, Any] | None:
+    """Name and arguments of an object that is a call; None where it is none."""
+    if not isinstance(value, dict):
+        return None
+    if isinstance(inner := value.get("function"), dict):
+        return _named_call(inner)
+    name = next((value[key] for key in _NAMES if isinstance(value.get(key), str)), None)
+    given = next((key for key in _ARGUMENTS if key in value), None)
+    if name is None or (given is None and set(value) - set(_NAMES) - _BESIDES):
+        return None
+    arguments = value.get(given, {}) if given else {}
+    if isinstance(arguments, str):
+        try:
+            arguments = _DECODER.decode(arguments) if arguments.strip() else {}
+        except (ValueError, RecursionError):
+            arguments = None
+    name = name.removeprefix("functions.")
+    return name, arguments if isinstance(arguments, dict) else None
+
+
+def _fits(call: tuple[str, Any], offered: Mapping[str, Any]) -> bool:
+    name, arguments = call
+    return name in offered and Draft202012Validator(dict(offered[name]), registry=Registry()).is_valid(arguments)
+
+
+def _request(text: str, at: int, name: str, arguments: Any) -> CallRequest:
+    number = sha256(f"{at} {text}".encode("utf-8", "surrogatepass")).hexdigest()[:9]
+    if isinstance(arguments, dict):
+        return CallRequest(id=CallId(number), tool=name, arguments=arguments)
+    return CallRequest(id=CallId(number), tool=name, fault=UNREADABLE)
