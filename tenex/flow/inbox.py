@@ -7,7 +7,7 @@ Never: wait; what cannot be taken now is refused with a reason.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 
 import structlog
@@ -45,6 +45,8 @@ class Verdict(StrEnum):
     """A program's message that does not call us by name: agents must not wake each other by talking in a thread."""
     EMPTY = "empty"
     """It says nothing, so there is nothing to do or to answer."""
+    TOO_OLD = "too_old"
+    """Written before all that could still be new: a relay sends again what was answered and lost here."""
     TOO_MANY = "too_many"
     TOO_LARGE = "too_large"
     CLOSED = "closed"
@@ -56,7 +58,7 @@ class Inbox:
     def __init__(
         self, coordinator: ConversationCoordinator, directory: Directory, circle: Circle, clock: Clock, *,
         names: Mapping[PublicKey, str], slugs: Mapping[PublicKey, Slug], per_minute: int = PER_MINUTE,
-        workflows: Collection[PublicKey] = (),
+        workflows: Collection[PublicKey] = (), oldest: Callable[[Incoming], int] = lambda _: 0,
     ) -> None:  # fmt: skip
         """Stand at the door.
 
@@ -69,7 +71,9 @@ class Inbox:
             slugs: which of our keys is which agent or workflow.
             per_minute: messages one person may send in a minute, owners excepted.
             workflows: the keys a p tag alone calls, where it begins a conversation.
+            oldest: the second before which a message cannot be new where it was heard.
         """
+        self._oldest = oldest
         self._coordinator = coordinator
         self._directory = directory
         self._circle = circle
@@ -118,6 +122,9 @@ class Inbox:
             return Verdict.CLOSED
         if message.event_id in self._places or self._directory.conversation_of(message.event_id) is not None:
             return Verdict.DUPLICATE
+        if message.created_at < self._oldest(message):
+            log.warning("message.too_old", event_id=message.event_id, created_at=message.created_at)
+            return Verdict.TOO_OLD
         if not message.text.strip():
             return Verdict.EMPTY
         if len(message.text) > LARGEST:
