@@ -46,7 +46,7 @@ from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
 
 from .activity import Activity
-from .bookkeeper import Bookkeeper, keep_cursors, last_heard
+from .bookkeeper import Bookkeeper, keep_cursors, last_heard, oldest_new
 from .configuration import Ground, check_people, configure, reconfigure, shadow_of
 from .control import Awaited, orders
 from .current import Current
@@ -182,6 +182,7 @@ async def open_application(
             names=introductions.names,
             slugs=first.named,
             workflows=first.workflows,
+            oldest=lambda message: oldest_new(index, clock, message),
         )
         listener = Listener(pool, list(voices), first.slugs, None, inbox.receive, people=first.everybody)
         bookkeeper = Bookkeeper(folder, index, book, listener, first.rules.project.slug, spawn)

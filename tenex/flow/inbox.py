@@ -9,7 +9,7 @@ so that what somebody wrote while we were away is not lost; beyond a bound it is
 
 import asyncio
 from collections import Counter, OrderedDict, deque
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 
 import structlog
@@ -51,6 +51,8 @@ class Verdict(StrEnum):
     """It says nothing, so there is nothing to do or to answer."""
     QUEUED = "queued"
     """Its author sends faster than the limit: it is received again when its turn comes."""
+    TOO_OLD = "too_old"
+    """Written before all that could still be new: a relay sends again what was answered and lost here."""
     TOO_MANY = "too_many"
     TOO_LARGE = "too_large"
     CLOSED = "closed"
@@ -62,7 +64,7 @@ class Inbox:
     def __init__(
         self, coordinator: ConversationCoordinator, directory: Directory, circle: Circle, clock: Clock, *,
         names: Mapping[PublicKey, str], slugs: Mapping[PublicKey, Slug], per_minute: int = PER_MINUTE,
-        workflows: Collection[PublicKey] = (),
+        workflows: Collection[PublicKey] = (), oldest: Callable[[Incoming], int] = lambda _: 0,
     ) -> None:  # fmt: skip
         """Stand at the door.
 
@@ -75,7 +77,9 @@ class Inbox:
             slugs: which of our keys is which agent or workflow.
             per_minute: messages one person may send in a minute, owners excepted.
             workflows: the keys a p tag alone calls, where it begins a conversation.
+            oldest: the second before which a message cannot be new where it was heard.
         """
+        self._oldest = oldest
         self._coordinator = coordinator
         self._directory = directory
         self._circle = circle
@@ -144,6 +148,9 @@ class Inbox:
             return Verdict.CLOSED
         if message.event_id in self._places or self._directory.conversation_of(message.event_id) is not None:
             return Verdict.DUPLICATE
+        if message.created_at < self._oldest(message):
+            log.warning("message.too_old", event_id=message.event_id, created_at=message.created_at)
+            return Verdict.TOO_OLD
         if not message.text.strip():
             return Verdict.EMPTY
         if len(message.text) > LARGEST:
