@@ -12,6 +12,7 @@ from tenex.core.errors import ConfigurationError
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.ports import Missions, Model
 from tenex.core.roster import Agent, Circle, Kind, Rules
+from tenex.core.trust import may_reach
 from tenex.llm.offline import Pace
 from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
 from tenex.nostr.profiles import Identity
@@ -20,6 +21,7 @@ from tenex.settings import Places, Settings, check_paths, circle, gate_rules, li
 from tenex.store.daemon import DaemonBook
 from tenex.tools.check import CheckPolicy
 from tenex.tools.checkpoints import Checkpoints
+from tenex.tools.disk_reserve import DiskReserve
 from tenex.tools.git import has_git
 from tenex.tools.notes import read_notes
 from tenex.tools.registry import ToolRegistry
@@ -166,7 +168,11 @@ def configure(settings: Settings, ground: Ground) -> Configuration:
     prompter = ConversationPrompter(
         library, rules=lambda: rules, tools=tools.specs, project_name=settings.project.name,
         budget=settings.models.context_tokens,
-        lessons=lambda slug: [f"{known.title}: {known.lesson}" for known in ground.book.lessons(slug)],
+        lessons=lambda slug, conversation: [
+            f"{known.title}: {known.lesson}"
+            for known in ground.book.lessons(slug)
+            if settings.people.share_lessons or may_reach(known.role, conversation)
+        ],
         workspace_notes=lambda: read_notes(ground.places.workspace),
     )  # fmt: skip
     return Configuration(
@@ -237,7 +243,18 @@ def _tools(
 ) -> ToolRegistry:  # fmt: skip
     given = settings.tools
     turns = Transactions(ground.workspace, shadow_of(settings, ground.places, ground.workspace))
-    shell = ShellRules(policy=shell_policy(settings, ground), network=given.shell.network, timeout=given.shell.timeout)
+    where = ground.places
+    reserve = DiskReserve(
+        size=given.disk_reserve_mb * 1024**2,
+        folders={
+            "the workspace": where.workspace, "the conversations": where.conversations,
+            "the checkpoints": where.checkpoints,
+        },
+    )  # fmt: skip
+    shell = ShellRules(
+        policy=shell_policy(settings, ground), network=given.shell.network, timeout=given.shell.timeout,
+        reserve=reserve,
+    )  # fmt: skip
     tools = standard_tools(
         ground.workspace, ground.book, check=check, shell=shell, has_sandbox=ground.has_sandbox, transactions=turns
     )

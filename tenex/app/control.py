@@ -16,7 +16,9 @@ from tenex.core.travel import RolledBack
 from tenex.flow.coordinator import ConversationCoordinator
 from tenex.flow.runtime import Runtime
 from tenex.service.control import Handler
+from tenex.store.daemon import DaemonBook
 
+from .lessons import remove_lesson
 from .reloading import Reloading
 from .report import Reporter
 from .thoughts import Thoughts
@@ -66,7 +68,7 @@ class Awaited:
 
 def orders(
     reporter: Reporter, reload: Reloading, runtime: Runtime, travelling: Travelling, back: Awaited,
-    branched: Callable[[Branch], None], thoughts: Thoughts,
+    branched: Callable[[Branch], None], thoughts: Thoughts, book: DaemonBook,
 ) -> dict[str, Handler]:  # fmt: skip
     """The orders by the word that gives them; `branched` makes a new conversation known to the daemon."""
 
@@ -91,9 +93,13 @@ def orders(
         branched(made)
         return told_branch(made)
 
+    async def forget(asked: Mapping[str, Any]) -> dict[str, Any]:
+        """`remove_lesson`: `number`."""
+        return await remove_lesson(book, asked.get("number"))
+
     return {
         "status": reporter.status, "reload": read_again, "stop": stop, "rollback": roll_back, "fork": fork,
-        "watch": thoughts.watch,
+        "watch": thoughts.watch, "remove_lesson": forget,
     }  # fmt: skip
 
 

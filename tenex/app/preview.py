@@ -9,7 +9,6 @@ Never: words, or a choice of what is shown, of its own.
 
 import asyncio
 import hashlib
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -34,17 +33,18 @@ from tenex.llm.config import split_name
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.prompting import PromptLibrary
 from tenex.settings import Places, Settings, model_for, places, router_model
-from tenex.store.daemon import DAEMON, DaemonBook
 from tenex.store.disk import Disk
 from tenex.store.folder import ConversationFolder
-from tenex.store.loading import NEWEST, peek
+from tenex.store.loading import NEWEST
 from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
 from tenex.workflow.output import in_states
 
 from .configuration import Configuration, Ground, configure
+from .lessons import StoredLessons
 from .minds import is_offline
 from .outputs import outputs_of
+from .shortened import conversation_of
 from .staff import load_agents
 
 SAMPLE = "Write hello.py that prints hello"
@@ -121,7 +121,7 @@ async def at_a_glance(settings: Settings, where: Places, library: PromptLibrary)
     # who may talk here changes no prompt, and nobody needs to be named for a look
     opened = settings.model_copy(update={"people": settings.people.model_copy(update={"open": True})})
     ground = Ground(
-        places=where, ring=_Glance(where.keys, library), book=_Lessons(where.conversations),
+        places=where, ring=_Glance(where.keys, library), book=StoredLessons(where.conversations),
         workspace=Workspace(where.workspace), has_sandbox=await asyncio.to_thread(probe_bubblewrap),
         # minds are built where the choice of tools depends on them, and need no key then
         mind=None if is_offline(settings, library) else _Keeper(),
@@ -147,11 +147,8 @@ async def _read(where: Places, start: str) -> Conversation:
     disk = Disk()
     try:
         folder = ConversationFolder(where.conversations, disk, SystemClock())
-        found = [name for name in await folder.lengths() if name.startswith(start.lower())]
-        if len(found) != 1:
-            many = f"{len(found)} conversations begin" if found else "no conversation begins"
-            raise UsageError(f"{many} with {start[:70]!r}; `tenex conversations list` shows them")
-        return fold(found[0], await folder.read(found[0], NEWEST))
+        name = ConversationId(conversation_of(start, await folder.lengths()))
+        return fold(name, await folder.read(name, NEWEST))
     finally:
         disk.close()
 
@@ -246,17 +243,3 @@ class _Glance(KeyRing):
 
     def get_or_create(self, name: str) -> SecretKey:
         return self.get(name)
-
-
-class _Lessons(DaemonBook):
-    """The lessons as they stand on disk; none can be added."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(root, Disk(), SystemClock())
-        self._disk.close()
-        with suppress(FileNotFoundError, NotADirectoryError):
-            for record in peek(self._path, DAEMON, NEWEST):
-                self._fold(record)
-
-    async def record(self, *_: object, **__: object) -> None:
-        raise Bug("a lesson was to be recorded from a preview")

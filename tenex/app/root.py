@@ -46,7 +46,7 @@ from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
 
 from .activity import Activity
-from .bookkeeper import Bookkeeper, keep_cursors, last_heard
+from .bookkeeper import Bookkeeper, keep_cursors, last_heard, oldest_new
 from .configuration import Ground, check_people, configure, reconfigure, shadow_of
 from .control import Awaited, orders
 from .current import Current
@@ -149,6 +149,7 @@ async def open_application(
         pool = RelayPool(
             urls, on_event=lambda event, relay: None if introductions.heard(event) else listener.heard(event, relay),
             is_seen=index.has_event, identity=first.project,
+            is_wanted=lambda author: author not in voices and inbox.knows(author),
         )  # fmt: skip
         voices = former_keys(ring, first.keys, first.everybody)
         voices |= {key.public: key for key in first.keys.values()}
@@ -181,6 +182,7 @@ async def open_application(
             names=introductions.names,
             slugs=first.named,
             workflows=first.workflows,
+            oldest=lambda message: oldest_new(index, clock, message),
         )
         listener = Listener(pool, list(voices), first.slugs, None, inbox.receive, people=first.everybody)
         bookkeeper = Bookkeeper(folder, index, book, listener, first.rules.project.slug, spawn)
@@ -225,7 +227,7 @@ async def open_application(
             bookkeeper.heard(branch.state, branch.records)
             coordinator.resume([branch.state.id])
 
-        asked = orders(reporter, reload, runtime, travelling, back, branched, thoughts)
+        asked = orders(reporter, reload, runtime, travelling, back, branched, thoughts, book)
         await stack.enter_async_context(control_socket(where.socket, asked))
 
         yield Application(

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tenex.core.errors import UsageError
+from tenex.app.shortened import matching
+from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.graph import END
 from tenex.core.phases import Phase
 
 from . import examples, output
+from .lessons import lessons
 from .options import DataOption, JsonOption, group, open_settings
 
 if TYPE_CHECKING:
@@ -31,7 +33,8 @@ KEY_NAMES = ("project", "owner")
 _RESERVED = frozenset({END.lower(), "user", *KEY_NAMES})
 _KEBAB = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
-agents = group("List, show and add agents.")
+agents = group("List, show and add agents; list and remove what they have learned.")
+agents.add_typer(lessons, name="lessons")
 
 
 @agents.command(name="list")
@@ -51,7 +54,10 @@ def list_(ctx: typer.Context, data: DataOption = None, as_json: JsonOption = Fal
 @agents.command()
 def show(
     ctx: typer.Context,
-    slug: Annotated[str, typer.Argument(metavar="SLUG", help="As `tenex agents list` names it.")],
+    slug: Annotated[
+        str,
+        typer.Argument(metavar="SLUG", help="Its slug or npub, or how that begins."),
+    ],
     as_prompt: Annotated[
         bool, typer.Option("--prompt", help="Print what its model would be sent, if its work began now.")
     ] = False,
@@ -70,8 +76,11 @@ def show(
     """Show one agent, with its own phases and its instructions."""
     settings = open_settings(ctx, data)
     known = {str(name): agent for name, agent in load_agents(settings).definitions.items()}
-    if slug not in known:
+    keys = _keys(settings)
+    found = matching(slug.removeprefix("@"), [*known, *keys], "agents")
+    if found is None:
         raise UsageError(f"there is no agent {slug!r}; there are: {', '.join(known)}")
+    slug = keys.get(found, found)
     if as_prompt:
         _show_prompt(settings, slug, _phase(phase), conversation, message, as_json=as_json)
         return
@@ -265,6 +274,30 @@ def _prompt_row(shown: "Preview") -> dict[str, Any]:
         "output_schema": request.output_schema,
         "entries": [{"type": type(entry).__name__, **dataclasses.asdict(entry)} for entry in request.entries],
         "message": _as_sent(shown),
+    }
+
+
+def whole_name(ctx: typer.Context, data: Path | None, start: str) -> str:
+    """The slug or npub of the agent whose slug or npub begins so; what names no agent of today stays as it is.
+
+    Raises:
+        UsageError: several begin so.
+    """
+    if not start:
+        return start
+    try:
+        keys = _keys(open_settings(ctx, data))
+    except ConfigurationError:  # the conversations can be read all the same
+        return start
+    return matching(start.removeprefix("@"), [*keys, *keys.values()], "agents") or start
+
+
+def _keys(settings: "Settings") -> dict[str, str]:
+    """The slugs of the agents that have a key, by npub."""
+    return {
+        npub: str(slug)
+        for slug, agent in load_agents(settings).definitions.items()
+        if (npub := _npub("project" if agent.kind == "orchestrator" else str(slug), settings))
     }
 
 

@@ -12,10 +12,11 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from tenex.app.shortened import conversation_of
 from tenex.app.story import ICONS, Line, Tone
 from tenex.core.errors import ConfigurationError, UsageError, WorldError
 
@@ -32,12 +33,15 @@ if TYPE_CHECKING:
     from tenex.nostr.keys import KeyRing, SecretKey
 
 
+_ID: Final = re.compile(r"[0-9a-f]{64}")
+
+
 def chat(
     ctx: typer.Context,
     relay: Annotated[str | None, typer.Option(metavar="URL", help="The relay; else the first of the settings.")] = None,
     to: Annotated[str | None, typer.Option(metavar="NPUB", help="The project; else this folder's.")] = None,
     conversation: Annotated[
-        str, typer.Option(metavar="ID", help="Go on in this conversation: its id, as the end of a chat tells it.")
+        str, typer.Option(metavar="ID", help="Go on in this conversation: its id, or how that begins.")
     ] = "",
     wait: Annotated[
         float, typer.Option(help="Seconds of silence after which it ends, or in a terminal says that nobody answers.")
@@ -69,7 +73,8 @@ def chat(
     telemetry = configure("error", "auto")  # a relay that comes and goes is told by the answers that come
     try:
         chat = _Chat(Screen(), places(settings).socket)
-        asyncio.run(chat.hold(url, person, project, wait, _checked(conversation), _agents(ring, project)))
+        known = conversation and _checked(conversation, places(settings).conversations)
+        asyncio.run(chat.hold(url, person, project, wait, known, _agents(ring, project)))
     finally:
         telemetry.close()
 
@@ -82,11 +87,13 @@ def _agents(ring: "KeyRing", project: "PublicKey") -> "list[PublicKey]":
     return [ring.get(name).public for name in names if name not in (PROJECT, OWNER)]
 
 
-def _checked(conversation: str) -> str:
+def _checked(conversation: str, folder: Path) -> str:
+    """The whole id; of a conversation that is not in this folder it has to be given whole."""
     name = conversation.strip().lower()
-    if name and not re.fullmatch(r"[0-9a-f]{64}", name):
-        raise UsageError("--conversation takes a whole id, 64 hex digits; `tenex conversations list --json` shows them")
-    return name
+    if _ID.fullmatch(name):
+        return name
+    here = [path.name for path in folder.iterdir() if _ID.fullmatch(path.name)] if folder.is_dir() else []
+    return conversation_of(name, here)
 
 
 def _unanswered(wait: float) -> str:

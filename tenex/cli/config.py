@@ -149,4 +149,4 @@ def _key(name: str) -> str:
 
 
 def _value(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)  # for text, numbers, booleans and lists of them, TOML is JSON
+    return output.json_escaped(json.dumps(value, ensure_ascii=False))  # of text, numbers, booleans, lists TOML is JSON

@@ -10,7 +10,7 @@ from typing import Final
 from rich.cells import cell_len
 
 from tenex.core.ids import PublicKey
-from tenex.telemetry import printable
+from tenex.core.text import printable
 
 FORGET: Final = 60.0
 """Seconds without a whisper after which an agent is taken to be gone: one at work is heard of every 20."""

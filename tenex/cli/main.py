@@ -200,11 +200,11 @@ def _show_usage(fault: typer.TyperException) -> None:
 
 
 def _unexpected(options: Globals) -> int:
-    from tenex.telemetry import printable, redact
+    from tenex.telemetry import redact
 
     fault = sys.exception()
     first = next(iter(str(fault).splitlines()), "")
-    output.say(printable(redact(f"tenex: unexpected {type(fault).__name__}: {first}")))
+    output.say(redact(f"tenex: unexpected {type(fault).__name__}: {first}"))
     if not options.debug:
         output.say("tenex: this is a fault of the program; `tenex --debug ...` shows where it happened")
     return _debugged(1, options)

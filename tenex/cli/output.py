@@ -9,21 +9,27 @@ from collections.abc import Sequence
 from typing import Any
 
 from tenex.core.errors import ConfigurationError, TenexError
+from tenex.core.text import CONTROL, printable
 
 
 def result(text: str) -> None:
-    """Print what the command was asked for."""
-    sys.stdout.write(f"{text}\n")
+    """Print what the command was asked for; what would steer a terminal is made visible."""
+    sys.stdout.write(f"{printable(text)}\n")
 
 
 def result_json(value: Any) -> None:
-    """Print what the command was asked for, for programs."""
-    result(json.dumps(value, indent=2, ensure_ascii=False))
+    """Print what the command was asked for, for programs; what would steer a terminal is a JSON escape."""
+    result(json_escaped(json.dumps(value, indent=2, ensure_ascii=False)))
+
+
+def json_escaped(text: str) -> str:
+    """The same JSON with what would steer a terminal as escapes; that stands in strings only."""
+    return CONTROL.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
 def say(text: str) -> None:
-    """Tell the person something beside the result."""
-    sys.stderr.write(f"{text}\n")
+    """Tell the person something beside the result; what would steer a terminal is made visible."""
+    sys.stderr.write(f"{printable(text)}\n")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

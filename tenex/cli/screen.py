@@ -13,7 +13,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from tenex.app.story import Line
-from tenex.telemetry import printable
+from tenex.core.text import printable
 
 STYLES: Final = {
     "person": "bold cyan",
@@ -74,7 +74,7 @@ class Screen:
             words = [(head, "bold magenta"), *([(f"  {text}", "dim")] if text else [])]
             self.console.print(Rule(Text.assemble(*words), style="magenta"))
         else:
-            self.console.print(f"== {head}  {text}".rstrip())
+            self.console.print(Text(f"== {head}  {text}".rstrip()))
 
     def _speech(self, line: Line, head: str, text: str) -> None:
         title = Text.assemble((head, STYLES[line.tone]), (f"  {line.time}" if line.at else "", "dim"))

@@ -3,13 +3,14 @@
 Never: ask a model; a command is answered at once.
 """
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 
-from . import conducting, day_limits, gates, nodes, waivers
+from . import conducting, day_limits, gates, names, nodes, waivers
 from . import mission_words as words
 from . import records as r
 from .draft import Draft
-from .ids import RunId
+from .ids import RunId, Slug
 from .phases import QUALITY_PHASES, Phase
 from .roster import Role
 from .signals import PersonSpoke
@@ -25,6 +26,7 @@ HELP = """Write to me as you would to a colleague. Besides talk I understand:
 /continue  go on after a limit, a hold or a refused decision
 /quick  skip verification, chores and reflection in this cycle
 /skip PHASE  skip one of them
+/set NAME=VALUE  set a variable of a workflow; `/set` alone lists them
 /new  end this cycle; your next message begins another
 /help  this"""
 
@@ -37,21 +39,90 @@ class Command:
     argument: str
 
 
-NAMES = ("stop", "status", "help", "new", "continue", "retry", "pause", "quick", "skip")
+NAMES = ("stop", "status", "help", "new", "continue", "retry", "pause", "set", "quick", "skip")
+
+
+UNKNOWN = "unknown"
+"""The command of a message that begins with a command or a mention, and names nothing there is."""
+_WORD = re.compile(r"/([A-Za-z]+)(?:\s+(.*))?", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z0-9][\w-]*", re.ASCII)
+_HEX = re.compile(r"[0-9a-f]{64}")
+_WORDS = 3
+"""Words of a shown name that a mention may have: `@Project Manager`."""
 
 
 def parse(text: str) -> Command | None:
-    """Read a command: the first word of the message, after a slash. Anything else, also an unknown word, is talk."""
-    first, _, rest = text.strip().partition(" ")
-    if not first.startswith("/") or "\n" in first:
+    """Read a command: a message whose first word is letters after a slash. A path such as `/etc/hosts` is talk."""
+    found = _WORD.fullmatch(text.strip())
+    if found is None:
         return None
-    name = first[1:].lower()
-    return Command(name, rest.strip()) if name in NAMES else None
+    name = found[1].lower()
+    return Command(name, (found[2] or "").strip()) if name in NAMES else Command(UNKNOWN, text.strip())
+
+
+def read(draft: Draft, signal: PersonSpoke) -> Command | PersonSpoke:
+    """The command a message is, or the message with whom it begins by naming among those it addresses."""
+    text = signal.message.text
+    if signal.is_plain:
+        return signal
+    command = parse(text)
+    if command is not None:
+        is_answer = command.name == UNKNOWN and any(run.has_parked for run in draft.state.runs.values())
+        if not is_answer or names.nearest(_first(text)[1:], NAMES):
+            return command
+    words = text.split(maxsplit=_WORDS)[:_WORDS]
+    first = names.plain(words[0]) if words else ""
+    if not first or not (names.is_mention(words[0]) or _HEX.fullmatch(first.lower())):
+        return signal
+    known = _callable(draft)
+    for count in range(len(words), 0, -1):
+        if slug := names.find(" ".join(words[:count]), known):
+            others = (other for other in signal.addressed if other != slug)
+            return replace(signal, addressed=(slug, *others))
+    if signal.addressed or not _NAME.fullmatch(first) or _is_ours_or_a_person(draft, signal, first):
+        return signal
+    return Command(UNKNOWN, text.strip())
+
+
+def _first(text: str) -> str:
+    return text.split(maxsplit=1)[0]
+
+
+def _callable(draft: Draft) -> dict[Slug, names.Named | None]:
+    """Everybody a message can call: agents, workflows of speakers, missions, also disabled ones."""
+    rules = draft.rules
+    return {**{Slug(name): None for name in (*rules.missions, *rules.disabled)}, **rules.workflows, **rules.roster}
+
+
+def _is_ours_or_a_person(draft: Draft, signal: PersonSpoke, name: str) -> bool:
+    """Whether a name is the project's, or of a person who writes here: then it is talk."""
+    project = draft.rules.project
+    people = [signal.name, *(message.name for message in draft.state.recent if message.role is not None)]
+    shown = {part.casefold() for person in people for part in (person, *person.split()[:1])}
+    return name.casefold() in shown or names.find(name, {project.slug: project}) is not None
+
+
+def _unknown(draft: Draft, text: str) -> str:
+    """What is said to a message that begins with a command or a name there is not."""
+    first = _first(text)
+    if first.startswith("/"):
+        near = names.nearest(first[1:], NAMES)
+        sentence = f"There is no command {first}. "
+        sentence += f"Did you mean /{near}?" if near else "`/help` lists them."
+    else:
+        known = _callable(draft)
+        near = names.nearest(first, known)
+        sentence = f"There is no agent @{names.plain(first)}. "
+        sentence += f"Did you mean @{near}?" if near else f"There are: {', '.join(sorted(known))}."
+    return f"{sentence} Nothing was started. To send this as text, put a word before it."
 
 
 def obey(draft: Draft, command: Command, signal: PersonSpoke) -> None:
     """Carry a command out, or say who may give it."""
-    left = "" if command.name == "skip" else command.argument
+    if command.name == UNKNOWN:
+        say(draft, _unknown(draft, command.argument))
+        return
+    left = "" if command.name in ("skip", "set") else command.argument
     if left:  # words that would be lost without a sign
         say(draft, f"/{command.name} takes nothing after it; please send the rest as a message of its own.")
     if command.name == "help":
@@ -68,6 +139,8 @@ def obey(draft: Draft, command: Command, signal: PersonSpoke) -> None:
         stop(draft, signal.name)
     elif command.name == "pause":
         nodes.pause(draft, signal.name)
+    elif command.name == "set":
+        conducting.set_variables(draft, command.argument)
     elif command.name == "new":
         _new(draft, signal.name)
     elif command.name == "continue":

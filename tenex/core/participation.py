@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from . import names
 from . import records as r
 from .draft import Draft
 from .errors import ConfigurationError
@@ -26,7 +27,7 @@ from .runs import Call, Run
 from .session import Session
 from .speakers import asked_for, change_context, refuses
 from .state import State
-from .steps import CallResult, ModelStep, ToolSpec
+from .steps import CallRequest, CallResult, ModelStep, ToolSpec
 
 HANDOFF, FINISH, SET, DELETE = "handoff", "finish", "set_context", "delete_context"
 OWN: Final = (HANDOFF, FINISH, SET, DELETE)
@@ -107,7 +108,7 @@ def _decide(draft: Draft, session: Session, run: Run, call: Call) -> str | None:
         return f"`{first}` was called first in this turn and decides what follows; this call changes nothing."
     match call.request.tool:
         case "handoff":
-            handoff = _handoff(session, given)
+            handoff = _handoff(session, draft.rules, given)
             if isinstance(handoff, str):
                 return handoff
             _grant(draft, run, call, f"{handoff.target} speaks after you. End your turn with what they need.")
@@ -129,7 +130,7 @@ def _first(draft: Draft, session: Session, run: Run) -> str:
         tools = named_tools(draft.rules.compile_graph(speakers.graph_data, speakers.participant_order))
     except ConfigurationError:  # told when the round closes
         tools = frozenset(session.routing_tools)
-    asked, _ = asked_for(speakers, round_of(draft.state, run, ""), tools)
+    asked, _ = asked_for(speakers, round_of(draft.state, draft.rules, run, ""), tools)
     match asked:
         case Handoff():
             return HANDOFF
@@ -182,7 +183,7 @@ def taken(draft: Draft, run: Run, result: ToolResult) -> ToolResult:
         faults.append("This is no turn of a workflow: no handoff, end or variable of it counts.")
     else:
         if isinstance(route, Handoff):
-            found = _handoff(session, {"target": route.target, "reason": route.reason})
+            found = _handoff(session, draft.rules, {"target": route.target, "reason": route.reason})
             route, sentence = (found, "") if isinstance(found, Handoff) else (None, found)
             faults += [sentence] if sentence else []
         if sentence := _set(draft, session, run, result.context, result.removed):
@@ -200,19 +201,17 @@ def _refuse(draft: Draft, run: Run, call: Call, sentence: str) -> bool:
     return True
 
 
-def _handoff(session: Session, given: Mapping[str, Any]) -> Handoff | str:
-    """The handoff that is asked for, or why it is none; a name is read without case where that leaves no doubt."""
+def _handoff(session: Session, rules: Rules, given: Mapping[str, Any]) -> Handoff | str:
+    """The handoff that is asked for, or why it is none; a name is read leniently (`names.find`)."""
     target, reason = given.get("target"), given.get("reason", "")
     if not isinstance(target, str) or not isinstance(reason, str):
         return "`handoff` needs `target`, the name of somebody who takes part; `reason` must be a text."
-    order = session.speakers.participant_order
-    plain = target.strip().removeprefix("@")
-    near = [name for name in order if name.lower() == plain.lower()]
-    found = Handoff(plain if plain in order else near[0] if len(near) == 1 else target, reason[:REASON])
+    takes_part = {name: rules.roster.get(Slug(name)) for name in session.speakers.participant_order}
+    found = Handoff(names.find(target, takes_part) or target, reason[:REASON])
     return refuses(session.speakers, found) or found
 
 
-def round_of(state: State, run: Run, text: str, *, completed: bool = False) -> Envelope:
+def round_of(state: State, rules: Rules, run: Run, text: str, *, completed: bool = False) -> Envelope:
     """A run that is about to end as the round of its speaker: its calls in the order in which its model made them.
 
     A call counts that was let through, or was decided in the core and not refused; `complete` where it ends the run.
@@ -230,15 +229,16 @@ def round_of(state: State, run: Run, text: str, *, completed: bool = False) -> E
                 calls.append(Called(call.tool, session.routes.get(call.id)))
             elif result is not None and result.ok:  # decided in the core, about the workflow or the agent itself
                 ours = _is_ours(session, run, call.tool)
-                calls.append(_called(session, call.tool, call.arguments) if ours else Called(call.tool))
+                calls.append(_called(session, rules, call) if ours else Called(call.tool))
     if completed:
         calls.append(Called("complete"))
     return Envelope(run.agent, text, tuple(calls), str(state.turn.turn_id) if state.turn else "")
 
 
-def _called(session: Session, tool: str, given: Mapping[str, Any]) -> Called:
+def _called(session: Session, rules: Rules, call: CallRequest) -> Called:
+    tool, given = call.tool, call.arguments
     if tool == HANDOFF:
-        handoff = _handoff(session, given)
+        handoff = _handoff(session, rules, given)
         return Called(tool, handoff if isinstance(handoff, Handoff) else None)
     if tool == FINISH:
         finish = Finish(str(given.get("summary", "")), str(given.get("reason", "")).strip()[:REASON] or "finished")

@@ -7,6 +7,7 @@ from .conversation import Conversation
 from .effects import Effect, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall, Work
 from .ports import ExecutionContext
 from .runs import Call, CallState, Run
+from .trust import least_trusted
 
 
 def pending(conversation: Conversation) -> dict[Key, Effect]:
@@ -78,6 +79,7 @@ def _of_mission(conversation: Conversation) -> list[Effect]:
 
 def _context(conversation: Conversation, run: Run, call: Call) -> ExecutionContext:
     turn = conversation.turn
+    person = least_trusted(conversation)
     return ExecutionContext(
         conversation_id=conversation.id,
         cycle=conversation.cycle,
@@ -91,4 +93,6 @@ def _context(conversation: Conversation, run: Run, call: Call) -> ExecutionConte
         touched=conversation.touched,
         read=run.read,
         standing=conversation.standings.get(run.stands_as),
+        author=person.author if person else None,
+        role=person.role if person else None,
     )

@@ -6,7 +6,7 @@ Never: check who may talk at all; the inbox has done that.
 from . import conducting, nodes, waivers
 from . import mission_words as words
 from . import records as r
-from .commands import obey, parse
+from .commands import Command, obey, parse, read
 from .draft import Draft
 from .ids import Millis
 from .missions import Mission
@@ -26,8 +26,8 @@ def spoke(draft: Draft, signal: PersonSpoke) -> None:
         return
     if state.status == "new":
         _start(draft, signal)
-    command = parse(message.text)
-    if command is not None:
+    command = read(draft, signal)
+    if isinstance(command, Command):
         draft.add(
             r.CommandGiven, event_id=message.event_id, author=message.author, name=signal.name, role=signal.role,
             command=command.name, argument=command.argument, created_at=message.created_at, origin=message.origin,
@@ -37,6 +37,7 @@ def spoke(draft: Draft, signal: PersonSpoke) -> None:
         if state.status == "active" and state.turn is None and state.question is None and not state.has_mission:
             draft.add(r.Waiting, reason="user")
         return
+    signal = command
     before = draft.state.mission
     refused = conducting.unbegun(draft)
     is_over = draft.state.status == "ended" and not refused
@@ -57,7 +58,7 @@ def spoke(draft: Draft, signal: PersonSpoke) -> None:
     if called in draft.rules.missions and not is_begun:
         nodes.begin(draft, called, message.text, signal.name)
         return
-    is_refused = conducting.refuses_disabled(draft, signal, is_begun=is_begun)
+    is_refused = conducting.refuses(draft, signal, is_begun=is_begun)
     if is_refused or waivers.answered(draft, signal) or _answers_ask(draft, wrote):
         return
     if draft.state.workflow is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from .agency import Standing
 from .ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
 from .phases import Phase
+from .roster import Role
 from .rounds import Route
 from .steps import Entry, ModelRequest, ModelStep, Shown, ToolSpec
 
@@ -144,6 +145,10 @@ class ExecutionContext:
     """Paths this agent has read in this run, with the sha256 of what it saw."""
     standing: Standing | None = None
     """Where the agent stands in its own phases; None for one that has none."""
+    author: PublicKey | None = None
+    """The person on whose behalf it works: of several in the conversation, one who may do least."""
+    role: Role | None = None
+    """What that person may do; None where no message is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from . import names
 from .agency import Program
 from .ids import PublicKey, Slug
 from .mission_rules import MissionRule
@@ -194,24 +195,7 @@ class Rules:
         """All tools that an agent may name: everybody's and its own."""
         return {**self.tools, **agent.methods} if agent.methods else self.tools
 
-    def find(self, slug: str) -> Agent | None:
-        """The worker or expert of that slug who may be given a turn: exactly, then without case, then kebab-cased."""
-        by_slug = {str(known): agent for known, agent in self.routable.items()}
-        if slug in by_slug:
-            return by_slug[slug]
-        lowered = {known.lower(): agent for known, agent in by_slug.items()}
-        plain = slug.strip().lower()
-        return lowered.get(plain) or lowered.get(_kebab(slug))
-
-
-def _kebab(words: str) -> str:
-    """`ProjectManager`, `project manager` and `project_manager` all become `project-manager`."""
-    out: list[str] = []
-    for index, char in enumerate(words.strip()):
-        if char in " _-./":
-            out.append("-")
-        else:
-            if char.isupper() and index and words.strip()[index - 1].islower():
-                out.append("-")
-            out.append(char.lower())
-    return "-".join(part for part in "".join(out).split("-") if part)
+    def find(self, written: str) -> Agent | None:
+        """The worker or expert who is meant and may be given a turn, however the name is written (`names.find`)."""
+        slug = names.find(written, self.routable)
+        return None if slug is None else self.roster[slug]

@@ -71,6 +71,8 @@ class PersonSpoke:
     name: str
     addressed: tuple[Slug, ...] = ()
     """The agents the text itself mentions."""
+    is_plain: bool = False
+    """Whether it is text even if it looks like a command or a mention: a program wrote it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

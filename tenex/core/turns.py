@@ -218,7 +218,7 @@ def end_run(
         close_calls(draft, colleague, STOPPED)
         end_run(draft, colleague, "stopped", error=f"{run.name}, who called it, has ended")
     announce = announce and run.parent is None
-    heard = participation.round_of(draft.state, run, text or error, completed=completed)
+    heard = participation.round_of(draft.state, draft.rules, run, text or error, completed=completed)
     if announce and outcome == "finished":
         agent_says(draft, run, text, "completion", completed=completed)
     elif announce:

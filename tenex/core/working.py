@@ -211,7 +211,7 @@ def _finish(draft: Draft, run: Run, arguments: Mapping[str, Any], *, completed: 
         text = f"{text}\n\n{issues}".strip()
     verdict = arguments.get("verdict") if run.phase is Phase.VERIFICATION else ""
     summary = str(arguments.get("summary") or "").strip()
-    text = text or summary or participation.words_of(participation.round_of(draft.state, run, ""))
+    text = text or summary or participation.words_of(participation.round_of(draft.state, draft.rules, run, ""))
     lacking = None
     if not text:
         lacking = f"Your answer is empty. Say what {'the person' if run.parent is None else 'your caller'} should read."

@@ -39,7 +39,7 @@ class ConversationPrompter:
 
     def __init__(
         self, library: PromptLibrary, *, rules: Callable[[], Rules],
-        tools: Callable[[Phase, Slug], tuple[ToolSpec, ...]], lessons: Callable[[Slug], Sequence[str]],
+        tools: Callable[[Phase, Slug], tuple[ToolSpec, ...]], lessons: Callable[[Slug, Conversation], Sequence[str]],
         workspace_notes: Callable[[], str | None], project_name: str, budget: int = CONTEXT_TOKENS,
     ) -> None:  # fmt: skip
         """Take the words, and ways to ask for the rest; `budget` is in estimated tokens of a whole request."""
@@ -54,7 +54,7 @@ class ConversationPrompter:
 
     def work(self, conversation: Conversation, run: Run) -> Prompt:
         """What an agent is told when its run begins, and again where it stands elsewhere."""
-        lessons, notes = self._data(run.agent)
+        lessons, notes = self._data(run.agent, conversation)
         session = conversation.workflow if run.parent is None else None  # whom a speaker calls takes no part in it
         agent = self._rules().roster.get(run.agent)
         tools = offered(conversation, run, self._rules(), self._tools(run.phase, run.agent))
@@ -84,12 +84,12 @@ class ConversationPrompter:
             )  # fmt: skip
         return Prompt(system=system, entries=entries)
 
-    def _data(self, agent: Slug) -> tuple[tuple[str, ...], str | None]:
+    def _data(self, agent: Slug, conversation: Conversation) -> tuple[tuple[str, ...], str | None]:
         """The newest lessons and the notes, as much of them as a small budget permits; `render` has its own limits."""
         room = int(self._budget * BYTES_PER_TOKEN * DATA)
         kept: list[str] = []
         left = room
-        for lesson in reversed(self._lessons(agent)):
+        for lesson in reversed(self._lessons(agent, conversation)):
             left -= weight(lesson)
             if left < 0:
                 break
@@ -104,7 +104,7 @@ class ConversationPrompter:
         room = self._budget - tokens(system) - SCHEMA
         return ModelRequest(
             purpose="route", agent=rules.project.slug, phase=conversation.phase, system=system,
-            entries=(question_for(conversation, rules, max(1, room), self._lessons(rules.project.slug)),),
+            entries=(question_for(conversation, rules, max(1, room), self._lessons(rules.project.slug, conversation)),),
             output_schema=DECISION_SCHEMA, conversation=conversation.id,
         )  # fmt: skip
 

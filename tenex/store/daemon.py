@@ -19,6 +19,7 @@ from tenex.core.errors import AppendFailed, StoreDamaged, TenexError
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.ports import Clock, Notice
 from tenex.core.records import Record
+from tenex.core.roster import Role
 
 from .disk import Disk
 from .format import Codec
@@ -47,6 +48,18 @@ class LessonLearned(Record):
     lesson: str
     category: str = ""
     key: str
+    author: PublicKey | None = None
+    """The person on whose behalf it was learned; None in journals from before that was kept."""
+    role: Role | None = None
+    """What that person was allowed to do then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LessonRemoved(Record):
+    """A lesson is shown to no agent any more."""
+
+    lesson: int
+    """The seq of the record by which it was learned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +104,10 @@ class BookCheckpoint(SumsUp):
 
 
 DAEMON: Final = Codec(
-    {kind.__name__: kind for kind in (LessonLearned, ProfilePublished, PersonTold, TroublePassed, BookCheckpoint)},
+    {
+        kind.__name__: kind
+        for kind in (LessonLearned, LessonRemoved, ProfilePublished, PersonTold, TroublePassed, BookCheckpoint)
+    },
     DAEMON_STEPS,
 )
 
@@ -144,9 +160,28 @@ class DaemonBook:
         """The newest replaceable event of that key and kind that we published."""
         return self._profiles.get((pubkey, kind))
 
+    def all_lessons(self) -> tuple[LessonLearned, ...]:
+        """Every lesson that is shown to an agent, the oldest first."""
+        return tuple(sorted((one for kept in self._lessons.values() for one in kept), key=lambda one: one.seq))
+
+    async def remove_lesson(self, seq: int) -> LessonLearned | None:
+        """Remove a lesson durably and return it; None where there is none of that number.
+
+        Raises:
+            AppendFailed: the disk did not take it; the next call begins anew.
+            StoreDamaged: the journal has become unreadable.
+        """
+        async with self._turn:
+            journal = await self._opened()
+            lesson = next((one for one in self.all_lessons() if one.seq == seq), None)
+            if lesson is not None:
+                await self._append(journal, lambda at, now: LessonRemoved(seq=at, at=now, lesson=seq))
+            return lesson
+
     async def record(
-        self, agent: str, conversation_id: str, title: str, lesson: str, category: str, idempotency_key: str
-    ) -> None:
+        self, agent: str, conversation_id: str, title: str, lesson: str, category: str, idempotency_key: str,
+        author: PublicKey | None = None, role: Role | None = None,
+    ) -> None:  # fmt: skip
         """Make a lesson durable; a second call with the same key does nothing.
 
         Raises:
@@ -167,6 +202,8 @@ class DaemonBook:
                         lesson=lesson,
                         category=category,
                         key=idempotency_key,
+                        author=author,
+                        role=role,
                     ),
                 )
 
@@ -286,6 +323,9 @@ class DaemonBook:
                 self._keys[record.key] = None
                 if len(self._keys) > KEYS_KEPT:
                     del self._keys[next(iter(self._keys))]
+            case LessonRemoved():
+                for agent, kept in self._lessons.items():
+                    self._lessons[agent] = tuple(one for one in kept if one.seq != record.lesson)
             case ProfilePublished():
                 self._profiles[record.pubkey, record.kind] = record
             case PersonTold(notice=notice):

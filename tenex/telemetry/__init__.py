@@ -6,6 +6,6 @@ that module, so that a daemon without them does not load their libraries.
 Never: change what happens; whatever is here may be switched off.
 """
 
-from .logs import Format, Level, Telemetry, configure, printable, redact
+from .logs import Format, Level, Telemetry, configure, redact
 
-__all__ = ["Format", "Level", "Telemetry", "configure", "printable", "redact"]
+__all__ = ["Format", "Level", "Telemetry", "configure", "redact"]

@@ -18,6 +18,8 @@ from typing import Any, Final, Literal, TextIO
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from tenex.core.text import printable
+
 Level = Literal["debug", "info", "warning", "error"]
 Format = Literal["auto", "console", "json"]
 
@@ -34,7 +36,6 @@ _SECRET_NAMES: Final = frozenset(
     {"secret", "nsec", "key", "secret_key", "private_key", "api_key", "password", "passphrase", "authorization"}
 )
 _SECRET_TEXT: Final = re.compile(r"(?:nsec1|ncryptsec1)[a-z0-9]{6,}|\bsk-[A-Za-z0-9_-]{16,}", re.IGNORECASE)
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _HIDDEN: Final = "[redacted]"
 
 
@@ -132,11 +133,6 @@ def redact_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> Ev
 def redact(text: str) -> str:
     """Take what looks like a secret out of a text."""
     return _SECRET_TEXT.sub(_HIDDEN, text)
-
-
-def printable(text: str) -> str:
-    """Make characters visible that would steer a terminal; tabs and line breaks stay."""
-    return _CONTROL.sub(lambda found: found.group().encode("unicode_escape").decode("ascii"), text)
 
 
 def _redacted(name: object, value: Any) -> Any:

@@ -6,10 +6,10 @@ Never: keep the lesson; whoever implements `Lessons` does, and forgets none it h
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from tenex.core.ids import ConversationId, Slug
+from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
-from tenex.core.roster import Replay
+from tenex.core.roster import Replay, Role
 
 from .tool import Refusal, Tool, takes, text
 
@@ -25,9 +25,9 @@ class Lessons(Protocol):
 
     async def record(
         self, *, agent: Slug, conversation_id: ConversationId, title: str, lesson: str, category: str,
-        idempotency_key: str,
+        idempotency_key: str, author: PublicKey | None, role: Role | None,
     ) -> None:  # fmt: skip
-        """Keep a lesson durably; a second call with the same key does nothing."""
+        """Keep a lesson and on whose behalf it was learned, durably; a second call with the same key does nothing."""
         ...
 
 
@@ -50,6 +50,8 @@ def learn_tool(lessons: Lessons) -> Tool:
             lesson=lesson,
             category=arguments.get("category", "").strip(),
             idempotency_key=context.idempotency_key,
+            author=context.author,
+            role=context.role,
         )
         return ToolResult(ok=True, content=f"Recorded the lesson: {title}", lesson=lesson)
 

@@ -1,4 +1,4 @@
-"""Commands: every one, by every role, in every status; an unknown word after a slash is talk."""
+"""Commands: every one, by every role, in every status; names and commands that there are not."""
 
 import dataclasses
 import itertools
@@ -60,7 +60,7 @@ def ended() -> Play:
 STATUSES: dict[str, Callable[[], Play]] = {
     stage.__name__: stage for stage in (new, deciding, working, parked, waiting, fallen_back, ended)
 }
-FOR_OWNERS = {"stop", "new", "continue", "retry"}
+FOR_OWNERS = {"stop", "new", "continue", "retry", "set"}
 GATES = {"quick", "skip"}
 
 
@@ -112,15 +112,19 @@ def test_a_member_commands_their_own_conversations_only(name: str) -> None:
         ("/STOP", Command("stop", "")),
         ("/stop please", Command("stop", "please")),
         ("/skip  Verification ", Command("skip", "Verification")),
-        ("/stopp", None),
+        ("/stop\nplease", Command("stop", "please")),
+        ("/stopp", Command("unknown", "/stopp")),
+        ("/etc", Command("unknown", "/etc")),
+        ("/tmp is full", Command("unknown", "/tmp is full")),
+        ("/etc/hosts is broken", None),
+        ("/ is full", None),
+        ("/v2 is out", None),
         ("/", None),
         ("//stop", None),
         ("/ stop", None),
         ("stop", None),
         ("please /stop", None),
-        ("/stop\nand then", None),
         ("/usr/bin/env is missing", None),
-        ("/etc", None),
         ("", None),
         ("/\ud800", None),
         ("／stop", None),
@@ -130,13 +134,71 @@ def test_what_is_a_command_and_what_is_talk(text: str, command: Command | None) 
     assert parse(text) == command
 
 
-def test_an_unknown_word_after_a_slash_is_talk() -> None:
+@pytest.mark.parametrize("stage", STATUSES)
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("/stats", "There is no command /stats. Did you mean /status?"),
+        ("/STPO everything", "There is no command /STPO. Did you mean /stop?"),
+        ("@exekutor, build it", "There is no agent @exekutor. Did you mean @executor?"),
+        ("@somebody build it", "There is no agent @somebody. There are: "),
+    ],
+)
+def test_an_unknown_command_or_name_is_answered_and_starts_nothing(stage: str, text: str, answer: str) -> None:
+    play = STATUSES[stage]()
+    messages, running = play.conversation.messages, {effect.key for effect in work(play)}
+    play.person(text)
+    assert play.said()[-1].startswith(answer)
+    assert play.said()[-1].endswith("Nothing was started. To send this as text, put a word before it.")
+    assert play.conversation.messages == messages
+    assert {effect.key for effect in work(play)} == running
+    assert play.conversation.status != "new"
+
+
+def test_an_unknown_command_without_a_near_one_is_answered() -> None:
     play = new()
     play.person("/frobnicate the page")
-    play.settle()
-    assert play.all(r.CommandGiven) == []
-    assert play.all(r.PersonWrote)[0].text == "/frobnicate the page"
-    assert play.conversation.turn_count == 1
+    (said,) = play.said()
+    assert said.startswith("There is no command /frobnicate. `/help` lists them. Nothing was started.")
+    assert work(play) == []
+
+
+@pytest.mark.parametrize("text", ["@types/node is missing", "@ 5 pm", "@alice look at this", "@orchestrator hello"])
+def test_what_only_looks_like_an_unknown_name_is_talk(text: str) -> None:
+    play = new()
+    play.person(text)
+    assert play.all(r.PersonWrote)[0].text == text
+
+
+def test_an_answer_to_an_agents_question_may_look_like_a_command() -> None:
+    play = parked()
+    play.person("/srv")
+    assert play.all(r.AskAnswered)[0].text == "/srv"
+    again = parked()
+    again.person("/stpo")
+    assert again.all(r.AskAnswered) == []
+
+
+KEY = "6578656375746f72" + "0" * 48
+NPUB = "npub1v4ux2cm4w3hhyqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq23d6aj"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["@executor build it", "@Executor, build it", "`@executor` build it", "**@EXECUTOR**: build it",
+     f"@{KEY} build it", f"{KEY} build it", f"@{NPUB}: build it"],
+)  # fmt: skip
+def test_a_message_that_begins_with_an_agent_goes_to_it(text: str) -> None:
+    play = new()
+    play.person(text)
+    assert play.all(r.TurnOpened)[0].agents == ("executor",)
+    assert play.all(r.PersonWrote)[0].text == text
+
+
+def test_a_shown_name_of_two_words_is_a_mention_too() -> None:
+    play = new()
+    play.person("@Project Manager what is next?")
+    assert play.all(r.TurnOpened)[0].agents == ("project-manager",)
 
 
 def test_help_names_every_command() -> None:

@@ -23,7 +23,7 @@ from tenex.workflow import (
     Transition,
     TransitionGraph,
 )
-from tests.fakes.play import RELAY, Play
+from tests.fakes.play import RELAY, Play, agent
 from tests.fakes.workflows import NAME, TRIO, Cast, asks_nobody, begun, calls, house, play, session, workflow
 
 LINE = TransitionGraph.sequence(TRIO)
@@ -137,6 +137,10 @@ def test_a_handoff_beats_a_tool_and_the_first_call_in_emission_order_counts() ->
     graph = TransitionGraph(
         "writer", [Transition(ToolCalled("escalate"), AgentTarget("editor"))], TerminateTarget("over")
     )
+    for target in ("Checker", "@checker,", "`checker`", str(agent("checker").pubkey)):
+        named = begun(graph, {"writer": [calls(("handoff", {"target": target})), "take it"]})
+        named.settle()
+        assert speakers(named) == ["writer", "checker"]
     one = begun(graph, {"writer": [calls(("handoff", {"target": "checker", "reason": "it is ready"})), "take it"]})
     one.settle()
     assert speakers(one) == ["writer", "checker"]

@@ -1,11 +1,16 @@
 """Slugs match exactly, then without case, then kebab-cased; who is who in the circle."""
 
+import dataclasses
+
 import pytest
 
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.phases import Phase
 from tenex.core.roster import Circle, Expectation, Limits, Role, Rules
 from tests.fakes.play import agent, rules
+
+KEY = str(agent("executor").pubkey)
+NPUB = "npub1v4ux2cm4w3hhyqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq23d6aj"
 
 
 @pytest.mark.parametrize(
@@ -20,9 +25,31 @@ def test_a_slug_is_found_however_it_is_cased(written: str) -> None:
     assert found.slug == "project-manager"
 
 
-@pytest.mark.parametrize("written", ["", " ", "projectmanager", "manager", "project-manager-2", "-", "\0", "\ud800"])
+@pytest.mark.parametrize(
+    "written",
+    ["", " ", "projectmanager", "manager", "project-manager-2", "-", "@", "``", "npub1", NPUB[:40], "\0", "\ud800"],
+)
 def test_what_is_no_slug_is_nobody(written: str) -> None:
     assert rules().find(written) is None
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["@executor", "Executor,", "`executor`", "`@executor`", "**Executor**", '"executor".', "@executor:", "<@executor>",
+     KEY, KEY.upper(), f"@{KEY}", NPUB, f"nostr:{NPUB}", f"`{NPUB}`,"],
+)  # fmt: skip
+def test_an_agent_is_found_whatever_stands_around_its_name_and_by_its_key(written: str) -> None:
+    found = rules().find(written)
+    assert found is not None
+    assert found.slug == "executor"
+
+
+def test_an_agent_is_found_by_the_name_that_is_shown_unless_two_have_it() -> None:
+    base, ada = rules(), dataclasses.replace(agent("builder"), name="Ada Lovelace")
+    one = dataclasses.replace(base, roster={**base.roster, Slug("builder"): ada})
+    assert one.find("ada lovelace") == ada
+    other = dataclasses.replace(agent("tester"), name="Ada Lovelace")
+    assert dataclasses.replace(one, roster={**one.roster, Slug("tester"): other}).find("Ada Lovelace") is None
 
 
 def test_an_exact_slug_goes_before_one_that_only_looks_like_it() -> None:

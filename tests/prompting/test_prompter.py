@@ -21,7 +21,7 @@ def prompter(lessons: dict[str, list[str]], notes: list[str | None], budget: int
     tool = ToolSpec(name="complete", description="Ends.", parameters={"type": "object", "properties": {}})
     return ConversationPrompter(
         PromptLibrary.load(builtin_prompts()), rules=rules, tools=lambda phase, slug: (tool,),
-        lessons=lambda slug: lessons.get(slug, []), workspace_notes=lambda: notes[0], project_name="demo",
+        lessons=lambda slug, _: lessons.get(slug, []), workspace_notes=lambda: notes[0], project_name="demo",
         budget=budget,
     )  # fmt: skip
 
@@ -62,7 +62,7 @@ def test_colleagues_that_may_be_called_are_named_and_a_called_one_is_shown_only_
     config = linked(rules(), executor=["planner"])
     words = ConversationPrompter(
         PromptLibrary.load(builtin_prompts()), rules=lambda: config, tools=lambda phase, slug: (),
-        lessons=lambda slug: (), workspace_notes=lambda: None, project_name="demo",
+        lessons=lambda slug, _: (), workspace_notes=lambda: None, project_name="demo",
     )  # fmt: skip
     play = Play(lambda q: {"agents": ["executor"], "phase": "execute", "reason": "build"},
                 lambda c, m: says("", *to("planner", message="how?")), config=config)  # fmt: skip
@@ -103,7 +103,7 @@ def test_a_prompt_is_rendered_once_for_equal_knowledge_and_anew_for_other_tools(
     play, tools = at_work(), [ToolSpec(name="ask", description="Asks.", parameters={})]
     words = ConversationPrompter(
         PromptLibrary.load(builtin_prompts()), rules=rules, tools=lambda phase, slug: tuple(tools),
-        lessons=lambda slug: [], workspace_notes=lambda: None, project_name="demo",
+        lessons=lambda slug, _: [], workspace_notes=lambda: None, project_name="demo",
     )  # fmt: skip
     run = next(iter(play.conversation.runs.values()))
     first = words.work(play.conversation, run).system
@@ -154,7 +154,7 @@ def test_what_an_agent_is_told_as_its_part_may_have_a_template(tmp_path: Path) -
     program = library.definitions[Slug("executor")].program
     assert program is not None
     words = ConversationPrompter(
-        library, rules=lambda: with_program(program), tools=lambda phase, slug: (), lessons=lambda slug: (),
+        library, rules=lambda: with_program(program), tools=lambda phase, slug: (), lessons=lambda slug, _: (),
         workspace_notes=lambda: None, project_name="demo",
     )  # fmt: skip
     play = at_work()
@@ -184,7 +184,7 @@ def test_the_template_of_a_called_one_is_given_the_message_of_its_call_and_nothi
     roster = {**config.roster, known.slug: dataclasses.replace(known, program=planner.program)}
     config = dataclasses.replace(config, roster=roster)
     words = ConversationPrompter(
-        library, rules=lambda: config, tools=lambda phase, slug: (), lessons=lambda slug: (),
+        library, rules=lambda: config, tools=lambda phase, slug: (), lessons=lambda slug, _: (),
         workspace_notes=lambda: None, project_name="demo",
     )  # fmt: skip
     play = Play(lambda q: {"agents": ["executor"], "phase": "execute", "reason": "build"},

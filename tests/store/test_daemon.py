@@ -259,3 +259,22 @@ async def test_a_book_that_cannot_go_on_in_a_new_file_uses_the_present_one(
         await learn(book, "2")
     assert segments.numbers(tmp_path / "_daemon") == [1]
     assert [lesson.key for lesson in (await opened(tmp_path, disk)).lessons("executor")] == ["1", "2"]
+
+
+async def test_a_removed_lesson_stays_removed_after_restarts_and_in_later_files(tmp_path: Path, disk: Disk) -> None:
+    book = await opened(tmp_path, disk)
+    for key in ("1", "2", "3"):
+        await learn(book, key)
+    assert [lesson.seq for lesson in book.all_lessons()] == [1, 2, 3]
+    removed = await book.remove_lesson(2)
+    assert removed is not None
+    assert removed.key == "2"
+    assert await book.remove_lesson(2) is None
+    assert await book.remove_lesson(4) is None  # the number of the removal itself
+    await learn(book, "2")  # the same call again
+    again = await opened(tmp_path, disk)
+    for each in (book, again):
+        assert [lesson.key for lesson in each.lessons("executor")] == ["1", "3"]
+    async with again._turn:
+        await again._rotate(await again._opened())
+    assert [lesson.key for lesson in (await opened(tmp_path, disk)).lessons("executor")] == ["1", "3"]

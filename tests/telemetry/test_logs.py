@@ -12,7 +12,8 @@ from typing import Any, TextIO
 import pytest
 import structlog
 
-from tenex.telemetry import Format, Level, Telemetry, configure, logs, printable, redact
+from tenex.core.text import printable
+from tenex.telemetry import Format, Level, Telemetry, configure, logs, redact
 
 SECRET = "nsec1vl029mgpspedva04g90vltkh6fvh240zqtv9k0t9af8935ke9laqsnlfe5"
 

@@ -2,8 +2,10 @@
 
 import pytest
 
+from tenex.core.ids import PublicKey
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
+from tenex.core.roster import Role
 from tenex.tools.registry import ToolRegistry
 
 from .conftest import KeptLessons, make_context
@@ -13,7 +15,11 @@ LESSON = "Read the file before you change it; twice it had changed meanwhile."
 
 async def learn(registry: ToolRegistry, key: str = "c:1", **more: str) -> ToolResult:
     arguments = {"title": "Read first", "lesson": LESSON, **more}
-    return await registry.call("learn", arguments, make_context(Phase.REFLECTION, idempotency_key=key))
+    return await registry.call(
+        "learn",
+        arguments,
+        make_context(Phase.REFLECTION, idempotency_key=key, author=PublicKey("a" * 64), role=Role.MEMBER),
+    )
 
 
 async def test_a_lesson_is_recorded_with_whose_and_where(registry: ToolRegistry, lessons: KeptLessons) -> None:
@@ -22,7 +28,7 @@ async def test_a_lesson_is_recorded_with_whose_and_where(registry: ToolRegistry,
     assert lessons.by_key == {
         "c:1": {
             "agent": "executor", "conversation_id": "c" * 64, "title": "Read first", "lesson": LESSON,
-            "category": "files",
+            "category": "files", "author": "a" * 64, "role": Role.MEMBER,
         }
     }  # fmt: skip
 

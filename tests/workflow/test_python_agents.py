@@ -111,6 +111,12 @@ def test_state_changed_in_place_is_seen_and_stays_from_run_to_run() -> None:
     assert (later.things, later.count, later.label) == ({"a": [2, 1]}, 3, "theirs")
 
 
+@pytest.mark.parametrize("text", ["/tmp is full", "/stop", "@somebody look at this"])
+def test_a_programs_text_is_text_whatever_it_looks_like(text: str) -> None:
+    agent = Keeper(model=Mind(script("Read.")))
+    assert ran(agent, text) == "Read."
+
+
 def test_state_is_of_its_type() -> None:
     agent = Keeper()
     with pytest.raises(Unwritable, match="the state's count must be int, and this str is none"):

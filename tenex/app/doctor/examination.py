@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from tenex.core.errors import Bug, TenexError, WorldError
+from tenex.core.text import printable
 from tenex.store.lock import FolderLock
-from tenex.telemetry import printable, redact
+from tenex.telemetry import redact
 
 from .findings import Case, Check, Finding, Fix, Level, fault, warning
 

@@ -130,9 +130,9 @@ class AgentDrive(Drive):
             self.post(self._words(state, "/continue"))
         asked = next((m.text for m in reversed(state.messages) if m.role is not None), None)
         if self._text is not None and not (state.turn is not None and asked == self._text):
-            self.post(self._words(state, self._text))
+            self.post(self._words(state, self._text, is_plain=True))
 
-    def _words(self, state: Conversation, text: str) -> PersonSpoke:
+    def _words(self, state: Conversation, text: str, *, is_plain: bool = False) -> PersonSpoke:
         now = self._clock.now()
         name = hashlib.sha256(f"{state.id}\n{state.next_seq}\n{len(self._inbox)}".encode()).hexdigest()
         message = Incoming(
@@ -140,7 +140,7 @@ class AgentDrive(Drive):
             starts=True,
         )  # fmt: skip
         begins = (self._slug,) if state.status == "new" else ()
-        return PersonSpoke(message=message, role=Role.OWNER, name=CALLER, addressed=begins)
+        return PersonSpoke(message=message, role=Role.OWNER, name=CALLER, addressed=begins, is_plain=is_plain)
 
     def _goes_on(self, state: Conversation) -> bool:
         wanted = pending(state).values()

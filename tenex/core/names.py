@@ -1,0 +1,100 @@
+"""Names of agents as people and models write them: read leniently, and the nearest one where there is none."""
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Final, Protocol, TypeVar
+
+from .ids import PublicKey
+
+_AROUND: Final = " \t\r\n`*_~\"'“”‘’„«»()[]<>,.;:!?"
+"""What may stand around a name: quotes, Markdown, punctuation."""
+_BECH32: Final = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
+_KEY_CHARACTERS: Final = 57
+"""Of an npub, prefix and key; six characters of checksum follow."""
+_SHORT: Final = 12
+"""Of an npub that tells two people of one name apart."""
+_NEAR: Final = 0.6
+"""How like a name must be to be suggested: `stats` is like `status`, `exit` is like nothing."""
+
+
+class Named(Protocol):
+    """Somebody with a name and a key."""
+
+    @property
+    def name(self) -> str:
+        """The name people are shown."""
+        ...
+
+    @property
+    def pubkey(self) -> PublicKey:
+        """The key it signs with."""
+        ...
+
+
+Found = TypeVar("Found", bound=str)
+
+
+def find(written: str, agents: Mapping[Found, Named | None]) -> Found | None:
+    """The slug that is meant: exactly, then without case, kebab-cased, by the name that is shown, by npub or hex.
+
+    None where nothing fits, or a shown name fits several.
+    """
+    if written in agents:
+        return next(slug for slug in agents if slug == written)
+    word = plain(written)
+    if not word:
+        return None
+    for form in (word, word.lower(), _kebab(word)):
+        for slug in agents:
+            if form in (slug, slug.lower()):
+                return slug
+    shown = [slug for slug, agent in agents.items() if agent and agent.name.casefold() == word.casefold()]
+    if len(shown) == 1:
+        return shown[0]
+    return next((slug for slug, agent in agents.items() if agent and _is_key(word.lower(), agent.pubkey)), None)
+
+
+def plain(written: str) -> str:
+    """The name without what may stand around it: `@executor,`, **Executor** and nostr:npub1... are names."""
+    return written.strip(_AROUND).removeprefix("nostr:").lstrip("@").strip(_AROUND)
+
+
+def is_mention(word: str) -> bool:
+    """Whether a word calls somebody by name."""
+    return word.strip(_AROUND).startswith("@")
+
+
+def nearest(written: str, known: Iterable[str]) -> str:
+    """The known name most like what was written; "" where none is like it."""
+    found = get_close_matches(plain(written).lower(), [name.lower() for name in known], 1, _NEAR)
+    return found[0] if found else ""
+
+
+def short_key(pubkey: PublicKey) -> str:
+    """The beginning of a public key as npub."""
+    return _npub(pubkey)[:_SHORT]
+
+
+def _is_key(word: str, pubkey: PublicKey) -> bool:
+    if word.startswith("npub1"):
+        return len(word) == _KEY_CHARACTERS + 6 and word.startswith(_npub(pubkey))
+    return word == pubkey
+
+
+def _npub(pubkey: PublicKey) -> str:
+    """A public key as npub (NIP-19), without the checksum at its end."""
+    bits = int(pubkey, 16) << 4  # 256 bits, filled up to groups of five
+    return "npub1" + "".join(_BECH32[bits >> shift & 31] for shift in range(255, -1, -5))
+
+
+def _kebab(words: str) -> str:
+    """`ProjectManager`, `project manager` and `project_manager` all become `project-manager`."""
+    out: list[str] = []
+    for index, char in enumerate(words):
+        if char in " _-./":
+            out.append("-")
+        else:
+            if char.isupper() and index and words[index - 1].islower():
+                out.append("-")
+            out.append(char.lower())
+    return "-".join(part for part in "".join(out).split("-") if part)

@@ -1,0 +1,32 @@
+"""On whose behalf a conversation's work is done, and which lessons may reach it."""
+
+from typing import Final
+
+from .roster import Role
+from .runs import Message
+from .state import State
+
+_RANKS: Final = (Role.OWNER, Role.MEMBER, Role.GUEST)
+"""From the one who may do most to the one who may do least."""
+
+
+def least_trusted(state: State) -> Message | None:
+    """The newest message of a person who may do least, of all who have written; None where no message is known."""
+    return max(_of_people(state), key=lambda said: (_rank(said.role), said.seq), default=None)
+
+
+def may_reach(role: Role | None, state: State) -> bool:
+    """Whether a lesson that was learned on behalf of a person with that role may be shown in a conversation.
+
+    It may where nobody has written who may do more. Without a role it is from before roles were kept.
+    """
+    most = min((_rank(said.role) for said in _of_people(state)), default=0)
+    return _rank(role) <= most or role is None
+
+
+def _of_people(state: State) -> list[Message]:
+    return [said for said in (*state.recent, *state.messages) if said.role is not None]
+
+
+def _rank(role: Role | None) -> int:
+    return _RANKS.index(role) if role is not None else 0
