@@ -21,6 +21,7 @@ from tenex.settings import Places, Settings, check_paths, circle, gate_rules, li
 from tenex.store.daemon import DaemonBook
 from tenex.tools.check import CheckPolicy
 from tenex.tools.checkpoints import Checkpoints
+from tenex.tools.disk_reserve import DiskReserve
 from tenex.tools.git import has_git
 from tenex.tools.notes import read_notes
 from tenex.tools.registry import ToolRegistry
@@ -245,7 +246,18 @@ def _tools(
 ) -> ToolRegistry:  # fmt: skip
     given = settings.tools
     turns = Transactions(ground.workspace, shadow_of(settings, ground.places, ground.workspace))
-    shell = ShellRules(policy=shell_policy(settings, ground), network=given.shell.network, timeout=given.shell.timeout)
+    where = ground.places
+    reserve = DiskReserve(
+        size=given.disk_reserve_mb * 1024**2,
+        folders={
+            "the workspace": where.workspace, "the conversations": where.conversations,
+            "the checkpoints": where.checkpoints,
+        },
+    )  # fmt: skip
+    shell = ShellRules(
+        policy=shell_policy(settings, ground), network=given.shell.network, timeout=given.shell.timeout,
+        reserve=reserve,
+    )  # fmt: skip
     tools = standard_tools(
         ground.workspace, ground.book, check=check, shell=shell, has_sandbox=ground.has_sandbox, transactions=turns
     )
