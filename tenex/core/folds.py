@@ -304,7 +304,8 @@ def _retrying(c: State, record: r.Retrying) -> None:
 
 def _due(run: Run, record: r.RetryDue) -> Run:
     away = record.at - run.retry.since if run.retry is not None else 0
-    return run.moved(max(0, away)).wanting(record.seq)
+    run = run.moved(max(0, away)).wanting(record.seq)
+    return replace(run, urgent=record.seq, told=False) if record.by else run
 
 
 def _retry_due(c: State, record: r.RetryDue) -> None:
@@ -312,6 +313,8 @@ def _retry_due(c: State, record: r.RetryDue) -> None:
         _change_run(_due)(c, record)
     elif c.question is not None:
         c.question = replace(c.question, seq=record.seq, retry=None)
+        if record.by:  # they hear of it if it fails again
+            c.question = replace(c.question, urgent=record.seq, told=False)
 
 
 def _nudged(c: State, record: r.Nudged) -> None:
