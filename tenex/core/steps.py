@@ -78,10 +78,12 @@ class CallRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonText:
-    """Words of a person."""
+    """Words of a person. `role` and `key`, their public key, tell people of one name apart."""
 
     author: str
     text: str
+    role: str = ""
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
