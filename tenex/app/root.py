@@ -46,6 +46,7 @@ from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
 
 from .activity import Activity
+from .asking import Asker
 from .bookkeeper import Bookkeeper, keep_cursors, last_heard, oldest_new
 from .configuration import Ground, check_people, configure, reconfigure, shadow_of
 from .control import Awaited, orders
@@ -139,6 +140,7 @@ async def open_application(
         ground = Ground(
             places=where, ring=ring, book=book, workspace=Workspace(where.workspace), mind=model,
             pace=pace, hears=thoughts.hear, has_sandbox=await asyncio.to_thread(probe_bubblewrap),
+            ask=lambda *question: asker(*question),  # noqa: PLW0108 it is made below
         )  # fmt: skip
         first = configure(settings, ground)
         current = Current(first)
@@ -162,6 +164,10 @@ async def open_application(
 
         # flow
         daily = DailyLimits(clock, lambda: current.now.rules.limits, lambda: current.now.people, current.quote)
+        asker = Asker(
+            model=current, tools=current, prompter=current, rules=current.rules, clock=clock,
+            budget=lambda: current.now.settings.models.context_tokens,
+        )  # fmt: skip
         stages = Stages(
             clock=clock, model=current, tools=current, prompter=current, missions=current, outbox=Outbox(publisher),
             rules=current.rules, whisper=whispers.whisper, budget=lambda: current.now.settings.models.context_tokens,
