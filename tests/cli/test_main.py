@@ -52,6 +52,17 @@ def test_every_command_in_the_table_exists_and_has_a_help(name: str) -> None:
     assert loaded.help
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [("statu", "status"), ("conversations lst", "list"), ("agents shw", "show"), ("graph chekc", "check")],
+)
+def test_a_command_that_is_misspelt_is_answered_with_the_nearest(
+    words: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words.split()) == 2
+    assert f"Did you mean '{meant}'?" in capsys.readouterr().err
+
+
 def test_the_version_is_printed() -> None:
     assert main(["--version"]) == 0
 
