@@ -149,6 +149,7 @@ async def open_application(
         pool = RelayPool(
             urls, on_event=lambda event, relay: None if introductions.heard(event) else listener.heard(event, relay),
             is_seen=index.has_event, identity=first.project,
+            is_wanted=lambda author: author not in voices and inbox.knows(author),
         )  # fmt: skip
         voices = former_keys(ring, first.keys, first.everybody)
         voices |= {key.public: key for key in first.keys.values()}

@@ -165,7 +165,7 @@ def _disk(disk: dict[str, Any]) -> str:
 def _relay(relay: dict[str, Any], now: datetime) -> str:
     told = []
     if relay["state"] == "deaf":
-        told.append(f"since {_ago(relay['deafSince'], now)}: it takes words and answers no question")
+        told.append(f"connected, but has not served us since {_ago(relay['deafSince'], now)}")
     elif relay["state"] == "away":
         told.append(relay["fault"] or "not connected yet")
     told.append(f"last heard {_ago(relay['lastHeard'], now)}")
@@ -173,7 +173,7 @@ def _relay(relay: dict[str, Any], now: datetime) -> str:
     if relay["undelivered"]:
         told.append(f"{relay['undelivered']} undelivered")
     if relay["strikes"]:
-        told.append(f"{relay['strikes']} forged or misshapen events")
+        told.append(f"{relay['strikes']} forged or malformed messages")
     return ", ".join(told)
 
 

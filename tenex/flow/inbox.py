@@ -88,6 +88,10 @@ class Inbox:
         """Go by other people, agents and workflows from the next message on."""
         self._circle, self._slugs, self._workflows = circle, slugs, workflows
 
+    def knows(self, author: PublicKey) -> bool:
+        """Tell whether this person may talk here, so that nothing is read of what others write."""
+        return self._circle.role(author) is not None
+
     def receive(self, message: Incoming) -> Verdict:
         """Take a verified message in, or say why not. A second copy is a duplicate, also after a restart."""
         verdict = self._receive(message)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
@@ -11,7 +12,10 @@ import pytest
 import structlog
 
 from tenex.core.errors import RelayUnavailable
+from tenex.core.signals import Incoming
 from tenex.nostr.events import Event, to_wire
+from tenex.nostr.keys import SecretKey, npub
+from tenex.nostr.listener import Listener
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.seen import RecentIds
 from tenex.nostr.timings import Timings
@@ -112,6 +116,66 @@ async def test_what_an_earlier_life_has_taken_is_not_delivered_again() -> None:
             await heard.has(new)
     assert heard.ids == [new.id]
     assert set(asked) == {old.id, new.id}
+
+
+async def test_what_a_stranger_writes_is_dropped_unread_and_taken_once_they_are_known() -> None:
+    """Nothing of it is remembered, so it is not lost when its author is admitted."""
+    heard, known, asked = Heard(), {ALICE.public}, list[str]()
+
+    def is_seen(event_id: str) -> bool:
+        asked.append(event_id)
+        return False
+
+    async with FaultRelay() as fault:
+        pool = RelayPool(
+            [fault.url], on_event=heard, is_seen=is_seen, is_wanted=lambda author: author in known, timings=FAST,
+            now=lambda: float(NOW),
+        )  # fmt: skip
+        pool.subscribe("notes", NOTES, None)
+        async with running(pool):
+            await pool.listening("notes", 10)
+            strange, ours = note(by=BOB), note()
+            stolen = to_wire(strange) | {"pubkey": ALICE.public}  # in the name of somebody known
+            for raw in (to_wire(strange), stolen, to_wire(ours)):
+                await fault.spread(raw)
+            await heard.has(ours)
+            assert strange.id not in heard.ids
+            assert asked == [ours.id]
+            status = pool.status()[0]
+            assert (status.counters["unwanted"], status.strikes) == (1, 1)
+            known.add(BOB.public)
+            await fault.spread(to_wire(strange))
+            await heard.has(strange)
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+async def test_long_notes_full_of_keys_by_a_stranger_do_not_delay_the_owner(is_open: bool) -> None:
+    """Also where strangers may talk: 300 notes of 60 KB, each naming 860 people."""
+    came, last = asyncio.Event(), note("/status", tags=[["p", BOB.public]])
+    stranger, others = SecretKey.generate(), " ".join(npub(SecretKey.generate().public) for _ in range(20))
+
+    def receive(message: Incoming) -> None:
+        if message.event_id == last.id:
+            came.set()
+
+    async with FaultRelay() as fault:
+        pool = RelayPool(
+            [fault.url], on_event=lambda event, relay: listener.heard(event, relay), timings=FAST,
+            is_wanted=lambda author: is_open or author == ALICE.public, now=lambda: float(NOW),
+        )  # fmt: skip
+        listener = Listener(pool, [BOB.public], {"agent": BOB.public}, None, receive, now=lambda: float(NOW))
+        listener.start(None)
+        async with running(pool):
+            await pool.listening("addressed", 10)
+            sub_id = fault.live()[0][1]
+            notes = [note(f"{n} {others * 43}", by=stranger, tags=[["p", BOB.public]]) for n in range(300)]
+            frames = [json.dumps(["EVENT", sub_id, to_wire(event)]) for event in (*notes, last)]
+            began = time.process_time()
+            for frame in frames:
+                await fault.peers[0].send_text(frame)
+            async with asyncio.timeout(30):
+                await came.wait()
+            assert time.process_time() - began < 2, "of the processor; a second is allowed, the relay's part is in it"
 
 
 async def test_an_id_that_is_none_is_no_question_to_the_index() -> None:

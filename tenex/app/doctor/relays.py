@@ -14,7 +14,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketException
 
 from tenex.app.staff import PROJECT
@@ -27,7 +27,7 @@ from tenex.nostr.listener import KINDS
 from tenex.nostr.session import Session
 from tenex.nostr.timings import Timings
 from tenex.nostr.urls import is_loopback, normalise_url
-from tenex.nostr.wire import MAX_FRAME_BYTES
+from tenex.nostr.websocket import open_websocket
 
 from .examination import in_thread
 from .findings import Case, Finding, fault, ok, warning
@@ -82,17 +82,9 @@ async def _relay(url: str, identity: SecretKey | None) -> list[Finding]:
 
 
 async def _visited(url: str, place: str, identity: SecretKey | None) -> list[Finding]:
-    near = is_loopback(url)
     timings = replace(Timings(), auth_timeout=SERVE_DEADLINE / 2)
-    async with connect(
-        url,
-        proxy=None if near else True,
-        compression=None if near else "deflate",
-        max_size=MAX_FRAME_BYTES,
-        open_timeout=OPEN_DEADLINE,
-        close_timeout=1,
-        user_agent_header="tenex",
-    ) as open_socket:
+    open_socket = await open_websocket(url, open_timeout=OPEN_DEADLINE, close_timeout=1)
+    async with open_socket:
         found = _clock(open_socket, place)
         session = Session(open_socket, url, prefix="doctor", identity=identity, timings=timings, now=time.time)
         tasks = [asyncio.create_task(session.read()), asyncio.create_task(session.write())]
