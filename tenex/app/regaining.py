@@ -103,7 +103,9 @@ class Regaining:
             try:
                 view = await self._disk.run(read_view, path / VIEW)
             except StoreDamaged as fault:
-                raise StoreDamaged(f"{fault} `--from relay` needs no file.") from fault
+                raise StoreDamaged(
+                    f"{fault} `tenex conversations rebuild {conversation} --from relay` needs no file."
+                ) from fault
             past = past_of_view(view, conversation, VIEW, None)
             if is_guided(view):
                 past = guided(past, view, await self._rules())

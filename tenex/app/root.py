@@ -46,7 +46,8 @@ from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
 
 from .activity import Activity
-from .bookkeeper import Bookkeeper, keep_cursors, last_heard
+from .asking import Asker
+from .bookkeeper import Bookkeeper, keep_cursors, last_heard, oldest_new
 from .configuration import Ground, check_people, configure, reconfigure, shadow_of
 from .control import Awaited, orders
 from .current import Current
@@ -141,6 +142,7 @@ async def open_application(
         ground = Ground(
             places=where, ring=ring, book=book, workspace=Workspace(where.workspace), mind=model,
             pace=pace, hears=thoughts.hear, has_sandbox=await asyncio.to_thread(probe_bubblewrap),
+            ask=lambda *question: asker(*question),  # noqa: PLW0108 it is made below
         )  # fmt: skip
         first = configure(settings, ground)
         current = Current(first)
@@ -164,6 +166,10 @@ async def open_application(
 
         # flow
         daily = DailyLimits(clock, lambda: current.now.rules.limits, lambda: current.now.people, current.quote)
+        asker = Asker(
+            model=current, tools=current, prompter=current, rules=current.rules, clock=clock,
+            budget=lambda: current.now.settings.models.context_tokens,
+        )  # fmt: skip
         stages = Stages(
             clock=clock, model=current, tools=current, prompter=current, missions=current, outbox=Outbox(publisher),
             rules=current.rules, whisper=whispers.whisper, budget=lambda: current.now.settings.models.context_tokens,
@@ -184,6 +190,7 @@ async def open_application(
             names=introductions.names,
             slugs=first.named,
             workflows=first.workflows,
+            oldest=lambda message: oldest_new(index, clock, message),
         )
         listener = Listener(pool, list(voices), first.slugs, None, inbox.receive, people=first.everybody)
         bookkeeper = Bookkeeper(folder, index, book, listener, first.rules.project.slug, spawn)

@@ -170,6 +170,9 @@ def run(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="As `tenex graph check` names it.")],
     message: Annotated[str, typer.Option(help="What begins it.")] = "Begin.",
+    variables: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A variable it begins with; repeatable.")
+    ] = None,
     port: Annotated[
         int | None, typer.Option(min=0, max=65_535, help="Of the embedded relay; else 7447, or a free one.")
     ] = None,
@@ -189,7 +192,8 @@ def run(
     found = _found(settings, name)
     if faults := faults_here(found, _agents(settings)):
         raise ConfigurationError(faults)
-    hold(ctx, f"@{found.slug} {message}", port=port, data=data, overrides=_with(settings, name))
+    lines = [f"@{found.slug} {message}", *(f"/set {pair}" for pair in variables or ())]
+    hold(ctx, "\n".join(lines), port=port, data=data, overrides=_with(settings, name))
 
 
 @graph.command()

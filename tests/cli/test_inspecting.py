@@ -183,7 +183,8 @@ def test_rebuild_wants_a_reason_and_a_source(data: Path, tenex: Tenex) -> None:
     assert "is whole" in done.stderr
     done = tenex("conversations", "rebuild", "1111", "--from", "memory", "--data", data)
     assert (done.returncode, "there are conversation.json and relay" in done.stderr) == (2, True)
-    assert tenex("conversations", "rebuild", "1111", "--data", data).returncode == 2
+    done = tenex("conversations", "rebuild", "1111", "--data", data)
+    assert (done.returncode, "is whole" in done.stderr) == (2, True), "the readable file is taken where none is named"
 
 
 def test_rebuild_tells_what_is_lost_and_where_the_rest_lies(data: Path, tenex: Tenex) -> None:
