@@ -13,7 +13,7 @@ from typing import Any
 
 from tenex.core.conversation import Conversation
 from tenex.core.errors import ConfigurationError
-from tenex.core.ids import ConversationId, Millis
+from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.ports import Journal, Model, Observer
 from tenex.core.records import Record
 from tenex.core.roster import Rules
@@ -70,6 +70,8 @@ class Application:
     current: Current
     runtime: Runtime
     pool: RelayPool
+    names: Mapping[PublicKey, str]
+    """What people call themselves, as far as relays have told."""
     reload: Callable[[], Awaitable[list[str]]]
     """Reads settings and agents again; returns what of the change needs a restart.
 
@@ -237,7 +239,7 @@ async def open_application(
         await stack.enter_async_context(control_socket(where.socket, asked))
 
         yield Application(
-            places=where, current=current, pool=pool, reload=reload, runtime=runtime,
+            places=where, current=current, pool=pool, reload=reload, runtime=runtime, names=introductions.names,
             _unfinished=list(unfinished),
             _services={
                 "whispers": whispers.run,
