@@ -47,6 +47,7 @@ from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
 
 from .activity import Activity
+from .asking import Asker
 from .bookkeeper import Bookkeeper, keep_cursors, last_heard, oldest_new
 from .configuration import Ground, check_people, configure, reconfigure, shadow_of
 from .control import Awaited, orders
@@ -70,6 +71,8 @@ class Application:
     current: Current
     runtime: Runtime
     pool: RelayPool
+    names: Mapping[PublicKey, str]
+    """What people call themselves, as far as relays have told."""
     reload: Callable[[], Awaitable[list[str]]]
     """Reads settings and agents again; returns what of the change needs a restart.
 
@@ -140,6 +143,7 @@ async def open_application(
         ground = Ground(
             places=where, ring=ring, book=book, workspace=Workspace(where.workspace), mind=model,
             pace=pace, hears=thoughts.hear, has_sandbox=await asyncio.to_thread(probe_bubblewrap),
+            ask=lambda *question: asker(*question),  # noqa: PLW0108 it is made below
         )  # fmt: skip
         first = configure(settings, ground)
         current = Current(first)
@@ -164,6 +168,10 @@ async def open_application(
 
         # flow
         daily = DailyLimits(clock, lambda: current.now.rules.limits, lambda: current.now.people, current.quote)
+        asker = Asker(
+            model=current, tools=current, prompter=current, rules=current.rules, clock=clock,
+            budget=lambda: current.now.settings.models.context_tokens,
+        )  # fmt: skip
         stages = Stages(
             clock=clock, model=current, tools=current, prompter=current, missions=current, outbox=Outbox(publisher),
             rules=current.rules, whisper=whispers.whisper, budget=lambda: current.now.settings.models.context_tokens,
@@ -233,7 +241,7 @@ async def open_application(
         await stack.enter_async_context(control_socket(where.socket, asked))
 
         yield Application(
-            places=where, current=current, pool=pool, reload=reload, runtime=runtime,
+            places=where, current=current, pool=pool, reload=reload, runtime=runtime, names=introductions.names,
             _unfinished=list(unfinished),
             _services={
                 "whispers": whispers.run,

@@ -32,11 +32,15 @@ FileArgument = Annotated[
 ]
 
 
-def export(ctx: typer.Context, id: IdArgument = "", out: OutOption = None, data: DataOption = None) -> None:  # noqa: A002
+def export(
+    ctx: typer.Context, id: IdArgument = "", out: OutOption = None, data: DataOption = None, as_json: JsonOption = False  # noqa: A002
+) -> None:  # fmt: skip
     """Write a conversation to one file with a checksum: all its records, and no keys. Works beside a daemon."""
     from .conversations import _run
 
-    packed: bytes = _run(ctx, data, lambda folder: _packed(folder, id))
+    if as_json and out is None:
+        raise UsageError("--json is about the file that --out writes; without it the conversation itself is printed.")
+    name, packed = _run(ctx, data, lambda folder: _packed(folder, id))
     if out is None:
         sys.stdout.buffer.write(packed)
         return
@@ -48,10 +52,13 @@ def export(ctx: typer.Context, id: IdArgument = "", out: OutOption = None, data:
         replace(out.absolute(), packed)
     except OSError as fault:
         raise UsageError(f"{out} cannot be written: {fault.strerror}.") from fault
+    if as_json:
+        output.result_json({"id": name, "file": str(out), "bytes": len(packed)})
+        return
     output.say(f"{out}: {len(packed):,} bytes. `tenex conversations import {out}` reads it back.")
 
 
-async def _packed(folder: "ConversationFolder", start: str) -> bytes:
+async def _packed(folder: "ConversationFolder", start: str) -> tuple[ConversationId, bytes]:
     from tenex.flow.clock import SystemClock
     from tenex.store.transfer import packed
 
@@ -61,7 +68,7 @@ async def _packed(folder: "ConversationFolder", start: str) -> bytes:
     records, gone = await folder.read_left(name)
     if gone:
         output.say(f"tenex: in part only: {gone}")
-    return packed(name, records, SystemClock().now())
+    return name, packed(name, records, SystemClock().now())
 
 
 def import_(ctx: typer.Context, file: FileArgument, data: DataOption = None, as_json: JsonOption = False) -> None:

@@ -170,6 +170,9 @@ def run(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="As `tenex graph check` names it.")],
     message: Annotated[str, typer.Option(help="What begins it.")] = "Begin.",
+    variables: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A variable it begins with; repeatable.")
+    ] = None,
     port: Annotated[
         int | None, typer.Option(min=0, max=65_535, help="Of the embedded relay; else 7447, or a free one.")
     ] = None,
@@ -189,7 +192,8 @@ def run(
     found = _found(settings, name)
     if faults := faults_here(found, _agents(settings)):
         raise ConfigurationError(faults)
-    hold(ctx, f"@{found.slug} {message}", port=port, data=data, overrides=_with(settings, name))
+    lines = [f"@{found.slug} {message}", *(f"/set {pair}" for pair in variables or ())]
+    hold(ctx, "\n".join(lines), port=port, data=data, overrides=_with(settings, name))
 
 
 @graph.command()
@@ -197,6 +201,7 @@ def add(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="EXAMPLE", help="As listed without a name.", show_default=False)] = "",
     data: DataOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Copy an example of a workflow or a mission, for you to change; without a name, list what there is."""
     from tenex.settings import places
@@ -204,7 +209,7 @@ def add(
 
     found = examples.workflow_examples()
     if not name:
-        examples.listed(found)
+        examples.listed(found, as_json=as_json)
         output.say("`tenex graph add EXAMPLE` copies one into your folder of workflows.")
         return
     example = examples.chosen(found, name.removeprefix("@"))
@@ -215,8 +220,7 @@ def add(
     for file in sorted(folder.iterdir()) if folder.is_dir() else ():
         if file.suffix in SUFFIXES and examples.slug_of(file) == example.name:
             raise UsageError(f"{file} is there already; edit it, or move it away first")
-    for file in examples.copied(example, folder):
-        output.result(str(file))
+    examples.written(examples.copied(example, folder), as_json=as_json)
     output.say(
         f"Edit it; `tenex graph check {example.name}` tells whether it is right. `tenex graph run {example.name}`"
     )
