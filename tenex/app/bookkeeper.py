@@ -14,10 +14,11 @@ from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.core.errors import AppendFailed, StoreError
 from tenex.core.ids import Millis, Slug
+from tenex.core.signals import Incoming
 from tenex.core.travel import Forked
 from tenex.core.trust import least_trusted
 from tenex.flow.clock import SystemClock
-from tenex.nostr.listener import Listener
+from tenex.nostr.listener import OVERLAP, Listener
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.urls import normalise_url
 from tenex.store.daemon import FOLDER, DaemonBook
@@ -106,6 +107,16 @@ def note_cursors(pool: RelayPool, index: Index, clock: SystemClock, owed: int | 
     for status in pool.status():
         if status.heard_until is not None:
             index.set_cursor(status.url, Millis(min(int(status.heard_until * 1000), most)))
+
+
+def oldest_new(index: Index, clock: SystemClock, message: Incoming) -> int:
+    """The second before which a message cannot be new: its relay has been read from then on, in an earlier life or now.
+
+    A relay that was away for long, and a message that is still to be journaled, hold the note of that relay back.
+    """
+    cursors = (index.cursor(relay) for relay in message.origin.get("relays", ()))
+    heard = min((at for at in cursors if at is not None), default=clock.now())
+    return heard // 1000 - OVERLAP
 
 
 async def last_heard(index: Index, folder: ConversationFolder, relays: Iterable[str], clock: SystemClock) -> int | None:

@@ -21,6 +21,7 @@ from tenex.settings import Places, Settings, check_paths, circle, gate_rules, li
 from tenex.store.daemon import DaemonBook
 from tenex.tools.check import CheckPolicy
 from tenex.tools.checkpoints import Checkpoints
+from tenex.tools.disk_reserve import DiskReserve
 from tenex.tools.git import has_git
 from tenex.tools.notes import read_notes
 from tenex.tools.registry import ToolRegistry
@@ -30,6 +31,7 @@ from tenex.tools.tool import Tool
 from tenex.tools.transactions import Transactions
 from tenex.tools.workspace import Workspace
 from tenex.workflow.loading import changed_since
+from tenex.workflow.mission_runs import Ask
 from tenex.workflow.output.model import Hears
 
 from .minds import build_mind, is_offline
@@ -64,6 +66,8 @@ class Ground:
     pace: Pace | None = None
     hears: Hears = lambda _: None
     """Is told what agents write by states, private or not."""
+    ask: Ask | None = None
+    """Asks an agent or a workflow by its name, for nodes of missions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +180,7 @@ def configure(settings: Settings, ground: Ground) -> Configuration:
     )  # fmt: skip
     return Configuration(
         settings=settings, keys=keys, people=people, rules=rules, tools=tools, prompter=prompter, mind=mind,
-        missions=node_runner(found, ground.places.workspace),
+        missions=node_runner(found, ground.places.workspace, ground.ask),
     )  # fmt: skip
 
 
@@ -242,7 +246,18 @@ def _tools(
 ) -> ToolRegistry:  # fmt: skip
     given = settings.tools
     turns = Transactions(ground.workspace, shadow_of(settings, ground.places, ground.workspace))
-    shell = ShellRules(policy=shell_policy(settings, ground), network=given.shell.network, timeout=given.shell.timeout)
+    where = ground.places
+    reserve = DiskReserve(
+        size=given.disk_reserve_mb * 1024**2,
+        folders={
+            "the workspace": where.workspace, "the conversations": where.conversations,
+            "the checkpoints": where.checkpoints,
+        },
+    )  # fmt: skip
+    shell = ShellRules(
+        policy=shell_policy(settings, ground), network=given.shell.network, timeout=given.shell.timeout,
+        reserve=reserve,
+    )  # fmt: skip
     tools = standard_tools(
         ground.workspace, ground.book, check=check, shell=shell, has_sandbox=ground.has_sandbox, transactions=turns
     )

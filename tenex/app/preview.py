@@ -44,6 +44,7 @@ from .configuration import Configuration, Ground, configure
 from .lessons import StoredLessons
 from .minds import is_offline
 from .outputs import outputs_of
+from .shortened import conversation_of
 from .staff import load_agents
 
 SAMPLE = "Write hello.py that prints hello"
@@ -146,11 +147,8 @@ async def _read(where: Places, start: str) -> Conversation:
     disk = Disk()
     try:
         folder = ConversationFolder(where.conversations, disk, SystemClock())
-        found = [name for name in await folder.lengths() if name.startswith(start.lower())]
-        if len(found) != 1:
-            many = f"{len(found)} conversations begin" if found else "no conversation begins"
-            raise UsageError(f"{many} with {start[:70]!r}; `tenex conversations list` shows them")
-        return fold(found[0], await folder.read(found[0], NEWEST))
+        name = ConversationId(conversation_of(start, await folder.lengths()))
+        return fold(name, await folder.read(name, NEWEST))
     finally:
         disk.close()
 

@@ -1,7 +1,7 @@
 """What `tenex status` is told: by a daemon about itself, or by the files where none runs.
 
-    {"state", "at", "process": {...}, "configuration": {...}, "disk": {...}, "relays": [...], "models": {...},
-     "refusals": [...],
+    {"state", "at", "process": {...}, "configuration": {...}, "disk": {...}, "clock": {"aheadSeconds"} or {},
+     "relays": [...], "models": {...}, "refusals": [...],
      "today": {"endsAt", "who", "state", "tokens", "costUsd", "limits", "people": [...]},
      "conversations": {"counts": {kind: n}, "open": [...], "waiting": [...], "frozen": [...], "quarantined": [...]}}
 
@@ -59,7 +59,7 @@ def standing(runtime: Runtime, pool: RelayPool) -> str:
     active = sum(actor.conversation is not None and not is_settled(actor.conversation) for actor in actors)
     frozen = sum(actor.is_frozen for actor in actors)
     relays = pool.status()
-    up = sum(relay.connected and not relay.deaf for relay in relays)
+    up = sum(relay.serves for relay in relays)
     words = [f"conversations active: {active}", f"relays connected: {up} of {len(relays)}"]
     return ", ".join([*words, *([f"frozen: {frozen}"] if frozen else [])])
 
@@ -157,6 +157,7 @@ class Reporter:
             },
             "configuration": self._configuration(),
             "disk": await self._room(),
+            "clock": {} if (ahead := self._pool.clock_ahead) is None else {"aheadSeconds": round(ahead)},
             "relays": [_relay(status, owed) for status in self._pool.status()],
             "refusals": [
                 {
@@ -344,7 +345,7 @@ def _relay(status: RelayStatus, owed: Mapping[str, int]) -> dict[str, Any]:
 
     return {
         "url": status.url,
-        "state": "deaf" if status.deaf else "connected" if status.connected else "away",
+        "state": "connected" if status.serves else "deaf" if status.connected else "away",
         "connected": status.connected,
         "deafSince": at(status.deaf_since),
         "lastHeard": at(status.last_heard),

@@ -52,7 +52,11 @@ async def open_port(
     from tenex.telemetry.http import StatusPort
 
     assert settings.metrics.port is not None
-    health = Health(probe=probe, relays=pool.status, is_serving=lambda: not inbox.is_closed)
+    health = Health(
+        probe=probe,
+        relays=lambda: [status for status in pool.status() if not status.publish_only],
+        is_serving=lambda: not inbox.is_closed,
+    )
     port = StatusPort(health, meter.text)
     await port.open(settings.metrics.host, settings.metrics.port)
     stack.push_async_callback(port.close)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tenex.core.errors import UsageError
+from tenex.app.shortened import matching
+from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.graph import END
 from tenex.core.phases import Phase
 
@@ -53,7 +54,10 @@ def list_(ctx: typer.Context, data: DataOption = None, as_json: JsonOption = Fal
 @agents.command()
 def show(
     ctx: typer.Context,
-    slug: Annotated[str, typer.Argument(metavar="SLUG", help="As `tenex agents list` names it.")],
+    slug: Annotated[
+        str,
+        typer.Argument(metavar="SLUG", help="Its slug or npub, or how that begins."),
+    ],
     as_prompt: Annotated[
         bool, typer.Option("--prompt", help="Print what its model would be sent, if its work began now.")
     ] = False,
@@ -72,8 +76,11 @@ def show(
     """Show one agent, with its own phases and its instructions."""
     settings = open_settings(ctx, data)
     known = {str(name): agent for name, agent in load_agents(settings).definitions.items()}
-    if slug not in known:
+    keys = _keys(settings)
+    found = matching(slug.removeprefix("@"), [*known, *keys], "agents")
+    if found is None:
         raise UsageError(f"there is no agent {slug!r}; there are: {', '.join(known)}")
+    slug = keys.get(found, found)
     if as_prompt:
         _show_prompt(settings, slug, _phase(phase), conversation, message, as_json=as_json)
         return
@@ -119,6 +126,7 @@ def add(
         str, typer.Option(metavar="EXAMPLE", help="Copy this example, under its own name or SLUG.", show_default=False)
     ] = "",
     data: DataOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Write the file of a new agent, for you to fill in; of one that is built in, a copy. Without SLUG, list examples.
 
@@ -129,10 +137,10 @@ def add(
     from .newfiles import make_folder, write_new
 
     if like:
-        _add_like(ctx, slug, like, kind, data)
+        _add_like(ctx, slug, like, kind, data, as_json=as_json)
         return
     if not slug:
-        examples.listed(examples.agent_examples())
+        examples.listed(examples.agent_examples(), as_json=as_json)
         output.say("`tenex agents add --like EXAMPLE` copies one; `tenex agents add SLUG` writes one to fill in.")
         return
     _check_name(slug)
@@ -147,7 +155,7 @@ def add(
     text = Path(known[slug].source).read_text("utf-8") if is_copy else _template(slug, kind or "worker")
     make_folder(file.parent)
     write_new(file, text)
-    output.result(str(file))
+    examples.written([file], as_json=as_json)
     what = f"a copy of the built-in {slug}, which it replaces" if is_copy else f"a new {kind or 'worker'}"
     output.say(f"This is {what}. Edit it; then `tenex config check` tells whether it is right, and")
     _say_next(slug)
@@ -155,7 +163,9 @@ def add(
         output.say(f"An example has that name too: remove the file, and `tenex agents add --like {slug}` copies it.")
 
 
-def _add_like(ctx: typer.Context, slug: str, like: str, kind: str | None, data: Path | None) -> None:
+def _add_like(
+    ctx: typer.Context, slug: str, like: str, kind: str | None, data: Path | None, *, as_json: bool
+) -> None:  # fmt: skip
     from tenex.settings import places
 
     example = examples.chosen(examples.agent_examples(), like)
@@ -168,8 +178,7 @@ def _add_like(ctx: typer.Context, slug: str, like: str, kind: str | None, data: 
     for name in (slug, *example.brings):
         if name in known:
             raise UsageError(f"{name} is an agent already, in {known[name]}; choose another name, or move that away")
-    for file in examples.copied(example, places(settings).agents, slug):
-        output.result(str(file))
+    examples.written(examples.copied(example, places(settings).agents, slug), as_json=as_json)
     output.say(f"This is a copy of the example {like}. Edit it; `tenex config check` tells whether it is right, and")
     _say_next(slug)
 
@@ -267,6 +276,30 @@ def _prompt_row(shown: "Preview") -> dict[str, Any]:
         "output_schema": request.output_schema,
         "entries": [{"type": type(entry).__name__, **dataclasses.asdict(entry)} for entry in request.entries],
         "message": _as_sent(shown),
+    }
+
+
+def whole_name(ctx: typer.Context, data: Path | None, start: str) -> str:
+    """The slug or npub of the agent whose slug or npub begins so; what names no agent of today stays as it is.
+
+    Raises:
+        UsageError: several begin so.
+    """
+    if not start:
+        return start
+    try:
+        keys = _keys(open_settings(ctx, data))
+    except ConfigurationError:  # the conversations can be read all the same
+        return start
+    return matching(start.removeprefix("@"), [*keys, *keys.values()], "agents") or start
+
+
+def _keys(settings: "Settings") -> dict[str, str]:
+    """The slugs of the agents that have a key, by npub."""
+    return {
+        npub: str(slug)
+        for slug, agent in load_agents(settings).definitions.items()
+        if (npub := _npub("project" if agent.kind == "orchestrator" else str(slug), settings))
     }
 
 

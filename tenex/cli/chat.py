@@ -12,10 +12,11 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from tenex.app.shortened import conversation_of
 from tenex.app.story import ICONS, Line, Tone
 from tenex.core.errors import ConfigurationError, UsageError, WorldError
 
@@ -32,12 +33,17 @@ if TYPE_CHECKING:
     from tenex.nostr.keys import KeyRing, SecretKey
 
 
+UNTOLD: Final = 1.0
+"""Seconds a message waits for the daemon on this machine to tell what came before it."""
+_ID: Final = re.compile(r"[0-9a-f]{64}")
+
+
 def chat(
     ctx: typer.Context,
     relay: Annotated[str | None, typer.Option(metavar="URL", help="The relay; else the first of the settings.")] = None,
     to: Annotated[str | None, typer.Option(metavar="NPUB", help="The project; else this folder's.")] = None,
     conversation: Annotated[
-        str, typer.Option(metavar="ID", help="Go on in this conversation: its id, as the end of a chat tells it.")
+        str, typer.Option(metavar="ID", help="Go on in this conversation: its id, or how that begins.")
     ] = "",
     wait: Annotated[
         float, typer.Option(help="Seconds of silence after which it ends, or in a terminal says that nobody answers.")
@@ -69,7 +75,8 @@ def chat(
     telemetry = configure("error", "auto")  # a relay that comes and goes is told by the answers that come
     try:
         chat = _Chat(Screen(), places(settings).socket)
-        asyncio.run(chat.hold(url, person, project, wait, _checked(conversation), _agents(ring, project)))
+        known = conversation and _checked(conversation, places(settings).conversations)
+        asyncio.run(chat.hold(url, person, project, wait, known, _agents(ring, project)))
     finally:
         telemetry.close()
 
@@ -82,11 +89,13 @@ def _agents(ring: "KeyRing", project: "PublicKey") -> "list[PublicKey]":
     return [ring.get(name).public for name in names if name not in (PROJECT, OWNER)]
 
 
-def _checked(conversation: str) -> str:
+def _checked(conversation: str, folder: Path) -> str:
+    """The whole id; of a conversation that is not in this folder it has to be given whole."""
     name = conversation.strip().lower()
-    if name and not re.fullmatch(r"[0-9a-f]{64}", name):
-        raise UsageError("--conversation takes a whole id, 64 hex digits; `tenex conversations list --json` shows them")
-    return name
+    if _ID.fullmatch(name):
+        return name
+    here = [path.name for path in folder.iterdir() if _ID.fullmatch(path.name)] if folder.is_dir() else []
+    return conversation_of(name, here)
 
 
 def _unanswered(wait: float) -> str:
@@ -101,6 +110,8 @@ class _Chat:
         self._screen = screen
         self._socket = socket
         self._feed = Feed(self._line)
+        self._waiting: dict[str, Heard] = {}
+        """Messages that wait for the lines before them, by the event's id."""
         self._phase = ""
         self._status: Mapping[str, Any] | None = None
         """Of the conversation, as the daemon on this machine tells it; None where there is none or nothing was told."""
@@ -133,9 +144,7 @@ class _Chat:
         from .prompt import above, typed
         from .thinking import Thinking
 
-        self._screen.say(
-            f"Connected to {url}. /help tells what the daemon understands; Ctrl-C clears the line; /quit leaves."
-        )
+        self._screen.say(f"Connected to {url} · /help for commands · Ctrl-C clears the line · /quit leaves")
         thinking = Thinking(self._socket, self._screen, lambda: talk.root, self._told, self._forget)
         loop = asyncio.get_running_loop()
         reminder = loop.call_later(wait, self._remind, talk, wait)
@@ -191,8 +200,22 @@ class _Chat:
         if heard.is_stranger:  # nothing else follows from it: no answer is owed to it, and none was awaited of it
             self._screen.show(Line("stranger", heard.name, heard.text, heard.at))
             return
-        self._last = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        self._last = loop.time()
         self._is_owed = self._is_owed and heard.is_own
+        if self._status is None or heard.is_own:
+            self._show(heard)
+        else:
+            self._waiting[heard.id] = heard
+            loop.call_later(UNTOLD, self._show_waiting, heard.id)
+        self._feed.arrived(heard.id)
+
+    def _show_waiting(self, event: str) -> None:
+        heard = self._waiting.pop(event, None)
+        if heard is not None:
+            self._show(heard)
+
+    def _show(self, heard: Heard) -> None:
         if heard.phase_from and self._status is None:  # else the transition was told, with its reason
             icon = next((icon for phase, icon in ICONS.items() if phase == heard.phase), "")
             self._screen.show(Line("phase", f"{icon} {heard.phase_from} → {heard.phase}"))
@@ -202,7 +225,6 @@ class _Chat:
         if heard.tokens and self._screen.is_terminal:
             cost = "" if heard.cost is None else f", ${heard.cost:.4f}"
             self._screen.say(f"  {heard.tokens:,} tokens{cost}")
-        self._feed.arrived(heard.id)
 
     def _is_active(self, active: Activity) -> None:
         is_new = self._active is None or self._active.status != active.status
@@ -221,5 +243,7 @@ class _Chat:
         self._status = None
 
     def _line(self, line: Line) -> None:
-        if line.tone != "person" and not line.event:  # these come from the relay
+        if line.event:  # its words come from the relay
+            self._show_waiting(line.event)
+        elif line.tone != "person":
             self._screen.show(line)

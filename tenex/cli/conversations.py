@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from tenex.app.shortened import conversation_of
 from tenex.core.errors import StoreError, UsageError
 
-from . import output
+from . import agents, output
 from .carrying import export, import_
 from .inspecting import replay, verify
 from .options import DataOption, JsonOption, group, open_places
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-NAMED = 4
-"""Ids told where a beginning fits several: a line each in a terminal."""
-
 conversations = group("List, show and search conversations.")
 
 IdArgument = Annotated[
@@ -43,7 +41,8 @@ PhaseOption = Annotated[str, typer.Option(metavar="PHASE", help="Only those that
 WasInOption = Annotated[str, typer.Option("--was-in", metavar="PHASE", help="Only those that have been in it.")]
 StatusOption = Annotated[str, typer.Option(metavar="STATUS", help="Only those that are active, waiting, ended, ...")]
 AgentOption = Annotated[
-    str, typer.Option(metavar="AGENT", help="Only those it worked in or was addressed in: its slug or its key.")
+    str,
+    typer.Option(metavar="AGENT", help="Only those it worked in or was addressed in: its slug or key."),
 ]
 SinceOption = Annotated[
     str, typer.Option(metavar="WHEN", help="Not before: 2026-11-21, '2026-11-21 14:30', yesterday, '2 days ago'.")
@@ -61,6 +60,7 @@ def list_(
     """List conversations, the newest first."""
     from . import finding
 
+    agent = agents.whole_name(ctx, data, agent)
     wanted = finding.filter_of(phase=phase, was_in=was_in, status=status, agent=agent, since=since, until=until)
     root, rows = _run(ctx, data, lambda folder: _listed(folder, wanted, limit or -1))
     if as_json:
@@ -93,6 +93,7 @@ def search(
     """Search what was said, and the titles; the best match comes first. --since and --until are about the messages."""
     from . import finding
 
+    agent = agents.whole_name(ctx, data, agent)
     wanted = finding.filter_of(phase=phase, was_in=was_in, status=status, agent=agent, since=since, until=until)
     found = _run(ctx, data, lambda folder: finding.search(folder, " ".join(words), wanted, limit))
     if as_json:
@@ -119,12 +120,15 @@ def show(
 
 
 @conversations.command()
-def path(ctx: typer.Context, id: IdArgument = "", data: DataOption = None) -> None:  # noqa: A002
+def path(
+    ctx: typer.Context, id: IdArgument = "", data: DataOption = None, as_json: JsonOption = False  # noqa: A002
+) -> None:  # fmt: skip
     """Print where a conversation's files are; without an id, where all are."""
-    if not id:
-        output.result(str(open_places(ctx, data).conversations))
-        return
-    output.result(str(_run(ctx, data, lambda folder: _path(folder, id))))
+    found: Path = _run(ctx, data, lambda folder: _path(folder, id)) if id else open_places(ctx, data).conversations
+    if as_json:
+        output.result_json({**({"id": found.name} if id else {}), "path": str(found)})
+    else:
+        output.result(str(found))
 
 
 for _command in (verify, replay, rollback, fork, export, rebuild):
@@ -200,13 +204,7 @@ async def _named(folder: "ConversationFolder", start: str) -> str:
     """The same where something is changed: a variable of a script that is empty must not mean the newest."""
     if not start:
         raise UsageError("The id is empty, so no conversation is named. `tenex conversations list` shows them.")
-    found = [name for name in await folder.lengths() if name.startswith(start.lower())]
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise UsageError(f"No conversation begins with {start[:70]}. `tenex conversations list` shows them.")
-    named = ", ".join(sorted(found)[:NAMED]) + (", ..." if len(found) > NAMED else "")
-    raise UsageError(f"{len(found)} conversations begin with {start}; give more of the id: {named}.")
+    return conversation_of(start, await folder.lengths())
 
 
 async def _path(folder: "ConversationFolder", start: str) -> Path:

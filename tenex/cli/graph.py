@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tenex.app.shortened import matching
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.ids import Slug
 from tenex.core.phases import PHASE_TRANSITIONS
@@ -48,6 +49,7 @@ def show(ctx: typer.Context, name: ShownArgument = "", data: DataOption = None, 
     """Print a workflow, an agent's own phases and output states, or the seven phases, as Mermaid diagrams."""
     if name:
         settings = open_settings(ctx, data)
+        name = _whole(settings, name, load_agents(settings).definitions)
         own = _graphs_of_agent(settings, name)
         if own is None:
             _show_workflow(_found(settings, name), as_json=as_json)
@@ -138,6 +140,7 @@ def check(ctx: typer.Context, name: NameArgument = "", data: DataOption = None, 
 
     settings = open_settings(ctx, data)
     where = places(settings)
+    name = _whole(settings, name, [slug for slug, *_ in _with_phases(settings, "")])
     own = _with_phases(settings, name)
     read = Reading() if name and own else Reading((_found(settings, name),)) if name else None
     read = read if read is not None else find_workflows(where.workflows, settings.workflows, where.code_refusal)
@@ -167,6 +170,9 @@ def run(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="As `tenex graph check` names it.")],
     message: Annotated[str, typer.Option(help="What begins it.")] = "Begin.",
+    variables: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A variable it begins with; repeatable.")
+    ] = None,
     port: Annotated[
         int | None, typer.Option(min=0, max=65_535, help="Of the embedded relay; else 7447, or a free one.")
     ] = None,
@@ -182,10 +188,12 @@ def run(
     from .demo import hold
 
     settings = open_settings(ctx, data)
+    name = _whole(settings, name, ())
     found = _found(settings, name)
     if faults := faults_here(found, _agents(settings)):
         raise ConfigurationError(faults)
-    hold(ctx, f"@{found.slug} {message}", port=port, data=data, overrides=_with(settings, name))
+    lines = [f"@{found.slug} {message}", *(f"/set {pair}" for pair in variables or ())]
+    hold(ctx, "\n".join(lines), port=port, data=data, overrides=_with(settings, name))
 
 
 @graph.command()
@@ -193,6 +201,7 @@ def add(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="EXAMPLE", help="As listed without a name.", show_default=False)] = "",
     data: DataOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Copy an example of a workflow or a mission, for you to change; without a name, list what there is."""
     from tenex.settings import places
@@ -200,7 +209,7 @@ def add(
 
     found = examples.workflow_examples()
     if not name:
-        examples.listed(found)
+        examples.listed(found, as_json=as_json)
         output.say("`tenex graph add EXAMPLE` copies one into your folder of workflows.")
         return
     example = examples.chosen(found, name.removeprefix("@"))
@@ -211,8 +220,7 @@ def add(
     for file in sorted(folder.iterdir()) if folder.is_dir() else ():
         if file.suffix in SUFFIXES and examples.slug_of(file) == example.name:
             raise UsageError(f"{file} is there already; edit it, or move it away first")
-    for file in examples.copied(example, folder):
-        output.result(str(file))
+    examples.written(examples.copied(example, folder), as_json=as_json)
     output.say(
         f"Edit it; `tenex graph check {example.name}` tells whether it is right. `tenex graph run {example.name}`"
     )
@@ -231,6 +239,24 @@ def _with(settings: "Settings", name: str) -> dict[str, Any]:
             return {}
         name = str(path)
     return {} if name in settings.workflows else {"workflows": [*settings.workflows, name]}
+
+
+def _whole(settings: "Settings", start: str, agents: "Iterable[str]") -> str:
+    """The workflow, or the one of these agents, whose name begins so; what names none stays as it is.
+
+    Raises:
+        UsageError: several begin so.
+    """
+    from tenex.settings import places
+    from tenex.workflow.definitions import find_workflows
+
+    start = start.removeprefix("@")
+    if not start or _is_source(start):
+        return start
+    where = places(settings)
+    read = find_workflows(where.workflows, settings.workflows, where.code_refusal)
+    workflows = [*(one.slug for one in read.found), *(one.slug for one in read.disabled)]
+    return matching(start, map(str, [*agents, *workflows]), "agents and workflows") or start
 
 
 def _is_source(name: str) -> bool:

@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import urlsplit
 
 import typer
 
@@ -23,6 +22,7 @@ from tenex.core.errors import ConfigurationError, TenexError, UsageError
 from . import output
 from .newfiles import config_text, store_key, write_new
 from .options import DataOption, JsonOption, code_refusal, data_folder, said
+from .relay import is_here
 
 if TYPE_CHECKING:
     from tenex.settings import Settings
@@ -305,27 +305,12 @@ def _tell(made: Made, where: str) -> None:
             "client asks for your key: in Amethyst, Damus or Primal under Log in. Whoever has that line can speak as\n"
             "you, so show it to nobody. If you have a Nostr key already, put its npub under people.owners instead."
         )
-    here = [url for url in made.relays if _is_here(url)]
+    here = [url for url in made.relays if is_here(url)]
     is_local = len(here) == len(made.relays)
     output.say(f"\nNext (settings: {made.config}):")
     if here:
-        relay = f"relay{_port_option(here[0])}"
-        output.say(f"  tenex {relay:{len(where) + 5}}  the relay on this machine, in a terminal of its own")
+        output.say(f"  tenex{where} relay  the relay on this machine, in a terminal of its own")
     output.say(f"  tenex{where} run    the daemon")
     output.say(f"  tenex{where} chat   talk to the agents from a terminal")
     if is_local:
         output.say(f"A phone cannot reach {made.relays[0]}: name a relay that both can reach under relays.urls.")
-
-
-def _port_option(url: str) -> str:
-    """What `tenex relay` has to be told to be found at an address of this machine."""
-    from tenex.settings import EMBEDDED_RELAY_PORT
-
-    port = urlsplit(url).port or 80
-    return "" if port == EMBEDDED_RELAY_PORT else f" --port {port}"
-
-
-def _is_here(url: str) -> bool:
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    return parts.scheme == "ws" and (host in ("localhost", "::1") or host.startswith("127."))

@@ -32,7 +32,7 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Also where the journ
 
 
 def rebuild(
-    ctx: typer.Context, id: IdArgument, source: FromOption, force: ForceOption = False,  # noqa: A002
+    ctx: typer.Context, id: IdArgument, source: FromOption = SOURCES[0], force: ForceOption = False,  # noqa: A002
     data: DataOption = None, as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Make a new journal of what can be regained, and say what is lost. The damaged one is kept beside it."""

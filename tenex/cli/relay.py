@@ -1,35 +1,59 @@
-"""`tenex relay`: the embedded relay alone.
-
-Never: more than loopback; a relay for others is another program.
-"""
+"""`tenex relay`: the embedded relay alone, on loopback only; a relay for others is another program."""
 
 import asyncio
 import signal
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import urlsplit
 
 import typer
 
 from . import output
+from .options import DataOption, open_settings
+
+if TYPE_CHECKING:
+    from tenex.settings import Settings
+
+WS_PORT: Final = 80
+"""The port of a ws:// address that names none."""
 
 
 def relay(
-    port: Annotated[int, typer.Option(min=1, max=65_535, help="Where to listen on 127.0.0.1.")] = 7447,
-    data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", help="Keep events here; else in memory.")
+    ctx: typer.Context,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=65_535, help="Where to listen on 127.0.0.1; else as relays.urls of the settings says, else 7447."
+        ),
     ] = None,
+    events: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep events here; else in memory.")] = None,
+    data: DataOption = None,
 ) -> None:
     """Run the embedded relay alone, on this machine only, until interrupted."""
-    asyncio.run(_serve(port, data))
+    asyncio.run(_serve(_port(open_settings(ctx, data)) if port is None else port, events))
 
 
-async def _serve(port: int, data: Path | None) -> None:
+def _port(settings: "Settings") -> int:
+    from tenex.settings import EMBEDDED_RELAY_PORT
+
+    here = [url for url in settings.relays.urls if is_here(url)]
+    return (urlsplit(here[0]).port or WS_PORT) if here else EMBEDDED_RELAY_PORT
+
+
+def is_here(url: str) -> bool:
+    """Whether the embedded relay could be what a relay's address names."""
+    from tenex.nostr.urls import is_loopback
+
+    return urlsplit(url).scheme == "ws" and is_loopback(url)
+
+
+async def _serve(port: int, events: Path | None) -> None:
     from tenex.nostr.embedded import embedded_relay
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with embedded_relay(port, data) as url:
+    async with embedded_relay(port, events) as url:
         output.result(url)
-        output.say(f"Events are kept {f'in {data}' if data else 'in memory only'}. Ctrl-C ends the relay.")
+        output.say(f"Events are kept {f'in {events}' if events else 'in memory only'}. Ctrl-C ends the relay.")
         await stop.wait()

@@ -116,6 +116,9 @@ def lines(report: dict[str, Any]) -> Iterator[str]:
 def _lines(report: dict[str, Any]) -> Iterator[str]:
     now = datetime.fromisoformat(report["at"])
     yield from _head(report)
+    if ahead := report.get("clock", {}).get("aheadSeconds"):
+        way = "ahead of" if ahead > 0 else "behind"
+        yield f"clock          WRONG: {_span(abs(ahead))} {way} the relays' clocks. Set it: timedatectl set-ntp true"
     if "relays" in report:
         relays = report["relays"]
         up = sum(relay["state"] == "connected" for relay in relays)
@@ -165,7 +168,7 @@ def _disk(disk: dict[str, Any]) -> str:
 def _relay(relay: dict[str, Any], now: datetime) -> str:
     told = []
     if relay["state"] == "deaf":
-        told.append(f"since {_ago(relay['deafSince'], now)}: it takes words and answers no question")
+        told.append(f"connected, but has not served us since {_ago(relay['deafSince'], now)}")
     elif relay["state"] == "away":
         told.append(relay["fault"] or "not connected yet")
     told.append(f"last heard {_ago(relay['lastHeard'], now)}")
@@ -173,7 +176,7 @@ def _relay(relay: dict[str, Any], now: datetime) -> str:
     if relay["undelivered"]:
         told.append(f"{relay['undelivered']} undelivered")
     if relay["strikes"]:
-        told.append(f"{relay['strikes']} forged or misshapen events")
+        told.append(f"{relay['strikes']} forged or malformed messages")
     return ", ".join(told)
 
 

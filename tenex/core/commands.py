@@ -26,6 +26,7 @@ HELP = """Write to me as you would to a colleague. Besides talk I understand:
 /continue  go on after a limit, a hold or a refused decision
 /quick  skip verification, chores and reflection in this cycle
 /skip PHASE  skip one of them
+/set NAME=VALUE  set a variable of a workflow; `/set` alone lists them
 /new  end this cycle; your next message begins another
 /help  this"""
 
@@ -38,7 +39,7 @@ class Command:
     argument: str
 
 
-NAMES = ("stop", "status", "help", "new", "continue", "retry", "pause", "quick", "skip")
+NAMES = ("stop", "status", "help", "new", "continue", "retry", "pause", "set", "quick", "skip")
 
 
 UNKNOWN = "unknown"
@@ -88,9 +89,9 @@ def _first(text: str) -> str:
 
 
 def _callable(draft: Draft) -> dict[Slug, names.Named | None]:
-    """Everybody a message can call: agents, workflows of speakers, missions."""
+    """Everybody a message can call: agents, workflows of speakers, missions, also disabled ones."""
     rules = draft.rules
-    return {**{Slug(name): None for name in rules.missions}, **rules.workflows, **rules.roster}
+    return {**{Slug(name): None for name in (*rules.missions, *rules.disabled)}, **rules.workflows, **rules.roster}
 
 
 def _is_ours_or_a_person(draft: Draft, signal: PersonSpoke, name: str) -> bool:
@@ -121,7 +122,7 @@ def obey(draft: Draft, command: Command, signal: PersonSpoke) -> None:
     if command.name == UNKNOWN:
         say(draft, _unknown(draft, command.argument))
         return
-    left = "" if command.name == "skip" else command.argument
+    left = "" if command.name in ("skip", "set") else command.argument
     if left:  # words that would be lost without a sign
         say(draft, f"/{command.name} takes nothing after it; please send the rest as a message of its own.")
     if command.name == "help":
@@ -138,6 +139,8 @@ def obey(draft: Draft, command: Command, signal: PersonSpoke) -> None:
         stop(draft, signal.name)
     elif command.name == "pause":
         nodes.pause(draft, signal.name)
+    elif command.name == "set":
+        conducting.set_variables(draft, command.argument)
     elif command.name == "new":
         _new(draft, signal.name)
     elif command.name == "continue":

@@ -6,14 +6,15 @@ is in the append that holds the round's last words; if that ends the workflow, i
 Never: open a turn, or end a run; those are `turns`'.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from . import own_tools, participation
+from . import own_tools, participation, variables
 from . import records as r
 from .conditions import ToolCalled
 from .draft import Draft
-from .errors import ConfigurationError
+from .errors import ConfigurationError, UsageError
 from .graph import TransitionGraph
 from .ids import PublicKey, Slug
 from .roster import Agent, Role, Rules
@@ -36,10 +37,13 @@ def called(draft: Draft, signal: PersonSpoke) -> Slug:
     return next((slug for slug in signal.addressed if _begins_by_mention(draft, slug)), Slug(""))
 
 
-def refuses_disabled(draft: Draft, signal: PersonSpoke, *, is_begun: bool) -> bool:
-    """Say why a workflow that a message calls cannot be used; whether that ends a conversation that just began."""
+def refuses(draft: Draft, signal: PersonSpoke, *, is_begun: bool) -> bool:
+    """Whether a conversation that just began has ended, for the workflow that it calls could not begin."""
+    if (wanted := called(draft, signal)) and not is_begun and draft.state.workflow is None:  # it has been said why
+        draft.add(r.Ended, reason=f"the workflow {wanted} could not begin")
+        return True
     slug = next((slug for slug in signal.addressed if slug in draft.rules.disabled), None)
-    if slug is None or called(draft, signal):
+    if slug is None or wanted:
         return False
     first, *others = draft.rules.disabled[slug]
     more = f" ({len(others)} more.)" if others else ""
@@ -65,6 +69,13 @@ def open_session(draft: Draft, workflow: Workflow, signal: PersonSpoke) -> None:
     """Open a workflow in a conversation that has just begun: who is there has acknowledged in the same append."""
     try:
         fields = opening(draft.rules, workflow, signal.message.author)
+        if given := variables.lines_of(signal.message.text):
+            graph = draft.rules.compile_graph(workflow.graph_data, workflow.participants)
+            values = variables.read(given, variables.kinds_of(graph, workflow.context_vars))
+            fields["context"] = {**fields["context"], **values}
+    except UsageError as fault:
+        say(draft, f"The workflow {workflow.slug} cannot begin: {fault} Write a new note.", error="workflow")
+        return
     except ConfigurationError as fault:
         say(draft, f"The workflow {workflow.slug} cannot be opened: {' '.join(fault.faults)}", error="workflow")
         return
@@ -111,6 +122,34 @@ def _own(agent: Agent) -> Iterator[str]:
     if agent.program is not None:
         yield from agent.program.links
         yield from own_tools.every(agent.program)
+
+
+def set_variables(draft: Draft, text: str) -> None:
+    """Set variables as a person says, `name=value`; without any, say which there are."""
+    session = draft.state.workflow
+    if session is None:
+        say(draft, "Only a workflow has variables; mention one in a new note to begin it.")
+        return
+    if session.is_closed:
+        say(draft, over(session))
+        return
+    speakers, workflow = session.speakers, draft.rules.workflows.get(session.slug)
+    begins_with = workflow.context_vars if workflow is not None else {}
+    try:
+        graph = draft.rules.compile_graph(speakers.graph_data, speakers.participant_order)
+        known = variables.kinds_of(graph, begins_with, speakers.context_vars)
+        if not text:
+            say(draft, variables.described(known, speakers.context_vars))
+            return
+        values = variables.read(text, known)
+    except (ConfigurationError, UsageError) as fault:
+        say(draft, str(fault))
+        return
+    if len(json.dumps({**speakers.context_vars, **values})) > participation.LARGEST:
+        say(draft, f"All variables together may have {participation.LARGEST} characters as JSON.")
+        return
+    draft.add(r.ContextSet, by=PERSON, set_=values)
+    say(draft, variables.told(values))
 
 
 def acknowledge(draft: Draft) -> None:

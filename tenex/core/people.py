@@ -58,7 +58,7 @@ def spoke(draft: Draft, signal: PersonSpoke) -> None:
     if called in draft.rules.missions and not is_begun:
         nodes.begin(draft, called, message.text, signal.name)
         return
-    is_refused = conducting.refuses_disabled(draft, signal, is_begun=is_begun)
+    is_refused = conducting.refuses(draft, signal, is_begun=is_begun)
     if is_refused or waivers.answered(draft, signal) or _answers_ask(draft, wrote):
         return
     if draft.state.workflow is not None:

@@ -30,6 +30,10 @@ LONG_ANSWER: Final = 16_000
 PRIORITY: Final = {Role.OWNER: 0, Role.MEMBER: 1}
 """Of a waiting call; everyone else's is 2."""
 
+BETWEEN: Final = 0.1
+"""Seconds from the end of a call to the next that waited for it. The conversation that was answered asks for its next
+step within that time, and goes first: so some of many conversations are finished, and not all of them begun."""
+
 _WHO: Final = {"guests_day": "guests", "member_day": "a member", "owner_day": "an owner", "day": "everyone together"}
 
 Spending = Mapping[int, Mapping[PublicKey, Usage]]
@@ -151,6 +155,7 @@ class DailyLimits:
         """Of the calls that this process has made today."""
         self._waiting: dict[PublicKey, list[tuple[Millis, int, asyncio.Future[None]]]] = {}
         self._order = 0
+        self._alarm: asyncio.TimerHandle | None = None
         self._oldest = 0
 
     # ---- what was spent ----
@@ -243,17 +248,17 @@ class DailyLimits:
         finally:
             reservation.taken = call.taken
             self._largest[kind] = _larger(self._largest.get(kind, NO_USAGE), call.taken)
-            self._wake_all()
+            self._wake_soon()
 
     async def _turn(self, caller: Caller, key: Key, quote: Quote, kind: _Kind) -> DayLimitReached | None:
         """Return once it is known whether a call may begin; None: it may, and has to be counted before any await."""
-        has_waited = False
+        has_waited, waiting = False, self._waiting.get(caller.person)
         try:
-            while (verdict := self._verdict(key, caller.person, quote, kind)) is False:
-                has_waited = True
+            while waiting or (verdict := self._verdict(key, caller.person, quote, kind)) is False:
+                has_waited, waiting = True, None
                 self._order += 1
                 waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                # the oldest conversation first: of many that begin at once some come to their end, not all to a third
+                # the oldest conversation first
                 heappush(self._waiting.setdefault(caller.person, []), (caller.since, self._order, waiter))
                 await waiter
             return None if verdict is True else verdict
@@ -264,9 +269,14 @@ class DailyLimits:
     def release(self, conversation: ConversationId, key: Key) -> None:
         """Forget a call: what it took is recorded, or it never began."""
         if self._in_flight.pop((conversation, key), None) is not None:
-            self._wake_all()
+            self._wake_soon()
+
+    def _wake_soon(self) -> None:
+        if self._waiting and self._alarm is None:
+            self._alarm = asyncio.get_running_loop().call_later(BETWEEN, self._wake_all)
 
     def _wake_all(self) -> None:
+        self._alarm = None
         for person in sorted(self._waiting, key=self.priority):
             self._wake(person)
 

@@ -24,8 +24,11 @@ MOST_HELD: Final = 5_000
 NEW_WAIT: Final = 5.0
 """Seconds a new event waits for the past to be read: ten pages of most relays, and a person still gets an answer."""
 
-MOST_CHARACTERS: Final = 32 * 1024 * 1024
-"""Of the frames they came in: only a relay that sends junk comes to this before `MOST_HELD`."""
+MOST_CHARACTERS: Final = 8 * 1024 * 1024
+"""Of the frames they came in; parsed they may take ten times as much memory."""
+
+AT_ONCE: Final = 20
+"""Events handed on before other tasks run again: the largest take some milliseconds each."""
 
 
 def in_order(batch: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -148,10 +151,12 @@ class Backlog:
             await self._until_due()
             batch, self._held, self._characters, self._new_due = self._held, [], 0, None
             self._room.set()
-            for raw in in_order(batch):
+            for number, raw in enumerate(in_order(batch), 1):
                 waiting = self._take(raw)
                 if waiting is not None:
                     await waiting
+                elif number % AT_ONCE == 0:
+                    await asyncio.sleep(0)
             if not self._held:
                 self._empty.set()
                 self._note_idle()

@@ -78,8 +78,8 @@ class AnyOf:
         return False
 
 
-def lay_out(filters: Sequence[Filter]) -> tuple[tuple[dict[str, Any], ...], ...]:
-    """Spread filters over REQs: direct messages in REQs of their own, at most ten filters to each.
+def lay_out(filters: Sequence[Filter], most: int = MAX_FILTERS) -> tuple[tuple[dict[str, Any], ...], ...]:
+    """Spread filters over REQs: direct messages in REQs of their own, at most `most` filters to each.
 
     A filter that asks for direct messages and other kinds becomes two. The result shares nothing with what was given.
 
@@ -104,9 +104,7 @@ def lay_out(filters: Sequence[Filter]) -> tuple[tuple[dict[str, Any], ...], ...]
         if public or not kinds:
             other.append({**wanted, "kinds": public})
     return tuple(
-        tuple(group[start : start + MAX_FILTERS])
-        for group in (other, direct)
-        for start in range(0, len(group), MAX_FILTERS)
+        tuple(group[start : start + most]) for group in (other, direct) for start in range(0, len(group), most)
     )
 
 

@@ -10,8 +10,9 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,9 @@ _MENTION: Final = re.compile(
 )
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _SUFFIX: Final = ".nsec"
+
+MAX_PROFILES: Final = 5
+"""nprofiles of one text that are decoded, a millisecond each at most; people write one or two."""
 
 
 class SecretKey:
@@ -116,13 +120,29 @@ def parse_public_key(text: str) -> PublicKey:
     raise ValueError("a public key is npub1..., nprofile1... or 64 hex digits")
 
 
-def find_mentions(text: str) -> tuple[PublicKey, ...]:
-    """Find the keys a text names (`nostr:npub1...`, `nostr:nprofile1...`, bare `npub1...`): each once, in order."""
+def find_mentions(text: str, among: Collection[PublicKey]) -> tuple[PublicKey, ...]:
+    """Find which of these keys a text names (`nostr:npub1...`, `nostr:nprofile1...`, bare `npub1...`), in order.
+
+    A text may name thousands: npubs are compared and not decoded, and of nprofiles only the first are decoded.
+    """
+    npubs = _npubs(frozenset(among))
     found: dict[PublicKey, None] = {}
+    profiles = 0
     for match in _MENTION.finditer(text):
-        with suppress(ValueError):  # looks like a key and is none: ordinary text
-            found[parse_public_key(match.group())] = None
+        word = match.group()
+        key = npubs.get(word)
+        if key is None and word.startswith("nprofile1") and profiles < MAX_PROFILES:
+            profiles += 1
+            with suppress(ValueError):  # looks like a key and is none: ordinary text
+                key = parse_public_key(word)
+        if key is not None and key in among:
+            found[key] = None
     return tuple(found)
+
+
+@lru_cache(maxsize=8)  # keys change a few times in a daemon's life
+def _npubs(keys: frozenset[PublicKey]) -> dict[str, PublicKey]:
+    return {npub(key): key for key in keys}
 
 
 class KeyRing:

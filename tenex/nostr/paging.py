@@ -14,6 +14,12 @@ from .filters import Filter
 PAGE_LIMIT: Final = 500
 """What strfry and most others give at most; asking for more gains nothing."""
 
+ALLOWANCE: Final = 50
+"""Events a relay may send beyond the limit it was asked for; new ones may come in between."""
+
+MAX_UNLIMITED: Final = 5000
+"""Events taken for a filter without a limit; what asks for so many names a limit and pages."""
+
 MAX_PAGES: Final = 2000
 """A million events; a relay that has more to say to us is making it up."""
 
@@ -64,3 +70,8 @@ class Pager:
 
     def _stop(self) -> None:
         self._until = self._since - 1
+
+
+def most_events(filters: Iterable[Filter]) -> int:
+    """Count the events that one REQ may bring at most."""
+    return ALLOWANCE + sum(int(wanted.get("limit", MAX_UNLIMITED)) for wanted in filters)

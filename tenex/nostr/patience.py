@@ -24,7 +24,16 @@ class Patience:
     def __init__(self, timings: Timings, dice: Random) -> None:
         self._again = Backoff(timings.redo_first, timings.redo_most, dice)
         self._slower = Backoff(timings.rate_limited, timings.redo_most, dice)
+        self._refused = Backoff(timings.refused_first, timings.refused_most, dice)
         self._greetings = 0
+
+    async def outlast(self, answer: Answer, authenticate: Authenticate, refused: Callable[[str], None]) -> None:
+        """Return when the time to try again has come, whatever the answer; `refused` takes the reason of a no."""
+        why = await self.bear(answer, authenticate)
+        if why:
+            refused(why)
+            await asyncio.sleep(self._refused.next())
+            self._greetings = 0
 
     async def bear(self, answer: Answer, authenticate: Authenticate) -> str:
         """Do what the answer asks for and return "" when the time to try again has come; else why there is none."""
@@ -52,4 +61,5 @@ class Patience:
         """Forget the refusals: it went well for long enough."""
         self._again.reset()
         self._slower.reset()
+        self._refused.reset()
         self._greetings = 0

@@ -1,6 +1,6 @@
 """Several relays as one: every event once, verified, in the order it was taken.
 
-    raw event -> known? -> shape and id -> known for good? -> signature -> remembered -> inbox -> `on_event`
+    raw event -> known? -> author wanted? -> id -> known for good? -> signature -> remembered -> inbox -> `on_event`
 
 An id is remembered only after its signature has held, so a forged copy never keeps the genuine one out.
 
@@ -8,7 +8,6 @@ Never: decide whether an event is wanted by a conversation, or keep anything on 
 """
 
 import asyncio
-import re
 import time
 import traceback
 from collections import Counter, defaultdict
@@ -21,6 +20,7 @@ from typing import Any, Final
 import structlog
 
 from tenex.core.errors import InvalidEvent, RelayUnavailable
+from tenex.core.ids import PublicKey
 from tenex.core.ports import PublishOutcome
 
 from .answers import is_worth_saying
@@ -29,15 +29,13 @@ from .filters import Filter
 from .keys import SecretKey
 from .relay import RelayConnection, RelayStatus
 from .seen import RecentIds
-from .timings import Timings
+from .timings import Timings, clock_ahead
 from .urls import normalise_url
 
 log = structlog.get_logger(__name__)
 
 OnEvent = Callable[[Event, str], Awaitable[None] | None]
 """Takes a genuine event, once, and the url of the relay it came from first."""
-
-_ID: Final = re.compile(r"[0-9a-f]{64}")
 
 _INBOX: Final = 1000
 """Verified events that wait for `on_event`; beyond it sockets are no longer read, and relays wait."""
@@ -52,6 +50,7 @@ class RelayPool:
         *,
         on_event: OnEvent,
         is_seen: Callable[[str], bool] = lambda _: False,
+        is_wanted: Callable[[PublicKey], bool] = lambda _: True,
         identity: SecretKey | None = None,
         timings: Timings | None = None,
         dice: Random | None = None,
@@ -64,6 +63,7 @@ class RelayPool:
             on_event: hears every genuine event once. It must not wait for a publish: the OK may stand behind events
                 that wait for it.
             is_seen: tells whether an id was taken in an earlier life; asked only about ids of the right shape.
+            is_wanted: tells whether anything by an author is of use; what is not is dropped before it is verified.
             identity: the key shown to relays that ask.
             timings: the durations.
             dice: for jitter.
@@ -74,6 +74,7 @@ class RelayPool:
         """
         self._on_event = on_event
         self._is_seen = is_seen
+        self._is_wanted = is_wanted
         self._identity = identity
         self._timings = timings or Timings()
         self._dice = dice or Random()  # noqa: S311  (jitter, not secrecy)
@@ -82,6 +83,7 @@ class RelayPool:
         self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._inbox: asyncio.Queue[tuple[Event, str]] = asyncio.Queue(_INBOX)
         self._is_delivering = False
+        self._is_clock_wrong = False
         self._group: asyncio.TaskGroup | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
         self._guests: dict[str, RelayConnection] = {}  # only to publish to
@@ -212,7 +214,8 @@ class RelayPool:
             counts = self._counts[relay.url]
             until = status.heard_until if is_idle else None  # what waits here has been taken by nobody yet
             counters = {**status.counters, **counts}
-            statuses.append(replace(status, heard_until=until, strikes=counts["strikes"], counters=counters))
+            strikes = counts["strikes"] + status.counters.get("malformed", 0)
+            statuses.append(replace(status, heard_until=until, strikes=strikes, counters=counters))
         return statuses
 
     def _take(self, raw: dict[str, Any], relay: str) -> Awaitable[None] | None:
@@ -220,6 +223,9 @@ class RelayPool:
         counts = self._counts[relay]
         if self._is_recent(raw):
             counts["doubles"] += 1
+            return None
+        if not self._is_wanted(raw["pubkey"]):
+            counts["unwanted"] += 1
             return None
         event = self._read(raw, relay)
         if event is None:
@@ -237,16 +243,18 @@ class RelayPool:
         return None
 
     def _is_known(self, relay: str, raw: dict[str, Any]) -> bool:
-        """Tell whether a genuine event that bears this id was taken before; if so it is counted as a double."""
-        claimed = raw.get("id")
-        is_id = isinstance(claimed, str) and _ID.fullmatch(claimed) is not None
-        is_known = self._is_recent(raw) or (is_id and self._is_seen(str(claimed)))
-        self._counts[relay]["doubles"] += is_known
-        return is_known
+        """Tell whether `_take` would drop this as taken before or unwanted; if so it is counted."""
+        counts = self._counts[relay]
+        if self._is_recent(raw) or self._is_seen(raw["id"]):
+            counts["doubles"] += 1
+        elif not self._is_wanted(raw["pubkey"]):
+            counts["unwanted"] += 1
+        else:
+            return False
+        return True
 
     def _is_recent(self, raw: dict[str, Any]) -> bool:
-        claimed = raw.get("id")
-        return isinstance(claimed, str) and claimed in self._recent
+        return raw["id"] in self._recent
 
     def _collect(self, found: dict[str, Event], relay: str, raw: dict[str, Any]) -> None:
         event = self._read(raw, relay)
@@ -317,7 +325,23 @@ class RelayPool:
             timings=self._timings,
             dice=self._dice,
             now=self._now,
+            connected=self._check_clock,
         )
+
+    @property
+    def clock_ahead(self) -> float | None:
+        """By how many seconds our clock is ahead of the relays' (negative: behind); None unless it is wrong."""
+        relays = (*self._relays.values(), *self._guests.values())
+        return clock_ahead([ahead for relay in relays if (ahead := relay.clock_ahead) is not None])
+
+    def _check_clock(self) -> None:
+        """Log once that our clock is wrong, and once that it is right again."""
+        ahead = self.clock_ahead
+        was_wrong, self._is_clock_wrong = self._is_clock_wrong, ahead is not None
+        if ahead is not None and not was_wrong:
+            log.warning("clock.wrong", ahead_seconds=round(ahead), fix="set the clock: timedatectl set-ntp true")
+        elif was_wrong and ahead is None:
+            log.info("clock.right")
 
     def _start(self, relay: RelayConnection) -> None:
         if self._group is None:

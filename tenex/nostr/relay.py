@@ -7,6 +7,8 @@ Never: verify an event or drop a double; `pool` does, across relays.
 
 import asyncio
 import time
+import traceback
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,24 +16,25 @@ from random import Random
 from typing import Any, Final
 
 import structlog
-from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
 from tenex.core.errors import RelayUnavailable
 from tenex.core.ports import PublishOutcome
 
-from .answers import Advice, printable, read_answer
+from .answers import Advice, is_worth_saying, printable, read_answer
 from .backlog import Backlog
 from .events import Event, to_wire
-from .filters import Filter, lay_out
+from .filters import MAX_FILTERS, Filter, lay_out
 from .keys import SecretKey
 from .limits import RelayLimits, read_limits
+from .paging import most_events
 from .patience import Patience
 from .session import MAX_LIVE, SPARE, Session, Take
 from .subscriptions import Keeper, Live, replace_lives
-from .timings import Backoff, Timings
-from .urls import is_loopback, normalise_url
-from .wire import MAX_FRAME_BYTES, event_frame
+from .timings import Reconnecting, Timings
+from .urls import normalise_url
+from .websocket import RelaySocket, open_websocket
+from .wire import event_frame
 
 log = structlog.get_logger(__name__)
 
@@ -56,16 +59,18 @@ class RelayStatus:
     """Wall clock, seconds; None if never."""
     heard_until: float | None = None
     """Wall clock, seconds, up to which everything wanted of it has been taken; None while some past is unread."""
-    deaf: bool
-    """It is connected, or was, and did not answer a question it had to."""
+    serves: bool
+    """It is connected and serves everything that is wanted of it."""
+    publish_only: bool = False
+    """Nothing is subscribed there."""
     deaf_since: float | None = None
-    """Wall clock, seconds, since when nothing new is heard there, whatever the reason; None while it is."""
+    """Wall clock, seconds, since when it does not serve us, whatever the reason; None while it does."""
     refused: tuple[str, ...]
     """Each subscription it will not serve, with its reason."""
     fault: str = ""
     """Why the last connection ended or could not be made."""
     strikes: int = 0
-    """Forged or misshapen events it sent."""
+    """Forged events and malformed messages it sent."""
     counters: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -75,7 +80,7 @@ class RelayConnection:
     def __init__(
         self, url: str, *, on_event: TakeFrom, is_known: Callable[[dict[str, Any]], bool] = lambda _: False,
         identity: SecretKey | None = None, timings: Timings | None = None, dice: Random | None = None,
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float] = time.time, connected: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         """Prepare; nothing is opened before `run`.
 
@@ -87,6 +92,7 @@ class RelayConnection:
             timings: the durations.
             dice: for jitter.
             now: the wall clock, in seconds.
+            connected: called after each connection is made.
 
         Raises:
             ValueError: the url is no relay's.
@@ -105,43 +111,91 @@ class RelayConnection:
         self._session: Session | None = None
         self._group: asyncio.TaskGroup | None = None
         self._sessions = 0
+        self._filters: dict[str, Sequence[Filter]] = {}
         self._lives: dict[str, list[Live]] = {}
         self._keepers: dict[Live, asyncio.Task[None]] = {}
-        self._backlog = Backlog(self._take, self._timings.eose_timeout, is_known=is_known)
+        self._backlog = Backlog(self._take, self._timings.eose_timeout, is_known=self._is_known)
+        self._knows = is_known
         self._limits = RelayLimits()
-        self._deaf = False
+        self._is_simple = False
+        self._has_answered = False
+        """On this connection, whether any REQ for what is new was answered."""
+        self._is_simple_proven = False
+        self._served_from: float | None = None
+        """On the loop's clock, since when this connection serves us."""
         self._deaf_since: float | None = now()
+        self._date: tuple[float, float] | None = None
+        """What the relay's clock said when we connected, and the loop's clock then."""
+        self._on_connected = connected
         self._fault = ""
         self._last_heard: float | None = None
-        self._dropped: dict[str, int] = {}
+        self._counts: Counter[str] = Counter()
         self._log = log.bind(relay=self.url)
 
     async def run(self) -> None:
         """Keep a connection open until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._backlog.run(), name=f"backlog {self.url}")
+            group.create_task(self._run_backlog(), name=f"backlog {self.url}")
             await self._stay_connected()
+
+    async def _run_backlog(self) -> None:
+        while True:
+            try:
+                await self._backlog.run()
+            except Exception as fault:  # noqa: BLE001 as in `_stay_connected`
+                self._failed(fault)
+                await asyncio.sleep(self._timings.redo_first)
 
     async def _stay_connected(self) -> None:
         loop = asyncio.get_running_loop()
-        backoff = Backoff(self._timings.retry_first, self._timings.retry_most, self._dice)
+        reconnecting = Reconnecting(self._timings, self._dice, loop.time())
         while True:
-            began = loop.time()
+            self._served_from = None
             try:
                 socket = await self._connect()
                 try:
                     self._fault = await self._live_on(socket)
                 finally:
-                    await socket.close(1001, "stopping")  # does nothing where the other side has hung up
+                    await self._close(socket)
             except _FAULTS as fault:
                 self._fault = printable(f"{type(fault).__name__}: {fault}")
-            if loop.time() - began >= self._timings.stable_after:
-                backoff.reset()
-            pause = backoff.next()
+            except Exception as fault:  # noqa: BLE001 whatever is raised here must not end the other relays
+                self._fault = self._failed(fault)
+            pause = reconnecting.lost(loop.time(), self._served_for())
             # the first tries at info; a relay that stays away is worth a warning, but not one a minute
-            level = self._log.warning if backoff.tries == 4 else self._log.info
-            level("relay.lost", why=self._fault, retry_in=round(pause, 2), tries=backoff.tries)
+            level = self._log.warning if reconnecting.tries == 4 else self._log.info
+            level("relay.lost", why=self._fault, retry_in=round(pause, 2), tries=reconnecting.tries)
             await asyncio.sleep(pause)
+
+    def _served_for(self) -> float:
+        """Seconds for which the connection that has ended served us."""
+        return 0.0 if self._served_from is None else asyncio.get_running_loop().time() - self._served_from
+
+    async def _connect(self) -> RelaySocket:
+        return await open_websocket(
+            self.url,
+            open_timeout=self._timings.open_timeout,
+            close_timeout=self._timings.close_timeout,
+            ping_interval=self._timings.ping_interval,
+            ping_timeout=self._timings.ping_timeout,
+        )
+
+    async def _close(self, socket: RelaySocket) -> None:
+        """Close within a bounded time; nothing that goes wrong here matters, or may replace a cancellation."""
+        with suppress(Exception):
+            async with asyncio.timeout(self._timings.close_timeout):
+                await socket.close(1001, "stopping")  # does nothing where the other side has hung up
+        socket.transport.abort()
+
+    def _failed(self, fault: Exception) -> str:
+        """Count and log an exception that no fault of a connection explains; gives it as text."""
+        self._counts["failures"] += 1
+        while isinstance(fault, ExceptionGroup):
+            fault = fault.exceptions[0]
+        where = traceback.extract_tb(fault.__traceback__)[-1]
+        level = self._log.error if is_worth_saying(self._counts["failures"]) else self._log.debug
+        level("relay.failed", fault=type(fault).__name__, where=f"{where.filename}:{where.lineno}")
+        return printable(f"{type(fault).__name__}: {fault}")
 
     def subscribe(self, name: str, filters: Sequence[Filter], backlog_since: int | None) -> None:
         """Want events that match, from now on, across reconnects; replaces what was wanted under that name.
@@ -152,7 +206,7 @@ class RelayConnection:
             ValueError: there are no filters, or more than one connection can carry.
         """
         groups = lay_out(filters)
-        others = sum(len(lives) for known, lives in self._lives.items() if known != name)
+        others = sum(len(lay_out(wanted)) for known, wanted in self._filters.items() if known != name)
         if not groups:
             raise ValueError(f"subscription {name!r} has no filters; to hear nothing, unsubscribe")
         if others + len(groups) > MAX_LIVE:
@@ -160,17 +214,32 @@ class RelayConnection:
                 f"subscription {name!r} needs {len(groups)} REQs and {others} of {MAX_LIVE} are taken: "
                 f"put several filters into one subscription, at most ten share a REQ"
             )
+        self._filters[name] = filters
         former = self._lives.get(name, [])
+        groups = lay_out(filters, 1 if self._is_simple else MAX_FILTERS)
         kept, added = replace_lives(former, name, groups, backlog_since, self._now(), self._timings.overlap)
+        self._change_lives(name, kept, added)
+
+    def _use_form(self, *, is_simple: bool) -> None:
+        """Lay all filters out over REQs as the form demands; REQs that stay the same are kept."""
+        self._is_simple = is_simple
+        for name, filters in self._filters.items():
+            groups = lay_out(filters, 1 if is_simple else MAX_FILTERS)
+            same = [live for live in self._lives[name] if live.filters in groups]
+            others = [live for live in self._lives[name] if live not in same]
+            new = [group for group in groups if all(live.filters != group for live in same)]
+            _, added = replace_lives(others, name, new, None, self._now(), self._timings.overlap)
+            self._change_lives(name, same, added)
+
+    def _change_lives(self, name: str, kept: list[Live], added: list[Live]) -> None:
+        former = self._lives.get(name, [])
         self._lives[name] = kept + added
-        gone = [task for live in former if live not in kept and (task := self._let_go(live))]
-        for live in added:
-            self._keep(live, after=gone)
+        self._keep_all(after=[task for live in former if live not in kept and (task := self._let_go(live))])
 
     def unsubscribe(self, name: str) -> None:
         """Want it no longer; a name nobody subscribed to is fine."""
-        for live in self._lives.pop(name, []):
-            self._let_go(live)
+        self._filters.pop(name, None)
+        self._keep_all(after=[task for live in self._lives.pop(name, []) if (task := self._let_go(live))])
 
     async def listening(self, name: str) -> None:
         """Return once the relay has said that it serves the subscription, which may be never.
@@ -180,8 +249,8 @@ class RelayConnection:
         """
         if name not in self._lives:
             raise ValueError(f"there is no subscription {name!r}")
-        for live in self._lives[name]:
-            await live.listening.wait()
+        while waiting := [live for live in self._lives.get(name, ()) if not live.listening.is_set()]:
+            await waiting[0].listening.wait()
 
     async def publish(self, event: Event) -> PublishOutcome:
         """Send the same bytes until the relay has answered for good; waits while it is away. Cancelling is safe."""
@@ -248,45 +317,39 @@ class RelayConnection:
             self.busy -= 1
             self.idle_since = self._now()
 
+    @property
+    def clock_ahead(self) -> float | None:
+        """By how many seconds our clock is ahead of the relay's; None where it is not connected or does not say."""
+        if self._date is None or not self.connected.is_set():
+            return None
+        date, at = self._date
+        return self._now() - (date + asyncio.get_running_loop().time() - at)
+
     def status(self) -> RelayStatus:
         """How things stand now."""
-        dropped = dict(self._dropped)
+        counts = Counter(self._counts)
         if self._session is not None:
             self._last_heard = self._session.heard_at
-            for name, count in self._session.wire.dropped.items():
-                dropped[name] = dropped.get(name, 0) + count
+            counts += self._session.wire.dropped
         wanted = [live for lives in self._lives.values() for live in lives]
         return RelayStatus(
             url=self.url,
             connected=self.connected.is_set(),
             last_heard=self._last_heard,
-            deaf=self._deaf,
+            serves=self._serves(),
+            publish_only=not wanted,
             deaf_since=self._deaf_since,
             heard_until=self._heard_until(wanted),
             refused=tuple(f"{live.name}: {live.refused}" for live in wanted if live.refused),
             fault=self._fault,
-            counters={"sessions": self._sessions, **dropped},
+            counters={"sessions": self._sessions, **counts},
         )
 
     def _heard_until(self, wanted: Sequence[Live]) -> float | None:
         covered = [until for live in wanted if (until := live.covered_until) is not None]
         return min(covered) if covered and len(covered) == len(wanted) and self._backlog.is_empty else None
 
-    def _connect(self) -> connect:
-        near = is_loopback(self.url)
-        return connect(
-            self.url,
-            proxy=None if near else True,  # True: as the environment says
-            compression=None if near else "deflate",
-            max_size=MAX_FRAME_BYTES,
-            open_timeout=self._timings.open_timeout,
-            close_timeout=self._timings.close_timeout,
-            ping_interval=self._timings.ping_interval,
-            ping_timeout=self._timings.ping_timeout,
-            user_agent_header="tenex",
-        )
-
-    async def _live_on(self, socket: ClientConnection) -> str:
+    async def _live_on(self, socket: RelaySocket) -> str:
         """Use a socket until it ends and say why it did."""
         self._sessions += 1
         session = Session(
@@ -302,13 +365,19 @@ class RelayConnection:
             async with asyncio.TaskGroup() as group:
                 self._session, self._group = session, group
                 chores = [group.create_task(session.write(), name=f"write {self.url}")]
-                for lives in self._lives.values():
-                    for live in lives:
-                        self._keep(live)
+                if self._is_simple and not self._is_simple_proven:  # it was no help
+                    self._use_form(is_simple=False)
+                self._has_answered = False
+                self._keep_all()
                 chores.append(group.create_task(self._read_limits(), name=f"limits {self.url}"))
                 self._log.info("relay.connected", sessions=self._sessions)
                 self.connected.set()
-                self._note_hearing()
+                date = socket.server_date
+                self._date = None if date is None else (date, asyncio.get_running_loop().time())
+                self._on_connected()
+                if not self._lives:
+                    self._served_from = asyncio.get_running_loop().time()
+                self._note_serving()
                 chores.append(group.create_task(self._read_past_first(), name=f"past first {self.url}"))
                 why = await session.read()
                 for task in (*chores, *self._keepers.values()):
@@ -317,11 +386,12 @@ class RelayConnection:
             self.connected.clear()
             self._may_publish.clear()
             self._session = self._group = None
-            self._note_hearing()
+            if session.is_flooded:
+                self._served_from = None
+            self._note_serving()
             self._keepers.clear()
             self._last_heard = session.heard_at
-            for name, count in session.wire.dropped.items():
-                self._dropped[name] = self._dropped.get(name, 0) + count
+            self._counts += session.wire.dropped
         return why
 
     async def _read_past_first(self) -> None:
@@ -339,15 +409,21 @@ class RelayConnection:
         if limits is not None:
             self._limits = limits
 
-    def _keep(self, live: Live, after: Sequence[asyncio.Task[None]] = ()) -> None:
-        """Start keeping a subscription once `after` have ended, if there is a connection; else the next one does."""
+    def _keep_all(self, after: Sequence[asyncio.Task[None]] = ()) -> None:
+        """Keep every subscription that is not kept yet, once `after` have ended, if there is a connection."""
+        for live in [live for lives in self._lives.values() for live in lives if live not in self._keepers]:
+            self._keep(live, after)
+
+    def _keep(self, live: Live, after: Sequence[asyncio.Task[None]]) -> None:
         if self._session is None or self._group is None:
             return
         room = self._limits.max_subscriptions - SPARE
         if len(self._keepers) >= room:
             self._backlog.done(live)
-            live.refused = f"the relay allows {room + SPARE} subscriptions to a connection"
-            self._log.error("relay.refuses_subscription", subscription=live.name, why=live.refused)
+            if not live.deaf:
+                live.refused = f"the relay allows {room + SPARE} subscriptions to a connection"
+                self._log.error("relay.refuses_subscription", subscription=live.name, why=live.refused)
+            live.deaf = True
             return
         keeper = Keeper(
             self._session,
@@ -357,7 +433,8 @@ class RelayConnection:
             timings=self._timings,
             dice=self._dice,
             page_limit=lambda: self._limits.max_limit,
-            is_deaf=self._note_deaf,
+            form=self,
+            changed=self._note_serving,
         )
 
         async def keep() -> None:
@@ -367,22 +444,54 @@ class RelayConnection:
 
         self._keepers[live] = self._group.create_task(keep(), name=f"keep {live.name} {self.url}")
 
+    @property
+    def is_simple(self) -> bool:
+        """Whether REQs for what is new carry one filter each and `limit: 1` (`subscriptions.Form`)."""
+        return self._is_simple
+
+    def simplify(self) -> None:
+        """Ask so from now on, because the relay refused or did not answer the other form."""
+        if self._is_simple:
+            return
+        self._log.info("relay.simplified")
+        self._use_form(is_simple=True)
+
+    def answered(self) -> None:
+        """Note that a REQ for what is new was answered."""
+        self._has_answered = True
+        self._is_simple_proven = self._is_simple_proven or self._is_simple
+        if self._served_from is None:
+            self._served_from = asyncio.get_running_loop().time()
+
     def _let_go(self, live: Live) -> asyncio.Task[None] | None:
         self._backlog.done(live)
+        live.listening.set()  # whoever waits for it looks for its successor
         task = self._keepers.pop(live, None)
         if task is not None:
             task.cancel()
         return task
 
     def _take(self, raw: dict[str, Any]) -> Awaitable[None] | None:
-        return self._on_event(raw, self.url)
+        try:
+            return self._on_event(raw, self.url)
+        except Exception as fault:  # noqa: BLE001 hanging up would bring the same event again
+            self._failed(fault)
+            return None
 
-    def _note_deaf(self, deaf: bool) -> None:
-        self._deaf = deaf
-        self._note_hearing()
+    def _is_known(self, raw: dict[str, Any]) -> bool:
+        try:
+            return self._knows(raw)
+        except Exception as fault:  # noqa: BLE001 as in `_take`
+            self._failed(fault)
+            return False
 
-    def _note_hearing(self) -> None:
-        if self.connected.is_set() and not self._deaf:
+    def _serves(self) -> bool:
+        wanted = [live for lives in self._lives.values() for live in lives]
+        is_answering = self._has_answered or not wanted
+        return self.connected.is_set() and is_answering and not any(live.deaf or live.refused for live in wanted)
+
+    def _note_serving(self) -> None:
+        if self._serves():
             self._deaf_since = None
         elif self._deaf_since is None:
             self._deaf_since = self._now()
@@ -395,7 +504,7 @@ class RelayConnection:
 
     async def _fetch_group(self, session: Session, group: Sequence[Filter], take: Take) -> str | None:
         async with session.spare:
-            request = session.request(group, take)
+            request = session.request(group, take, most_events(group))
             try:
                 answered = await request.settled(self._timings.eose_timeout)
             finally:

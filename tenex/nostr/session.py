@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import structlog
-from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 from tenex.core.errors import RelayUnavailable
@@ -22,6 +21,7 @@ from .events import sign, to_wire, unsigned_event
 from .filters import Filter
 from .keys import SecretKey
 from .timings import Pace, Timings
+from .websocket import RelaySocket
 from .wire import MAX_SUBSCRIPTIONS, AuthChallenge, Closed, Eose, EventFrame, Notice, Ok, Wire, auth_frame
 
 log = structlog.get_logger(__name__)
@@ -40,6 +40,9 @@ SPARE_BYTES: Final = 128 * 1024
 HUSH: Final = 60.0
 """Seconds nothing is offered to a relay that refused some of it: by then a limit on a minute has passed."""
 
+MOST_DROPPED: Final = 10_000
+"""Messages of one connection that may be dropped: what is on its way when a subscription is closed, and far more."""
+
 AUTH_KIND: Final = 22242
 _TOO_BIG: Final = 1009  # RFC 6455: the frame was more than the other side takes
 
@@ -47,12 +50,16 @@ _TOO_BIG: Final = 1009  # RFC 6455: the frame was more than the other side takes
 class Request:
     """One REQ as long as it is open."""
 
-    __slots__ = ("closed", "eose", "heard", "id", "size", "take")
+    __slots__ = ("closed", "count", "eose", "heard", "id", "most", "size", "take")
 
-    def __init__(self, sub_id: str, take: Take, now: float) -> None:
+    def __init__(self, sub_id: str, take: Take, now: float, most: int | None) -> None:
         loop = asyncio.get_running_loop()
         self.id = sub_id
         self.take = take
+        self.most = most
+        """Events it may bring; None for any number."""
+        self.count = 0
+        """Events it has brought."""
         self.heard = now
         """When anything came for it, on the loop's clock."""
         self.size = 0
@@ -78,7 +85,7 @@ class Session:
 
     def __init__(
         self,
-        socket_: ClientConnection,
+        socket_: RelaySocket,
         url: str,
         *,
         prefix: str,
@@ -99,6 +106,8 @@ class Session:
         self.oversized = ""
         """The event that made the relay hang up because it was too big."""
         self.lost = False
+        self.is_flooded = False
+        """It ended because the relay sent too much that was not asked for."""
         self._outgoing: asyncio.Queue[str] = asyncio.Queue()
         self._pace = Pace(timings.frames_per_second, self._loop.time())
         self._offers: set[str] = set()
@@ -107,7 +116,8 @@ class Session:
         self._requests: dict[str, Request] = {}
         self._told: dict[str, tuple[int, list[asyncio.Future[Ok | None]]]] = {}
         self._challenge: asyncio.Future[str] = self._loop.create_future()
-        self._greeted: dict[str, str] = {}  # challenge -> why our answer to it was refused, "" if it was not
+        self._greeted: tuple[str | None, str, float] = (None, "", 0.0)
+        """The last challenge answered, why the answer was refused ("" if it was not), and when."""
         self._greeting = asyncio.Lock()
         self._notices = 0
         linux = sys.platform == "linux"
@@ -131,12 +141,15 @@ class Session:
         """Read until the connection ends and say why it did."""
         try:
             while True:
-                text = await self._ws.recv()
+                text = await self._ws.receive()
                 self._ack_at_once()
                 self.heard_at = self._now()
                 waiting = self._handle(text)
                 if waiting is not None:
                     await waiting
+                if self.wire.dropped.total() > MOST_DROPPED:
+                    self.is_flooded = True
+                    return f"it sent more than {MOST_DROPPED} messages that were not asked for"
         except ConnectionClosed as end:
             code = end.rcvd.code if end.rcvd else None
             if code == _TOO_BIG and self._told:
@@ -145,10 +158,10 @@ class Session:
         finally:
             self._lose()
 
-    def request(self, filters: Sequence[Filter], take: Take) -> Request:
-        """Open a REQ with an id of its own."""
+    def request(self, filters: Sequence[Filter], take: Take, most: int | None = None) -> Request:
+        """Open a REQ with an id of its own; it ends as if by EOSE once it has brought more than `most` events."""
         sub_id, frame = self.wire.request(filters)
-        request = Request(sub_id, take, self._loop.time())
+        request = Request(sub_id, take, self._loop.time(), most)
         if self.lost:
             request.closed.set_result(None)
             return request
@@ -204,7 +217,7 @@ class Session:
         return True
 
     async def authenticate(self) -> str:
-        """Say who we are (NIP-42), once per challenge; gives "" when accepted, else why not."""
+        """Say who we are (NIP-42); gives "" when accepted, else why not. A refusal is remembered for `auth_timeout`."""
         if self._identity is None:
             return "this connection has no key of ours to show"
         async with self._greeting:
@@ -213,9 +226,17 @@ class Session:
                     challenge = await asyncio.shield(self._challenge)
             except TimeoutError:
                 return "it asked who we are and sent no challenge"
-            if challenge not in self._greeted:
-                self._greeted[challenge] = await self._greet(self._identity, challenge)
-            return self._greeted[challenge]
+            answered, why, at = self._greeted
+            is_old = self._loop.time() - at > self._timings.auth_timeout
+            if challenge != answered or (why and is_old):
+                why = await self._greet(self._identity, challenge)
+                self._greeted = (challenge, why, self._loop.time())
+            return why
+
+    @property
+    def was_challenged(self) -> bool:
+        """Whether the relay has asked who we are (NIP-42) on this connection."""
+        return self._challenge.done()
 
     def abort(self) -> None:
         """Hang up without a word: the other side does not listen."""
@@ -239,6 +260,10 @@ class Session:
             request = self._requests[frame.sub_id]
             request.heard = self._loop.time()
             request.size = len(text)
+            if request.count == request.most:
+                self._cut(request)
+                return None
+            request.count += 1
             return request.take(frame.raw)
         match frame:
             case Ok():
@@ -261,6 +286,13 @@ class Session:
             case None:
                 pass
         return None
+
+    def _cut(self, request: Request) -> None:
+        """End a REQ that has brought more than it was asked for; what it has brought so far counts."""
+        self.wire.dropped["over_limit"] += 1
+        log.warning("relay.over_limit", relay=self._url)
+        request.eose.set_result(None)
+        self.drop(request)
 
     def _answered(self, ok: Ok) -> None:
         _, waiters = self._told.get(ok.event_id, (0, ()))

@@ -1,29 +1,33 @@
 """What we want to hear from one relay, kept true: each REQ open, its past read, its silence questioned.
 
     open (limit 0) ──EOSE──► listening ──silence──► asked again under a new id ──no EOSE──► hang up, connect again
-         ▲                       │
-         └── pause, AUTH ── CLOSED: what the prefix says; what is final is surfaced, and tried again only
-                                    with the next connection
+         ▲  │                    │
+         │  └── no answer ──► asked in the simple form, then hang up, connect again
+         └── pause, AUTH ── CLOSED: what the prefix says; what is refused for good is shown, and asked again ever less
+                                    often
 
 The live REQ opens before the past is read, so nothing falls between the two. What is new is held by the backlog until
-the past has been read, within a bound. The live REQ carries no `since`: a relay applies
-that to new events too, and a message composed offline is old when it comes.
+the past has been read, within a bound. The live REQ carries no `since`: a relay applies that to new events too, and a
+message composed offline is old when it comes.
+
+The simple form is one filter to a REQ and `limit: 1` in place of 0, for relays that refuse the other.
 
 Never: end up deaf without `refused` or `deaf` saying so.
 """
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import structlog
 
-from .answers import read_answer
+from .answers import Advice, read_answer
 from .backlog import Backlog
 from .filters import Filter
-from .paging import Pager
+from .paging import ALLOWANCE, Pager
 from .patience import Patience
 from .session import Request, Session
 from .timings import Timings
@@ -53,6 +57,8 @@ class Live:
     as it was itself."""
     refused: str = ""
     """Why the relay will not serve it, in its own words."""
+    deaf: bool = False
+    """The last REQ for what is new was refused or not answered."""
     listening: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while the relay has it open and has said so."""
 
@@ -127,6 +133,23 @@ def _share(these: Sequence[Filter], those: Sequence[Filter]) -> bool:
     )
 
 
+class Form(Protocol):
+    """How REQs for what is new are asked on one relay."""
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether they are asked in the simple form."""
+        ...
+
+    def simplify(self) -> None:
+        """Ask in the simple form from now on."""
+        ...
+
+    def answered(self) -> None:
+        """Note that the relay has answered one."""
+        ...
+
+
 class Keeper:
     """Keeps one `Live` true on one session."""
 
@@ -140,7 +163,8 @@ class Keeper:
         timings: Timings,
         dice: Random,
         page_limit: Callable[[], int],
-        is_deaf: Callable[[bool], None],
+        form: Form,
+        changed: Callable[[], None],
     ) -> None:
         self._session = session
         self._live = live
@@ -148,49 +172,68 @@ class Keeper:
         self._timings = timings
         self._dice = dice
         self._page_limit = page_limit
-        self._is_deaf = is_deaf
+        self._form = form
+        self._changed = changed
         self._request: Request | None = None
+        self._is_unanswered = True
         self._readings = 0
         self._log = log.bind(relay=url, subscription=live.name)
         backlog.expect(live)  # now, not when the REQ is answered: the past of others waits for this one's
 
     async def keep(self) -> None:
-        """Run until cancelled, until the relay's refusal is final, or until the connection is lost."""
+        """Run until cancelled or until the connection is lost; a REQ that is refused is asked again."""
         loop = asyncio.get_running_loop()
         patience = Patience(self._timings, self._dice)
         while True:
-            opened = loop.time()
+            opened, was_simple = loop.time(), self._form.is_simple
             text = await self._attend()
             if text is None:
                 return
             if loop.time() - opened >= self._timings.stable_after:
                 patience.reset()
-            self._log.info("relay.subscription_closed", text=read_answer(text).text)
-            if not await self._may_try_again(patience, text):
-                if not self._session.lost:
-                    self._backlog.done(self._live)
+            answer = read_answer(text)
+            self._log.info("relay.subscription_closed", text=answer.text)
+            if self._is_unanswered and not was_simple and answer.advice not in (Advice.AUTH, Advice.SLOWER):
+                self._form.simplify()
+                await asyncio.sleep(0)  # this task is cancelled if the filters now go in several REQs
+                continue
+            await patience.outlast(answer, self._session.authenticate, self._refuse)
+            if self._session.lost:
                 return
 
     async def _attend(self) -> str | None:
         """Open the REQ, read its past, listen until it is closed: the CLOSED's text, or None for a lost connection."""
+        self._is_unanswered = True
         self._request = self._ask_for_new()
         try:
             async with asyncio.TaskGroup() as group:
                 catching: asyncio.Task[None] | None = None
+                looking: asyncio.Task[bool] | None = None
+                since = sys.maxsize
                 while not self._request.closed.done():
-                    answered = await self._request.settled(self._timings.probe_timeout)
+                    is_answered = await self._request.settled(self._timings.probe_timeout) or self._request.count > 0
                     if self._request.closed.done():
                         break
-                    self._is_deaf(not answered)
-                    if not answered:
-                        self._log.warning("relay.no_eose")  # it may still send, so what it owes is read all the same
-                    self._live.listening.set()
-                    self._live.refused = ""
-                    if catching is None:
+                    self._note_answer(is_answered)
+                    if catching is None:  # without an answer too: it may serve the past all the same
                         catching = group.create_task(self._catch_up(), name=f"backlog {self._live.name}")
-                    await self._until_silent(self._request)
-                if catching is not None:
-                    catching.cancel()
+                    if not is_answered:
+                        self._log.warning("relay.no_eose")
+                        if self._session.was_challenged:
+                            await self._session.authenticate()
+                        self._form.simplify()
+                    patience = self._timings.probe_after if is_answered else 0.0
+                    if await self._renewed_after_silence(self._request, patience):
+                        silent = patience + self._timings.probe_timeout + CLOCKS_DIFFER
+                        if looking is None or looking.done():
+                            since = sys.maxsize
+                        else:  # a relay may refuse its past for ever: one look back at a time
+                            looking.cancel()
+                        since = min(since, int(self._session.heard_at - silent))
+                        looking = group.create_task(self._read_past(since), name=f"look back {self._live.name}")
+                for task in (catching, looking):
+                    if task is not None:
+                        task.cancel()
             return self._request.closed.result()
         finally:
             if self._live.hearing is self._session:
@@ -198,30 +241,50 @@ class Keeper:
             self._live.listening.clear()
             self._session.drop(self._request)
 
-    async def _until_silent(self, request: Request) -> None:
-        """Wait for the end or a long silence; then ask again under a new id, for a relay may have forgotten the old."""
-        loop = asyncio.get_running_loop()
-        while not request.closed.done():
-            left = request.heard + self._timings.probe_after - loop.time()
-            if left > 0:
-                await asyncio.wait({request.closed}, timeout=left)
-                continue
-            async with self._session.spare:
-                renewed = self._ask_for_new()
-                if await renewed.settled(self._timings.probe_timeout):
-                    self._session.drop(request)
-                    self._request = renewed
-                    break
-                self._session.drop(renewed)
-            self._is_deaf(True)
-            self._log.warning("relay.deaf", silent_for=round(loop.time() - request.heard))
-            self._session.abort()
-            await asyncio.wait({request.closed}, timeout=self._timings.close_timeout)
-            return
+    def _note_answer(self, is_answered: bool) -> None:
+        self._is_unanswered = not is_answered
+        self._live.deaf = not is_answered
+        if is_answered:
+            self._live.listening.set()
+            self._live.refused = ""
+            self._form.answered()
         else:
+            self._live.listening.clear()
+        self._changed()
+
+    def _refuse(self, why: str) -> None:
+        """Show why the relay does not serve this; others need not wait for its past."""
+        if self._session.lost:
             return
-        silent = self._timings.probe_after + self._timings.probe_timeout
-        await self._read_past(int(self._session.heard_at - silent - CLOCKS_DIFFER))
+        level = self._log.debug if self._live.refused == why else self._log.error
+        level("relay.refuses_subscription", why=why)
+        self._live.refused = why
+        self._live.deaf = self._live.deaf or self._is_unanswered
+        self._backlog.done(self._live)
+        self._changed()
+
+    async def _renewed_after_silence(self, request: Request, patience: float) -> bool:
+        """Wait for a long silence, then ask again under a new id, for a relay may have forgotten the old one.
+
+        False where the REQ was closed before, or where the new one is not answered either: then the connection ends.
+        """
+        loop = asyncio.get_running_loop()
+        while (left := request.heard + patience - loop.time()) > 0:
+            await asyncio.wait({request.closed}, timeout=left)
+            if request.closed.done():
+                return False
+        async with self._session.spare:
+            renewed = self._ask_for_new()
+            if await renewed.settled(self._timings.probe_timeout) or renewed.count:
+                self._session.drop(request)
+                self._request = renewed
+                return True
+            self._session.drop(renewed)
+        self._note_answer(is_answered=False)
+        self._log.warning("relay.deaf", silent_for=round(loop.time() - request.heard))
+        self._session.abort()
+        await asyncio.wait({request.closed}, timeout=self._timings.close_timeout)
+        return False
 
     async def _catch_up(self) -> None:
         """Read what is owed, however often the relay asks us to wait; once it has been taken the past is covered."""
@@ -250,13 +313,18 @@ class Keeper:
         return whole
 
     async def _page_back(self, since: int) -> bool:
-        """Page every filter back to `since`; False where the relay refused for good or was lost."""
+        """Page every filter back to `since`; False where the connection was lost."""
         patience = Patience(self._timings, self._dice)
         for wanted in self._live.filters:
             pager = Pager(wanted, since, self._page_limit())
             while (page := pager.next()) is not None:
                 text = await self._read_page(page, pager)
-                if self._session.lost or (text and not await self._may_try_again(patience, text)):
+                if text:
+                    await patience.outlast(read_answer(text), self._session.authenticate, self._refuse)
+                elif self._live.refused and not self._is_unanswered:
+                    self._live.refused = ""
+                    self._changed()
+                if self._session.lost:
                     return False
             if pager.clamp is not None:
                 self._log.info("relay.clamps", page=pager.clamp, pages=pager.pages)
@@ -271,7 +339,7 @@ class Keeper:
             return self._backlog.add(raw, request.size)
 
         async with self._session.spare:
-            request = self._session.request([page], take)
+            request = self._session.request([page], take, most=page["limit"] + ALLOWANCE)
             try:
                 answered = await request.settled(self._timings.eose_timeout)
             finally:
@@ -281,21 +349,19 @@ class Keeper:
             return ""
         return request.closed.result() or "error: closed without a reason" if answered else "error: no EOSE in time"
 
-    async def _may_try_again(self, patience: Patience, text: str) -> bool:
-        answer = read_answer(text)
-        why = await patience.bear(answer, self._session.authenticate)
-        if why and not self._session.lost:
-            self._live.refused = why
-            self._log.error("relay.refuses_subscription", why=why)
-        return not why
-
     def _ask_for_new(self) -> Request:
         """Open the live REQ: nothing stored, and everything new whatever its date."""
+        loop = asyncio.get_running_loop()
+        is_simple, opened = self._form.is_simple, loop.time()
 
         def take(raw: dict[str, Any]) -> Awaitable[None] | None:
+            is_stored = not request.eose.done() and loop.time() < opened + self._timings.probe_timeout
+            if is_simple and is_stored:  # it is among the past, which is read in order
+                return None
             return self._backlog.add_new(raw, request.size)
 
         bare = ("since", "until", "limit")
-        new = [{**{k: v for k, v in wanted.items() if k not in bare}, "limit": 0} for wanted in self._live.filters]
+        limit = 1 if is_simple else 0
+        new = [{**{k: v for k, v in wanted.items() if k not in bare}, "limit": limit} for wanted in self._live.filters]
         request = self._session.request(new, take)
         return request

@@ -3,8 +3,27 @@
 Never: sleep, or read a clock; both are done by whoever asks.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Final
+
+REFUSED_AHEAD: Final = 900.0
+"""Seconds: relays commonly take nothing that is dated further ahead than a quarter of an hour (NIP-22)."""
+
+ONE_RELAY: Final = 3600.0
+"""Seconds our clock must differ from a relay's before that one alone is believed."""
+
+
+def clock_ahead(readings: Sequence[float]) -> float | None:
+    """Judge by how many seconds our clock is ahead (negative: behind), from what single relays' clocks say.
+
+    None while it is not known to be wrong: where any relay agrees with it, or relays contradict each other.
+    """
+    closest = min(readings, key=abs, default=0.0)
+    is_agreed = all((reading > 0) == (closest > 0) for reading in readings)
+    is_wrong = abs(closest) > (ONE_RELAY if len(readings) < 2 else REFUSED_AHEAD)
+    return closest if is_wrong and is_agreed else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,8 +33,10 @@ class Timings:
     retry_first: float = 0.25
     """Ceiling of the first pause before connecting again: well under the second a person notices."""
     retry_most: float = 60.0
+    retry_soon: float = 4.0
+    """Ceiling of the pause while a relay has been away for less than eight times this, then an eighth of that time."""
     stable_after: float = 10.0
-    """A connection that lived this long was good: the next loss starts again at the first pause."""
+    """A relay that has served for this long, in one connection or several, is connected to at once when it is lost."""
     open_timeout: float = 10.0
     close_timeout: float = 2.0
     """A dead link must not hold up a stop."""
@@ -29,12 +50,16 @@ class Timings:
     auth_timeout: float = 10.0
     redo_first: float = 1.0
     """Ceiling of the first pause before a REQ or an EVENT a relay refused for the moment is sent again."""
+    refused_first: float = 5.0
+    """Ceiling of the first pause before a REQ that a relay refused for good is sent again: it may change its mind."""
+    refused_most: float = 300.0
     rate_limited: float = 5.0
     """The same where the relay says we are too fast: at 12 events a minute one becomes free every 5 s."""
     redo_most: float = 60.0
     probe_after: float = 180.0
     """A subscription silent for this long is asked whether it lives."""
     probe_timeout: float = 15.0
+    """A REQ without an answer for this long is asked again, and then on a new connection."""
     idle_after: float = 300.0
     """A relay added only to publish there is let go after this long without work."""
     overlap: float = 2 * 86_400 + 3_600
@@ -67,6 +92,31 @@ class Backoff:
     def reset(self) -> None:
         """Start again at the first pause."""
         self.tries = 0
+
+
+class Reconnecting:
+    """Pauses between connections: longer with each loss, and as short as at first once the relay has served well."""
+
+    __slots__ = ("_backoff", "_good_until", "_served", "_timings")
+
+    def __init__(self, timings: Timings, dice: Random, now: float) -> None:
+        self._timings = timings
+        self._backoff = Backoff(timings.retry_first, timings.retry_most, dice)
+        self._good_until = now
+        self._served = 0.0
+
+    @property
+    def tries(self) -> int:
+        """Losses since it last served well."""
+        return self._backoff.tries
+
+    def lost(self, now: float, served: float) -> float:
+        """Note the end of a connection that served for so many seconds; gives the pause before the next."""
+        self._served += served
+        if self._served >= self._timings.stable_after:
+            self._backoff.reset()
+            self._served, self._good_until = 0.0, now
+        return min(self._backoff.next(), max(self._timings.retry_soon, (now - self._good_until) / 8))
 
 
 class Pace:

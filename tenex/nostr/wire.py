@@ -7,6 +7,7 @@ Never: touch a socket or a clock, or raise for anything a relay sends.
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,19 +15,24 @@ from typing import Any, Final
 
 from tenex.core.jsontext import json_writer
 
+from .events import event_fields
 from .filters import MAX_FILTERS, AnyOf, Filter
 
 MAX_SUBSCRIPTIONS: Final = 10
 """nostream takes no more on one connection."""
 
-MAX_FRAME_BYTES: Final = 8 * 1024 * 1024
-"""Of a frame we read to its end. Far above any event we take (`events` refuses that), because a larger frame ends the
-connection, and a relay that has stored it would send it again after every reconnect."""
+MAX_TEXT: Final = 1024
+"""Characters kept of what a relay says in an OK, CLOSED or NOTICE."""
+
+MAX_CHALLENGE: Final = 1024
+"""Characters of an AUTH challenge; a longer one is not signed."""
+
+_ID: Final = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
 class EventFrame:
-    """An event some subscription of ours asks for; not yet parsed, not yet verified."""
+    """An event some subscription of ours asks for: the fields of one (`event_fields`), not yet verified."""
 
     sub_id: str
     raw: dict[str, Any]
@@ -80,7 +86,7 @@ class Wire:
     def __init__(self, prefix: str = "") -> None:
         """Start with nothing open; `prefix` keeps the subscription ids of two connections apart."""
         self.dropped: Counter[str] = Counter()
-        """How many frames were dropped: `malformed`, `unknown_subscription`, `unmatched`."""
+        """How many frames were dropped: `malformed`, `unknown_subscription`, `unmatched`, `over_limit`."""
         self._prefix = prefix
         self._count = 0
         self._open: dict[str, AnyOf] = {}
@@ -115,7 +121,7 @@ class Wire:
             if type(sub_id) is str and type(raw) is dict:
                 return self._event(sub_id, raw)
         match frame:
-            case ["OK", str(event_id), bool(accepted), *rest]:
+            case ["OK", str(event_id), bool(accepted), *rest] if _ID.fullmatch(event_id):
                 return Ok(event_id, accepted, _text(rest))
             case ["EOSE", str(sub_id), *hint]:
                 return Eose(sub_id, more=_text(hint) == "more") if self._known(sub_id) else None
@@ -126,7 +132,7 @@ class Wire:
                 return Closed(sub_id, _text(rest))
             case ["NOTICE", *rest]:
                 return Notice(_text(rest))
-            case ["AUTH", str(challenge)]:
+            case ["AUTH", str(challenge)] if len(challenge) <= MAX_CHALLENGE:
                 return AuthChallenge(challenge)
         self.dropped["malformed"] += 1
         return None
@@ -139,7 +145,11 @@ class Wire:
         if not wanted.matches(raw):
             self.dropped["unmatched"] += 1
             return None
-        return EventFrame(sub_id, raw)
+        fields = event_fields(raw)
+        if fields is None:
+            self.dropped["malformed"] += 1
+            return None
+        return EventFrame(sub_id, fields)
 
     def _known(self, sub_id: str) -> bool:
         if sub_id in self._open:
@@ -175,4 +185,4 @@ def _read(text: str) -> Any:
 
 
 def _text(rest: Sequence[Any]) -> str:
-    return rest[0] if rest and isinstance(rest[0], str) else ""
+    return rest[0][:MAX_TEXT] if rest and isinstance(rest[0], str) else ""

@@ -228,6 +228,7 @@ class ToolSettings(Section):
 
     check: Literal["auto", "on", "off"] = "auto"
     checkpoints: bool = True
+    disk_reserve_mb: Annotated[int, Field(ge=0, le=1_000_000)] = 1_024
     shell: Shell = Shell()
 
 

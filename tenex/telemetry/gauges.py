@@ -19,7 +19,6 @@ class Standing:
     def __init__(self, readings: Readings, now: Callable[[], float]) -> None:
         self._readings = readings
         self._now = now
-        self._since = now()
 
     def collect(self) -> Iterator[Metric]:
         """Read everything once."""
@@ -39,16 +38,15 @@ class Standing:
     def _relays(self) -> Iterator[Metric]:
         connected = GaugeMetricFamily("tenex_relay_connected", "Whether a relay is connected.", labels=("relay",))
         deaf = GaugeMetricFamily(
-            "tenex_relay_deaf_seconds", "Seconds since a relay that does not serve us was last heard; 0 for one that "
+            "tenex_relay_deaf_seconds", "Seconds since when a relay does not serve every subscription; 0 for one that "
             "does.", labels=("relay",),
         )  # fmt: skip
         counted = CounterMetricFamily("tenex_relay_events", "What came from a relay.", labels=("relay", "kind"))
         now = self._now()
         for relay in self._readings.relays():
-            serves = relay.connected and not relay.deaf
-            since = self._since if relay.last_heard is None else relay.last_heard
+            since = relay.deaf_since
             connected.add_metric((relay.url,), relay.connected)
-            deaf.add_metric((relay.url,), 0.0 if serves else max(0.0, now - since))
+            deaf.add_metric((relay.url,), 0.0 if since is None else max(0.0, now - since))
             for kind, number in relay.counters.items():
                 counted.add_metric((relay.url, kind), number)
         yield from (connected, deaf, counted)

@@ -50,7 +50,7 @@ class Health:
         if not self._is_serving():
             faults.append("messages are not taken in: the daemon starts or stops")
         relays = list(self._relays())
-        if not any(_serves(relay) for relay in relays):
+        if not any(relay.serves for relay in relays):
             faults.extend(map(_why_not, relays))
             if not relays:
                 faults.append("there is no relay in the settings")
@@ -75,10 +75,6 @@ class Health:
 
     async def _asked(self) -> str:
         return await self._probe()
-
-
-def _serves(relay: RelayReading) -> bool:
-    return relay.connected and not relay.deaf and not relay.refused
 
 
 def _why_not(relay: RelayReading) -> str:

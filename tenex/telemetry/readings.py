@@ -27,8 +27,13 @@ class RelayReading(Protocol):
         ...
 
     @property
-    def deaf(self) -> bool:
-        """Whether it does not answer what it must."""
+    def serves(self) -> bool:
+        """Whether it is connected and serves every subscription."""
+        ...
+
+    @property
+    def deaf_since(self) -> float | None:
+        """Wall clock, seconds, since when it does not serve; None while it does."""
         ...
 
     @property
@@ -39,11 +44,6 @@ class RelayReading(Protocol):
     @property
     def fault(self) -> str:
         """Why the last connection ended or could not be made."""
-        ...
-
-    @property
-    def last_heard(self) -> float | None:
-        """Wall clock, seconds; None if never."""
         ...
 
     @property

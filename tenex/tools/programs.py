@@ -9,14 +9,19 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final
+
+from .disk_reserve import DiskReserve
 
 KEEPER: Final = Path(__file__).with_name("keeper.py")
 
 GRACE: Final = 3.0
 """Seconds the keeper has to clear up; it takes milliseconds, unless processes hang in the kernel."""
+
+LOOK_EVERY: Final = 0.2
+"""Seconds between two looks at the disk: a fast one takes 3 GB a second, and 1 GB is kept free by default."""
 
 _CHUNK: Final = 64 * 1024
 
@@ -42,6 +47,8 @@ class Outcome:
     output: str
     cut: int = 0
     """Bytes left out of the middle of the output."""
+    shortage: str = ""
+    """Why it was stopped, where that was because of the disk."""
 
 
 class _Output:
@@ -80,6 +87,7 @@ async def run(
     most_output: int,
     stdin: BinaryIO | None = None,
     limits: Limits = Limits(),
+    reserve: DiskReserve | None = None,
 ) -> Outcome:
     """Run a program to its end, or to the deadline.
 
@@ -94,6 +102,7 @@ async def run(
         most_output: bytes kept of what it prints; the rest is read and dropped, so that it never blocks.
         stdin: a file to read from; nothing unless given.
         limits: what each of its processes may have.
+        reserve: what has to stay free on disk while it runs; nothing unless given.
     """
     reading, writing = os.pipe()
     output = _Output(most_output)
@@ -108,10 +117,27 @@ async def run(
             )  # fmt: skip
         finally:
             os.close(writing)
-        status = await _attend(process, reader, output, deadline)
+        watching = asyncio.create_task(_watch(process, reserve or DiskReserve()), name=f"disk of {process.pid}")
+        try:
+            status = await _attend(process, reader, output, deadline)
+        finally:
+            watching.cancel()
+            await asyncio.wait([watching])
     finally:
         closing.close()
-    return output.outcome(status)
+    if watching.cancelled() or status == 0:
+        return output.outcome(status)
+    return replace(output.outcome(None), shortage=watching.result())
+
+
+async def _watch(process: asyncio.subprocess.Process, reserve: DiskReserve) -> str:
+    """End the program once too little is free; returns where."""
+    while True:
+        await asyncio.sleep(LOOK_EVERY)
+        if shortage := await asyncio.to_thread(reserve.shortage):
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)  # the keeper takes everything below it along
+            return shortage
 
 
 async def _open_reader(reading: int, writing: int) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:

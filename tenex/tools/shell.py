@@ -24,6 +24,7 @@ from tenex.core.ports import ExecutionContext, ToolResult
 from tenex.core.roster import Replay
 
 from . import programs, restoring, sandbox, survey
+from .disk_reserve import DiskReserve
 from .permits import is_confined
 from .printed import as_printed
 from .threads import to_the_end
@@ -67,6 +68,8 @@ class ShellRules:
     policy: ShellPolicy = ShellPolicy.OFF
     network: bool = False
     timeout: float = 120
+    reserve: DiskReserve = DiskReserve()
+    """What stays free on disk: none runs below it, and one that comes below it is stopped."""
 
 
 def _only_where_all_may_change(context: ExecutionContext) -> bool:
@@ -87,6 +90,7 @@ def runner(
     """What runs commands by these rules; see `shell_tool`."""
 
     async def run(command: Sequence[str], folder: Path, deadline: int, context: ExecutionContext) -> ToolResult:
+        await asyncio.to_thread(rules.reserve.refuse_if_short)
         can_write = may_write(context)
         own = Path(tempfile.mkdtemp(prefix="tenex-shell-", dir=scratch))
         settled = survey.Settled()
@@ -95,7 +99,13 @@ def runner(
             line, environment = _line(workspace, rules, command, folder, own, before, can_write=can_write)
             try:
                 outcome = await programs.run(
-                    line, cwd=folder, environment=environment, deadline=deadline, most_output=MOST_OUTPUT, limits=LIMITS
+                    line,
+                    cwd=folder,
+                    environment=environment,
+                    deadline=deadline,
+                    most_output=MOST_OUTPUT,
+                    limits=LIMITS,
+                    reserve=rules.reserve,
                 )
             finally:
                 confined = is_confined(context.phase)
@@ -230,7 +240,12 @@ def _named(paths: list[bytes]) -> str:
 
 
 def _told(outcome: programs.Outcome, deadline: int, settled: survey.Settled, *, can_write: bool) -> ToolResult:
-    if outcome.status is None:
+    if outcome.shortage:
+        ended = (
+            f"The command was stopped, with everything it had started: {outcome.shortage}. Delete what it wrote with "
+            "`delete_file`; nothing runs until there is room."
+        )
+    elif outcome.status is None:
         ended = f"The command was still running after {deadline} s and was stopped, with everything it had started."
     elif outcome.status < 0:
         ended = f"The command was ended by signal {-outcome.status}."

@@ -23,7 +23,7 @@ from tenex.core.missions import UNKNOWN_KIND, Step
 from tenex.core.roster import Replay
 from tenex.core.signals import NodeCutOff, NodeFailed, NodeReturned, PauseAsked, Signal, StepAsked, StepDone
 
-from .durable import CURRENT, GraphRunContext, ReplayName
+from .durable import CURRENT, Answer, GraphRunContext, ReplayName
 from .failures import may_pass, retry_after
 from .metering import METER, Meter
 from .sentences import cut, sentence_of
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from .missions import Graph
 
 Post = Callable[[Signal], None]
+Ask = Callable[[str, str, str], Awaitable[Answer]]
+"""A name, a message and the key of the step, to the answer."""
 
 _IN_STEP: ContextVar[str | None] = ContextVar("tenex_step", default=None)
 
@@ -42,9 +44,15 @@ log = structlog.get_logger(__name__)
 class NodeRunner:
     """Runs the nodes of these graphs; `core.ports.Missions`."""
 
-    def __init__(self, graphs: "Mapping[str, tuple[Graph[Any, Any, Any], Callable[[], Any]]]") -> None:
-        """Take graphs by their names, each with what makes its dependencies for a run of a node."""
+    def __init__(
+        self, graphs: "Mapping[str, tuple[Graph[Any, Any, Any], Callable[[], Any]]]", ask: Ask | None = None
+    ) -> None:  # fmt: skip
+        """Take graphs by their names, each with what makes its dependencies for a run of a node.
+
+        `ask` asks an agent or a workflow by its name; None where there is no daemon.
+        """
         self._graphs = dict(graphs)
+        self._ask = ask
         self._handed: dict[str, tuple[str, Mapping[str, Any]]] = {}
         """By mission, the node that follows and the dependencies it was made with; lost with the process."""
 
@@ -52,7 +60,7 @@ class NodeRunner:
         """The run of a node."""
         node, handed = self._handed.get(effect.conversation, ("", {}))
         task = NodeTaskOf(self._graphs.get(effect.workflow), effect, post)
-        task.use(handed if node == effect.node else {}, partial(self.hand, effect.conversation))
+        task.use(handed if node == effect.node else {}, partial(self.hand, effect.conversation), self._ask)
         return task
 
     def hand(self, mission: str, node: str, dependencies: Mapping[str, Any]) -> None:
@@ -82,10 +90,13 @@ class NodeTaskOf:
         self._ctx: GraphRunContext[Any, Any] | None = None
         self._handed: Mapping[str, Any] = {}
         self._hand: Callable[[str, Mapping[str, Any]], None] = lambda _node, _dependencies: None
+        self._ask: Ask | None = None
 
-    def use(self, handed: Mapping[str, Any], hand: Callable[[str, Mapping[str, Any]], None]) -> None:
+    def use(
+        self, handed: Mapping[str, Any], hand: Callable[[str, Mapping[str, Any]], None], ask: Ask | None
+    ) -> None:  # fmt: skip
         """Make the node with these dependencies first; `hand` is given those of the node that it returns."""
-        self._handed, self._hand = handed, hand
+        self._handed, self._hand, self._ask = handed, hand, ask
 
     @property
     def is_busy(self) -> bool:
@@ -212,6 +223,12 @@ class NodeTaskOf:
         if not done.ok:
             raise _error_of(done) from cause
         return kind.load(done.result)
+
+    async def ask(self, name: str, message: str, key: str) -> Answer:
+        """What an agent or a workflow of the daemon answers; see `GraphRunContext.ask`."""
+        if self._ask is None:
+            raise WorkflowError("Without a daemon nothing can be asked by name; ask a BaseAgent, or `run` a graph.")
+        return await self._ask(name, message, key)
 
     async def pause(self, reason: str) -> None:
         """Pause here; see `GraphRunContext.pause`."""

@@ -30,7 +30,7 @@ from tenex.core.roster import Agent, Limits, Rules
 from tenex.core.signals import MissionAsked, NodeFailed, NodeReturned, PauseAsked
 
 from .driving import CALLER, MemoryJournals, MissionDrive, MonotonicClock
-from .durable import GraphRunContext, durable
+from .durable import Answer, GraphRunContext, durable
 from .failures import Classify
 from .mission_edges import Node, NodeShape, error_faults, is_required, read, takes_error
 from .mission_nodes import BaseNode, Dependency, End, NodeError, specs_of
@@ -39,7 +39,7 @@ from .sentences import sentence_of
 from .typed import Typed, field_names, restore
 
 __all__ = [
-    "BaseNode", "Dependency", "End", "Graph", "GraphRunContext", "GraphRunResult", "MissionRun", "NodeError",
+    "Answer", "BaseNode", "Dependency", "End", "Graph", "GraphRunContext", "GraphRunResult", "MissionRun", "NodeError",
     "NodeRunner", "durable",
 ]  # fmt: skip
 

@@ -5,7 +5,9 @@ import re
 import resource
 import socket
 import stat
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -71,6 +73,88 @@ def test_files_of_another_user_are_told(data: Path) -> None:
     found = bad(permissions, case_of(data))
     assert {f.blame for f in found} == {ConfigurationError, StoreError}
     assert all("chown" in f.mend for f in found)
+
+
+PLACES = {
+    "agents": "agents", "an agent": "agents/spy.md", "Python beside it": "agents/deep/helper.py",
+    "workflows": "config/workflows", "a workflow": "config/workflows/flow.toml", "the folder around them": "config",
+    "settings that were named": "named.toml",
+}  # fmt: skip
+
+
+def with_code(data: Path) -> Case:
+    """The folder with agents, workflows and a configuration elsewhere, for nobody else to change."""
+    for name in ("agents/deep", "config/workflows"):
+        (data / name).mkdir(parents=True, exist_ok=True)
+    (data / "named.toml").write_text((data / "tenex.toml").read_text())
+    for name in ("agents/spy.md", "agents/deep/helper.py", "config/workflows/flow.toml"):
+        (data / name).touch()
+    for name in ("agents", "agents/deep", "config", "config/workflows"):
+        (data / name).chmod(0o755)
+    for path in data.rglob("*"):
+        path.chmod(path.stat().st_mode & ~0o022)
+    case = Case(data=data, config=data / "named.toml", env={})
+    list(settings(case))
+    return case
+
+
+@pytest.fixture
+def reachable() -> Iterator[Path]:
+    """A data folder that others may look into."""
+    with TemporaryDirectory() as folder:
+        data = prepare(Path(folder) / "data", None, ["ws://127.0.0.1:1"]).data
+        for path in (data.parent, data):
+            path.chmod(0o755)
+        yield data
+
+
+@pytest.mark.parametrize("mode", [0o020, 0o002])
+@pytest.mark.parametrize("place", PLACES)
+async def test_code_and_settings_that_others_may_change_are_a_fault_and_mended(
+    reachable: Path, place: str, mode: int
+) -> None:
+    case, path = with_code(reachable), reachable / PLACES[place]
+    assert not [f for f in bad(permissions, case) if f.level is Level.FAULT]
+    before = stat.S_IMODE(path.stat().st_mode)
+    path.chmod(before | mode)
+    (found,) = [f for f in bad(permissions, case) if f.level is Level.FAULT]
+    assert (found.where, found.mend) == (str(path), f"run `chmod go-w {path}`")
+    assert f"others may change this (mode {before | mode:04o})" in found.what
+    assert all(m.success for m in await mend(reachable / "conversations", [found]))
+    assert stat.S_IMODE(path.stat().st_mode) == before
+
+
+def test_in_a_folder_that_is_shut_to_others_it_is_a_warning(data: Path) -> None:
+    case = with_code(data)
+    assert not bad(permissions, case)
+    (data / "agents/spy.md").chmod(0o664)
+    (found,) = bad(permissions, case)
+    assert (found.level, found.where) == (Level.WARNING, str(data / "agents/spy.md"))
+
+
+def test_what_a_link_leads_to_counts_and_one_that_leads_nowhere_does_not(reachable: Path) -> None:
+    case = with_code(reachable)
+    other = reachable.parent / "other.py"
+    other.touch()
+    other.chmod(0o666)
+    (reachable / "agents/linked.py").symlink_to(other)
+    (reachable / "agents/nowhere.py").symlink_to("nowhere")
+    (found,) = [f for f in bad(permissions, case) if f.level is Level.FAULT]
+    assert (found.where, found.mend) == (str(reachable / "agents/linked.py"), f"run `chmod go-w {other}`")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.parametrize("place", PLACES)
+def test_code_and_settings_of_another_user_are_a_fault(reachable: Path, place: str) -> None:
+    case = with_code(reachable)
+    os.chown(reachable, 4_321, -1)
+    for path in reachable.rglob("*"):
+        os.chown(path, 4_321, -1)
+    assert not [f for f in bad(permissions, case) if f.level is Level.FAULT]
+    os.chown(reachable / PLACES[place], 12_345, -1)
+    (found,) = [f for f in bad(permissions, case) if f.level is Level.FAULT]
+    assert found.where == str(reachable / PLACES[place])
+    assert found.mend == f"run `chown 4321 {reachable / PLACES[place]}` as root"
 
 
 def test_a_link_is_not_followed_when_permissions_are_mended(data: Path, tmp_path: Path) -> None:

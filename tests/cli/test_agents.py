@@ -157,7 +157,7 @@ def test_of_the_orchestrator_its_question_is_printed(tmp_path: Path, capsys: pyt
     [
         (["--phase", "plan"], "give --prompt too"),
         (["--prompt", "--phase", "planing"], "'planing' is no phase; there are: chat, brainstorm"),
-        (["--prompt", "--conversation", "ab"], "no conversation begins with 'ab'"),
+        (["--prompt", "--conversation", "ab"], "No conversation begins with ab"),
         (["--prompt", "--conversation", "ab", "--message", "x"], "leave --conversation or --message out"),
     ],
 )

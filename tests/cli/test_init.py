@@ -196,17 +196,27 @@ def test_the_next_steps_can_be_typed_as_they_stand(
 
 
 @pytest.mark.parametrize(
-    ("relay", "step"),
+    ("relay", "port"),
     [
-        ("ws://127.0.0.1:7447", "  tenex relay   "),
-        ("ws://localhost:9000", "  tenex relay --port 9000   "),
+        ("ws://127.0.0.1:7447", 7447),
+        ("ws://localhost:9000", 9000),
         ("wss://relay.example", None),
     ],
 )
 def test_the_relay_it_tells_to_start_is_the_one_of_the_settings(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], relay: str, step: str | None
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, relay: str, port: int | None
 ) -> None:
-    assert main(["init", "--dir", str(tmp_path / "d"), "--relay", relay]) == 0
-    said = capsys.readouterr().err
-    assert ("tenex relay" in said) == (step is not None)
-    assert step is None or step.rstrip() in said
+    """Its line, run as it is printed, listens where the daemon looks."""
+    data = tmp_path / "d"
+    assert main(["init", "--dir", str(data), "--relay", relay]) == 0
+    (line,) = [*(line for line in capsys.readouterr().err.splitlines() if " relay " in line), None][:1]
+    assert (line is not None and "a terminal of its own" in line) == (port is not None)
+    listening: list[int] = []
+
+    async def serve(port: int, events: Path | None) -> None:
+        listening.append(port)
+
+    monkeypatch.setattr("tenex.cli.relay._serve", serve)
+    assert main(["relay", "--data", str(data)]) == 0
+    assert main(["relay", "--data", str(data), "--port", "9001"]) == 0
+    assert listening == [port or 7447, 9001]

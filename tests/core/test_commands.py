@@ -60,7 +60,7 @@ def ended() -> Play:
 STATUSES: dict[str, Callable[[], Play]] = {
     stage.__name__: stage for stage in (new, deciding, working, parked, waiting, fallen_back, ended)
 }
-FOR_OWNERS = {"stop", "new", "continue", "retry"}
+FOR_OWNERS = {"stop", "new", "continue", "retry", "set"}
 GATES = {"quick", "skip"}
 
 

@@ -326,6 +326,7 @@ def test_a_fork_from_every_record_is_at_rest_and_comes_to_its_own_end(at: int) -
     assert (state.id, state.next_seq, state.title) == (OTHER, 2, "Fork of it")
     assert (state.phase, state.cycle) == (then.phase, then.cycle)
     assert (dict(state.seen), dict(state.outbox), state.usage.calls, dict(state.metrics)) == ({}, {}, 0, {})
+    assert not state.spending, "what the day has cost is counted in the conversation it was forked from"
     assert state.forked_from is not None
     assert (state.forked_from.id, state.forked_from.seq) == (ID, then.next_seq - 1)
     lead_to_end(play)

@@ -114,8 +114,8 @@ class FaultRelay:
         return [frame for peer, frame in self.heard if frame[0] == "REQ" and number in (None, peer)]
 
     def live(self, number: int | None = None) -> list[list[Any]]:
-        """The REQs that ask for nothing stored."""
-        return [frame for frame in self.reqs(number) if frame[2].get("limit") == 0]
+        """The REQs that ask for what is new: with `limit: 0`, or 1 in the simple form."""
+        return [frame for frame in self.reqs(number) if frame[2].get("limit") in (0, 1)]
 
     def events(self) -> list[dict[str, Any]]:
         """The events sent to this relay, each copy."""

@@ -159,6 +159,22 @@ def test_guests_share_one_limit_however_many_keys_they_make() -> None:
     assert said(there, "Today's limit for guests is used up")
 
 
+def test_calls_tell_the_providers_queue_for_whom_they_are_made() -> None:
+    there = world()
+
+    async def main() -> None:
+        async with there.daemon() as daemon:
+            begin(daemon, 1)
+            begin(daemon, 2, ALICE, Role.OWNER)
+            begin(daemon, 3, PublicKey(name(900)), Role.GUEST)
+            await rest(there)
+
+    run(main)
+    asked = {(request.person, request.priority, request.purpose) for request in there.requests}
+    people = [(ALICE, 0), (MEL, 1), (PublicKey(name(900)), 2)]
+    assert asked == {(*person, purpose) for person in people for purpose in ("route", "work")}
+
+
 def test_a_day_is_the_daemons_whatever_date_a_message_bears() -> None:
     there = world(tokens_per_member_day=3_000)
 
@@ -281,7 +297,7 @@ def test_a_clock_that_is_set_to_the_next_day_lets_the_work_go_on() -> None:
     run(main)
 
 
-def test_the_cycle_counts_for_who_began_it_and_a_fork_or_a_rollback_changes_no_sum() -> None:
+def test_a_cycle_counts_for_the_person_whose_message_began_it() -> None:
     there = world()
 
     async def main() -> None:

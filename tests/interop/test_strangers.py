@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tenex.nostr.wire import MAX_FRAME_BYTES
+from tenex.nostr.websocket import MAX_MESSAGE_BYTES
 from tests.fakes.faultrelay import FaultRelay, Peer
 
 from .answers import CYCLE, answered, closed, phases, root_of
@@ -36,7 +36,8 @@ async def test_somebody_unknown_is_ignored_and_never_answered(relay: str, tmp_pa
         assert not daemon.view(note)
         assert [path.name for path in daemon.workspace.iterdir()] == ["hello.py"]
         assert daemon.app is not None
-        assert daemon.app.runtime.inbox.counts["stranger"] == 2  # type: ignore[index]
+        (status,) = daemon.app.pool.status()
+        assert status.counters["unwanted"] >= 2, "what the daemon said itself is among them"
 
 
 async def test_a_forgery_is_dropped_and_does_not_shadow_the_genuine_note(tmp_path: Path) -> None:
@@ -129,7 +130,7 @@ async def test_a_note_larger_than_any_we_take_is_survived(size: int, tmp_path: P
 
 
 async def test_a_frame_too_large_to_read_costs_no_answer(tmp_path: Path) -> None:
-    """We hang up on it while an answer is under way; the answer is sent again, and not taken for what was too large."""
+    """It is skipped on the same connection while an answer is under way; the answer is sent again."""
     async with (
         FaultRelay() as relay,
         owned(in_process, relay.url, tmp_path / "data") as (daemon, alice),
@@ -141,10 +142,10 @@ async def test_a_frame_too_large_to_read_costs_no_answer(tmp_path: Path) -> None
                 await relay.accept(peer, event)
                 return
             relay.on_event = relay.accept
-            await peer.send_text("x" * (MAX_FRAME_BYTES + 1))
+            await peer.send_text("x" * (MAX_MESSAGE_BYTES + 1))
 
         relay.on_event = flood
         root = await alice.say("Hello there", ["p", daemon.project])
         await alice.until(answered(root))
         assert daemon.app is not None
-        assert [status.counters["sessions"] for status in daemon.app.pool.status()] == [2]
+        assert [status.counters["sessions"] for status in daemon.app.pool.status()] == [1]

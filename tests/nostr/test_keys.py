@@ -1,6 +1,7 @@
 """Keys are read strictly, kept in private files, and never shown."""
 
 import pickle
+import time
 from pathlib import Path
 
 import pytest
@@ -105,7 +106,17 @@ def test_what_is_no_public_key_is_refused(bad: str) -> None:
 
 def test_mentions_are_found_once_each_and_in_order() -> None:
     text = f"(nostr:{NPROFILE}), ask {NPUB}, again nostr:{NPUB}! not x{NPUB} nor {NPUB}x nor {NPUB[:-1]}q nor {NSEC}"
-    assert find_mentions(text) == (PROFILED, PUBKEY)
+    assert find_mentions(text, {PUBKEY, PROFILED, SecretKey.generate().public}) == (PROFILED, PUBKEY)
+    assert find_mentions(text, [PUBKEY]) == (PUBKEY,)
+
+
+def test_the_cost_of_mentions_is_bounded() -> None:
+    """The limits are ten times what it takes and a tenth of what it took when each mention was decoded."""
+    strangers = " ".join([npub(SecretKey.generate().public) for _ in range(20)] * 47)  # 60 KB
+    for text, limit in ((strangers, 0.02), (f"nostr:{NPROFILE} " * 500, 0.2)):
+        began = time.process_time()
+        assert find_mentions(text, {PUBKEY}) == ()
+        assert time.process_time() - began < limit
 
 
 def test_a_ring_makes_a_key_once_in_a_private_file(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
@@ -11,7 +12,10 @@ import pytest
 import structlog
 
 from tenex.core.errors import RelayUnavailable
+from tenex.core.signals import Incoming
 from tenex.nostr.events import Event, to_wire
+from tenex.nostr.keys import SecretKey, npub
+from tenex.nostr.listener import Listener
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.seen import RecentIds
 from tenex.nostr.timings import Timings
@@ -112,6 +116,66 @@ async def test_what_an_earlier_life_has_taken_is_not_delivered_again() -> None:
             await heard.has(new)
     assert heard.ids == [new.id]
     assert set(asked) == {old.id, new.id}
+
+
+async def test_what_a_stranger_writes_is_dropped_unread_and_taken_once_they_are_known() -> None:
+    """Nothing of it is remembered, so it is not lost when its author is admitted."""
+    heard, known, asked = Heard(), {ALICE.public}, list[str]()
+
+    def is_seen(event_id: str) -> bool:
+        asked.append(event_id)
+        return False
+
+    async with FaultRelay() as fault:
+        pool = RelayPool(
+            [fault.url], on_event=heard, is_seen=is_seen, is_wanted=lambda author: author in known, timings=FAST,
+            now=lambda: float(NOW),
+        )  # fmt: skip
+        pool.subscribe("notes", NOTES, None)
+        async with running(pool):
+            await pool.listening("notes", 10)
+            strange, ours = note(by=BOB), note()
+            stolen = to_wire(strange) | {"pubkey": ALICE.public}  # in the name of somebody known
+            for raw in (to_wire(strange), stolen, to_wire(ours)):
+                await fault.spread(raw)
+            await heard.has(ours)
+            assert strange.id not in heard.ids
+            assert asked == [ours.id]
+            status = pool.status()[0]
+            assert (status.counters["unwanted"], status.strikes) == (1, 1)
+            known.add(BOB.public)
+            await fault.spread(to_wire(strange))
+            await heard.has(strange)
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+async def test_long_notes_full_of_keys_by_a_stranger_do_not_delay_the_owner(is_open: bool) -> None:
+    """Also where strangers may talk: 300 notes of 60 KB, each naming 860 people."""
+    came, last = asyncio.Event(), note("/status", tags=[["p", BOB.public]])
+    stranger, others = SecretKey.generate(), " ".join(npub(SecretKey.generate().public) for _ in range(20))
+
+    def receive(message: Incoming) -> None:
+        if message.event_id == last.id:
+            came.set()
+
+    async with FaultRelay() as fault:
+        pool = RelayPool(
+            [fault.url], on_event=lambda event, relay: listener.heard(event, relay), timings=FAST,
+            is_wanted=lambda author: is_open or author == ALICE.public, now=lambda: float(NOW),
+        )  # fmt: skip
+        listener = Listener(pool, [BOB.public], {"agent": BOB.public}, None, receive, now=lambda: float(NOW))
+        listener.start(None)
+        async with running(pool):
+            await pool.listening("addressed", 10)
+            sub_id = fault.live()[0][1]
+            notes = [note(f"{n} {others * 43}", by=stranger, tags=[["p", BOB.public]]) for n in range(300)]
+            frames = [json.dumps(["EVENT", sub_id, to_wire(event)]) for event in (*notes, last)]
+            began = time.process_time()
+            for frame in frames:
+                await fault.peers[0].send_text(frame)
+            async with asyncio.timeout(30):
+                await came.wait()
+            assert time.process_time() - began < 2, "of the processor; a second is allowed, the relay's part is in it"
 
 
 async def test_an_id_that_is_none_is_no_question_to_the_index() -> None:
@@ -386,6 +450,28 @@ async def test_real_relays_carry_a_message_from_one_pool_to_another() -> None:
             )
             await asyncio.gather(*(listener.fetch([{"ids": [event.id]}], timeout=5) for _ in range(5)))
             assert heard.ids == [event.id]
+
+
+async def test_a_clock_hours_off_is_logged_once_and_told_until_it_is_set() -> None:
+    off = [3 * 3600.0]
+    async with FaultRelay() as one, FaultRelay() as two:
+        relays = RelayPool([one.url, two.url], on_event=Heard(), timings=FAST, now=lambda: time.time() + off[0])
+        relays.subscribe("notes", NOTES, None)
+        with structlog.testing.capture_logs() as logs:
+            async with running(relays), asyncio.timeout(30):
+                while not all(status.serves for status in relays.status()):
+                    await asyncio.sleep(0.01)
+                assert relays.clock_ahead == pytest.approx(off[0], abs=60)
+                one.peers[0].drop()
+                await one.until(lambda: one.connections == 2)
+                off[0] = 0.0
+                assert relays.clock_ahead is None
+                two.peers[0].drop()
+                while not any(entry["event"] == "clock.right" for entry in logs):
+                    await asyncio.sleep(0.01)
+    (told,) = [entry for entry in logs if entry["event"] == "clock.wrong"]
+    assert told["ahead_seconds"] == pytest.approx(off[0] + 3 * 3600, abs=60)
+    assert "timedatectl" in told["fix"]
 
 
 def test_recent_ids_keep_the_latest_in_bounded_memory() -> None:

@@ -142,7 +142,7 @@ async def test_a_silent_subscription_is_asked_again_under_a_new_id_and_the_old_o
             await fault.until(lambda: len(fault.live(1)) == 3)
             await fault.until(lambda: ["CLOSE", fault.live(1)[0][1]] in [frame for _, frame in fault.heard])
             assert relay.status().connected
-            assert not relay.status().deaf
+            assert relay.status().serves
     assert fault.connections == 1
 
 
@@ -174,11 +174,11 @@ async def test_a_deaf_relay_is_left_shown_and_connected_to_again() -> None:
             await settle(relay)
             deaf[0] = True
             await fault.until(lambda: fault.connections == 2)
-            assert relay.status().deaf
+            assert not relay.status().serves
             deaf[0] = False
             await fault.until(lambda: len(fault.live()) >= 4)
             await settle(relay)
-            assert not relay.status().deaf
+            assert relay.status().serves
 
 
 @pytest.mark.parametrize(
@@ -207,23 +207,143 @@ async def test_a_passing_closed_is_followed_by_a_new_req(reason: str) -> None:
 @pytest.mark.parametrize(
     "reason", ["blocked: you", "restricted: members only", "unsupported: filter", "invalid: filter"]
 )
-async def test_a_final_closed_is_shown_and_asked_again_only_with_the_next_connection(reason: str) -> None:
+async def test_a_refused_req_is_shown_and_asked_again_on_the_same_connection(reason: str) -> None:
+    refuses, heard, event = [True], Heard(), note()
+
     async def refuse(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
-        await peer.send("CLOSED", sub_id, reason) if filters[0]["kinds"] == [1] else await peer.send("EOSE", sub_id)
+        is_refused = refuses[0] and filters[0]["kinds"] == [1]
+        await peer.send("CLOSED", sub_id, reason) if is_refused else await fault.serve_stored(peer, sub_id, filters)
 
     async with FaultRelay() as fault:
         fault.on_req = refuse
-        relay = connection(fault.url, Heard(), replace(FAST, probe_after=0.05))
-        relay.subscribe("notes", NOTES, None)
+        relay = connection(fault.url, heard)
+        relay.subscribe("notes", NOTES, LONG_AGO)
         relay.subscribe("threads", [{"kinds": [11]}], None)
-        with structlog.testing.capture_logs() as logs:
-            async with running(relay):
-                await fault.until(lambda: len(fault.live()) == 5)  # the other one was asked three times more
-                assert relay.status().refused == (f"notes: {reason}",)
-                assert len([frame for frame in fault.live() if frame[2]["kinds"] == [1]]) == 1
-                fault.peers[0].drop()
-                await fault.until(lambda: len([frame for frame in fault.live() if frame[2]["kinds"] == [1]]) == 2)
-    assert {entry["why"] for entry in logs if entry["event"] == "relay.refuses_subscription"} == {reason}
+        async with running(relay):
+            await fault.until(lambda: len([frame for frame in fault.live() if frame[2]["kinds"] == [1]]) == 5)
+            status = relay.status()
+            assert status.refused == (f"notes: {reason}",)
+            assert (status.connected, status.serves) == (True, False)
+            assert status.deaf_since is not None
+            refuses[0] = False
+            fault.stored.append(to_wire(event))
+            await heard.has(event)
+            await settle(relay)
+            status = relay.status()
+            assert (status.refused, status.serves, status.deaf_since) == ((), True, None)
+    assert fault.connections == 1
+
+
+@pytest.mark.parametrize("refusal", ["CLOSED", "NOTICE", "nothing"])
+async def test_a_relay_that_refuses_several_filters_or_a_limit_of_0_is_asked_in_the_simple_form(refusal: str) -> None:
+    """As old relays do: some close it, some only complain, some say nothing."""
+    heard = Heard()
+
+    async def simple_only(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
+        if len(filters) == 1 and filters[0]["limit"] > 0:
+            await fault.serve_stored(peer, sub_id, filters)
+            return
+        del peer.subscriptions[sub_id]
+        if refusal == "CLOSED":
+            await peer.send("CLOSED", sub_id, "error: bad request")
+        elif refusal == "NOTICE":
+            await peer.send("NOTICE", "bad request")
+
+    async with FaultRelay() as fault:
+        fault.on_req = simple_only
+        stored = [note(at=NOW - 10 + n) for n in range(3)]
+        fault.stored += [to_wire(event) for event in stored]
+        relay = connection(fault.url, heard, replace(FAST, probe_timeout=0.5))
+        relay.subscribe("both", [*NOTES, {"kinds": [11]}], LONG_AGO)
+        async with running(relay):
+            await heard.has(*stored)
+            assert list(dict.fromkeys(heard.ids)) == [event.id for event in stored], (
+                "the past came in the order it was written"
+            )
+            await settle(relay, "both")
+            live = [note(), note(kind=11, at=5)]
+            for event in live:
+                await fault.spread(to_wire(event))
+            await heard.has(*live)
+            assert relay.status().serves
+            fault.peers[0].drop()
+            await fault.until(lambda: len(fault.live(2)) == 2)
+            assert all(len(frame) == 3 for frame in fault.reqs(2)), "what it takes is known on the next connection"
+    assert fault.connections == 2
+
+
+async def test_a_form_that_was_no_help_is_not_kept_for_the_next_connection() -> None:
+    async with FaultRelay() as fault:
+
+        async def mute(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
+            if peer.number > 1:
+                await fault.serve_stored(peer, sub_id, filters)
+
+        fault.on_req = mute
+        relay = connection(fault.url, Heard(), replace(FAST, probe_timeout=0.5))
+        relay.subscribe("both", [*NOTES, {"kinds": [11]}], None)
+        async with running(relay):
+            await fault.until(lambda: fault.connections == 2 and fault.live(2))
+            await settle(relay, "both")
+    assert [frame[2]["limit"] for frame in fault.live(2)] == [0]
+    assert len(fault.live(2)[0]) == 4
+
+
+async def test_a_req_without_an_answer_is_asked_again_soon_and_shown_as_not_served() -> None:
+    answers, heard = [False], Heard()
+    async with FaultRelay() as fault:
+
+        async def maybe(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
+            if answers[0]:
+                await fault.serve_stored(peer, sub_id, filters)
+            else:
+                peer.subscriptions.clear()
+
+        fault.on_req = maybe
+        relay = connection(fault.url, heard, replace(FAST, probe_after=60.0, probe_timeout=0.3))
+        relay.subscribe("notes", NOTES, None)
+        async with running(relay):
+            await fault.until(lambda: len(fault.live()) == 2)
+            assert (relay.status().connected, relay.status().serves) == (True, False)
+            answers[0] = True
+            await settle(relay)
+            event = note()
+            await fault.spread(to_wire(event))
+            await heard.has(event)
+            assert relay.status().serves
+
+
+async def test_a_relay_that_sends_events_without_eose_is_not_taken_for_deaf() -> None:
+    heard = Heard()
+    async with FaultRelay() as fault:
+
+        async def talkative(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
+            await peer.send("EVENT", sub_id, to_wire(note()))
+
+        fault.on_req = talkative
+        relay = connection(fault.url, heard, replace(FAST, probe_timeout=0.5))
+        relay.subscribe("notes", NOTES, None)
+        async with running(relay):
+            await settle(relay)
+            await asyncio.sleep(1.5)
+            assert relay.status().serves
+    assert (fault.connections, len(fault.live())) == (1, 1)
+
+
+async def test_a_subscription_without_room_is_opened_when_another_is_given_up() -> None:
+    async with FaultRelay() as fault:
+        fault.document = {"limitation": {"max_subscriptions": 3}}
+        relay = connection(fault.url, Heard())
+        relay.subscribe("first", NOTES, None)
+        async with running(relay), asyncio.timeout(30):
+            await settle(relay, "first")
+            while relay._limits.max_subscriptions != 3:
+                await asyncio.sleep(0.01)
+            relay.subscribe("second", [{"kinds": [11]}], None)
+            assert not relay.status().serves
+            relay.unsubscribe("first")
+            await settle(relay, "second")
+            assert relay.status().serves
 
 
 async def test_a_closed_page_is_asked_for_again() -> None:
@@ -275,7 +395,7 @@ async def test_events_nobody_asked_for_are_dropped_and_counted() -> None:
             await peer.send("EVENT", sub_id, to_wire(wanted))
             await heard.has(wanted)
             counters = relay.status().counters
-            assert (counters["unknown_subscription"], counters["unmatched"], counters["malformed"]) == (1, 1, 8)
+            assert (counters["unknown_subscription"], counters["unmatched"], counters["malformed"]) == (1, 1, 9)
             assert relay.status().last_heard == NOW
     assert heard.ids == [wanted.id]
     assert fault.connections == 1
@@ -557,16 +677,33 @@ async def test_without_a_key_to_show_it_is_refused_and_visible() -> None:
             assert "notes: auth-required" in relay.status().refused[0]
 
 
-async def test_a_relay_that_never_accepts_our_auth_is_not_asked_for_ever() -> None:
+async def test_a_refused_auth_is_tried_again_on_the_same_connection_until_it_is_accepted() -> None:
+    """As where our key is admitted while we are connected; events are refused meanwhile."""
+    members, heard = [False], Heard()
     async with FaultRelay() as fault:
-        asks_who(fault, set())
-        fault.on_auth = lambda peer, event: peer.send("OK", event["id"], False, "restricted: not a member")
-        relay = connection(fault.url, Heard(), identity=BOB)
+        known: set[int] = set()
+        asks_who(fault, known)
+        accept = fault.on_auth
+
+        async def on_auth(peer: Peer, event: dict[str, Any]) -> None:
+            if members[0]:
+                await accept(peer, event)
+            else:
+                await peer.send("OK", event["id"], False, "restricted: not a member")
+
+        fault.on_auth = on_auth
+        relay = connection(fault.url, heard, replace(FAST, auth_timeout=0.2), identity=BOB)
         relay.subscribe("notes", NOTES, None)
         async with running(relay):
             outcome = await relay.publish(note())
             assert "restricted: not a member" in outcome.detail
-            assert len([frame for _, frame in fault.heard if frame[0] == "AUTH"]) == 1
+            await fault.until(lambda: len(fault.live()) == 4)
+            assert "not a member" in relay.status().refused[0]
+            assert len([frame for _, frame in fault.heard if frame[0] == "AUTH"]) < len(fault.live())
+            members[0] = True
+            await settle(relay)
+            assert relay.status().serves
+    assert fault.connections == 1
 
 
 async def test_limits_a_relay_publishes_are_kept() -> None:

@@ -6,11 +6,11 @@ import sys
 from typing import cast
 
 import pytest
-from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosedOK
 
 from tenex.nostr.session import Session
 from tenex.nostr.timings import Timings
+from tenex.nostr.websocket import RelaySocket
 
 
 class Socket:
@@ -31,7 +31,7 @@ class Socket:
         assert (level, option, value) == (socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
         self.acked.append(self.handed)
 
-    async def recv(self) -> str:
+    async def receive(self) -> str:
         if not self._frames:
             await asyncio.sleep(0)  # as websockets does, which gives what it holds without a pause
             if not self._reads:
@@ -46,6 +46,6 @@ async def test_each_read_of_the_socket_is_acknowledged_once_with_its_first_frame
     notice = '["NOTICE","hello"]'
     ws = Socket([notice], [notice] * 3, [notice] * 2, [notice])
     url = "ws://127.0.0.1:1"
-    session = Session(cast("ClientConnection", ws), url, prefix="1.", identity=None, timings=Timings(), now=lambda: 0.0)
+    session = Session(cast("RelaySocket", ws), url, prefix="1.", identity=None, timings=Timings(), now=lambda: 0.0)
     await session.read()
     assert ws.acked == [1, 2, 5, 7]

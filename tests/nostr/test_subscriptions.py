@@ -35,7 +35,7 @@ def ids(events: Iterable[Event]) -> list[str]:
 
 def pages(fault: FaultRelay, number: int | None = None) -> list[dict[str, Any]]:
     """The filters of the REQs that asked for something stored."""
-    return [frame[2] for frame in fault.reqs(number) if frame[2].get("limit") != 0]
+    return [frame[2] for frame in fault.reqs(number) if frame[2].get("limit") not in (0, 1)]
 
 
 def only_live(fault: FaultRelay) -> OnReq:
@@ -215,7 +215,7 @@ async def test_a_relay_that_never_ends_a_page_is_heard_all_the_same() -> None:
         relay.subscribe("notes", [{"kinds": [1]}], LONG_AGO)
         async with running(relay):
             await heard.has(one, two)
-            assert heard.ids[:2] == ids([one, two])
+            assert list(dict.fromkeys(heard.ids)) == ids([one, two])
             assert heard_until(relay) is None
 
 

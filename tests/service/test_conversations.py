@@ -104,7 +104,7 @@ async def test_a_quarantined_conversation_is_listed_with_its_fault(finished: Fin
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["show", "abc"], "2 conversations begin with abc; give more of the id: abc"),
+        (["show", "abc"], "2 conversations begin with abc; give more of it: abc"),
         (["show", "ffff"], "No conversation begins with ffff."),
         (["path", "../.."], "No conversation begins with ../.."),
     ],

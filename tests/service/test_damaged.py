@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 import os
+import re
 import shutil
 import socket
 from collections.abc import Callable
@@ -209,3 +210,24 @@ async def test_a_conversation_is_taken_up_again_beside_a_running_daemon_when_its
         assert (await status(folder))["conversations"]["quarantined"] == []
         assert await process.stop() == 0
     assert json.loads((folder.conversation(name) / "conversation.json").read_text())["cycle"] >= 2
+
+
+@pytest.mark.parametrize("source", ["message", "doctor", "verify", "status"])
+async def test_the_advice_for_a_damaged_conversation_works_as_it_is_printed(worked_in: Folder, source: str) -> None:
+    """The command is run letter for letter; the folder is named by the variable, as for the command that printed it."""
+    (name,) = (path.name for path in (worked_in.data / "conversations").iterdir() if len(path.name) == 64)
+    flip(worked_in.conversation(name) / "journal.jsonl")
+    async with daemon(worked_in) as process:
+        await until_told(worked_in, await worked_in.write("Are you there?", to=name))
+        (word,) = await notices(worked_in)
+        assert await process.stop() == 0
+    words = {"doctor": ["doctor"], "status": ["status"], "verify": ["conversations", "verify"]}
+    told = word["content"]
+    if source != "message":
+        _, out, err = await tenex(*words[source], TENEX_DATA=str(worked_in.data))
+        told = " ".join((out + err).split())
+    (command, *_) = re.findall(r"`tenex (conversations rebuild [^`]*)`", told)
+    code, _, said = await tenex(*command.split(), TENEX_DATA=str(worked_in.data))
+    assert code == 0, said
+    code, _, said = await tenex("conversations", "verify", TENEX_DATA=str(worked_in.data))
+    assert code == 0, said

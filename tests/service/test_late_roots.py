@@ -20,7 +20,7 @@ async def test_the_first_message_of_a_thread_is_received_after_a_reply_to_it(fol
 
     async with daemon(folder) as first:
         await person.publish(folder.url, thanks)
-        await person.until(lambda: received() == [thanks["id"]])
+        await person.until(lambda: received() == [thanks["id"]] and folder.state(name).status == "waiting")
         if not restarts:
             await person.publish(folder.url, root)
             await person.until(lambda: name in received())

@@ -3,13 +3,14 @@
 import asyncio
 import json
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 from tenex.core import day_limits
 from tenex.core.conversation import Conversation
 from tenex.nostr.keys import SecretKey
 from tests.fakes.modelminds import Team
-from tests.fakes.modelprotocol import Answer, Json
+from tests.fakes.modelprotocol import Answer, Json, Reply
 from tests.fakes.modelserver import ModelServer, model_server
 
 from . import person
@@ -27,6 +28,12 @@ def one_answer(question: Json) -> Json:
     if question["turns"]:
         return {"agents": ["USER"], "reason": "it was answered"}
     return {"agents": ["project-manager"], "reason": "somebody has to answer"}
+
+
+def thinking(request: Json) -> Reply:
+    """Answers that take a little while, as a model's do."""
+    reply = Team(one_answer, lambda asked: Answer(text="Yes."))(request)
+    return replace(reply, delay=0.2) if isinstance(reply, Answer) else reply
 
 
 def tokens(server: ModelServer) -> int:
@@ -53,7 +60,7 @@ async def at_rest(folder: Folder, names: list[str]) -> list[Conversation]:
 async def test_conversations_of_a_member_cost_no_more_than_the_limit_of_a_day(tmp_path: Path, relay: str) -> None:
     """All begun at once; then a kill, a restart, a look at the status, an owner, and a higher limit."""
     member = SecretKey.generate()
-    async with model_server(Team(one_answer, lambda asked: Answer(text="Yes.", delay=0.05))) as server:
+    async with model_server(thinking) as server:
         folder = minded(tmp_path / "data", relay, server, LIMIT)
         known = {"TENEX_PEOPLE__MEMBERS": json.dumps([member.npub])}
         async with serving(folder, server, **known) as process:
@@ -87,3 +94,24 @@ async def test_conversations_of_a_member_cost_no_more_than_the_limit_of_a_day(tm
                 await folder.until(name, "waiting")
             assert await process.stop() == 0
             assert not [log for log in process.logs if log["level"] in ("error", "critical")]
+
+
+async def test_an_owner_is_answered_before_a_members_burst(tmp_path: Path, relay: str) -> None:
+    """The provider takes one call at a time, and the member's conversations have begun when the owner writes."""
+    member = SecretKey.generate()
+    async with model_server(thinking) as server:
+        folder = minded(tmp_path / "data", relay, server)
+        text = folder.file.read_text()
+        folder.file.write_text(
+            text.replace("[models.providers.local]\n", "[models.providers.local]\nconcurrency = 1\n")
+        )
+        async with serving(folder, server, TENEX_PEOPLE__MEMBERS=json.dumps([member.npub])) as process:
+            names = [await folder.write(f"Question {number}?", by=member) for number in range(CONVERSATIONS)]
+            await person.until(lambda: len(server.exchanges) > 2)
+            own = await folder.write("And me?")
+            await folder.until(own, "waiting")
+            answered = [name for name in names if folder.state(name).status == "waiting"]
+            assert len(answered) < CONVERSATIONS / 2, "most of the member's still wait"
+            for name in names:
+                await folder.until(name, "waiting")
+            assert await process.stop() == 0

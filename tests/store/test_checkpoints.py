@@ -14,7 +14,7 @@ from tenex.core.records import Record
 from tenex.core.state import State
 from tenex.store.format import CONVERSATION
 from tests.core.kit import plain
-from tests.fakes.play import ID, Play, diligent, seven_phases
+from tests.fakes.play import ALICE, ID, Play, diligent, seven_phases
 from tests.store.kit import asked, objects_of
 from tests.store.test_view import chatting
 
@@ -27,6 +27,16 @@ def through_the_file(state: State) -> Checkpoint:
     assert (length, fault) == (len(data), None)
     assert CONVERSATION.encode_decisions([[record]]) == data, "the same state has the same bytes"
     return record
+
+
+def test_what_the_day_has_cost_is_in_a_checkpoint() -> None:
+    play = whole(None)
+    ((day, people),) = play.conversation.spending.items()
+    assert (day, {person: usage.tokens for person, usage in people.items()}) == (
+        0,
+        {ALICE: play.conversation.usage.tokens},
+    )
+    assert through_the_file(play.conversation).state.spending == play.conversation.spending == play.refold().spending
 
 
 def records_of(play: Play) -> list[Record]:

@@ -38,7 +38,7 @@ class State:
 
 
 def relay(**more: Any) -> Any:
-    about = {"connected": True, "deaf": False, "refused": (), "fault": "", "last_heard": None, "counters": {}}
+    about = {"connected": True, "serves": True, "refused": (), "fault": "", "deaf_since": None, "counters": {}}
     return SimpleNamespace(url="ws://one", **{**about, **more})
 
 
@@ -139,10 +139,10 @@ async def test_a_disk_that_hangs_is_asked_once_and_keeps_nobody_waiting(
 @pytest.mark.parametrize(
     ("relays", "sentence"),
     [
-        ([relay(connected=False, fault="connection refused")], "ws://one is not connected: connection refused"),
-        ([relay(connected=False)], "ws://one is not connected"),
-        ([relay(deaf=True)], "ws://one is connected and does not answer"),
-        ([relay(refused=("addressed: auth-required",))], "ws://one refuses: addressed: auth-required"),
+        ([relay(connected=False, serves=False, fault="refused")], "ws://one is not connected: refused"),
+        ([relay(connected=False, serves=False)], "ws://one is not connected"),
+        ([relay(serves=False)], "ws://one is connected and does not answer"),
+        ([relay(serves=False, refused=("addressed: auth-required",))], "ws://one refuses: addressed: auth-required"),
         ([], "there is no relay in the settings"),
     ],
 )

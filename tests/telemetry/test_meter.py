@@ -187,7 +187,7 @@ def test_no_label_bears_a_conversation_a_key_or_an_invented_tool() -> None:
 
 
 def relay(url: str, **more: Any) -> Any:
-    about = {"connected": True, "deaf": False, "refused": (), "fault": "", "last_heard": None, "counters": {}}
+    about = {"connected": True, "serves": True, "refused": (), "fault": "", "deaf_since": None, "counters": {}}
     return SimpleNamespace(url=url, **{**about, **more})
 
 
@@ -195,15 +195,15 @@ def test_how_things_stand_is_read_at_the_moment_of_asking() -> None:
     now, relays, queues = [1_000.0], list[Any](), {"signals": 0}
     meter = Meter(Readings(relays=lambda: relays, queues=lambda: queues, lines_dropped=lambda: 7), now=lambda: now[0])
     relays += [
-        relay("ws://good", last_heard=900.0, counters={"events": 3}),
-        relay("ws://deaf", deaf=True, last_heard=940.0),
-        relay("ws://away", connected=False, fault="refused"),
+        relay("ws://good", counters={"events": 3}),
+        relay("ws://deaf", serves=False, deaf_since=940.0),
+        relay("ws://away", connected=False, serves=False, deaf_since=1_000.0, fault="refused"),
     ]
     now[0], queues["signals"] = 1_010.0, 4
     numbers = read(meter)
     assert total(numbers, "tenex_relay_deaf_seconds", relay="ws://good") == 0
     assert total(numbers, "tenex_relay_deaf_seconds", relay="ws://deaf") == 70
-    assert total(numbers, "tenex_relay_deaf_seconds", relay="ws://away") == 10, "never heard: since we began"
+    assert total(numbers, "tenex_relay_deaf_seconds", relay="ws://away") == 10
     assert total(numbers, "tenex_relay_connected") == 2
     assert total(numbers, "tenex_relay_events_total", relay="ws://good", kind="events") == 3
     assert total(numbers, "tenex_queue_length", queue="signals") == 4

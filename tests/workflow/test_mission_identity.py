@@ -180,3 +180,18 @@ def test_the_example_of_the_documents_runs(tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr().out.splitlines() == [
         "Dear Ada, signed by the desk of Ada to Ada True", "Dear Bo, signed by the desk of Bo to Bo True",
     ]  # fmt: skip
+
+
+@dataclass
+class Asks(BaseNode[None, None, str]):
+    async def run(self, ctx: GraphRunContext[None, None]) -> End[str]:
+        return End((await ctx.ask("planner", "Plan it")).text)
+
+
+def test_without_a_daemon_nothing_is_asked_by_name() -> None:
+    async def main() -> Any:
+        graph: Graph[None, None, str] = Graph(nodes=(Asks,))
+        return await graph.run(Asks(), clock=VirtualClock())
+
+    result = run(main)
+    assert (result.outcome, "Without a daemon nothing can be asked by name" in result.error) == ("failed", True)

@@ -102,7 +102,7 @@ def stranger(path: Path) -> Iterator[Finding]:
             yield fault(
                 "the file of an older program cannot be read, so its conversation cannot go on",
                 path,
-                f"put it back from a copy; or move it away and run `tenex conversations rebuild {path.stem[:12]} "
+                f"put it back from a copy; or move it away and run `tenex conversations rebuild {path.stem} "
                 "--from relay` while no daemon runs",
                 StoreDamaged,
             )
@@ -170,7 +170,8 @@ def _view(folder: Path, last: int | None, *, has_view: bool, is_running: bool) -
         yield fault(
             f"conversation.json covers record {covered}, but the journal ends with {last}: the end of it is missing",
             path,
-            "put the newest file of the journal back from a copy; or rebuild from conversation.json, with --force",
+            "put the newest file of the journal back from a copy; or stop the daemon: `tenex conversations rebuild "
+            f"{folder.name[:12]} --force` takes what conversation.json has",
             StoreDamaged,
         )
 

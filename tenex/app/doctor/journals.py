@@ -28,7 +28,7 @@ from .words import several, size
 
 _ID: Final = re.compile(r"[0-9a-f]{64}")
 AWAY: Final = (
-    "put the folder back from a copy; or stop the daemon: `tenex conversations rebuild ID --from conversation.json` "
+    "put the folder back from a copy; or stop the daemon: `tenex conversations rebuild {0} --from conversation.json` "
     "(or `--from relay`) makes a new journal of what can be regained"
 )
 
@@ -84,12 +84,14 @@ def _conversation(folder: Path, name: ConversationId, *, is_running: bool) -> It
         yield fault("this folder is read-only, so the conversation cannot go on", folder, mend, StoreError)
     if not any(segments.number_of(name) for name in names):
         if VIEW in names:
-            yield fault("the journal is missing, though conversation.json stands beside it", folder, AWAY, StoreDamaged)
+            what = "the journal is missing, though conversation.json stands beside it"
+            yield fault(what, folder, AWAY.format(name[:12]), StoreDamaged)
         else:
             yield warning("this holds no conversation", folder, "remove it if it is empty")
         return
     damage: list[Finding] = []
-    last = yield from _kept(_journal(folder / JOURNAL, CONVERSATION, name, is_running=is_running, mend=AWAY), damage)
+    mend = AWAY.format(name[:12])
+    last = yield from _kept(_journal(folder / JOURNAL, CONVERSATION, name, is_running=is_running, mend=mend), damage)
     mark = mark_of(folder) if MARK in names else None
     if mark is not None and not damage:
         yield warning(

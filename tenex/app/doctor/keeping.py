@@ -4,13 +4,14 @@ Never: change an owner; whose file it should be is for the operator to say.
 """
 
 import os
+import shlex
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 from tenex.core.errors import StoreError
-from tenex.settings import CONFIG_NAMES
+from tenex.settings import CONFIG_NAMES, Places
 from tenex.store import segments
 from tenex.store.atomic import FILE_MODE, FOLDER_MODE, make_folder
 
@@ -71,6 +72,11 @@ def permissions(case: Case) -> Iterator[Finding]:
         for finding in _look(path, where.keys, owner):
             count += 1
             yield finding
+    for path in _trusted(where):
+        if path not in private:
+            for finding in _changeable(path, owner):
+                count += 1
+                yield finding
     foreign = [path for path in _conversation_files(where.conversations) if _uid(path) not in (None, owner)]
     if foreign:
         count += 1
@@ -81,7 +87,7 @@ def permissions(case: Case) -> Iterator[Finding]:
             StoreError,
         )
     if not count:
-        yield ok("nobody else can read what is private")
+        yield ok("nobody else can read what is private, or change agents, workflows and settings")
 
 
 def _look(path: Path, keys: Path, owner: int) -> Iterator[Finding]:
@@ -94,7 +100,7 @@ def _look(path: Path, keys: Path, owner: int) -> Iterator[Finding]:
     mode, is_folder = stat.S_IMODE(found.st_mode), stat.S_ISDIR(found.st_mode)
     is_key = path.parent == keys
     is_secret = is_key or path == keys
-    if found.st_uid != owner and is_secret:
+    if found.st_uid not in ((owner,) if is_secret else (owner, 0)):
         yield fault(
             f"this belongs to user {found.st_uid}, and user {owner} is to run tenex",
             path,
@@ -109,6 +115,39 @@ def _look(path: Path, keys: Path, owner: int) -> Iterator[Finding]:
         yield fault(f"others may read this key (mode {mode:04o})", path, mend, fix=fix)
     elif mode & OTHERS:
         yield warning(f"others may read this (mode {mode:04o})", path, mend, fix)
+
+
+def _trusted(where: Places) -> Iterator[Path]:
+    """What a daemon believes or runs: settings, agents, workflows, and the folders of the data folder they are in."""
+    folders = [folder for folder in (where.agents, where.workflows) if folder.is_dir()]
+    found = [*folders, *([where.config] if where.config is not None else [])]
+    for path in found:
+        yield from (above for above in path.parents if above != where.data and above.is_relative_to(where.data))
+        yield path
+    for folder in folders:
+        for above, names, files in os.walk(folder):
+            yield from (Path(above, name) for name in (*names, *files))
+
+
+def _changeable(path: Path, owner: int) -> Iterator[Finding]:
+    """Who else may change what is trusted; where a folder above is shut to others it is no fault yet."""
+    try:
+        real = path.resolve(strict=True)
+        found = real.stat()
+        shut = any(not stat.S_IMODE(above.stat().st_mode) & 0o011 for above in real.parents)
+    except (OSError, RuntimeError):  # gone, or a link that leads nowhere, which `agents` says
+        return
+    mode, level = stat.S_IMODE(found.st_mode), warning if shut else fault
+    if found.st_uid not in (owner, 0):
+        yield level(
+            f"user {found.st_uid} may change this, and user {owner} is to run tenex",
+            path,
+            f"run `chown {owner} {shlex.quote(str(real))}` as root",
+        )
+    if mode & WRITERS:
+        fix = Fix(act=lambda: _tightened(real, mode & ~WRITERS))
+        what = f"others may change this (mode {mode:04o})"
+        yield level(what, path, f"run `chmod go-w {shlex.quote(str(real))}`", fix=fix)
 
 
 def _files(folder: Path) -> list[Path]:

@@ -65,7 +65,9 @@ def _relays(relays: Any) -> Iterator[Finding]:
         if relay.get("state", "connected") == "connected":
             continue
         if relay.get("state") == "deaf":
-            what = f"the daemon hears nothing from it{_since(relay.get('deafSince'))}: it answers no question"
+            refused = relay.get("refused")
+            why = f"it refuses {'; '.join(map(str, refused))}" if refused else "it does not answer"
+            what = f"the daemon is connected, but not served{_since(relay.get('deafSince'))}: {why}"
         else:
             what = f"the daemon is not connected: {relay.get('fault') or 'no reason is known'}"
         yield fault(

@@ -6,7 +6,7 @@ Never: touch a file this cycle did not make or change.
 import re
 
 from .marks import file_names
-from .moves import Finish, Move, act
+from .moves import LEARNED, Finish, Move, act
 from .request import files_made, request_text
 from .tasks import short
 from .transcript import Transcript
@@ -74,7 +74,7 @@ def reflect(seen: Transcript) -> Move:
         return act(("learn", {"title": f"{short(request_text(seen), 50) or 'An empty request'}", "lesson": lesson}))
     if tries and not tries[-1].ok:
         return Finish(response=f"I could not keep my lesson ({short(tries[-1].content, 150)}). It was: {lesson}")
-    return Finish(response=f"Learned: {lesson}" if tries else lesson)
+    return Finish(response=f"{LEARNED} {lesson}" if tries else lesson)
 
 
 def _lesson(seen: Transcript) -> str:

@@ -17,6 +17,9 @@ NOTHING_DONE = "Nothing was changed"
 OFFER = "Shall I make it?"
 """How chat ends where it understood what is wanted; the router reads it where the person only says yes."""
 
+LEARNED = "Learned:"
+"""How an agent's words begin that has looked back, which is the end of a piece of work."""
+
 ABILITIES = (
     "I can write files with words you give me, make small Python programs (“Create hello.py that prints hello”), "
     "add functions whose formula I know (“add a function add(a, b) to calc.py”), replace words in a file "

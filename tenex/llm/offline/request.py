@@ -7,6 +7,7 @@ import re
 
 from .intent import has_verb, intent_of
 from .marks import file_names
+from .moves import LEARNED
 from .reading import answered, read_request
 from .tasks import Asked, Lines, Program, Task, TextFile, Unable
 from .transcript import Transcript
@@ -27,7 +28,12 @@ def understood(seen: Transcript) -> Asked:
     asked = read_request(seen.newest)
     back = 1
     # a new wish that was not understood must not bring back an old one that was
-    while not asked.tasks and back < min(len(seen.groups), _READ_BACK) and _is_no_request(seen.groups[-back]):
+    while (
+        not asked.tasks
+        and back < min(len(seen.groups), _READ_BACK)
+        and _is_no_request(seen.groups[-back])
+        and not _follows_the_end(seen, seen.groups[-back])
+    ):
         back += 1
         texts = tuple(text for group in seen.groups[-back:] for text in group)
         asked = read_request(texts)
@@ -75,6 +81,12 @@ def request_text(seen: Transcript) -> str:
     texts = [text for group in seen.groups for text in group]
     working = [text for text in texts if has_verb(text)]
     return (working or texts or [""])[-1]
+
+
+def _follows_the_end(seen: Transcript, group: tuple[str, ...]) -> bool:
+    """Whether the work before these messages was over: what was asked for then is not asked for now."""
+    said = next((said for said, heard in reversed(seen.replies) if heard == group[0]), "")
+    return said.startswith(LEARNED)
 
 
 def _is_no_request(group: tuple[str, ...]) -> bool:

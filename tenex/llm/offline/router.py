@@ -15,6 +15,7 @@ from tenex.core.steps import ModelRequest
 
 from .asked import Question, Turn, read_question
 from .intent import Intent, intent_of, intent_of_all
+from .manners import manner_of
 from .moves import NOTHING_DONE, OFFER
 from .tasks import short
 
@@ -67,6 +68,8 @@ def _preferred(question: Question) -> Choice:
         return _after_failure(question, last, is_news)
     match last.phase.strip().lower():
         case "plan":
+            if is_news and manner_of(question.messages[-1].text):
+                return _go(question, "plan", "small talk; the plan still waits")
             if "execute" not in question.permitted:
                 return _by_text(question) if is_news else _wait("the plan waits for the person's approval")
             return _go(question, "execute", "the plan is made")
@@ -87,7 +90,7 @@ def _preferred(question: Question) -> Choice:
 def _by_text(question: Question) -> Choice:
     """Route by the newest message like a first one, into a permitted phase."""
     texts = [message.text for message in question.messages]
-    intent = intent_of_all(texts)
+    intent = Intent.CHAT if manner_of(texts[-1]) else intent_of_all(texts)
     if intent is Intent.ASSENT:
         last = question.turns[-1].phase if question.turns else ""
         is_offered = bool(question.turns) and _is_offered(question.turns[-1])
@@ -151,7 +154,8 @@ def _after_execute(question: Question, last: Turn, is_news: bool) -> Choice:
     has_nothing = all((completion.summary or "").startswith(NOTHING_DONE) for completion in finished)
     if has_nothing:
         # an answer to an `ask` is newer than the turn as well, and was heard in it
-        is_wish = is_news and intent_of(question.messages[-1].text) is not Intent.CHAT
+        newest = question.messages[-1].text if is_news else ""
+        is_wish = is_news and (intent_of(newest) is not Intent.CHAT or manner_of(newest) is not None)
         return _by_text(question) if is_wish else _wait("nothing was made; the person has to say more")
     return _on(question, "verification", "what was made has to be tested")
 

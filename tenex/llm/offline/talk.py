@@ -6,6 +6,7 @@ Never: pretend to have understood more than the rules did.
 from collections.abc import Sequence
 
 from .intent import has_verb, words_of
+from .manners import small_talk
 from .marks import file_names
 from .moves import ABILITIES, CONFIGURE, OFFER, SELF, Finish, Move, act
 from .request import expected, request_text, understood
@@ -17,7 +18,9 @@ _READ = 5_000  # characters; the subject of a message is found at its beginning
 
 
 def chat(seen: Transcript) -> Move:
-    """Answer a message with the one question that is missing."""
+    """Answer small talk; any other message with the one question that is missing."""
+    if (answer := small_talk(seen)) is not None:
+        return answer
     newest = "\n".join(seen.newest).strip()
     tasks = [task for task in expected(seen) if not isinstance(task, Unable)]
     if not newest:
@@ -52,6 +55,8 @@ def explore(seen: Transcript) -> Move:
 
 def plan(seen: Transcript) -> Move:
     """Write numbered steps: exact ones for a request that was understood, plain ones otherwise."""
+    if (answer := small_talk(seen)) is not None:
+        return answer
     asked = understood(seen)
     if asked.question and "ask" in seen.offered and not seen.calls("ask") and seen.reply_to(asked.question) is None:
         return act(("ask", {"question": asked.question}))

@@ -139,7 +139,7 @@ def people_of(event: Event, ours: Collection[PublicKey]) -> list[str]:
 
 def named_in(text: str, ours: Collection[PublicKey], slugs: Mapping[str, PublicKey]) -> tuple[PublicKey, ...]:
     """Find the keys of ours that a text itself names: `nostr:npub...`, `nostr:nprofile...`, then `@slug`."""
-    found = dict.fromkeys(key for key in find_mentions(text) if key in ours)
+    found = dict.fromkeys(find_mentions(text, ours))
     if slugs and "@" in text:
         by_slug = {slug.lower(): key for slug, key in slugs.items()}
         for match in _slug_pattern(tuple(sorted(by_slug))).finditer(text):
@@ -151,7 +151,7 @@ def calls_us(event: Event, ours: Collection[PublicKey]) -> bool:
     """Tell whether a p tag or a key written in the text is one of ours; a bare `@slug` may mean anybody's agent."""
     if any(tag[1] in ours for tag in tags_named(event, "p")):
         return True
-    return any(key in ours for key in find_mentions(event.content))
+    return bool(find_mentions(event.content, ours))
 
 
 def tags_project(event: Event, project: str | None) -> bool:
