@@ -201,6 +201,7 @@ def add(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="EXAMPLE", help="As listed without a name.", show_default=False)] = "",
     data: DataOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Copy an example of a workflow or a mission, for you to change; without a name, list what there is."""
     from tenex.settings import places
@@ -208,7 +209,7 @@ def add(
 
     found = examples.workflow_examples()
     if not name:
-        examples.listed(found)
+        examples.listed(found, as_json=as_json)
         output.say("`tenex graph add EXAMPLE` copies one into your folder of workflows.")
         return
     example = examples.chosen(found, name.removeprefix("@"))
@@ -219,8 +220,7 @@ def add(
     for file in sorted(folder.iterdir()) if folder.is_dir() else ():
         if file.suffix in SUFFIXES and examples.slug_of(file) == example.name:
             raise UsageError(f"{file} is there already; edit it, or move it away first")
-    for file in examples.copied(example, folder):
-        output.result(str(file))
+    examples.written(examples.copied(example, folder), as_json=as_json)
     output.say(
         f"Edit it; `tenex graph check {example.name}` tells whether it is right. `tenex graph run {example.name}`"
     )
