@@ -144,7 +144,9 @@ class VendorModel:
         heard, waited = _Heard(), None
         try:
             size = _size(_cut_to(request, self._way.room))
-            async with self._turns.turn(size, request.person, request.priority) as turn:
+            async with self._turns.turn(
+                size, request.person, request.priority, through_pause=request.is_urgent
+            ) as turn:
                 waited = turn.waited
                 try:
                     step = await self._ask(request, whisper, heard)
