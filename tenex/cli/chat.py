@@ -10,6 +10,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -83,10 +84,12 @@ def chat(
 
 def _agents(ring: "KeyRing", project: "PublicKey") -> "list[PublicKey]":
     """The keys of this folder's agents, where they work for the project; of another project the relay tells."""
-    names = ring.names()
-    if PROJECT not in names or ring.get(PROJECT).public != project:
-        return []
-    return [ring.get(name).public for name in names if name not in (PROJECT, OWNER)]
+    known: list[PublicKey] = []
+    if PROJECT in ring.names() and ring.get(PROJECT).public == project:
+        for name in ring.names():
+            with suppress(ConfigurationError):  # `tenex doctor` reports a key that is broken; the relay tells of it too
+                known += [ring.get(name).public] if name != OWNER else []
+    return known
 
 
 def _checked(conversation: str, folder: Path) -> str:

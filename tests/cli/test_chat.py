@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from tenex.app.story import Line
-from tenex.cli.chat import _Chat
+from tenex.cli.chat import _agents, _Chat
 from tenex.cli.screen import Screen
 from tenex.cli.talk import Heard
 from tenex.core.errors import WorldError
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.events import Event
-from tenex.nostr.keys import SecretKey
+from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.nostr.pool import RelayPool
 from tests.nostr.kit import FAST, note, running
 
@@ -121,3 +121,11 @@ async def test_words_the_daemon_does_not_tell_of_are_shown_soon_all_the_same(
     chat._heard(said("The disk is full", "e1"))
     await asyncio.sleep(0.01)
     assert "The disk is full" in capsys.readouterr().out
+
+
+def test_the_agents_of_the_folder_are_known_but_for_a_key_that_is_broken(tmp_path: Path) -> None:
+    ring = KeyRing(tmp_path)
+    keys = {name: ring.get_or_create(name).public for name in ("owner", "project", "executor", "planner")}
+    (tmp_path / "planner.nsec").write_text("nonsense")
+    assert set(_agents(KeyRing(tmp_path), keys["project"])) == {keys["project"], keys["executor"]}
+    assert _agents(KeyRing(tmp_path), PROJECT.public) == []
