@@ -117,7 +117,7 @@ async def test_words_the_daemon_does_not_tell_of_are_shown_soon_all_the_same(
 ) -> None:
     monkeypatch.setattr("tenex.cli.chat.UNTOLD", 0.0)
     chat = _Chat(Screen(), tmp_path / "none")
-    chat._told([], STATUS)
+    chat._told([Line("phase", "chat → execute")], STATUS)
     chat._heard(said("The disk is full", "e1"))
     await asyncio.sleep(0.01)
     assert "The disk is full" in capsys.readouterr().out

@@ -39,7 +39,7 @@ async def test_tools_the_end_and_whose_turn_it_is_are_shown(terminal: Terminal, 
         again = Terminal(folder.data)
         try:
             again.start(*chat(folder.data, "--conversation", name[:8]))
-            await again.shows("Connected to", "Learned:", "it is your turn", "model calls")
+            await again.shows("Connected to", "chat → execute", "Learned:", "it is your turn", "model calls")
         finally:
             again.close()
         assert await process.stop() == 0
