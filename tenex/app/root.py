@@ -143,7 +143,7 @@ async def open_application(
         ground = Ground(
             places=where, ring=ring, book=book, workspace=Workspace(where.workspace), mind=model,
             pace=pace, hears=thoughts.hear, has_sandbox=await asyncio.to_thread(probe_bubblewrap),
-            ask=lambda *question: asker(*question),  # noqa: PLW0108 it is made below
+            ask=lambda question: asker(question),  # noqa: PLW0108 it is made below
         )  # fmt: skip
         first = configure(settings, ground)
         current = Current(first)
