@@ -24,11 +24,12 @@ from tenex.workflow.agents.speakers import SpeakersDrive
 from tenex.workflow.driving import MemoryJournals
 from tenex.workflow.durable import Answer
 from tenex.workflow.graph import TransitionGraph
+from tenex.workflow.mission_runs import Question
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
-    """What the daemon's conversations work with; call it with a name, a message and the key of the step that asks."""
+    """What the daemon's conversations work with; call it with a question."""
 
     model: Model
     tools: Tools
@@ -37,14 +38,14 @@ class Asker:
     clock: Clock
     budget: Callable[[], int] = lambda: CONTEXT_TOKENS
 
-    async def __call__(self, name: str, message: str, key: str) -> Answer:
+    async def __call__(self, question: Question) -> Answer:
         """Ask, and wait for the answer.
 
         Raises:
             WorkflowError: there is none; the message says why.
             ModelUnavailable: a model cannot be reached.
         """
-        rules, slug = self.rules(), Slug(name.strip().removeprefix("@"))
+        rules, slug = self.rules(), Slug(question.name.strip().removeprefix("@"))
         if slug in rules.disabled:
             raise WorkflowError(f"The workflow {slug} is disabled: {rules.disabled[slug][0]}")
         agent = None if slug in rules.workflows else rules.find(slug)
@@ -55,7 +56,10 @@ class Asker:
             there = ", ".join(sorted([*rules.routable, *rules.workflows]))
             raise WorkflowError(f"There is no agent and no workflow of speakers {slug}. There are: {there}.")
         drive = _Drive(self, slug, rules)
-        state = await drive.talk(ConversationId(hashlib.sha256(key.encode()).hexdigest()), message)
+        if question.author is not None and question.role is not None:
+            drive.person = question.author, question.role
+        identity = hashlib.sha256(question.key.encode()).hexdigest()
+        state = await drive.talk(ConversationId(identity), question.message)
         return _answer(slug, state, drive.last_notice, is_agent=agent is not None)
 
 

@@ -95,18 +95,8 @@ def import_(ctx: typer.Context, file: FileArgument, data: DataOption = None, as_
             raise StoreDamaged(f"{file}: {fault} Nothing was changed.") from fault
         is_new = _run(ctx, data, lambda folder: _import(folder, carried))
         _tell(carried.id, len(carried.records), "imported" if is_new else "already here, and the same", as_json=as_json)
-        if is_new and _is_at_work(carried):
-            output.say(
-                "It was at work when it was exported, and the daemon here goes on with it. Another daemon that has it "
-                "too would say and do everything a second time: stop that one first."
-            )
-
-
-def _is_at_work(carried: "Carried") -> bool:
-    from tenex.core.conversation import fold
-    from tenex.core.pending import pending
-
-    return bool(pending(fold(carried.id, carried.records)))
+        if is_new:
+            output.say("What was open in it is over: nothing runs and nothing is sent before somebody writes in it.")
 
 
 def _tell(name: str, records: int, what: str, *, lost: list[str] | None = None, as_json: bool) -> None:
@@ -127,6 +117,7 @@ async def _import(folder: "ConversationFolder", carried: "Carried") -> bool:
     import asyncio
 
     from tenex.core.conversation import fold
+    from tenex.core.records import Imported
     from tenex.store.disk import Disk
     from tenex.store.loading import VIEW
     from tenex.store.renewal import create
@@ -134,9 +125,12 @@ async def _import(folder: "ConversationFolder", carried: "Carried") -> bool:
     from tenex.store.view import Views
 
     path = folder.path(carried.id)
+    last = carried.records[-1]
+    is_closed = isinstance(last, Imported)
+    records = [*carried.records, *(() if is_closed else (Imported(seq=last.seq + 1, at=last.at),))]
     if path.exists():
         known = plain((await folder.read_left(carried.id))[0])
-        if known == list(carried.records):
+        if known in (records, list(carried.records)):
             return False
         same = next((n for n, pair in enumerate(zip(known, carried.records, strict=False)) if pair[0] != pair[1]), None)
         where = f"they differ from record {same + 1} on" if same is not None else "one goes on where the other ends"
@@ -144,10 +138,10 @@ async def _import(folder: "ConversationFolder", carried: "Carried") -> bool:
             f"{path} is here already, with {len(known)} records; the file has {len(carried.records)}, and {where}. "
             "Nothing was changed. Move the folder away to take the file's."
         )
-    await asyncio.to_thread(create, path, [[record] for record in carried.records])
+    await asyncio.to_thread(create, path, [[record] for record in records])
     disk = Disk()
     try:
-        await Views(folder, disk).show(fold(carried.id, carried.records))
+        await Views(folder, disk).show(fold(carried.id, records))
     except OSError as fault:  # the records are here, and no view is needed for them
         output.say(f"{path / VIEW} could not be written: {fault.strerror}. The daemon's next start writes it.")
     finally:

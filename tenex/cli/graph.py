@@ -277,8 +277,11 @@ def _parts(found: "Found") -> "Iterable[str]":
 def _found(settings: "Settings", name: str) -> "Found":
     """The workflow of that name here, else of that file or module; raises with every fault."""
     from tenex.settings import places
-    from tenex.workflow.definitions import find_workflows, read_workflow
+    from tenex.workflow.definitions import SUFFIXES, find_workflows, read_workflow, slug_of
 
+    path = Path(name)
+    if path.suffix in SUFFIXES and path.parent.resolve() == places(settings).workflows.resolve() and path.exists():
+        name = slug_of(path)  # beside it may be what it uses
     if _is_source(name):
         found = read_workflow(name)
         if found is None:

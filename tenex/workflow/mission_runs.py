@@ -11,7 +11,7 @@ import inspect
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,9 @@ import structlog
 
 from tenex.core.effects import NodeRun
 from tenex.core.errors import StepFailed, Unreadable, Unwritable, WorkflowError
+from tenex.core.ids import PublicKey
 from tenex.core.missions import UNKNOWN_KIND, Step
-from tenex.core.roster import Replay
+from tenex.core.roster import Replay, Role
 from tenex.core.signals import NodeCutOff, NodeFailed, NodeReturned, PauseAsked, Signal, StepAsked, StepDone
 
 from .durable import CURRENT, Answer, GraphRunContext, ReplayName
@@ -33,8 +34,20 @@ if TYPE_CHECKING:
     from .missions import Graph
 
 Post = Callable[[Signal], None]
-Ask = Callable[[str, str, str], Awaitable[Answer]]
-"""A name, a message and the key of the step, to the answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a node asks of an agent or a workflow, on whose behalf, and the key of the step."""
+
+    name: str
+    message: str
+    key: str
+    author: PublicKey | None
+    role: Role | None
+
+
+Ask = Callable[[Question], Awaitable[Answer]]
 
 _IN_STEP: ContextVar[str | None] = ContextVar("tenex_step", default=None)
 
@@ -228,7 +241,8 @@ class NodeTaskOf:
         """What an agent or a workflow of the daemon answers; see `GraphRunContext.ask`."""
         if self._ask is None:
             raise WorkflowError("Without a daemon nothing can be asked by name; ask a BaseAgent, or `run` a graph.")
-        return await self._ask(name, message, key)
+        effect = self._effect
+        return await self._ask(Question(name=name, message=message, key=key, author=effect.author, role=effect.role))
 
     async def pause(self, reason: str) -> None:
         """Pause here; see `GraphRunContext.pause`."""

@@ -94,6 +94,8 @@ class AgentDrive(Drive):
         self._changes: Changes | None = None
         self._before: OrchestratorTurn | None = None
         self._told: list[str] = []
+        self.person = PublicKey(CALLER), Role.OWNER
+        """Who asks, and what they may do."""
         self.standing: Standing | None = None
         """Where the agent stands, as far as that is journaled."""
 
@@ -136,11 +138,11 @@ class AgentDrive(Drive):
         now = self._clock.now()
         name = hashlib.sha256(f"{state.id}\n{state.next_seq}\n{len(self._inbox)}".encode()).hexdigest()
         message = Incoming(
-            event_id=EventId(name), author=PublicKey(CALLER), text=text, created_at=now // 1000, conversation=state.id,
+            event_id=EventId(name), author=self.person[0], text=text, created_at=now // 1000, conversation=state.id,
             starts=True,
         )  # fmt: skip
         begins = (self._slug,) if state.status == "new" else ()
-        return PersonSpoke(message=message, role=Role.OWNER, name=CALLER, addressed=begins, is_plain=is_plain)
+        return PersonSpoke(message=message, role=self.person[1], name=CALLER, addressed=begins, is_plain=is_plain)
 
     def _goes_on(self, state: Conversation) -> bool:
         wanted = pending(state).values()
@@ -189,7 +191,7 @@ class AgentDrive(Drive):
         if shape.input and messages and messages[-1].role is not None:
             last = messages[-1]
             text = put(shape, standing, cut(last.text, MESSAGE_CHARACTERS))
-            entries[-1] = PersonText(author=last.name, text=text)
+            entries[-1] = PersonText(author=last.name, text=text, role=str(last.role), key=last.author)
         return entries
 
     def _program(self, slug: Slug) -> Program:
