@@ -317,6 +317,11 @@ class RelayConnection:
             self.busy -= 1
             self.idle_since = self._now()
 
+    def note_forgery(self) -> None:
+        """Count a forged event against what the relay may send before the connection is closed."""
+        if self._session is not None:
+            self._session.wire.dropped["forged"] += 1
+
     @property
     def clock_ahead(self) -> float | None:
         """By how many seconds our clock is ahead of the relay's; None where it is not connected or does not say."""
