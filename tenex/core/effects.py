@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from .ids import ConversationId, Millis, RunId
+from .ids import ConversationId, Millis, PublicKey, RunId
 from .missions import Step
 from .ports import ExecutionContext, UnsignedEvent
+from .roster import Role
 from .steps import CallRequest, Entry
 
 
@@ -38,19 +39,21 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Ask the router."""
+    """Ask the router; `is_urgent` where a person wants it tried now."""
 
     key: Key
+    is_urgent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCall:
-    """Ask a run's model for its next step, given everything in `entries`."""
+    """Ask a run's model for its next step, given everything in `entries`; `is_urgent` as with `Route`."""
 
     key: Key
     run: RunId
     system: str
     entries: tuple[Entry, ...]
+    is_urgent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +100,9 @@ class NodeRun:
     """As the node was entered with."""
     steps: Mapping[str, Step]
     attempt: int
+    author: PublicKey | None = None
+    """The person on whose behalf it works, as in `ExecutionContext`."""
+    role: Role | None = None
 
 
 Effect = Route | ModelCall | ToolCall | Publish | Timer | NodeRun
