@@ -93,6 +93,9 @@ def parse(text: str) -> RoutingDecision | str:
 
 
 def _decision(value: Mapping[str, Any]) -> RoutingDecision | str:
+    within = value.get("arguments", value.get("parameters"))
+    if "agents" not in value and isinstance(within, dict):
+        value = within  # a decision asked for as a call, and written as one
     agents = value.get("agents")
     if isinstance(agents, str):
         agents = [agents]
