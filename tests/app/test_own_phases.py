@@ -6,8 +6,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import nostr_sdk
-
 from tenex.app import open_application
 from tenex.cli.init import prepare
 from tenex.core import records as r
@@ -88,7 +86,6 @@ async def test_the_shipped_researcher_plans_researches_and_concludes(tmp_path: P
             told = json.loads(view.read_text())["agents"]["researcher"]
             said = await person.stored(url, _e=[asked["id"]])
             app.runtime.stop()
-    nostr_sdk.uniffi_set_event_loop(None)  # it is global: the next test has another loop
 
     assert [(move["from"], move["to"]) for move in told["history"]] == [
         ("planning", "research"), ("research", "analysis"),

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-import nostr_sdk
 import pytest
 
 from tenex.app import Application, open_application
@@ -51,7 +50,6 @@ async def serving(data: Path, mind: Mind, *pages: str) -> AsyncIterator[tuple[Ap
                 yield app, url, agents
             finally:
                 app.runtime.stop()
-    nostr_sdk.uniffi_set_event_loop(None)
 
 
 def rests(data: Path, name: str) -> Conversation | None:

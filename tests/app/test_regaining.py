@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-import nostr_sdk
 import pytest
 
 from tenex.app import regaining as module
@@ -39,7 +38,6 @@ OLD = ConversationId("d" * 64)
 async def relay() -> AsyncIterator[str]:
     async with embedded_relay() as url:
         yield url
-    nostr_sdk.uniffi_set_event_loop(None)  # it is global: the next test has another loop
 
 
 class Home:

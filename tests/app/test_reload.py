@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import nostr_sdk
 import pytest
 
 from tenex.app import Application, open_application
@@ -62,7 +61,6 @@ async def serving(data: Path) -> AsyncIterator[Served]:
             await ready.wait()
             yield Served(app, data, url)
             app.runtime.stop()
-    nostr_sdk.uniffi_set_event_loop(None)  # it is global: the next test has another loop
 
 
 async def test_a_new_agent_gets_a_key_a_profile_and_messages(tmp_path: Path) -> None:

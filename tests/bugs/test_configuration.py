@@ -5,8 +5,6 @@
 import ast
 from pathlib import Path
 
-import nostr_sdk
-
 from tenex.nostr.embedded import embedded_relay
 from tests.fakes.modelprotocol import Answer
 from tests.fakes.modelserver import model_server
@@ -24,7 +22,6 @@ async def test_B17_what_is_configured_is_what_live_conversations_meet(tmp_path: 
             await settled(folder, name, "waiting")
             assert await process.stop() == 0
         assert len(server.exchanges) == 2
-    nostr_sdk.uniffi_set_event_loop(None)  # it is global: the next test has another loop
 
 
 async def test_B24_a_model_that_is_none_stops_the_start_and_is_not_replaced(tmp_path: Path) -> None:

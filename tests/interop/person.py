@@ -13,6 +13,8 @@ from typing import Any
 
 import nostr_sdk as sdk
 
+from tenex.nostr.embedded import callback_loop
+
 from .answers import Answer
 from .daemons import PATIENCE, Daemon, Opening
 
@@ -90,20 +92,20 @@ class Person:
 @asynccontextmanager
 async def person(url: str, keys: sdk.Keys | None = None) -> AsyncIterator[Person]:
     """Connect somebody, with a new key where none is given."""
-    sdk.uniffi_set_event_loop(asyncio.get_running_loop())
-    client = sdk.ClientBuilder().build()
-    await client.add_relay(sdk.RelayUrl.parse(url))
-    await client.try_connect(timedelta(seconds=PATIENCE))
-    somebody = Person(client, url, keys or sdk.Keys.generate())
-    taking_in = asyncio.create_task(somebody.take_in())
-    try:
-        yield somebody
-    finally:
-        await client.shutdown()
-        await asyncio.wait({taking_in}, timeout=PATIENCE)
-        taking_in.cancel()
-    if taking_in.done():
-        taking_in.result()
+    with callback_loop():
+        client = sdk.ClientBuilder().build()
+        await client.add_relay(sdk.RelayUrl.parse(url))
+        await client.try_connect(timedelta(seconds=PATIENCE))
+        somebody = Person(client, url, keys or sdk.Keys.generate())
+        taking_in = asyncio.create_task(somebody.take_in())
+        try:
+            yield somebody
+        finally:
+            await client.shutdown()
+            await asyncio.wait({taking_in}, timeout=PATIENCE)
+            taking_in.cancel()
+        if taking_in.done():
+            taking_in.result()
 
 
 @asynccontextmanager

@@ -12,6 +12,7 @@ from typing import Any
 
 import nostr_sdk
 
+from tenex.nostr.embedded import callback_loop
 from tenex.nostr.events import Event, sign, unsigned_event
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.pool import RelayPool
@@ -114,16 +115,15 @@ def connection(
 @asynccontextmanager
 async def real_relay(nip42: bool = False) -> AsyncIterator[str]:
     """nostr-sdk's relay in this process; gives its url."""
-    nostr_sdk.uniffi_set_event_loop(asyncio.get_running_loop())
-    builder = nostr_sdk.LocalRelayBuilder().addr("127.0.0.1")
-    builder = builder.rate_limit(nostr_sdk.RateLimit(max_reqs=1000, notes_per_minute=1_000_000))
-    if nip42:
-        mode = nostr_sdk.LocalRelayBuilderNip42Mode.BOTH
-        builder = builder.nip42(nostr_sdk.LocalRelayBuilderNip42(mode=mode))
-    relay = builder.build()
-    await relay.run()
-    try:
-        yield str(await relay.url())
-    finally:
-        relay.shutdown()
-        nostr_sdk.uniffi_set_event_loop(None)  # it is global: another test's relay must not call into this loop
+    with callback_loop():
+        builder = nostr_sdk.LocalRelayBuilder().addr("127.0.0.1")
+        builder = builder.rate_limit(nostr_sdk.RateLimit(max_reqs=1000, notes_per_minute=1_000_000))
+        if nip42:
+            mode = nostr_sdk.LocalRelayBuilderNip42Mode.BOTH
+            builder = builder.nip42(nostr_sdk.LocalRelayBuilderNip42(mode=mode))
+        relay = builder.build()
+        await relay.run()
+        try:
+            yield str(await relay.url())
+        finally:
+            relay.shutdown()

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import nostr_sdk
 import pytest
 
 from tenex.nostr.embedded import embedded_relay
@@ -23,7 +22,6 @@ async def relay() -> AsyncIterator[str]:
     """rust-nostr's relay in this process, which keeps every event; gives its url."""
     async with embedded_relay() as url:
         yield url
-    nostr_sdk.uniffi_set_event_loop(None)  # it is global: the next test has another loop
 
 
 @pytest.fixture
@@ -59,7 +57,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
                 name = await folder.write(WORDS)
                 await folder.until(name, "ended")
                 assert await process.stop() == 0
-        nostr_sdk.uniffi_set_event_loop(None)
         return Finished(folder, name, process.lines)
 
     before = os.umask(0)  # the files' own modes have to protect them

@@ -11,7 +11,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import nostr_sdk
 import pytest
 
 from tenex.core import records as r
@@ -157,7 +156,6 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
                     await settled(folder, conversation, within=90)
                 assert await process.stop() == 0
             said = await words(folder)
-        nostr_sdk.uniffi_set_event_loop(None)
         return Played(folder, server, names, said, process.logs)
 
     with ThreadPoolExecutor(1) as thread:  # pytest-asyncio owns the loop of this one
