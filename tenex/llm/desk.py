@@ -129,6 +129,9 @@ class ModelDesk:
                 failures.append(ModelUnavailable(str(error), model=name))
             except (ModelUnavailable, ModelRefused) as error:
                 failures.append(error)
+            except asyncio.CancelledError:
+                request.on_cancelled(spent, failures[-1].model if failures else name)
+                raise
             else:
                 queued = step.queued + int(sum(failure.queued for failure in failures) * 1000)
                 return replace(step, usage=spent + step.usage, queued=queued) if failures else step

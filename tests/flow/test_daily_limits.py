@@ -175,6 +175,25 @@ def test_calls_tell_the_providers_queue_for_whom_they_are_made() -> None:
     assert asked == {(*person, purpose) for person in people for purpose in ("route", "work")}
 
 
+def test_a_call_that_is_stopped_has_cost_what_it_had_cost() -> None:
+    """Else a member could ask and stop again and again, and never come to a limit."""
+    there = world(tokens_per_member_day=1_000)
+    there.think, there.cut_off = 100.0, Usage(input_tokens=300)
+
+    async def main() -> None:
+        async with there.daemon() as daemon:
+            for number in range(10):
+                begin(daemon, number)
+                await rest(there, 1)
+                daemon.write("/stop", conversation=name(number), author=MEL, reply_to=name(number))
+                await rest(there, 1)
+
+    run(main)
+    assert 900 <= tokens(there) <= 1_000
+    assert sum(isinstance(one, r.CallCancelled) for one in there.heard) == 3
+    assert said(there, "Today's limit for a member")
+
+
 def test_a_day_is_the_daemons_whatever_date_a_message_bears() -> None:
     there = world(tokens_per_member_day=3_000)
 
