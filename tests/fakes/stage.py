@@ -113,6 +113,7 @@ class World:
         self.requests: list[ModelRequest] = []
         self.overlap = self.most_overlap = 0
         self.think, self.work = 0.05, 0.01
+        self.daily: DailyLimits
         self.cut_off: Usage = NO_USAGE
         """What a call has cost that is cancelled while a mind thinks."""
         self.heard: list[Record] = []
@@ -241,7 +242,9 @@ class World:
         spawn = Spawner()
         prompter = _Prompter(self)
         outbox = Outbox(self)
-        daily = DailyLimits(self.clock, lambda: self.rules.limits, lambda: self.circle, lambda asked: self.quote(asked))
+        daily = self.daily = DailyLimits(
+            self.clock, lambda: self.rules.limits, lambda: self.circle, lambda asked: self.quote(asked)
+        )
         for name, book in self.books.items():
             daily.load(name, fold(name, [record for decision in book for record in decision]).spending)
         stages = Stages(
