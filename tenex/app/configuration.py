@@ -31,6 +31,7 @@ from tenex.tools.tool import Tool
 from tenex.tools.transactions import Transactions
 from tenex.tools.workspace import Workspace
 from tenex.workflow.loading import changed_since
+from tenex.workflow.mission_runs import Ask
 from tenex.workflow.output.model import Hears
 
 from .minds import build_mind, is_offline
@@ -65,6 +66,8 @@ class Ground:
     pace: Pace | None = None
     hears: Hears = lambda _: None
     """Is told what agents write by states, private or not."""
+    ask: Ask | None = None
+    """Asks an agent or a workflow by its name, for nodes of missions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +180,7 @@ def configure(settings: Settings, ground: Ground) -> Configuration:
     )  # fmt: skip
     return Configuration(
         settings=settings, keys=keys, people=people, rules=rules, tools=tools, prompter=prompter, mind=mind,
-        missions=node_runner(found, ground.places.workspace),
+        missions=node_runner(found, ground.places.workspace, ground.ask),
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ Never: replace a journal that can be read, unless told to.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,11 +16,12 @@ from typing import Any, Final, Literal
 
 import structlog
 
+from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import Conversation, fold
 from tenex.core.errors import AppendFailed, ConfigurationError, RelayUnavailable, StoreDamaged, StoreError, UsageError
 from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.ports import Clock
-from tenex.core.records import PersonWrote, Record
+from tenex.core.records import Imported, PersonWrote, Rebuilt, Record, RunStarted, Said
 from tenex.core.roster import Rules
 from tenex.nostr.events import Event
 from tenex.nostr.filters import Filter
@@ -251,6 +252,23 @@ class OldFiles:
 
     def _file(self, conversation: ConversationId) -> Path:
         return self._folder.root / f"{conversation}.json"
+
+
+def comes_from_elsewhere(records: Sequence[Record], ours: Container[PublicKey]) -> bool:
+    """Whether all that spoke or worked in a journal were keys of somebody else: its folder was copied to here."""
+    if any(isinstance(record, Imported | Rebuilt) for record in records):
+        return False
+    keys: set[PublicKey] = set()
+    for record in records:
+        match record:
+            case Said(speaker=key) | RunStarted(pubkey=key):
+                keys.add(key)
+            case Checkpoint(state=state):
+                keys |= {run.pubkey for run in state.runs.values()}
+                keys |= {event.pubkey for row in state.outbox.values() for event in row.events}
+            case _:
+                pass
+    return bool(keys) and not any(key in ours for key in keys)
 
 
 def past_of_old_file(view: Mapping[str, Any], conversation: ConversationId, name: str, cast: Cast) -> Past:

@@ -1,7 +1,7 @@
 """What `tenex status` is told: by a daemon about itself, or by the files where none runs.
 
-    {"state", "at", "process": {...}, "configuration": {...}, "disk": {...}, "relays": [...], "models": {...},
-     "refusals": [...],
+    {"state", "at", "process": {...}, "configuration": {...}, "disk": {...}, "clock": {"aheadSeconds"} or {},
+     "relays": [...], "models": {...}, "refusals": [...],
      "today": {"endsAt", "who", "state", "tokens", "costUsd", "limits", "people": [...]},
      "conversations": {"counts": {kind: n}, "open": [...], "waiting": [...], "frozen": [...], "quarantined": [...]}}
 
@@ -157,6 +157,7 @@ class Reporter:
             },
             "configuration": self._configuration(),
             "disk": await self._room(),
+            "clock": {} if (ahead := self._pool.clock_ahead) is None else {"aheadSeconds": round(ahead)},
             "relays": [_relay(status, owed) for status in self._pool.status()],
             "refusals": [
                 {

@@ -6,16 +6,16 @@ Never: logic; whatever needs a decision or a test of its own belongs to the part
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tenex.core.conversation import Conversation
 from tenex.core.errors import ConfigurationError
-from tenex.core.ids import ConversationId, Millis
+from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.ports import Journal, Model, Observer
-from tenex.core.records import Record
+from tenex.core.records import Imported, Record
 from tenex.core.roster import Rules
 from tenex.core.spending import DAY
 from tenex.core.state import SPENDING_DAYS
@@ -29,8 +29,9 @@ from tenex.flow.stages import Stages
 from tenex.flow.surroundings import Surroundings
 from tenex.llm.offline import Pace
 from tenex.nostr.keys import KeyRing, SecretKey
-from tenex.nostr.listener import Listener
+from tenex.nostr.listener import KINDS, Listener
 from tenex.nostr.pool import RelayPool
+from tenex.nostr.profiles import PROFILE_KINDS
 from tenex.nostr.publisher import Publisher
 from tenex.nostr.sealing import FormSealer
 from tenex.service.control import control_socket
@@ -46,12 +47,13 @@ from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
 
 from .activity import Activity
+from .asking import Asker
 from .bookkeeper import Bookkeeper, keep_cursors, last_heard, oldest_new
 from .configuration import Ground, check_people, configure, reconfigure, shadow_of
 from .control import Awaited, orders
 from .current import Current
 from .introductions import Introductions
-from .regaining import OldFiles, Regaining
+from .regaining import OldFiles, Regaining, comes_from_elsewhere
 from .reloading import Reloading
 from .report import Reporter
 from .staff import former_keys
@@ -69,6 +71,8 @@ class Application:
     current: Current
     runtime: Runtime
     pool: RelayPool
+    names: Mapping[PublicKey, str]
+    """What people call themselves, as far as relays have told."""
     reload: Callable[[], Awaitable[list[str]]]
     """Reads settings and agents again; returns what of the change needs a restart.
 
@@ -139,6 +143,7 @@ async def open_application(
         ground = Ground(
             places=where, ring=ring, book=book, workspace=Workspace(where.workspace), mind=model,
             pace=pace, hears=thoughts.hear, has_sandbox=await asyncio.to_thread(probe_bubblewrap),
+            ask=lambda question: asker(question),  # noqa: PLW0108 it is made below
         )  # fmt: skip
         first = configure(settings, ground)
         current = Current(first)
@@ -153,8 +158,9 @@ async def open_application(
         )  # fmt: skip
         voices = former_keys(ring, first.keys, first.everybody)
         voices |= {key.public: key for key in first.keys.values()}
-        publisher, sealer = Publisher(pool, voices), FormSealer(urls)
-        introductions = Introductions(pool, publisher, book, clock, urls, first.identities, first.everybody)
+        publisher, sealer = Publisher(pool, voices, KINDS), FormSealer(urls)
+        profiles = Publisher(pool, voices, PROFILE_KINDS)
+        introductions = Introductions(pool, profiles, book, clock, urls, first.identities, first.everybody)
         whispers = Whispers(
             pool, voices, sealer, clock, speaker=first.project.public, status=lambda: project_status(current.now),
             mode=settings.relays.whispers, relays=urls,
@@ -162,6 +168,10 @@ async def open_application(
 
         # flow
         daily = DailyLimits(clock, lambda: current.now.rules.limits, lambda: current.now.people, current.quote)
+        asker = Asker(
+            model=current, tools=current, prompter=current, rules=current.rules, clock=clock,
+            budget=lambda: current.now.settings.models.context_tokens,
+        )  # fmt: skip
         stages = Stages(
             clock=clock, model=current, tools=current, prompter=current, missions=current, outbox=Outbox(publisher),
             rules=current.rules, whisper=whispers.whisper, budget=lambda: current.now.settings.models.context_tokens,
@@ -170,8 +180,8 @@ async def open_application(
         listening: list[Observer] = [daily, whispers, Activity(thoughts, clock), *observers]
         listening += [*([meter] if meter else []), *open_spans(stack, settings)]
         around = Surroundings(
-            journals=_Journals(folder, Views(folder, disk), old, index), stages=stages, sealer=sealer, notices=book,
-            prompter=current, clock=clock, rules=current.rules, spawn=spawn, observers=listening,
+            journals=_Journals(folder, Views(folder, disk), old, index, voices), stages=stages, sealer=sealer,
+            notices=book, prompter=current, clock=clock, rules=current.rules, spawn=spawn, observers=listening,
         )  # fmt: skip
         coordinator = ConversationCoordinator(around)
         inbox = Inbox(
@@ -231,7 +241,7 @@ async def open_application(
         await stack.enter_async_context(control_socket(where.socket, asked))
 
         yield Application(
-            places=where, current=current, pool=pool, reload=reload, runtime=runtime,
+            places=where, current=current, pool=pool, reload=reload, runtime=runtime, names=introductions.names,
             _unfinished=list(unfinished),
             _services={
                 "whispers": whispers.run,
@@ -256,7 +266,10 @@ def _make_folders(where: Places) -> None:
 class _Journals:
     """The folder's journals, and the views beside them."""
 
-    def __init__(self, folder: ConversationFolder, views: Views, old: OldFiles, index: Index) -> None:
+    def __init__(
+        self, folder: ConversationFolder, views: Views, old: OldFiles, index: Index, voices: Container[PublicKey]
+    ) -> None:
+        self._voices = voices
         self._folder = folder
         self._views = views
         self._old = old
@@ -264,7 +277,12 @@ class _Journals:
 
     async def open(self, conversation: ConversationId) -> tuple[Journal, Sequence[Record]]:
         await self._old.take_in(conversation)
-        return await self._folder.open(conversation)
+        journal, records = await self._folder.open(conversation)
+        if comes_from_elsewhere(records, self._voices):
+            closing = Imported(seq=journal.next_seq, at=records[-1].at)
+            await journal.append([[closing]])
+            return journal, [*records, closing]
+        return journal, records
 
     async def show(self, conversation: Conversation) -> None:
         page, row = self._views.page(conversation), summarise(conversation, 0)  # all look before the first await

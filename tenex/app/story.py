@@ -160,6 +160,8 @@ class Story:
                 yield "turn", f"fork of {record.origin[:12]}", f"as it stood after its record {record.at_seq}"
             case r.Rebuilt():
                 yield "notice", f"regained from {record.source}", f"Lost: {'; '.join(record.lost) or 'nothing known'}"
+            case r.Imported():
+                yield "notice", "imported", "from another folder; what was open there is over"
             case r.Waiting():
                 yield "dim", "waiting", {"user": "for you"}.get(record.reason, f"for you ({record.reason})")
             case r.Ended():

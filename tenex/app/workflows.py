@@ -22,7 +22,7 @@ from tenex.workflow.definitions import Found, Reading, find_workflows, is_slug
 from tenex.workflow.definitions import Workflow as OfSpeakers
 from tenex.workflow.graph import TransitionGraph
 from tenex.workflow.mission_definitions import MissionWorkflow
-from tenex.workflow.mission_runs import NodeRunner
+from tenex.workflow.mission_runs import Ask, NodeRunner
 from tenex.workflow.registry import TransitionRegistry
 
 from .staff import OWNER, PROJECT
@@ -113,11 +113,10 @@ def missions(found: Collection[Found], keys: Mapping[str, SecretKey]) -> dict[st
     return {slug: mission.rule(slug, keys[slug].public) for slug, mission in _missions(found).items()}
 
 
-def node_runner(found: Collection[Found], workspace: Path) -> NodeRunner:
-    """What runs the nodes of the missions, each with its dependencies made anew."""
-    return NodeRunner(
-        {slug: (mission.graph, mission.make_deps(workspace)) for slug, mission in _missions(found).items()}
-    )
+def node_runner(found: Collection[Found], workspace: Path, ask: Ask | None = None) -> NodeRunner:
+    """What runs the nodes of the missions, each with its dependencies made for each run."""
+    graphs = {str(slug): (mission.graph, mission.make_deps(workspace)) for slug, mission in _missions(found).items()}
+    return NodeRunner(graphs, ask)
 
 
 def _missions(found: Collection[Found]) -> dict[Slug, MissionWorkflow]:

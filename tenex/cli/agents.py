@@ -126,6 +126,7 @@ def add(
         str, typer.Option(metavar="EXAMPLE", help="Copy this example, under its own name or SLUG.", show_default=False)
     ] = "",
     data: DataOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Write the file of a new agent, for you to fill in; of one that is built in, a copy. Without SLUG, list examples.
 
@@ -136,10 +137,10 @@ def add(
     from .newfiles import make_folder, write_new
 
     if like:
-        _add_like(ctx, slug, like, kind, data)
+        _add_like(ctx, slug, like, kind, data, as_json=as_json)
         return
     if not slug:
-        examples.listed(examples.agent_examples())
+        examples.listed(examples.agent_examples(), as_json=as_json)
         output.say("`tenex agents add --like EXAMPLE` copies one; `tenex agents add SLUG` writes one to fill in.")
         return
     _check_name(slug)
@@ -154,7 +155,7 @@ def add(
     text = Path(known[slug].source).read_text("utf-8") if is_copy else _template(slug, kind or "worker")
     make_folder(file.parent)
     write_new(file, text)
-    output.result(str(file))
+    examples.written([file], as_json=as_json)
     what = f"a copy of the built-in {slug}, which it replaces" if is_copy else f"a new {kind or 'worker'}"
     output.say(f"This is {what}. Edit it; then `tenex config check` tells whether it is right, and")
     _say_next(slug)
@@ -162,7 +163,9 @@ def add(
         output.say(f"An example has that name too: remove the file, and `tenex agents add --like {slug}` copies it.")
 
 
-def _add_like(ctx: typer.Context, slug: str, like: str, kind: str | None, data: Path | None) -> None:
+def _add_like(
+    ctx: typer.Context, slug: str, like: str, kind: str | None, data: Path | None, *, as_json: bool
+) -> None:  # fmt: skip
     from tenex.settings import places
 
     example = examples.chosen(examples.agent_examples(), like)
@@ -175,8 +178,7 @@ def _add_like(ctx: typer.Context, slug: str, like: str, kind: str | None, data: 
     for name in (slug, *example.brings):
         if name in known:
             raise UsageError(f"{name} is an agent already, in {known[name]}; choose another name, or move that away")
-    for file in examples.copied(example, places(settings).agents, slug):
-        output.result(str(file))
+    examples.written(examples.copied(example, places(settings).agents, slug), as_json=as_json)
     output.say(f"This is a copy of the example {like}. Edit it; `tenex config check` tells whether it is right, and")
     _say_next(slug)
 

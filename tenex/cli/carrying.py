@@ -32,11 +32,15 @@ FileArgument = Annotated[
 ]
 
 
-def export(ctx: typer.Context, id: IdArgument = "", out: OutOption = None, data: DataOption = None) -> None:  # noqa: A002
+def export(
+    ctx: typer.Context, id: IdArgument = "", out: OutOption = None, data: DataOption = None, as_json: JsonOption = False  # noqa: A002
+) -> None:  # fmt: skip
     """Write a conversation to one file with a checksum: all its records, and no keys. Works beside a daemon."""
     from .conversations import _run
 
-    packed: bytes = _run(ctx, data, lambda folder: _packed(folder, id))
+    if as_json and out is None:
+        raise UsageError("--json is about the file that --out writes; without it the conversation itself is printed.")
+    name, packed = _run(ctx, data, lambda folder: _packed(folder, id))
     if out is None:
         sys.stdout.buffer.write(packed)
         return
@@ -48,10 +52,13 @@ def export(ctx: typer.Context, id: IdArgument = "", out: OutOption = None, data:
         replace(out.absolute(), packed)
     except OSError as fault:
         raise UsageError(f"{out} cannot be written: {fault.strerror}.") from fault
+    if as_json:
+        output.result_json({"id": name, "file": str(out), "bytes": len(packed)})
+        return
     output.say(f"{out}: {len(packed):,} bytes. `tenex conversations import {out}` reads it back.")
 
 
-async def _packed(folder: "ConversationFolder", start: str) -> bytes:
+async def _packed(folder: "ConversationFolder", start: str) -> tuple[ConversationId, bytes]:
     from tenex.flow.clock import SystemClock
     from tenex.store.transfer import packed
 
@@ -61,7 +68,7 @@ async def _packed(folder: "ConversationFolder", start: str) -> bytes:
     records, gone = await folder.read_left(name)
     if gone:
         output.say(f"tenex: in part only: {gone}")
-    return packed(name, records, SystemClock().now())
+    return name, packed(name, records, SystemClock().now())
 
 
 def import_(ctx: typer.Context, file: FileArgument, data: DataOption = None, as_json: JsonOption = False) -> None:
@@ -88,18 +95,8 @@ def import_(ctx: typer.Context, file: FileArgument, data: DataOption = None, as_
             raise StoreDamaged(f"{file}: {fault} Nothing was changed.") from fault
         is_new = _run(ctx, data, lambda folder: _import(folder, carried))
         _tell(carried.id, len(carried.records), "imported" if is_new else "already here, and the same", as_json=as_json)
-        if is_new and _is_at_work(carried):
-            output.say(
-                "It was at work when it was exported, and the daemon here goes on with it. Another daemon that has it "
-                "too would say and do everything a second time: stop that one first."
-            )
-
-
-def _is_at_work(carried: "Carried") -> bool:
-    from tenex.core.conversation import fold
-    from tenex.core.pending import pending
-
-    return bool(pending(fold(carried.id, carried.records)))
+        if is_new:
+            output.say("What was open in it is over: nothing runs and nothing is sent before somebody writes in it.")
 
 
 def _tell(name: str, records: int, what: str, *, lost: list[str] | None = None, as_json: bool) -> None:
@@ -120,6 +117,7 @@ async def _import(folder: "ConversationFolder", carried: "Carried") -> bool:
     import asyncio
 
     from tenex.core.conversation import fold
+    from tenex.core.records import Imported
     from tenex.store.disk import Disk
     from tenex.store.loading import VIEW
     from tenex.store.renewal import create
@@ -127,9 +125,12 @@ async def _import(folder: "ConversationFolder", carried: "Carried") -> bool:
     from tenex.store.view import Views
 
     path = folder.path(carried.id)
+    last = carried.records[-1]
+    is_closed = isinstance(last, Imported)
+    records = [*carried.records, *(() if is_closed else (Imported(seq=last.seq + 1, at=last.at),))]
     if path.exists():
         known = plain((await folder.read_left(carried.id))[0])
-        if known == list(carried.records):
+        if known in (records, list(carried.records)):
             return False
         same = next((n for n, pair in enumerate(zip(known, carried.records, strict=False)) if pair[0] != pair[1]), None)
         where = f"they differ from record {same + 1} on" if same is not None else "one goes on where the other ends"
@@ -137,10 +138,10 @@ async def _import(folder: "ConversationFolder", carried: "Carried") -> bool:
             f"{path} is here already, with {len(known)} records; the file has {len(carried.records)}, and {where}. "
             "Nothing was changed. Move the folder away to take the file's."
         )
-    await asyncio.to_thread(create, path, [[record] for record in carried.records])
+    await asyncio.to_thread(create, path, [[record] for record in records])
     disk = Disk()
     try:
-        await Views(folder, disk).show(fold(carried.id, carried.records))
+        await Views(folder, disk).show(fold(carried.id, records))
     except OSError as fault:  # the records are here, and no view is needed for them
         output.say(f"{path / VIEW} could not be written: {fault.strerror}. The daemon's next start writes it.")
     finally:

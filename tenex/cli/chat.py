@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from tenex.nostr.keys import KeyRing, SecretKey
 
 
+UNTOLD: Final = 1.0
+"""Seconds a message waits for the daemon on this machine to tell what came before it."""
 _ID: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -108,6 +110,8 @@ class _Chat:
         self._screen = screen
         self._socket = socket
         self._feed = Feed(self._line)
+        self._waiting: dict[str, Heard] = {}
+        """Messages that wait for the lines before them, by the event's id."""
         self._phase = ""
         self._status: Mapping[str, Any] | None = None
         """Of the conversation, as the daemon on this machine tells it; None where there is none or nothing was told."""
@@ -140,9 +144,7 @@ class _Chat:
         from .prompt import above, typed
         from .thinking import Thinking
 
-        self._screen.say(
-            f"Connected to {url}. /help tells what the daemon understands; Ctrl-C clears the line; /quit leaves."
-        )
+        self._screen.say(f"Connected to {url} · /help for commands · Ctrl-C clears the line · /quit leaves")
         thinking = Thinking(self._socket, self._screen, lambda: talk.root, self._told, self._forget)
         loop = asyncio.get_running_loop()
         reminder = loop.call_later(wait, self._remind, talk, wait)
@@ -198,8 +200,22 @@ class _Chat:
         if heard.is_stranger:  # nothing else follows from it: no answer is owed to it, and none was awaited of it
             self._screen.show(Line("stranger", heard.name, heard.text, heard.at))
             return
-        self._last = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        self._last = loop.time()
         self._is_owed = self._is_owed and heard.is_own
+        if self._status is None or heard.is_own:
+            self._show(heard)
+        else:
+            self._waiting[heard.id] = heard
+            loop.call_later(UNTOLD, self._show_waiting, heard.id)
+        self._feed.arrived(heard.id)
+
+    def _show_waiting(self, event: str) -> None:
+        heard = self._waiting.pop(event, None)
+        if heard is not None:
+            self._show(heard)
+
+    def _show(self, heard: Heard) -> None:
         if heard.phase_from and self._status is None:  # else the transition was told, with its reason
             icon = next((icon for phase, icon in ICONS.items() if phase == heard.phase), "")
             self._screen.show(Line("phase", f"{icon} {heard.phase_from} → {heard.phase}"))
@@ -209,7 +225,6 @@ class _Chat:
         if heard.tokens and self._screen.is_terminal:
             cost = "" if heard.cost is None else f", ${heard.cost:.4f}"
             self._screen.say(f"  {heard.tokens:,} tokens{cost}")
-        self._feed.arrived(heard.id)
 
     def _is_active(self, active: Activity) -> None:
         is_new = self._active is None or self._active.status != active.status
@@ -228,5 +243,7 @@ class _Chat:
         self._status = None
 
     def _line(self, line: Line) -> None:
-        if line.tone != "person" and not line.event:  # these come from the relay
+        if line.event:  # its words come from the relay
+            self._show_waiting(line.event)
+        elif line.tone != "person":
             self._screen.show(line)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -24,10 +25,30 @@ config = group("Show and check the settings.")
 
 
 @config.command()
-def check(ctx: typer.Context, data: DataOption = None) -> None:
+def check(ctx: typer.Context, data: DataOption = None, as_json: JsonOption = False) -> None:
     """Check settings, keys, folders, agents, workflows and models, and name every fault.
 
     No model is asked. The exit code is 3 where there is a fault. What does nothing is said, and is none.
+    """
+    if not as_json:
+        file, remarks = _check(ctx, data)
+        for remark in remarks:
+            output.say(remark)
+        output.result(f"ok: {file or 'no tenex.toml, the defaults'}")
+        return
+    try:
+        file, remarks = _check(ctx, data)
+    except ConfigurationError as fault:
+        output.result_json({"ok": False, "file": None, "faults": list(fault.faults), "remarks": []})
+        raise
+    output.result_json({"ok": True, "file": file and str(file), "faults": [], "remarks": remarks})
+
+
+def _check(ctx: typer.Context, data: Path | None) -> tuple[Path | None, list[str]]:
+    """Check everything; gives the file, and what does nothing.
+
+    Raises:
+        ConfigurationError: with every fault.
     """
     from tenex.nostr.keys import KeyRing, parse_public_key
     from tenex.settings import check_paths, circle, places, suggestion
@@ -44,11 +65,11 @@ def check(ctx: typer.Context, data: DataOption = None) -> None:
         *(partial(ring.get, name) for name in ring.names()),
     )
     known = load_agents(settings).definitions
-    for slug in settings.models.agents:
-        if slug not in known:
-            hint = suggestion(slug, map(str, known))
-            output.say(f"models.agents.{slug}: there is no such agent, so this does nothing; {hint}")
-    output.result(f"ok: {settings.file or 'no tenex.toml, the defaults'}")
+    return settings.file, [
+        f"models.agents.{slug}: there is no such agent, so this does nothing; {suggestion(slug, map(str, known))}"
+        for slug in settings.models.agents
+        if slug not in known
+    ]
 
 
 def _check_with_agents(settings: "Settings") -> None:

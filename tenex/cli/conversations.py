@@ -120,12 +120,15 @@ def show(
 
 
 @conversations.command()
-def path(ctx: typer.Context, id: IdArgument = "", data: DataOption = None) -> None:  # noqa: A002
+def path(
+    ctx: typer.Context, id: IdArgument = "", data: DataOption = None, as_json: JsonOption = False  # noqa: A002
+) -> None:  # fmt: skip
     """Print where a conversation's files are; without an id, where all are."""
-    if not id:
-        output.result(str(open_places(ctx, data).conversations))
-        return
-    output.result(str(_run(ctx, data, lambda folder: _path(folder, id))))
+    found: Path = _run(ctx, data, lambda folder: _path(folder, id)) if id else open_places(ctx, data).conversations
+    if as_json:
+        output.result_json({**({"id": found.name} if id else {}), "path": str(found)})
+    else:
+        output.result(str(found))
 
 
 for _command in (verify, replay, rollback, fork, export, rebuild):

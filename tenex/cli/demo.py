@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,7 +26,7 @@ from tenex.core.ids import Millis
 from tenex.core.phases import Phase
 from tenex.core.steps import ModelRequest
 
-from .feed import Feed
+from .feed import OVERDUE, Feed
 from .live import live_lines
 from .options import DataOption, open_settings
 from .screen import Screen
@@ -172,6 +172,10 @@ class _Demo:
             talk.on_heard(self._heard)
             self._go_on()
             await talk.introduce(os.environ.get("USER") or "you")
+            with suppress(TimeoutError):  # else the first message may be read before its author's name
+                async with asyncio.timeout(OVERDUE):
+                    while person.public not in app.names:  # noqa: ASYNC110 relays tell it when they tell it
+                        await asyncio.sleep(0.01)
             return await (self._chat(app, talk, url) if self._is_chat else self._once(talk))
 
     def _go_on(self) -> None:

@@ -3,7 +3,7 @@
 Never: replace a file that is there, or change what is copied.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,8 +74,11 @@ def slug_of(file: Path) -> str:
     return file.stem.lower().replace("_", "-")
 
 
-def listed(examples: Mapping[str, Example]) -> None:
+def listed(examples: Mapping[str, Example], *, as_json: bool) -> None:
     """Print what there is."""
+    if as_json:
+        output.result_json([{"name": one.name, "about": one.about} for one in examples.values()])
+        return
     output.result(output.table(("example", "about"), [(one.name, one.about) for one in examples.values()]))
 
 
@@ -88,6 +91,15 @@ def chosen(examples: Mapping[str, Example], name: str) -> Example:
     if name not in examples:
         raise UsageError(f"there is no example {name!r}; there are: {', '.join(examples)}")
     return examples[name]
+
+
+def written(files: Iterable[Path], *, as_json: bool) -> None:
+    """Print which files were written."""
+    if as_json:
+        output.result_json({"files": [str(file) for file in files]})
+        return
+    for file in files:
+        output.result(str(file))
 
 
 def copied(example: Example, folder: Path, name: str = "") -> list[Path]:

@@ -201,6 +201,7 @@ def add(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="EXAMPLE", help="As listed without a name.", show_default=False)] = "",
     data: DataOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Copy an example of a workflow or a mission, for you to change; without a name, list what there is."""
     from tenex.settings import places
@@ -208,7 +209,7 @@ def add(
 
     found = examples.workflow_examples()
     if not name:
-        examples.listed(found)
+        examples.listed(found, as_json=as_json)
         output.say("`tenex graph add EXAMPLE` copies one into your folder of workflows.")
         return
     example = examples.chosen(found, name.removeprefix("@"))
@@ -219,8 +220,7 @@ def add(
     for file in sorted(folder.iterdir()) if folder.is_dir() else ():
         if file.suffix in SUFFIXES and examples.slug_of(file) == example.name:
             raise UsageError(f"{file} is there already; edit it, or move it away first")
-    for file in examples.copied(example, folder):
-        output.result(str(file))
+    examples.written(examples.copied(example, folder), as_json=as_json)
     output.say(
         f"Edit it; `tenex graph check {example.name}` tells whether it is right. `tenex graph run {example.name}`"
     )
@@ -277,8 +277,11 @@ def _parts(found: "Found") -> "Iterable[str]":
 def _found(settings: "Settings", name: str) -> "Found":
     """The workflow of that name here, else of that file or module; raises with every fault."""
     from tenex.settings import places
-    from tenex.workflow.definitions import find_workflows, read_workflow
+    from tenex.workflow.definitions import SUFFIXES, find_workflows, read_workflow, slug_of
 
+    path = Path(name)
+    if path.suffix in SUFFIXES and path.parent.resolve() == places(settings).workflows.resolve() and path.exists():
+        name = slug_of(path)  # beside it may be what it uses
     if _is_source(name):
         found = read_workflow(name)
         if found is None:

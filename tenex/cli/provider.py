@@ -181,7 +181,7 @@ def build(chosen: Chosen) -> None:
 
 
 def check(chosen: Chosen) -> None:
-    """Make one small call, and say how long it took and what talking will cost.
+    """Make a small call of each kind, and say how long they took and what talking will cost.
 
     Raises:
         ModelUnavailable: nobody answers, or the key is wrong.
@@ -189,11 +189,13 @@ def check(chosen: Chosen) -> None:
     """
     from tenex.llm.probe import price_of, probe
 
-    output.say(f"Asking {chosen.name} for one word ...")
+    output.say(f"Asking {chosen.name} for a tool call and a decision ...")
     config = _config(chosen)
     with quietly():
         found = asyncio.run(probe(config, chosen.name))
     output.say(f"It answers, in {found.seconds:.1f} s.")
+    for doubt in found.doubts:
+        output.say(f"Note: {doubt}.")
     price = price_of(config, chosen.name)
     output.say(cost(price.input, price.output) if price is not None else cost())
 
@@ -276,7 +278,9 @@ def is_address(url: str) -> bool:
 
 def _config(chosen: Chosen) -> "DeskConfig":
     from tenex.llm.config import DeskConfig, ProviderConfig
+    from tenex.settings.sections import Models
 
+    work = Models()
     provider = ProviderConfig(
         name=chosen.provider,
         kind=chosen.kind or chosen.provider,
@@ -284,4 +288,6 @@ def _config(chosen: Chosen) -> "DeskConfig":
         api_key=chosen.key or chosen.known_key,
         key_sources="what was given here",
     )
-    return DeskConfig(providers={chosen.provider: provider}, stream=False)
+    return DeskConfig(
+        providers={chosen.provider: provider}, stream=work.stream, max_output_tokens=work.max_output_tokens
+    )  # fmt: skip

@@ -116,6 +116,9 @@ def lines(report: dict[str, Any]) -> Iterator[str]:
 def _lines(report: dict[str, Any]) -> Iterator[str]:
     now = datetime.fromisoformat(report["at"])
     yield from _head(report)
+    if ahead := report.get("clock", {}).get("aheadSeconds"):
+        way = "ahead of" if ahead > 0 else "behind"
+        yield f"clock          WRONG: {_span(abs(ahead))} {way} the relays' clocks. Set it: timedatectl set-ntp true"
     if "relays" in report:
         relays = report["relays"]
         up = sum(relay["state"] == "connected" for relay in relays)

@@ -110,7 +110,7 @@ def _ask(plan: "Plan", *, files: bool, as_json: bool) -> None:
         raise UsageError("Nothing was done. `--yes` does it without asking.")
     try:
         is_wanted = typer.confirm("Go back?", err=True)
-    except typer.Abort:  # Ctrl-C, or the end of what is typed
+    except (typer.Abort, KeyboardInterrupt):  # Ctrl-C, also before it is read, or the end of what is typed
         output.say("\nNothing was done.")
         raise
     if not is_wanted:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from .ids import ConversationId, Millis, RunId
+from .ids import ConversationId, Millis, PublicKey, RunId
 from .missions import Step
 from .ports import ExecutionContext, UnsignedEvent
+from .roster import Role
 from .steps import CallRequest, Entry
 
 
@@ -97,6 +98,9 @@ class NodeRun:
     """As the node was entered with."""
     steps: Mapping[str, Step]
     attempt: int
+    author: PublicKey | None = None
+    """The person on whose behalf it works, as in `ExecutionContext`."""
+    role: Role | None = None
 
 
 Effect = Route | ModelCall | ToolCall | Publish | Timer | NodeRun

@@ -18,7 +18,7 @@ from .link_folds import answered, counted, linked, refused
 from .loops import is_new
 from .mission_folds import MISSION_FOLDS
 from .phases import Phase
-from .rebuilding import rebuilt
+from .rebuilding import imported, rebuilt
 from .runs import Message, OrchestratorTurn, Question, Retry, Run
 from .spending import DAY
 from .state import (
@@ -423,6 +423,7 @@ FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.Delivered: delivered,
     r.OutboxExpired: expired,
     r.Rebuilt: rebuilt,
+    r.Imported: imported,
     RolledBack: rolled_back,
     Forked: forked,
     **AGENCY_FOLDS,

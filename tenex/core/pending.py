@@ -68,9 +68,11 @@ def _of_mission(conversation: Conversation) -> list[Effect]:
         return [Timer(key=Key(Work.TIMER, mission.wait.seq, "node-retry"), due=mission.wait.due)]
     if mission.wants is None:
         return []
+    person = least_trusted(conversation)
     node = NodeRun(
         key=Key(Work.NODE, mission.wants), conversation=conversation.id, workflow=mission.workflow, node=mission.node,
         data=mission.data, state=mission.entry, steps=mission.steps, attempt=mission.attempt,
+        author=person.author if person else None, role=person.role if person else None,
     )  # fmt: skip
     if not mission.close_at:
         return [node]

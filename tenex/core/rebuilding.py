@@ -1,14 +1,17 @@
-"""What a `Rebuilt` does to the state: it ends what is open, and puts right what the regained records cannot say.
+"""What a `Rebuilt` and an `Imported` do to the state: they end what is open.
+
+The first also puts right what the regained records cannot say.
 
 Never: a rule; the records before it were made to be folded like any others.
 """
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from .ids import PublicKey
 from .phases import QUALITY_PHASES, Phase
-from .rebuilt import Rebuilt, Standing
+from .rebuilt import Imported, Rebuilt, Standing
 from .state import READ_FILES, SEEN, ForkOrigin, PhaseMetrics, State
+from .travel import at_rest
 
 
 def rebuilt(c: State, record: Rebuilt) -> None:
@@ -31,6 +34,21 @@ def rebuilt(c: State, record: Rebuilt) -> None:
         c.forked_from = ForkOrigin(id=origin, seq=seq, title=title)
     if c.workflow is not None:
         c.workflow = c.workflow.rested(record.seq, record.at)
+
+
+def imported(c: State, record: Imported) -> None:
+    """Leave nothing in flight and no relay that another folder's records name; a person is awaited.
+
+    What it cost today was spent by another daemon.
+    """
+    rest = at_rest(c, record.at, record.seq)
+    for spec in fields(State):
+        setattr(c, spec.name, getattr(rest, spec.name))
+    c.outbox, c.spending = {}, {}
+    c.address = {name: value for name, value in c.address.items() if name != "relays"}
+    c.origin = {name: value for name, value in c.origin.items() if name not in ("relays", "hints")}
+    if c.workflow is not None:
+        c.workflow = replace(c.workflow, watches={})
 
 
 def _stand(c: State, standing: Standing) -> None:

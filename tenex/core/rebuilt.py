@@ -1,6 +1,6 @@
-"""The record that closes what could be regained of a conversation whose journal was lost.
+"""The records that close what another journal told: one that was rebuilt, and one that was imported.
 
-The records before it are ordinary ones, made from what told of them. (ADR 12.)
+The records before a `Rebuilt` are ordinary ones, made from what told of them. (ADR 12.)
 
 Never: a fact that an ordinary record can hold.
 """
@@ -43,3 +43,12 @@ class Rebuilt(Record):
     standing: Standing | None = None
     forked_from: tuple[ConversationId, int, str] | None = None
     """The conversation it was forked from, after which of its records, and what that was called."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported(Record):
+    """The records before this come from another folder.
+
+    What they leave open is over: nothing is asked, run or sent because of them, and nothing goes to a relay only they
+    name.
+    """

@@ -31,7 +31,7 @@ from .mission_records import (
 )  # fmt: skip
 from .phases import Phase
 from .ports import Handoff, UnsignedEvent
-from .rebuilt import Rebuilt
+from .rebuilt import Imported, Rebuilt
 from .record import Record
 from .roster import Role
 from .run_records import (
@@ -349,6 +349,7 @@ __all__ = [
     "Ended",
     "ExpectationMissed",
     "HandedOff",
+    "Imported",
     "InviteAcked",
     "LimitHit",
     "MissionEnded",

@@ -3,16 +3,18 @@
 Strangers are ignored and counted, never answered, never logged in full. A message is known again by its event id,
 which the journal and the directory keep; the bounds here only keep one person from flooding us.
 
-Never: wait; what cannot be taken now is refused with a reason.
+The rate is counted by when messages arrive, never by the date their author gave them. What is above it waits its turn,
+so that what somebody wrote while we were away is not lost; beyond a bound it is refused.
 """
 
-from collections import Counter, OrderedDict
+import asyncio
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 
 import structlog
 
-from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.ports import Clock, Directory
 from tenex.core.roster import Circle, Role
 from tenex.core.signals import Incoming, PersonSpoke
@@ -24,7 +26,9 @@ log = structlog.get_logger(__name__)
 AUTHORS = 10_000
 """Authors whose rate is remembered; the one not heard of longest is forgotten first."""
 BACKLOG = 10
-"""Times that rate at which one person's messages may come in, whenever they say they wrote them."""
+"""Minutes' worth of one person's messages that wait their turn; more are refused."""
+QUEUED = 1000
+"""Messages of all people together that wait their turn."""
 EARLY = 100
 """Replies kept in case the message that begins their thread arrives after them."""
 LARGEST = 256 * 1024
@@ -45,6 +49,8 @@ class Verdict(StrEnum):
     """A program's message that does not call us by name: agents must not wake each other by talking in a thread."""
     EMPTY = "empty"
     """It says nothing, so there is nothing to do or to answer."""
+    QUEUED = "queued"
+    """Its author sends faster than the limit: it is received again when its turn comes."""
     TOO_OLD = "too_old"
     """Written before all that could still be new: a relay sends again what was answered and lost here."""
     TOO_MANY = "too_many"
@@ -82,7 +88,10 @@ class Inbox:
         self._slugs = slugs
         self._workflows = workflows
         self._per_minute = per_minute
-        self._heard: OrderedDict[PublicKey, tuple[int, int]] = OrderedDict()
+        self._rates: OrderedDict[PublicKey, tuple[int, float]] = OrderedDict()
+        """When each author last sent something, in ms, and how many more they could have sent then."""
+        self._queues: dict[PublicKey, deque[Incoming]] = {}
+        self._is_queued = asyncio.Event()
         self._places: OrderedDict[str, ConversationId] = OrderedDict()
         self._early: OrderedDict[EventId, Incoming] = OrderedDict()
         self.counts: Counter[Verdict] = Counter()
@@ -96,9 +105,26 @@ class Inbox:
         """Tell whether this person may talk here, so that nothing is read of what others write."""
         return self._circle.role(author) is not None
 
-    def receive(self, message: Incoming) -> Verdict:
-        """Take a verified message in, or say why not. A second copy is a duplicate, also after a restart."""
-        verdict = self._receive(message)
+    async def run(self) -> None:
+        """Receive what waits its turn, until cancelled."""
+        pause = 60_000 // self._per_minute
+        while True:
+            await self._is_queued.wait()
+            await self._clock.sleep_until(Millis(self._clock.now() + pause))
+            for author, queue in list(self._queues.items()):
+                while queue and self._takes_turn(author):
+                    self.receive(queue.popleft(), has_turn=True)
+                if not queue:
+                    del self._queues[author]
+            if not self._queues:
+                self._is_queued.clear()
+
+    def receive(self, message: Incoming, *, has_turn: bool = False) -> Verdict:
+        """Take a verified message in, or say why not. A second copy is a duplicate, also after a restart.
+
+        `has_turn` is for one that is within its author's rate already.
+        """
+        verdict = self._receive(message, has_turn=has_turn)
         self.counts[verdict] += 1
         log.debug("message.received", verdict=verdict, event_id=message.event_id)
         if verdict is Verdict.ELSEWHERE:
@@ -112,7 +138,7 @@ class Inbox:
                 self.receive(reply)
         return verdict
 
-    def _receive(self, message: Incoming) -> Verdict:
+    def _receive(self, message: Incoming, *, has_turn: bool) -> Verdict:
         role = self._circle.role(message.author)
         if role is None:
             return Verdict.STRANGER
@@ -136,8 +162,8 @@ class Inbox:
         is_new = known is None or str(known) == message.event_id
         if conversation is None:
             return Verdict.ELSEWHERE
-        if role is not Role.OWNER and self._is_flooding(message):
-            return Verdict.TOO_MANY
+        if role is not Role.OWNER and not has_turn and (refused := self._queue(message)) is not None:
+            return refused
         called = [*message.mentions, *(key for key in message.tagged if key in self._workflows and is_new)]
         addressed = tuple(dict.fromkeys(self._slugs[key] for key in called if key in self._slugs))
         name = self._names.get(message.author) or f"person-{message.author[:8]}"
@@ -164,24 +190,28 @@ class Inbox:
         if len(self._places) > AUTHORS:
             self._places.popitem(last=False)
 
-    def _is_flooding(self, message: Incoming) -> bool:
-        """Whether one person sends more than one can read.
+    def _queue(self, message: Incoming) -> Verdict | None:
+        """Let a message wait its turn; None where its author is within the rate, so that it need not."""
+        queue = self._queues.get(message.author, deque())
+        if any(waiting.event_id == message.event_id for waiting in queue):
+            return Verdict.DUPLICATE
+        if not queue and self._takes_turn(message.author):
+            return None
+        if len(queue) >= BACKLOG * self._per_minute or sum(map(len, self._queues.values())) >= QUEUED:
+            log.warning("author.too_many", author=message.author[:8], per_minute=self._per_minute)
+            return Verdict.TOO_MANY
+        queue.append(message)
+        self._queues[message.author] = queue
+        self._is_queued.set()
+        return Verdict.QUEUED
 
-        Counted by the minute a message was written in, so that what was written while we were away is not too much at
-        once; and, because that is only what its author says, by the minute it came in, at `BACKLOG` times the rate.
-        """
-        now = self._clock.now() // 60_000
-        written = self._count(message.author, message.created_at // 60)
-        came = self._count(PublicKey(f"{message.author} now"), now)
-        if written <= self._per_minute and came <= BACKLOG * self._per_minute:
-            return False
-        log.warning("author.too_many", author=message.author[:8], per_minute=self._per_minute)
-        return True
-
-    def _count(self, who: PublicKey, minute: int) -> int:
-        last, count = self._heard.pop(who, (minute, 0))
-        count = count + 1 if last == minute else 1
-        self._heard[who] = (minute, count)
-        if len(self._heard) > AUTHORS:
-            self._heard.popitem(last=False)
-        return count
+    def _takes_turn(self, author: PublicKey) -> bool:
+        """Count one message of an author now, if that is within the rate."""
+        now = self._clock.now()
+        at, left = self._rates.pop(author, (now, float(self._per_minute)))
+        left = min(self._per_minute, left + max(0, now - at) * self._per_minute / 60_000)
+        is_within = left >= 1
+        self._rates[author] = (now, left - is_within)
+        if len(self._rates) > AUTHORS:
+            self._rates.popitem(last=False)
+        return is_within

@@ -59,6 +59,7 @@ class Runtime:
         """Go on with what is unfinished, serve, and stop in stages; returns whether all came to rest in time."""
         async with asyncio.TaskGroup() as group:
             self._spawn.group = group
+            services = {"inbox": self.inbox.run, **services}
             running = [group.create_task(service(), name=name) for name, service in services.items()]
             resumed = self.coordinator.resume(unfinished)
             log.info("runtime.ready", resumed=resumed)

@@ -58,6 +58,9 @@ def _why(error: Exception, provider: str) -> str:
     if not isinstance(error, library.ModelAPIError):
         return f"gave an answer that cannot be read ({type(error).__name__})"
     sentence = next((words for kinds, words in _SENTENCES if isinstance(error, kinds)), _UNREADABLE)
+    if isinstance(error, library.ModelHTTPError) and error.status_code in (400, 422, 500):
+        told = (_message(error.body) or "").lower()
+        sentence = next((words for pattern, words in _SETTINGS if pattern.search(told)), sentence)
     return sentence.format(code=_code(error), setting=f"models.providers.{provider}")
 
 
@@ -80,6 +83,18 @@ _SENTENCES: Final[tuple[tuple[type[library.ModelAPIError], str], ...]] = (
     (library.ModelHTTPError, "failed{code}"),
 )
 """The first that fits; each is said after the model's name, and says what the operator can do."""
+
+
+_SETTINGS: Final = (
+    (
+        re.compile(r"max_(completion_|output_)?tokens|maxoutputtokens|(output|completion) tokens"),
+        "does not take the length of answers that is asked for{code}: lower or remove models.max_output_tokens",
+    ),
+    (re.compile(r"not support[^.]*tool|tool[^.]*not support|enable-auto-tool-choice|--jinja"),
+     "cannot call tools{code}: choose another model, or turn tool calls on at its server"),
+    (re.compile(r"\bstream(ing)?\b"), "does not take a request for a stream{code}: set models.stream = false"),
+)  # fmt: skip
+"""Which setting a refused request is about, by what the server says."""
 
 
 def rejects_form(error: BaseException | None) -> bool:

@@ -1,15 +1,17 @@
-"""One small real call that tells whether a model can be talked to with the key we have.
+"""Small real calls that tell whether a model can do its work with the settings we have.
 
-Never: stream, retry, or send anything of a person.
+They hold what the work holds: tools, streaming, `models.max_output_tokens`, and the schema of a routing decision.
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
 
 from tenex.core.errors import ModelRefused
 from tenex.core.ids import Slug
-from tenex.core.steps import ModelRequest, PersonText, Usage
+from tenex.core.routing import DECISION_SCHEMA, parse
+from tenex.core.steps import NO_USAGE, ModelRequest, ModelStep, PersonText, ToolSpec, Usage
 
 from .config import OFFLINE, DeskConfig, Price
 from .desk import ModelDesk
@@ -17,49 +19,79 @@ from .offline import OfflineModel
 from .prices import price_of
 
 PATIENCE: Final = 30.0
-"""Seconds: a person waits for it."""
+"""Seconds for each call: a person waits for it."""
 
-ROOM: Final = 256
-"""Tokens for the answer: some models think before they say two letters."""
+Purpose = Literal["work", "route"]
+
+_TOOL: Final = ToolSpec(
+    name="complete", description="End your turn.",
+    parameters={"type": "object", "properties": {"response": {"type": "string"}}, "required": ["response"]},
+)  # fmt: skip
+_REQUESTS: Final[dict[Purpose, ModelRequest]] = {
+    "work": ModelRequest(
+        purpose="work", agent=Slug("probe"), phase="chat", tools=(_TOOL,),
+        system="Call the tool `complete` with the response OK.",
+        entries=(PersonText(author="operator", text="Are you there?"),),
+    ),
+    "route": ModelRequest(
+        purpose="route", agent=Slug("probe"), phase="chat", output_schema=DECISION_SCHEMA,
+        system='Answer with the JSON object {"agents": ["USER"], "reason": "a test"} and nothing else.',
+        entries=(PersonText(author="operator", text="Are you there?"),),
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """A model that answered. `sentence` says so to a person, with what the call cost."""
+    """A model that answered. `sentence` says so to a person, with what the calls cost; `doubts` what it may not do."""
 
     model: str
     seconds: float
     usage: Usage
     sentence: str
+    doubts: tuple[str, ...] = ()
 
 
-async def probe(config: DeskConfig, name: str) -> Probe:
-    """Ask a model for one word.
+async def probe(config: DeskConfig, name: str, purposes: Sequence[Purpose] = ("work", "route")) -> Probe:
+    """Ask a model once for each purpose.
 
     Raises:
         ConfigurationError: the model cannot be made: name, kind, key or package.
-        ModelUnavailable: it could not be reached, or does not take our key.
+        ModelUnavailable: it could not be reached, or does not take our key or what is sent.
     """
-    small = replace(
-        config, stream=False, timeout=min(config.timeout, PATIENCE),
-        max_output_tokens=min(config.max_output_tokens or ROOM, ROOM),
+    desk = ModelDesk(
+        replace(config, timeout=min(config.timeout, PATIENCE)), lambda *_: (name,), OfflineModel()
     )  # fmt: skip
-    desk = ModelDesk(small, lambda _purpose, _agent, _phase: (name,), OfflineModel())
-    request = ModelRequest(
-        purpose="work", agent=Slug("probe"), phase="chat", system="Answer with the one word OK.",
-        entries=(PersonText(author="operator", text="Are you there?"),),
-    )  # fmt: skip
-    began = time.perf_counter()
+    usage, doubts, began = NO_USAGE, list[str](), time.perf_counter()
     try:
         desk.check([name])
         began = time.perf_counter()
-        usage = (await desk.step(request)).usage
-    except ModelRefused as error:
-        usage = error.usage  # cut off while thinking, or filtered: it is there, and it took the key
+        for purpose in purposes if name != OFFLINE else ():
+            try:
+                step = await desk.step(_REQUESTS[purpose])
+            except ModelRefused as error:
+                usage += error.usage  # cut off while thinking, or filtered: it is there, and it took the key
+                continue
+            usage += step.usage
+            doubts += _doubts(purpose, name, step)
     finally:
         await desk.close()
     seconds = time.perf_counter() - began
-    return Probe(model=name, seconds=seconds, usage=usage, sentence=_sentence(name, seconds, usage))
+    return Probe(
+        model=name, seconds=seconds, usage=usage, sentence=_sentence(name, seconds, usage),
+        doubts=tuple(dict.fromkeys(doubts)),
+    )  # fmt: skip
+
+
+def _doubts(purpose: Purpose, name: str, step: ModelStep) -> list[str]:
+    doubts = []
+    if purpose == "work" and not step.calls:
+        doubts.append(f"{name} did not call the tool it was asked to call: agents may not be able to work with it")
+    if purpose == "route" and isinstance(parse(step.text), str):
+        doubts.append(f"{name} did not answer with a routing decision: set models.router to another model")
+    if step.usage.estimated:
+        doubts.append(f"the server of {name} does not report its usage: tokens and cost are estimated")
+    return doubts
 
 
 def _sentence(name: str, seconds: float, usage: Usage) -> str:

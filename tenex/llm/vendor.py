@@ -41,6 +41,12 @@ log = structlog.get_logger(__name__)
 UNENDED_STREAMS = 2
 """Streams in a row that stop without saying why, before answers are asked for whole: some servers never say why."""
 
+STREAM_PAUSE = 600.0
+"""Seconds for which answers are then asked for whole; doubled each time, because a try costs an answer."""
+
+LONGEST_STREAM_PAUSE = 6 * 3600.0
+"""Seconds; a server may have been updated since."""
+
 SMALLER = 0.97
 """Of a request that was too large: one that can be cut by less would be refused again."""
 
@@ -124,7 +130,9 @@ class VendorModel:
         self._settings = base_settings(provider, model)
         self._way = _Way(best_form(model), is_strict=bool(_STRICT.search(name)))
         self._thoughts: Thoughts = "apart" if _separates_thoughts(provider) else "unknown"
-        self._streams = config.stream
+        self._streams_from = 0.0
+        """Of the loop's clock: until then answers are asked for whole."""
+        self._stream_pause = STREAM_PAUSE
         self._unended = 0
 
     async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
@@ -211,7 +219,9 @@ class VendorModel:
         heard: _Heard,
     ) -> parts.ModelResponse:  # fmt: skip
         settings = self._settings_for(request)
-        if not (self._streams and request.purpose == "work"):  # nobody listens to a decision being written
+        now = asyncio.get_running_loop().time()
+        is_streamed = self._config.stream and now >= self._streams_from
+        if not is_streamed or request.purpose != "work":  # nobody listens to a decision being written
             return await model_request(
                 self._model, sent, model_settings=settings, model_request_parameters=wanted, instrument=False
             )
@@ -226,11 +236,12 @@ class VendorModel:
         response = stream.get()
         if not _is_ended(response, self._model):
             self._unended += 1
-            if self._unended >= UNENDED_STREAMS and self._streams:
-                self._streams = False
-                log.warning("model.streams_off", model=self.name)
+            if self._unended >= UNENDED_STREAMS:
+                self._streams_from = now + self._stream_pause
+                log.warning("model.streams_off", model=self.name, seconds=self._stream_pause)
+                self._stream_pause = min(2 * self._stream_pause, LONGEST_STREAM_PAUSE)
             raise _BrokenOff
-        self._unended = 0
+        self._unended, self._stream_pause = 0, STREAM_PAUSE
         return response
 
     def _learn(self, text: str, purpose: str) -> None:

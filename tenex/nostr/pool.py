@@ -29,7 +29,7 @@ from .filters import Filter
 from .keys import SecretKey
 from .relay import RelayConnection, RelayStatus
 from .seen import RecentIds
-from .timings import Timings
+from .timings import Timings, clock_ahead
 from .urls import normalise_url
 
 log = structlog.get_logger(__name__)
@@ -83,6 +83,7 @@ class RelayPool:
         self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._inbox: asyncio.Queue[tuple[Event, str]] = asyncio.Queue(_INBOX)
         self._is_delivering = False
+        self._is_clock_wrong = False
         self._group: asyncio.TaskGroup | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
         self._guests: dict[str, RelayConnection] = {}  # only to publish to
@@ -324,7 +325,23 @@ class RelayPool:
             timings=self._timings,
             dice=self._dice,
             now=self._now,
+            connected=self._check_clock,
         )
+
+    @property
+    def clock_ahead(self) -> float | None:
+        """By how many seconds our clock is ahead of the relays' (negative: behind); None unless it is wrong."""
+        relays = (*self._relays.values(), *self._guests.values())
+        return clock_ahead([ahead for relay in relays if (ahead := relay.clock_ahead) is not None])
+
+    def _check_clock(self) -> None:
+        """Log once that our clock is wrong, and once that it is right again."""
+        ahead = self.clock_ahead
+        was_wrong, self._is_clock_wrong = self._is_clock_wrong, ahead is not None
+        if ahead is not None and not was_wrong:
+            log.warning("clock.wrong", ahead_seconds=round(ahead), fix="set the clock: timedatectl set-ntp true")
+        elif was_wrong and ahead is None:
+            log.info("clock.right")
 
     def _start(self, relay: RelayConnection) -> None:
         if self._group is None:

@@ -17,6 +17,7 @@ from .urls import normalise_url
 
 METADATA: Final = 0
 RELAY_LIST: Final = 10002
+PROFILE_KINDS: Final = (METADATA, RELAY_LIST)
 AGENT: Final = "agent"
 """The tag by which a project names those who speak for it, here and in its status (kind 24010)."""
 NAME_CHARACTERS: Final = 40

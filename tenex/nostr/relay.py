@@ -80,7 +80,7 @@ class RelayConnection:
     def __init__(
         self, url: str, *, on_event: TakeFrom, is_known: Callable[[dict[str, Any]], bool] = lambda _: False,
         identity: SecretKey | None = None, timings: Timings | None = None, dice: Random | None = None,
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float] = time.time, connected: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         """Prepare; nothing is opened before `run`.
 
@@ -92,6 +92,7 @@ class RelayConnection:
             timings: the durations.
             dice: for jitter.
             now: the wall clock, in seconds.
+            connected: called after each connection is made.
 
         Raises:
             ValueError: the url is no relay's.
@@ -123,6 +124,9 @@ class RelayConnection:
         self._served_from: float | None = None
         """On the loop's clock, since when this connection serves us."""
         self._deaf_since: float | None = now()
+        self._date: tuple[float, float] | None = None
+        """What the relay's clock said when we connected, and the loop's clock then."""
+        self._on_connected = connected
         self._fault = ""
         self._last_heard: float | None = None
         self._counts: Counter[str] = Counter()
@@ -313,6 +317,14 @@ class RelayConnection:
             self.busy -= 1
             self.idle_since = self._now()
 
+    @property
+    def clock_ahead(self) -> float | None:
+        """By how many seconds our clock is ahead of the relay's; None where it is not connected or does not say."""
+        if self._date is None or not self.connected.is_set():
+            return None
+        date, at = self._date
+        return self._now() - (date + asyncio.get_running_loop().time() - at)
+
     def status(self) -> RelayStatus:
         """How things stand now."""
         counts = Counter(self._counts)
@@ -360,6 +372,9 @@ class RelayConnection:
                 chores.append(group.create_task(self._read_limits(), name=f"limits {self.url}"))
                 self._log.info("relay.connected", sessions=self._sessions)
                 self.connected.set()
+                date = socket.server_date
+                self._date = None if date is None else (date, asyncio.get_running_loop().time())
+                self._on_connected()
                 if not self._lives:
                     self._served_from = asyncio.get_running_loop().time()
                 self._note_serving()

@@ -56,7 +56,7 @@ class FormSealer(Sealer):
         """
         opened_on = tuple(draft.address.get("relays", ()))
         if draft.address.get("group"):
-            return opened_on
+            return opened_on or tuple(draft.reply_to.get("relays", ()))
         asked_on = tuple(draft.reply_to.get("relays", ()))
         return tuple(dict.fromkeys((*opened_on, *asked_on, *self._relays)))
 

@@ -3,8 +3,27 @@
 Never: sleep, or read a clock; both are done by whoever asks.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Final
+
+REFUSED_AHEAD: Final = 900.0
+"""Seconds: relays commonly take nothing that is dated further ahead than a quarter of an hour (NIP-22)."""
+
+ONE_RELAY: Final = 3600.0
+"""Seconds our clock must differ from a relay's before that one alone is believed."""
+
+
+def clock_ahead(readings: Sequence[float]) -> float | None:
+    """Judge by how many seconds our clock is ahead (negative: behind), from what single relays' clocks say.
+
+    None while it is not known to be wrong: where any relay agrees with it, or relays contradict each other.
+    """
+    closest = min(readings, key=abs, default=0.0)
+    is_agreed = all((reading > 0) == (closest > 0) for reading in readings)
+    is_wrong = abs(closest) > (ONE_RELAY if len(readings) < 2 else REFUSED_AHEAD)
+    return closest if is_wrong and is_agreed else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,8 @@
 """Opens a websocket to a relay, with bounds on where the relay may send us and on what one message may take."""
 
 from collections.abc import Generator
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -44,6 +46,16 @@ class RelaySocket(ClientConnection):
             else:
                 message += piece
         return message.decode(errors="replace")
+
+    @property
+    def server_date(self) -> float | None:
+        """The `Date` of the relay's answer to the handshake, in seconds; None where it gave none that can be read."""
+        said = self.response.headers.get_all("Date") if self.response is not None else []
+        try:
+            date = parsedate_to_datetime(said[0])
+        except (IndexError, TypeError, ValueError):
+            return None
+        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
 
 
 class _SkippingReader(StreamReader):

@@ -150,7 +150,7 @@ class Stats:
         phase.duration += passed
         self.duration += passed
         # a process that is away does not work, nor does one whose agents all wait for an answer, nor one that was lost
-        if c.status == "active" and not c.is_parked and not isinstance(record, r.Reopened | r.Rebuilt):
+        if c.status == "active" and not c.is_parked and not isinstance(record, r.Reopened | r.Rebuilt | r.Imported):
             phase.working += passed
             self.working += passed
 

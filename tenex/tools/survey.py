@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from . import restoring
+from .git_config import named_by_config
 from .snapshots import GIT_READS, GIT_READS_IN_REPOSITORIES
 from .workspace import REPOSITORY_PARTS, makes_repository
 
@@ -38,6 +39,8 @@ class Survey:
     """Folders that are repositories without being named so; the workspace itself is the empty path."""
     parts: dict[bytes, set[bytes]] = field(default_factory=dict)
     """Of each folder with an entry that belongs to a repository, those entries."""
+    named: dict[bytes, int | None] = field(default_factory=dict)
+    """What the configuration of a repository runs or reads, with the number of its inode, None where it is missing."""
     shut: set[bytes] = field(default_factory=set)
     """Folders their owner may not fully use."""
     unread: set[bytes] = field(default_factory=set)
@@ -48,7 +51,8 @@ class Survey:
     def protected(self) -> list[bytes]:
         """What a command may not write to; links are left out, as nothing can be mounted over them."""
         named = {path for path, (_, link) in self.repositories.items() if link is None}
-        return sorted(named | self.bare.keys() | self.unread)
+        run = {path for path, number in self.named.items() if number is not None}
+        return sorted(named | self.bare.keys() | self.unread | run)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,14 +60,21 @@ class Settled:
     """What was not left as a command had left it."""
 
     removed: list[bytes] = field(default_factory=list)
-    """Repositories that came with it. One in another's place was renamed, one not named `.git` lost its `HEAD`."""
+    """Repositories that came with it, and what configurations run.
+
+    A repository in another's place was renamed, one not named `.git` lost its `HEAD`.
+    """
     lost: list[bytes] = field(default_factory=list)
     """Those that are gone, and cannot be brought back."""
 
 
 def take(root: Path) -> Survey:
     """Look at the whole workspace; what cannot be read is not looked into."""
-    return _look(os.fsencode(root), before=None, confined=False)
+    seen = _look(os.fsencode(root), before=None, confined=False)
+    for repository in seen.repositories:
+        for path in named_by_config((root / os.fsdecode(repository)).parent, root):
+            seen.named[os.fsencode(path.relative_to(root))] = _number(path)
+    return seen
 
 
 def settle(root: Path, before: Survey, *, confined: bool) -> Settled:
@@ -104,6 +115,7 @@ def settle(root: Path, before: Survey, *, confined: bool) -> Settled:
         except OSError:
             settled.lost.append(path)
     _settle_bare(root, before, after, settled, confined=confined)
+    _settle_named(root, before, settled)
     for path in after.special - before.special:
         if confined or path.rpartition(b"/")[2] in GIT_READS:
             with suppress(OSError):
@@ -129,6 +141,19 @@ def _settle_bare(root: Path, before: Survey, after: Survey, settled: Settled, *,
         settled.removed.append(path or b".")
     there = set(after.bare.values())
     settled.lost += [path or b"." for mark, path in known.items() if mark not in there]
+
+
+def _settle_named(root: Path, before: Survey, settled: Settled) -> None:
+    """Take away what is at a path that a configuration names, unless it is what was there."""
+    for path, number in before.named.items():
+        place = root / os.fsdecode(path)
+        if _number(place) in (None, number):
+            continue
+        above = [folder for folder in place.parents if folder != root and folder.is_relative_to(root)]
+        wrong = next((folder for folder in reversed(above) if folder.is_symlink()), place)
+        with suppress(OSError):
+            restoring.remove_tree(root, os.fsencode(wrong.relative_to(root)))
+            settled.removed.append(path)
 
 
 def remove_pipes(root: Path) -> int:
@@ -179,6 +204,12 @@ def _look(root: bytes, *, before: Survey | None, confined: bool) -> Survey:
             with suppress(OSError):
                 seen.bare[folder] = _mark(Path(os.fsdecode(root + b"/" + folder)))
     return seen
+
+
+def _number(place: Path) -> int | None:
+    with suppress(OSError):
+        return place.lstat().st_ino
+    return None
 
 
 def _mark(place: Path) -> Mark:

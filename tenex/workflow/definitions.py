@@ -282,7 +282,8 @@ def _read(source: Path | str, *, may_be_other: bool) -> Found | None:
             value = _of_module(source, module, may_be_other=may_be_other)
     else:
         path = Path(source)
-        module = module_of(path, PREFIX) if path.suffix == ".py" else None
+        with importing_from(path.parent, PREFIX):
+            module = module_of(path, PREFIX) if path.suffix == ".py" else None
         value = _of_file(path, doubts) if module is None else _of_module(str(path), module, may_be_other=may_be_other)
     if value is None:
         return None

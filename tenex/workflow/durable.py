@@ -14,6 +14,7 @@ import inspect
 import math
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, get_args, get_origin, overload
 
 from tenex.core.errors import WorkflowError
@@ -31,6 +32,15 @@ FROM_ANNOTATION: Any = object()
 """The type of a step's result is what its function is annotated to return."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What an agent or a workflow answered to a node; of a workflow also why it ended, and its variables."""
+
+    text: str
+    reason: str = ""
+    context: dict[str, Any] = field(default_factory=dict)
+
+
 class Steps(Protocol):
     """Has steps journaled, for one run of a node."""
 
@@ -38,6 +48,10 @@ class Steps(Protocol):
         self, name: str, call: Callable[[str], Any], replay: ReplayName, returns: Any, label: str
     ) -> Any:  # fmt: skip
         """The result of a step: journaled, or of `call`, which is given the idempotency key."""
+        ...
+
+    async def ask(self, name: str, message: str, key: str) -> Answer:
+        """What an agent or a workflow of the daemon answers."""
         ...
 
     async def pause(self, reason: str) -> None:
@@ -95,6 +109,20 @@ class GraphRunContext(Generic[StateT, DepsT]):
         kind = _annotated(fn) if returns is FROM_ANNOTATION else returns
         return await self._steps.step(name, call, replay, kind, getattr(fn, "__qualname__", str(fn)))
 
+    async def ask(self, name: str, message: str, *, replay: ReplayName = "once") -> Answer:
+        """Ask an agent or a workflow of speakers of the daemon by its name: a step, whose result is the answer.
+
+        What was said besides is not kept; what the models cost counts for the mission.
+
+        Raises:
+            StepFailed: there is none of that name, it gave no answer, it asks a person; or as for `step`.
+        """
+
+        async def asked(idempotency_key: str) -> Answer:
+            return await self._steps.ask(name, message, idempotency_key)
+
+        return await self.step(f"ask {name}", asked, replay=replay)
+
     def spend(
         self, model: str, *, input_tokens: int = 0, output_tokens: int = 0, cost_usd: float | None = None
     ) -> None:
@@ -108,9 +136,9 @@ class GraphRunContext(Generic[StateT, DepsT]):
         name: object = model  # whoever writes a node may not check types
         if not isinstance(name, str) or not name:
             raise WorkflowError("`model` of what was spent must be the name of a model.")
-        for field, given in (("input_tokens", input_tokens), ("output_tokens", output_tokens)):
+        for what, given in (("input_tokens", input_tokens), ("output_tokens", output_tokens)):
             if type(given) is not int or given < 0:
-                raise WorkflowError(f"`{field}` of what was spent is {given!r}; it must be a whole number, 0 or more.")
+                raise WorkflowError(f"`{what}` of what was spent is {given!r}; it must be a whole number, 0 or more.")
         if cost_usd is not None and (type(cost_usd) not in (int, float) or not 0 <= cost_usd < math.inf):
             raise WorkflowError(f"`cost_usd` of what was spent is {cost_usd!r}; it must be a number, 0 or more.")
         spent(Usage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost_usd), model)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tenex.core import graph as one
 from tenex.core.conditions import (
@@ -22,6 +22,8 @@ from tenex.core.conditions import (
     TransitionTarget,
 )
 from tenex.core.errors import ConfigurationError
+from tenex.core.ports import Clock, Journals, Model
+from tenex.core.roster import Limits
 from tenex.core.rounds import WorkflowState
 from tenex.core.rules import Transition, compiled
 from tenex.core.speakers import begin
@@ -30,6 +32,10 @@ from . import dicts, toml
 from .bounds import in_time
 from .checks import Findings, checked
 from .registry import TransitionRegistry
+
+if TYPE_CHECKING:
+    from .agents.base import BaseAgent
+    from .agents.speakers import WorkflowResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,37 @@ class TransitionGraph:
     def mermaid(self, participants: Sequence[str] = ()) -> str:
         """The rules as a Mermaid state diagram."""
         return self.compile(participants).mermaid()
+
+    async def run(
+        self, message: str | None, *, agents: "Mapping[str, BaseAgent | str]", model: Model | None = None,
+        context: Mapping[str, Any] | None = None, participants: Sequence[str] = (), journal: Journals | None = None,
+        thread: str | None = None, limits: Limits | None = None, clock: Clock | None = None,
+    ) -> "WorkflowResult":  # fmt: skip
+        """Run the workflow in this process, without a daemon, to its end or until it waits for `person`.
+
+        Args:
+            message: what begins it, or the person's answer; None only goes on.
+            agents: who takes part, by name: agents in Python, or the instructions of one.
+            model: of the agents that have none of their own.
+            context: the variables it begins with.
+            participants: the order of a round robin; by default everybody whom the graph names.
+            journal: where it is recorded, and where a later process goes on; else it is gone afterwards.
+            thread: its name in the journal; without one each run is a workflow of its own.
+            limits: tries and bounds; the daemon's own by default.
+            clock: time, for tests that own it.
+
+        Raises:
+            ConfigurationError: the graph has faults.
+            UsageError: somebody who takes part is no agent, or has no model.
+            ModelUnavailable: a model cannot be reached; run it again with the same thread to go on.
+        """
+        from .agents.speakers import run_workflow
+        from .definitions import Workflow
+
+        workflow = Workflow(graph=self, participants=participants, context=context or {})
+        return await run_workflow(
+            workflow, message, agents, model=model, journal=journal, thread=thread, limits=limits, clock=clock
+        )
 
     # ---- to write it down --------------------------------------------------------------------------------------------
 

@@ -168,6 +168,9 @@ def module_of(path: Path, prefix: str) -> ModuleType:
 @contextmanager
 def importing_from(folder: Path, prefix: str) -> Iterator[None]:
     """Let the Python files of a folder import each other by name, each loaded once; installed modules come first."""
+    if any(isinstance(one, _Siblings) and one.folder == folder for one in sys.meta_path):
+        yield
+        return
     for name, module in _SIBLINGS.items():
         if sys.modules.get(name) is module:  # of the files as they were read before
             del sys.modules[name]

@@ -11,7 +11,7 @@ import inspect
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +19,12 @@ import structlog
 
 from tenex.core.effects import NodeRun
 from tenex.core.errors import StepFailed, Unreadable, Unwritable, WorkflowError
+from tenex.core.ids import PublicKey
 from tenex.core.missions import UNKNOWN_KIND, Step
-from tenex.core.roster import Replay
+from tenex.core.roster import Replay, Role
 from tenex.core.signals import NodeCutOff, NodeFailed, NodeReturned, PauseAsked, Signal, StepAsked, StepDone
 
-from .durable import CURRENT, GraphRunContext, ReplayName
+from .durable import CURRENT, Answer, GraphRunContext, ReplayName
 from .failures import may_pass, retry_after
 from .metering import METER, Meter
 from .sentences import cut, sentence_of
@@ -34,6 +35,20 @@ if TYPE_CHECKING:
 
 Post = Callable[[Signal], None]
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a node asks of an agent or a workflow, on whose behalf, and the key of the step."""
+
+    name: str
+    message: str
+    key: str
+    author: PublicKey | None
+    role: Role | None
+
+
+Ask = Callable[[Question], Awaitable[Answer]]
+
 _IN_STEP: ContextVar[str | None] = ContextVar("tenex_step", default=None)
 
 log = structlog.get_logger(__name__)
@@ -42,9 +57,15 @@ log = structlog.get_logger(__name__)
 class NodeRunner:
     """Runs the nodes of these graphs; `core.ports.Missions`."""
 
-    def __init__(self, graphs: "Mapping[str, tuple[Graph[Any, Any, Any], Callable[[], Any]]]") -> None:
-        """Take graphs by their names, each with what makes its dependencies for a run of a node."""
+    def __init__(
+        self, graphs: "Mapping[str, tuple[Graph[Any, Any, Any], Callable[[], Any]]]", ask: Ask | None = None
+    ) -> None:  # fmt: skip
+        """Take graphs by their names, each with what makes its dependencies for a run of a node.
+
+        `ask` asks an agent or a workflow by its name; None where there is no daemon.
+        """
         self._graphs = dict(graphs)
+        self._ask = ask
         self._handed: dict[str, tuple[str, Mapping[str, Any]]] = {}
         """By mission, the node that follows and the dependencies it was made with; lost with the process."""
 
@@ -52,7 +73,7 @@ class NodeRunner:
         """The run of a node."""
         node, handed = self._handed.get(effect.conversation, ("", {}))
         task = NodeTaskOf(self._graphs.get(effect.workflow), effect, post)
-        task.use(handed if node == effect.node else {}, partial(self.hand, effect.conversation))
+        task.use(handed if node == effect.node else {}, partial(self.hand, effect.conversation), self._ask)
         return task
 
     def hand(self, mission: str, node: str, dependencies: Mapping[str, Any]) -> None:
@@ -82,10 +103,13 @@ class NodeTaskOf:
         self._ctx: GraphRunContext[Any, Any] | None = None
         self._handed: Mapping[str, Any] = {}
         self._hand: Callable[[str, Mapping[str, Any]], None] = lambda _node, _dependencies: None
+        self._ask: Ask | None = None
 
-    def use(self, handed: Mapping[str, Any], hand: Callable[[str, Mapping[str, Any]], None]) -> None:
+    def use(
+        self, handed: Mapping[str, Any], hand: Callable[[str, Mapping[str, Any]], None], ask: Ask | None
+    ) -> None:  # fmt: skip
         """Make the node with these dependencies first; `hand` is given those of the node that it returns."""
-        self._handed, self._hand = handed, hand
+        self._handed, self._hand, self._ask = handed, hand, ask
 
     @property
     def is_busy(self) -> bool:
@@ -212,6 +236,13 @@ class NodeTaskOf:
         if not done.ok:
             raise _error_of(done) from cause
         return kind.load(done.result)
+
+    async def ask(self, name: str, message: str, key: str) -> Answer:
+        """What an agent or a workflow of the daemon answers; see `GraphRunContext.ask`."""
+        if self._ask is None:
+            raise WorkflowError("Without a daemon nothing can be asked by name; ask a BaseAgent, or `run` a graph.")
+        effect = self._effect
+        return await self._ask(Question(name=name, message=message, key=key, author=effect.author, role=effect.role))
 
     async def pause(self, reason: str) -> None:
         """Pause here; see `GraphRunContext.pause`."""

@@ -16,7 +16,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Generic, TypeVar, Union, cast, get_args, get_origin
 from uuid import uuid4
 
 from tenex.core.effects import NodeRun
@@ -30,16 +30,16 @@ from tenex.core.roster import Agent, Limits, Rules
 from tenex.core.signals import MissionAsked, NodeFailed, NodeReturned, PauseAsked
 
 from .driving import CALLER, MemoryJournals, MissionDrive, MonotonicClock
-from .durable import GraphRunContext, durable
+from .durable import Answer, GraphRunContext, durable
 from .failures import Classify
 from .mission_edges import Node, NodeShape, error_faults, is_required, read, takes_error
 from .mission_nodes import BaseNode, Dependency, End, NodeError, specs_of
 from .mission_runs import NodeRunner
 from .sentences import sentence_of
-from .typed import Typed, field_names, restore
+from .typed import Typed, field_names, is_text, restore
 
 __all__ = [
-    "BaseNode", "Dependency", "End", "Graph", "GraphRunContext", "GraphRunResult", "MissionRun", "NodeError",
+    "Answer", "BaseNode", "Dependency", "End", "Graph", "GraphRunContext", "GraphRunResult", "MissionRun", "NodeError",
     "NodeRunner", "durable",
 ]  # fmt: skip
 
@@ -136,8 +136,7 @@ class Graph(Generic[StateT, DepsT, RunEndT]):
     def tracked(self) -> frozenset[str]:
         """The fields of the state that are kept for it; `mission_id` only where it is a text."""
         names = TRACKED & self._names
-        is_text = MISSION_ID in names and get_type_hints(self.state_type).get(MISSION_ID) in (str, str | None)
-        return names if is_text else names - {MISSION_ID}
+        return names if is_text(self.state_type, MISSION_ID) else names - {MISSION_ID}
 
     def asked(self, node: BaseNode[StateT, DepsT, RunEndT], state: StateT, by: str) -> MissionAsked:
         """The signal that begins a mission at a node.

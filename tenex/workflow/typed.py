@@ -123,6 +123,16 @@ def field_names(kind: Any) -> frozenset[str] | None:
     return None
 
 
+def is_text(kind: Any, name: str) -> bool:
+    """Whether a state has a field of that name that holds a text."""
+    hint: Any
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        hint = kind.model_fields[name].annotation if name in kind.model_fields else None
+    else:
+        hint = next((spec.type for spec in fields(kind) if spec.name == name), None) if is_dataclass(kind) else None
+    return hint in (str, str | None, "str", "str | None")
+
+
 def restore(state: Any, recorded: Any, names: frozenset[str]) -> None:
     """Give an object the recorded values of these fields, in place, since code holds on to the object."""
     for name in names:

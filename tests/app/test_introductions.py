@@ -10,7 +10,7 @@ from tenex.app.introductions import Introductions
 from tenex.flow.clock import SystemClock
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.pool import RelayPool
-from tenex.nostr.profiles import Identity
+from tenex.nostr.profiles import PROFILE_KINDS, Identity
 from tenex.nostr.publisher import Publisher
 from tenex.store.daemon import DaemonBook
 from tenex.store.disk import Disk
@@ -38,7 +38,7 @@ async def test_a_relay_that_is_away_keeps_no_change_from_the_others(book: Daemon
     """An agent that is new since a reload has a name for people, though one relay has been dead for weeks."""
     async with FaultRelay() as relay:
         pool = RelayPool([relay.url, AWAY], on_event=lambda *_: None, identity=FIRST)
-        publisher = Publisher(pool, {key.public: key for key in (FIRST, SECOND)})
+        publisher = Publisher(pool, {key.public: key for key in (FIRST, SECOND)}, PROFILE_KINDS)
         first, second = identity(FIRST, "Project"), identity(SECOND, "Tester")
         introductions = Introductions(pool, publisher, book, SystemClock(), [relay.url, AWAY], [first], ())
 

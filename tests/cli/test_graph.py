@@ -188,3 +188,18 @@ def test_output_states_that_cannot_be_used_are_refused(
     (tmp_path / "agents" / "reviewer.py").write_text(REVIEWER[: REVIEWER.index("output =")] + f"output = {output}\n")
     assert main(["config", "check", "--data", str(tmp_path)]) == 3
     assert fault in capsys.readouterr().err
+
+
+def test_a_file_is_checked_with_what_it_uses_beside_it(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = data / "config" / "workflows"
+    (folder / "conditions.py").write_text(
+        "from typing import ClassVar\nfrom tenex.workflow import register_condition\n\n\n@register_condition\n"
+        "class Late:\n    name: ClassVar[str] = 'late_of_test_graph'\n    def evaluate(self, state, envelope):\n"
+        "        return True\n"
+    )
+    text = WORKFLOW + '[[transitions]]\nwhen = { name = "late_of_test_graph" }\nthen = { name = "stay" }\n'
+    (folder / "late.toml").write_text(text)
+    assert main(["graph", "check", str(folder / "late.toml"), "--data", str(data)]) == 0
+    assert capsys.readouterr().out.startswith("late  ")
+    assert main(["graph", "check", "--data", str(data)]) == 0
+    assert "conditions.py  holds no workflow; it is loaded for what it registers" in capsys.readouterr().out

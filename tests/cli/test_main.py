@@ -36,7 +36,7 @@ def test_help_imports_neither_commands_nor_heavy_libraries() -> None:
         "{'pydantic_settings', 'structlog', 'rich', 'coincurve', 'pynostr', 'websockets', 'jinja2', 'cryptography'} "
         "or m.startswith(('tenex.cli.', 'tenex.')) and m not in "
         "{'tenex.cli', 'tenex.cli.main', 'tenex.cli.options', 'tenex.cli.output', 'tenex.core', 'tenex.core.errors', "
-        "'tenex.core.ids', 'tenex.core.steps'}), "
+        "'tenex.core.ids', 'tenex.core.steps', 'tenex.core.text'}), "
         "file=sys.stderr)"
     )
     done = subprocess.run(
@@ -50,6 +50,17 @@ def test_every_command_in_the_table_exists_and_has_a_help(name: str) -> None:
     loaded = load_command(name)
     assert loaded.name == name
     assert loaded.help
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [("statu", "status"), ("conversations lst", "list"), ("agents shw", "show"), ("graph chekc", "check")],
+)
+def test_a_command_that_is_misspelt_is_answered_with_the_nearest(
+    words: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words.split()) == 2
+    assert f"Did you mean '{meant}'?" in capsys.readouterr().err
 
 
 def test_the_version_is_printed() -> None:

@@ -58,7 +58,8 @@ async def test_a_model_that_answers_is_written_and_its_key_kept_apart(server: Mo
     assert out == f"{KeyRing(data / 'keys').get('project').npub}\n"
     assert "It answers, in " in said
     assert "costs" in said
-    assert len(server.exchanges) == 1
+    assert [bool(exchange.request.get("max_tokens")) for exchange in server.exchanges] == [True, True]
+    assert [exchange.stream for exchange in server.exchanges] == [True, False]
     kept = data / "keys" / "local.api-key"
     assert (kept.read_text(), stat.S_IMODE(kept.stat().st_mode)) == (f"{KEY}\n", 0o600)
     written = tomllib.loads((data / "tenex.toml").read_text())["models"]

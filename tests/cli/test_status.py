@@ -59,6 +59,14 @@ def test_a_full_disk_and_one_that_is_not_there() -> None:
     assert "(/data: gone)" in text(report(disk={"fault": "/data: gone"}))
 
 
+def test_a_clock_that_is_wrong_is_told_with_what_to_do() -> None:
+    assert "clock          WRONG: 3 h ahead of the relays' clocks. Set it: timedatectl" in text(
+        report(clock={"aheadSeconds": 10_800})
+    )
+    assert "2 h behind the relays'" in text(report(clock={"aheadSeconds": -7_200}))
+    assert "clock" not in text(report(clock={}))
+
+
 def test_a_reload_that_was_refused_or_left_something_for_a_restart() -> None:
     here = {"data": "/data", "file": None, "readAgainAt": NOW}
     told = text(report(configuration={**here, "refused": ["a fault"], "needsRestart": []}))

@@ -141,6 +141,7 @@ def returning(result: ToolResult) -> Any:
     one.step(lambda ready: next(effect for effect in ready if isinstance(effect, ModelCall)))
     (check,) = (effect for effect in one.running.values() if isinstance(effect, ToolCall))
     one.hear(ToolReturned(key=check.key, result=result))
+    one.crash()  # what the result asks for is in the journal
     one.settle()
     assert one.refold() == one.conversation
     return one

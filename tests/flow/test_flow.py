@@ -1,6 +1,7 @@
 """The flow in memory and on virtual time: order, overlap, frozen disks, stops, restarts."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tenex.core.ids import ConversationId, PublicKey
 from tenex.core.ports import Draft, Prompt, UnsignedEvent
 from tenex.core.roster import Circle
 from tenex.core.steps import AgentText, ModelRequest, ModelStep, Note, PersonText
+from tenex.flow.inbox import Verdict
 from tests.fakes.play import ALICE, says, seven_phases
 from tests.fakes.stage import World
 from tests.fakes.virtual import run
@@ -371,19 +373,41 @@ def test_the_time_a_daemon_was_away_counts_against_nobodys_deadline() -> None:
     assert {rec.outcome for rec in world.heard if isinstance(rec, r.RunEnded)} == {"finished"}
 
 
-def test_members_may_not_flood_but_what_they_wrote_while_we_were_away_is_taken_in() -> None:
+BOB = PublicKey("b" * 64)
+
+
+def world_of_bob() -> World:
     world = World(seven_phases, worker)
-    world.circle = Circle(owners=frozenset({ALICE}), members=frozenset({PublicKey("b" * 64)}))
+    world.circle = Circle(owners=frozenset({ALICE}), members=frozenset({BOB}))
+    return world
+
+
+def test_what_a_member_wrote_while_we_were_away_is_taken_in_turn_by_turn() -> None:
+    world = world_of_bob()
 
     async def main() -> None:
         async with world.daemon() as daemon:
-            bob, now = PublicKey("b" * 64), world.clock.now() // 1000
-            old = [daemon.write(f"old {n}", author=bob, created_at=now - 86_400 + 30 * n) for n in range(100)]
-            assert set(old) == {"admitted"}
-            new = [daemon.write(f"new {n}", author=bob, created_at=now) for n in range(40)]
-            assert new.count("too_many") == 10
+            now = world.clock.now() // 1000
+            old = [daemon.write(f"old {n}", author=BOB, created_at=now - 86_400 + 30 * n) for n in range(100)]
+            assert old == ["admitted"] * 30 + ["queued"] * 70
             assert {daemon.write(f"own {n}") for n in range(100)} == {"admitted"}
-            lies = [daemon.write(f"lie {n}", author=bob, created_at=n * 60) for n in range(400)]
-            assert lies.count("too_many") > 200
+            await asyncio.sleep(150)
+
+    run(main)
+    texts = [record.text for record in world.heard if isinstance(record, r.PersonWrote) and record.author == BOB]
+    assert texts == [f"old {n}" for n in range(100)]
+
+
+@pytest.mark.parametrize("date", [lambda now, n: now, lambda now, n: n * 60, lambda now, n: now + n * 3600])
+def test_the_date_of_a_message_buys_its_author_no_extra_rate(date: Callable[[int, int], int]) -> None:
+    world = world_of_bob()
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            now = world.clock.now() // 1000
+            told = [daemon.write(f"note {n}", author=BOB, created_at=date(now, n)) for n in range(400)]
+            assert (told.count("admitted"), told.count("queued"), told.count("too_many")) == (30, 300, 70)
+            await asyncio.sleep(61)
+            assert 58 <= daemon.runtime.inbox.counts[Verdict.ADMITTED] <= 61
 
     run(main)

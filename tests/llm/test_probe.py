@@ -1,11 +1,13 @@
-"""One small call that tells whether key and model are right."""
+"""Small calls that tell whether key, model and settings are right."""
+
+import json
 
 import pytest
 
 from tenex.core.errors import ConfigurationError, ModelUnavailable
 from tenex.llm.config import DeskConfig, Price
-from tenex.llm.probe import ROOM, price_of, probe
-from tests.fakes.modelprotocol import Answer
+from tenex.llm.probe import price_of, probe
+from tests.fakes.modelprotocol import Answer, Call, Fails, Json, Reply
 from tests.fakes.modelserver import ModelServer, model_server
 from tests.llm.desks import NAME, provider
 
@@ -17,19 +19,63 @@ def config(server: ModelServer, **settings: str) -> DeskConfig:
     )  # fmt: skip
 
 
+def able(request: Json) -> Reply:
+    """A model that does what it is asked."""
+    if "tools" in request and request["tools"][0]["function"]["name"] == "complete":
+        return Answer(calls=(Call(tool="complete", arguments={"response": "OK"}),), usage=(20, 2))
+    return Answer(text=json.dumps({"agents": ["USER"], "reason": "a test"}), usage=(20, 2))
+
+
 async def test_a_model_that_answers_is_told_with_what_it_cost() -> None:
-    async with model_server(lambda _request: Answer(text="OK", usage=(20, 2))) as server:
+    async with model_server(able) as server:
         found = await probe(config(server), NAME)
         assert price_of(config(server), NAME) == Price(input=2.0, output=4.0)
-    assert (found.model, found.usage.input_tokens) == (NAME, 20)
+    assert (found.model, found.usage.input_tokens, found.usage.calls, found.doubts) == (NAME, 40, 2, ())
     assert found.seconds > 0
-    assert found.sentence.endswith("(20 tokens in, 2 out, $0.000048)")
-    assert (server.exchanges[0].request["max_tokens"], server.exchanges[0].stream) == (ROOM, False)
+    assert found.sentence.endswith("(40 tokens in, 4 out, $0.000096)")
+
+
+async def test_what_work_sends_is_sent() -> None:
+    async with model_server(able) as server:
+        await probe(config(server), NAME)
+    work, decision = (exchange.request for exchange in server.exchanges)
+    assert work["stream"] is True
+    assert [tool["function"]["name"] for tool in work["tools"]] == ["complete"]
+    assert work["max_tokens"] == decision["max_tokens"] == 16_000
+    assert '"agents"' in json.dumps(decision.get("tools") or decision.get("response_format"))
+
+
+@pytest.mark.parametrize(
+    ("message", "setting"),
+    [
+        (
+            "max_tokens is too large: 16000. This model supports at most 4096",
+            "models.max_output_tokens",
+        ),
+        ("registry.ollama.ai/library/gemma3:4b does not support tools", "cannot call tools"),
+        ('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set', "cannot call tools"),
+        ("Your organization must be verified to stream this model.", "models.stream = false"),
+    ],
+)
+async def test_a_setting_that_work_could_not_be_done_with_is_named(message: str, setting: str) -> None:
+    async with model_server(lambda _request: Fails(status=400, message=message)) as server:
+        with pytest.raises(ModelUnavailable, match=setting):
+            await probe(config(server), NAME)
+
+
+async def test_what_a_model_may_not_be_able_to_do_is_told() -> None:
+    async with model_server(lambda _request: Answer(text="OK", reports="nothing")) as server:
+        found = await probe(config(server), NAME)
+        assert ["call the tool" in doubt for doubt in found.doubts] == [True, False, False]
+        assert "models.router" in " ".join(found.doubts)
+        assert "estimated" in " ".join(found.doubts)
+        only = await probe(config(server), NAME, ("route",))
+    assert not any("tool" in doubt for doubt in only.doubts)
 
 
 async def test_a_model_that_thinks_too_long_is_there_all_the_same() -> None:
-    async with model_server(lambda _request: Answer(reasoning="hm", finish="length", usage=(20, ROOM))) as server:
-        assert (await probe(config(server), NAME)).usage.output_tokens == ROOM
+    async with model_server(lambda _request: Answer(reasoning="hm", finish="length", usage=(20, 256))) as server:
+        assert (await probe(config(server), NAME)).usage.output_tokens == 512
 
 
 async def test_a_wrong_key_a_closed_port_and_a_missing_key_are_told() -> None:
@@ -46,5 +92,5 @@ async def test_a_wrong_key_a_closed_port_and_a_missing_key_are_told() -> None:
 
 async def test_the_model_made_of_rules_needs_no_call() -> None:
     found = await probe(DeskConfig(), "offline")
-    assert found.usage.cost_usd == 0.0
+    assert found.usage.calls == 0
     assert "no network" in found.sentence

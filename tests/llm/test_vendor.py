@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -288,17 +289,43 @@ async def test_what_would_be_the_same_again_is_refused(stream: bool, fails: Repl
     assert (caught.value.usage.input_tokens > 0) is isinstance(fails, Answer)
 
 
-async def test_a_stream_that_breaks_is_no_answer_even_if_it_ends_in_good_order() -> None:
+def unended() -> Sends:
+    """A stream that ends in good order, but does not say that the answer is complete."""
     delta = {"choices": [{"index": 0, "delta": {"content": "Half"}}]}
     chunk = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "test", **delta}
-    body = f"data: {json.dumps(chunk)}\n\n".encode()
-    replies: list[Reply] = [Sends(body=body, content_type="text/event-stream")] * 2
+    return Sends(body=f"data: {json.dumps(chunk)}\n\n".encode(), content_type="text/event-stream")
+
+
+async def test_a_stream_that_breaks_is_no_answer_even_if_it_ends_in_good_order() -> None:
+    replies: list[Reply] = [unended(), unended()]
     async with talking(lambda _request: replies.pop(0) if replies else Answer(text="whole")) as (desk, server):
         for _ in range(2):
             with pytest.raises(ModelUnavailable, match="broke off"):
                 await desk.step(work())
         assert (await desk.step(work())).text == "whole"
     assert [exchange.stream for exchange in server.exchanges] == [True, True, False]  # it never says it has ended
+
+
+async def test_after_broken_streams_a_stream_is_tried_again_later_and_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenex.llm.vendor.STREAM_PAUSE", 0.5)
+    is_updated = False
+    mind = lambda request: Answer(text="Hello") if is_updated or not request.get("stream") else unended()  # noqa: E731
+
+    async def asked(times: int) -> list[bool]:
+        for _ in range(times):
+            with suppress(ModelUnavailable):
+                await desk.step(work())
+        return [exchange.stream for exchange in server.exchanges[-times:]]
+
+    async with talking(mind) as (desk, server):
+        with capture_logs() as logs:
+            assert await asked(3) == [True, True, False]
+            await asyncio.sleep(0.6)
+            assert await asked(2) == [True, False]
+            is_updated = True
+            await asyncio.sleep(1.1)
+            assert await asked(2) == [True, True]
+    assert [log["seconds"] for log in logs if log["event"] == "model.streams_off"] == [0.5, 1.0]
 
 
 @BOTH

@@ -452,6 +452,28 @@ async def test_real_relays_carry_a_message_from_one_pool_to_another() -> None:
             assert heard.ids == [event.id]
 
 
+async def test_a_clock_hours_off_is_logged_once_and_told_until_it_is_set() -> None:
+    off = [3 * 3600.0]
+    async with FaultRelay() as one, FaultRelay() as two:
+        relays = RelayPool([one.url, two.url], on_event=Heard(), timings=FAST, now=lambda: time.time() + off[0])
+        relays.subscribe("notes", NOTES, None)
+        with structlog.testing.capture_logs() as logs:
+            async with running(relays), asyncio.timeout(30):
+                while not all(status.serves for status in relays.status()):
+                    await asyncio.sleep(0.01)
+                assert relays.clock_ahead == pytest.approx(off[0], abs=60)
+                one.peers[0].drop()
+                await one.until(lambda: one.connections == 2)
+                off[0] = 0.0
+                assert relays.clock_ahead is None
+                two.peers[0].drop()
+                while not any(entry["event"] == "clock.right" for entry in logs):
+                    await asyncio.sleep(0.01)
+    (told,) = [entry for entry in logs if entry["event"] == "clock.wrong"]
+    assert told["ahead_seconds"] == pytest.approx(off[0] + 3 * 3600, abs=60)
+    assert "timedatectl" in told["fix"]
+
+
 def test_recent_ids_keep_the_latest_in_bounded_memory() -> None:
     recent = RecentIds(size=10)
     for n in range(95):

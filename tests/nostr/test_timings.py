@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tenex.nostr.timings import Reconnecting, Timings
+from tenex.nostr.timings import Reconnecting, Timings, clock_ahead
 
 TIMINGS = Timings()
 SEEDS = range(100)
@@ -51,3 +51,23 @@ def test_a_relay_that_never_serves_is_connected_to_less_and_less_often() -> None
         waited.append(pauses.lost(now, served=0.0))
         now += waited[-1]
     assert max(waited[20:]) > 45
+
+
+HOUR = 3600.0
+
+
+@pytest.mark.parametrize(
+    ("readings", "ahead"),
+    [
+        ([], None),
+        ([HOUR / 2], None),  # one relay may be wrong itself
+        ([2 * HOUR], 2 * HOUR),
+        ([-2 * HOUR], -2 * HOUR),
+        ([HOUR / 2, HOUR], HOUR / 2),
+        ([HOUR, 2.0], None),
+        ([2 * HOUR, -2 * HOUR], None),
+        ([60.0, 30.0], None),
+    ],
+)
+def test_our_clock_is_wrong_where_no_relay_agrees_with_it(readings: list[float], ahead: float | None) -> None:
+    assert clock_ahead(readings) == ahead

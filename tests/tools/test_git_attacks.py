@@ -42,7 +42,7 @@ def alarms(root: Path, tmp_path: Path) -> list[str]:
     env = {"PATH": os.environ["PATH"], "HOME": "/", "GIT_CONFIG_NOSYSTEM": "1", "TENEX_ALARM": str(alarm)}
     found = []
     for folder in (root, *(path for path in root.rglob("*") if path.is_dir())):
-        for command in (["git", "status"], ["git", "log"], ["git", "diff"]):
+        for command in (["git", "add", "."], ["git", "st"], ["git", "status"], ["git", "log"], ["git", "diff"]):
             subprocess.run(command, cwd=folder, env=env, capture_output=True, timeout=20, check=False)
         if alarm.exists():
             alarm.unlink()
@@ -168,3 +168,67 @@ async def test_a_workspace_that_is_a_repository_itself_is_read_only_to_a_command
     registry = registry_of(workspace, SANDBOXED)
     for way in ("echo x >> config", "echo x > config.worktree", "echo x > commondir", "rm HEAD"):
         assert not (await run(registry, way)).ok, way
+
+
+CONFIGURED = {
+    "core.hooksPath": (".githooks", ".githooks/post-index-change", f"#!/bin/sh\n{ALARM}\n"),
+    "core.fsmonitor": ("scripts/monitor.sh", "scripts/monitor.sh", f"#!/bin/sh\n{ALARM}\n"),
+    "include.path": ("../.gitconfig", ".gitconfig", CONFIG),
+    "filter.x.clean": ("sh 'tools/clean.sh' %f", "tools/clean.sh", f"{ALARM}; cat\n"),
+    "alias.st": ("!sh tools/status.sh", "tools/status.sh", f"{ALARM}\n"),
+}
+
+
+@pytest.fixture(params=CONFIGURED)
+def configured(request: pytest.FixtureRequest, workspace: Workspace) -> tuple[str, str]:
+    """A person's repository whose configuration runs or reads a file of the workspace: that file, and an attack."""
+    value, path, attack = CONFIGURED[request.param]
+    root = workspace.root
+    git(root, "init", "-q")
+    git(root, "config", request.param, value)
+    (root / "a").write_text("1\n")
+    (root / ".gitattributes").write_text("* filter=x\n")
+    return path, attack
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_what_a_persons_configuration_runs_cannot_be_changed_by_a_command(
+    workspace: Workspace, tmp_path: Path, configured: tuple[str, str], is_there: bool
+) -> None:
+    path, attack = configured
+    place = workspace.root / path
+    if is_there:
+        place.parent.mkdir(exist_ok=True)
+        place.write_text("")
+        place.chmod(0o755)
+    top = path.partition("/")[0]
+    (workspace.root / "new").write_text(attack)
+    (workspace.root / "new").chmod(0o755)
+    plant = f"mkdir -p $(dirname {path}); cp -p new {path}"
+    for way in (plant, f"mv {top} old; {plant}", f"mv {top} old; mkdir e; (cd e; {plant}); ln -s e/{top} {top}"):
+        await run(registry_of(workspace, SANDBOXED), way)
+        assert not place.exists() or place.read_text() != attack, way
+    assert alarms(workspace.root, tmp_path) == []
+
+
+async def test_what_a_persons_configuration_runs_cannot_be_changed_by_a_tool(
+    registry: ToolRegistry, workspace: Workspace, configured: tuple[str, str]
+) -> None:
+    path, attack = configured
+    result = await registry.call("write_file", {"path": path, "content": attack}, make_context())
+    assert "is run or read by git, as it is configured here" in result.content
+    moved = await registry.call("move_file", {"path": "a", "to": path}, make_context())
+    assert "is run or read by git, as it is configured here" in moved.content
+    assert not (workspace.root / path).exists()
+    assert (await registry.call("write_file", {"path": "scripts/other.sh", "content": "x"}, make_context())).ok
+
+
+async def test_words_of_a_configuration_that_are_no_paths_name_no_files(
+    registry: ToolRegistry, workspace: Workspace
+) -> None:
+    git(workspace.root, "init", "-q")
+    for name, value in {"alias.lg": "log --all", "credential.helper": "store", "core.pager": "less -R"}.items():
+        git(workspace.root, "config", name, value)
+    for path in ("log", "store/a", "less", "checkout"):
+        assert (await registry.call("write_file", {"path": path, "content": "x"}, make_context())).ok

@@ -169,6 +169,19 @@ def test_the_fields_that_are_kept_for_a_state_are_in_its_rule() -> None:
 
     assert Graph(nodes=(One,), state_type=Numbered).rule().tracked == frozenset()
 
+    @dataclass
+    class Plain:
+        mission_id: str = ""
+
+    @dataclass
+    class Two(BaseNode[Plain, None, Any]):
+        async def run(self, ctx: GraphRunContext[Plain, None]) -> End[str]:
+            return End(ctx.state.mission_id)
+
+    graph = Graph(nodes=(Two,), state_type=Plain)
+    result = asyncio.run(graph.run(Two(), state=Plain()))
+    assert result.output == graph.mission_id(result.mission)
+
 
 def test_the_example_of_the_documents_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (code,) = re.findall(
@@ -180,3 +193,18 @@ def test_the_example_of_the_documents_runs(tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr().out.splitlines() == [
         "Dear Ada, signed by the desk of Ada to Ada True", "Dear Bo, signed by the desk of Bo to Bo True",
     ]  # fmt: skip
+
+
+@dataclass
+class Asks(BaseNode[None, None, str]):
+    async def run(self, ctx: GraphRunContext[None, None]) -> End[str]:
+        return End((await ctx.ask("planner", "Plan it")).text)
+
+
+def test_without_a_daemon_nothing_is_asked_by_name() -> None:
+    async def main() -> Any:
+        graph: Graph[None, None, str] = Graph(nodes=(Asks,))
+        return await graph.run(Asks(), clock=VirtualClock())
+
+    result = run(main)
+    assert (result.outcome, "Without a daemon nothing can be asked by name" in result.error) == ("failed", True)

@@ -11,7 +11,7 @@ from typing import Final
 from tenex.app.staff import read_library
 from tenex.core.errors import ConfigurationError, ModelUnavailable, TenexError
 from tenex.llm.config import OFFLINE, DeskConfig
-from tenex.settings import Settings, named_models
+from tenex.settings import Settings, named_models, router_model
 
 from .examination import in_thread
 from .findings import Case, Finding, fault, ok, warning
@@ -19,7 +19,7 @@ from .findings import Case, Finding, fault, ok, warning
 BUILD_DEADLINE: Final = 20.0
 """Seconds: importing a vendor's library takes one or two on a slow disk."""
 PROBE_DEADLINE: Final = 60.0
-"""Seconds for one small call; a local model may have to be loaded first."""
+"""Seconds for the small calls to one model; a local model may have to be loaded first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +55,12 @@ async def models(case: Case) -> AsyncIterator[Finding]:
     if not built.faults:
         yield ok(f"{', '.join(real)} can be used as configured{'' if case.probe else '; --probe asks each once'}")
     if case.probe:
-        for finding in await asyncio.gather(*(_probed(built.config, name) for name in real)):
-            yield finding
+        work = {name for setting, chain in built.used.items() if setting != "models.router" for name in chain}
+        route = router_model(chosen.models)
+        probes = (_probed(built.config, name, work=name in work, route=name in route) for name in real)
+        for findings in await asyncio.gather(*probes):
+            for finding in findings:
+                yield finding
 
 
 def _built(case: Case, chosen: Settings) -> _Built:
@@ -86,15 +90,17 @@ def _built(case: Case, chosen: Settings) -> _Built:
     return _Built(config=config, used=used, faults=faults, unpriced=unpriced)
 
 
-async def _probed(config: DeskConfig, name: str) -> Finding:
-    from tenex.llm.probe import probe
+async def _probed(config: DeskConfig, name: str, *, work: bool, route: bool) -> list[Finding]:
+    from tenex.llm.probe import Purpose, probe
 
     mend = "check the model's name, its key and its server"
     try:
         async with asyncio.timeout(PROBE_DEADLINE):
-            answer = await probe(config, name)
+            purposes: list[tuple[Purpose, bool]] = [("work", work), ("route", route)]
+            answer = await probe(config, name, [purpose for purpose, is_asked in purposes if is_asked])
     except TimeoutError:
-        return fault(f"{name} does not answer within {PROBE_DEADLINE:g} s", "models", mend, ModelUnavailable)
+        return [fault(f"{name} does not answer within {PROBE_DEADLINE:g} s", "models", mend, ModelUnavailable)]
     except TenexError as error:
-        return fault(f"{name}: {error}", "models", mend, type(error))
-    return ok(f"{name} answers in {answer.seconds:.1f} s", "models")
+        return [fault(f"{name}: {error}", "models", mend, type(error))]
+    doubts = [warning(doubt, "models", "choose another model if agents do not get on") for doubt in answer.doubts]
+    return [ok(f"{name} answers in {answer.seconds:.1f} s", "models"), *doubts]

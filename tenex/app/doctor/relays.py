@@ -9,12 +9,9 @@ import ssl
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketException
 
 from tenex.app.staff import PROJECT
@@ -25,9 +22,9 @@ from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.nostr.limits import read_limits
 from tenex.nostr.listener import KINDS
 from tenex.nostr.session import Session
-from tenex.nostr.timings import Timings
+from tenex.nostr.timings import REFUSED_AHEAD, Timings
 from tenex.nostr.urls import is_loopback, normalise_url
-from tenex.nostr.websocket import open_websocket
+from tenex.nostr.websocket import RelaySocket, open_websocket
 
 from .examination import in_thread
 from .findings import Case, Finding, fault, ok, warning
@@ -40,9 +37,6 @@ SERVE_DEADLINE: Final = 6.0
 DOCUMENT_DEADLINE: Final = 3.0
 SKEW: Final = 60.0
 """Seconds: what we date is at most so far ahead; more is a clock that is wrong."""
-REFUSED: Final = 900.0
-"""Seconds: NIP-22 relays commonly take nothing dated further ahead than a quarter of an hour."""
-
 _AGAIN: Final = "it may pass: the daemon tries again by itself; else name another relay under relays.urls"
 _OTHER: Final = "check the address, or name another relay under relays.urls"
 
@@ -161,22 +155,18 @@ async def _subscribed(session: Session, identity: SecretKey | None) -> str | Non
     return refusal
 
 
-def _clock(open_socket: ClientConnection, place: str) -> list[Finding]:
+def _clock(open_socket: RelaySocket, place: str) -> list[Finding]:
     """Our clock against the Date of the relay's answer."""
-    said = open_socket.response.headers.get("Date") if open_socket.response is not None else None
-    try:
-        theirs = parsedate_to_datetime(said or "")
-    except (TypeError, ValueError):
+    theirs = open_socket.server_date
+    if theirs is None:
         return []
-    if theirs.tzinfo is None:
-        theirs = theirs.replace(tzinfo=UTC)
-    ahead = time.time() - theirs.timestamp()
+    ahead = time.time() - theirs
     if abs(ahead) <= SKEW:
         return []
     way = "ahead of" if ahead > 0 else "behind"
     what = f"this machine's clock is {abs(ahead):,.0f} s {way} the relay's"
     mend = "set the clock (`timedatectl set-ntp true`), unless other relays agree with it"
-    if abs(ahead) > REFUSED:
+    if abs(ahead) > REFUSED_AHEAD:
         return [fault(f"{what}; relays refuse what is dated so far off", place, mend)]
     return [warning(what, place, mend)]
 

@@ -84,9 +84,9 @@ class AgentDrive(Drive):
 
     def __init__(
         self, slug: Slug, members: Mapping[Slug, PhasedAgent], model: Model, journals: Journals, limits: Limits,
-        clock: Clock,
+        clock: Clock, rules: Rules | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(journals, _rules(slug, members, limits), clock)
+        super().__init__(journals, rules or _rules(slug, members, limits), clock)
         self._slug = slug
         self._members = members
         self._model = model
@@ -94,6 +94,8 @@ class AgentDrive(Drive):
         self._changes: Changes | None = None
         self._before: OrchestratorTurn | None = None
         self._told: list[str] = []
+        self.person = PublicKey(CALLER), Role.OWNER
+        """Who asks, and what they may do."""
         self.standing: Standing | None = None
         """Where the agent stands, as far as that is journaled."""
 
@@ -136,11 +138,11 @@ class AgentDrive(Drive):
         now = self._clock.now()
         name = hashlib.sha256(f"{state.id}\n{state.next_seq}\n{len(self._inbox)}".encode()).hexdigest()
         message = Incoming(
-            event_id=EventId(name), author=PublicKey(CALLER), text=text, created_at=now // 1000, conversation=state.id,
+            event_id=EventId(name), author=self.person[0], text=text, created_at=now // 1000, conversation=state.id,
             starts=True,
         )  # fmt: skip
         begins = (self._slug,) if state.status == "new" else ()
-        return PersonSpoke(message=message, role=Role.OWNER, name=CALLER, addressed=begins, is_plain=is_plain)
+        return PersonSpoke(message=message, role=self.person[1], name=CALLER, addressed=begins, is_plain=is_plain)
 
     def _goes_on(self, state: Conversation) -> bool:
         wanted = pending(state).values()
@@ -181,14 +183,14 @@ class AgentDrive(Drive):
         if run.parent is not None:
             entries = [*entries_for(conversation, run)]
             if shape.input:
-                text = _put(shape, standing, message_to(conversation, run))
+                text = put(shape, standing, message_to(conversation, run))
                 entries = [replace(one, text=text) if isinstance(one, AgentText) else one for one in entries]
             return entries
         messages = conversation.recent[-SHOWN:]
         entries = [Shown(seq=m.seq, limit=MESSAGE_CHARACTERS) for m in messages]
         if shape.input and messages and messages[-1].role is not None:
             last = messages[-1]
-            text = _put(shape, standing, cut(last.text, MESSAGE_CHARACTERS))
+            text = put(shape, standing, cut(last.text, MESSAGE_CHARACTERS))
             entries[-1] = PersonText(author=last.name, text=text)
         return entries
 
@@ -241,14 +243,14 @@ class AgentDrive(Drive):
         return ToolReturned(key=effect.key, result=result)
 
 
-def _put(shape: Blueprint, standing: Standing, request: str) -> str:
+def put(shape: Blueprint, standing: Standing, request: str) -> str:
     """A request as the agent's input template puts it."""
     return render(shape.input, f"{shape.name}.__input_template__", standing, None, **{MESSAGE: request})
 
 
 def _rules(slug: Slug, members: Mapping[Slug, PhasedAgent], limits: Limits) -> Rules:
-    slugs = {type(member): name for name, member in members.items()}
-    roster = {name: _member(name, member, slugs, is_itself=name == slug) for name, member in members.items()}
+    slugs = {type(one): name for name, one in members.items()}
+    roster = {name: member(name, one, slugs, is_itself=name == slug) for name, one in members.items()}
     graph = TransitionGraph.round_robin((PERSON, slug))
     talk = Workflow(
         slug=slug, name=roster[slug].name, pubkey=PublicKey(""), participants=(PERSON, slug),
@@ -265,7 +267,8 @@ def _rules(slug: Slug, members: Mapping[Slug, PhasedAgent], limits: Limits) -> R
     )
 
 
-def _member(slug: Slug, agent: PhasedAgent, slugs: Mapping[type, Slug], *, is_itself: bool) -> Agent:
+def member(slug: Slug, agent: PhasedAgent, slugs: Mapping[type, Slug], *, is_itself: bool) -> Agent:
+    """An agent as the core knows it."""
     shape = blueprint(type(agent))
     return Agent(
         slug=slug, name=shape.name, pubkey=PublicKey(slug), role=shape.description,

@@ -1,0 +1,81 @@
+"""What a node asks by name is done on behalf of the person whose mission it is."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tenex.app.asking import Asker
+from tenex.core.errors import ModelUnavailable, WorkflowError
+from tenex.core.ids import PublicKey
+from tenex.core.ports import ExecutionContext, Prompt, ToolResult
+from tenex.core.roster import Role
+from tenex.core.steps import ModelRequest, ModelStep
+from tenex.flow.clock import SystemClock
+from tenex.workflow import TransitionGraph
+from tenex.workflow.durable import Answer
+from tenex.workflow.mission_runs import Question
+from tests.fakes.play import says
+from tests.fakes.workflows import NAME, TRIO, house, workflow
+
+MEMBER = PublicKey("b" * 64)
+
+
+class Surroundings:
+    """A model that calls a tool once in each run, the tool, and prompts."""
+
+    def __init__(self, fault: Exception | None = None) -> None:
+        self.contexts: list[ExecutionContext] = []
+        self.fault = fault
+
+    async def step(self, request: ModelRequest, whisper: Any = None) -> ModelStep:
+        """A call, then words."""
+        if self.fault is not None:
+            raise self.fault
+        is_first = not any(isinstance(entry, ModelStep) for entry in request.entries)
+        return says("", ("read_file", {"path": "a"})) if is_first else says(f"{request.agent} is done")
+
+    def specs(self, phase: Any, agent: Any) -> tuple[Any, ...]:
+        """No tool needs a description here."""
+        return ()
+
+    async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        """Take note of the context."""
+        self.contexts.append(context)
+        return ToolResult(ok=True, content="a")
+
+    def work(self, conversation: Any, run: Any) -> Prompt:
+        """An empty prompt."""
+        return Prompt(system="You work.", entries=())
+
+    def route(self, conversation: Any) -> ModelRequest:
+        """Nothing asks a router here."""
+        raise AssertionError
+
+
+def asked(around: Surroundings, name: str, role: Role | None = Role.MEMBER) -> Answer:
+    """The answer to a question of a member's mission."""
+    rules = house(workflow(TransitionGraph.sequence(TRIO)))
+    asker = Asker(model=around, tools=around, prompter=around, rules=lambda: rules, clock=SystemClock())
+    question = Question(name=name, message="/stop is a word", key="k", author=MEMBER if role else None, role=role)
+    return asyncio.run(asyncio.wait_for(asker(question), 20))
+
+
+def test_tools_of_what_is_asked_know_the_person_of_the_mission() -> None:
+    around = Surroundings()
+    assert asked(around, "writer") == Answer(text="writer is done")
+    assert [(context.author, context.role) for context in around.contexts] == [(MEMBER, Role.MEMBER)]
+
+
+def test_a_workflow_answers_with_its_last_words_and_the_reason_of_its_end() -> None:
+    around = Surroundings()
+    assert asked(around, f"@{NAME}") == Answer(text="checker is done", reason="sequence_complete")
+    assert [context.agent for context in around.contexts] == [*TRIO]
+
+
+def test_what_gives_no_answer_is_told_in_a_sentence() -> None:
+    with pytest.raises(WorkflowError, match="There is no agent and no workflow of speakers ghost"):
+        asked(Surroundings(), "ghost")
+    with pytest.raises(ModelUnavailable, match="away"):
+        asked(Surroundings(ModelUnavailable("away", retry_after=120)), "writer")

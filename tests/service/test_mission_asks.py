@@ -1,0 +1,93 @@
+"""A node of a mission asks an agent and a workflow of the daemon by name, over a relay and with models over HTTP."""
+
+import re
+import shutil
+from pathlib import Path
+
+from tenex.core import mission_records as m
+from tests.fakes.modelminds import Asked, calls
+from tests.fakes.modelprotocol import Answer, Json
+from tests.fakes.modelserver import model_server
+
+from .kit import ROOT, of_kind
+from .loopback import minded, serving, settled
+from .mentioned import heard, put
+
+SHIPPED = ROOT / "config" / "workflows"
+ASKS = """
+from dataclasses import dataclass
+from pydantic import BaseModel
+from tenex.workflow.missions import BaseNode, End, Graph, GraphRunContext
+
+class Case(BaseModel):
+    name: str
+
+@dataclass
+class One(BaseNode[Case, None, str], retries=0):
+    async def run(self, ctx: GraphRunContext[Case, None]) -> End[str]:
+        return End((await ctx.ask(ctx.state.name, "Ask the person")).text)
+
+graph = Graph(nodes=(One,), state_type=Case)
+"""
+
+
+def example() -> str:
+    """The mission of the documents."""
+    (code,) = re.findall(
+        r'```python\n("""Has an agent plan.*?)```', (ROOT / "docs" / "workflows.md").read_text(), re.DOTALL
+    )
+    return str(code)
+
+
+def replies(request: Json) -> Answer:
+    """The planner plans, the expert approves, the executor writes a file and says so."""
+    asked = Asked(request)
+    if "Ask the person" in asked.words and "ask" in asked.tools:
+        return calls(("ask", {"question": "Which colour?"}))
+    match asked.agent:
+        case "planner":
+            return Answer(text="The plan: hello.py prints hello")
+        case "security-expert":
+            return (
+                Answer(text="Approved.") if asked.steps else calls(("set_context", {"key": "approved", "value": True}))
+            )
+        case _:
+            content = {"path": "hello.py", "content": "print('hello')\n"}
+            return Answer(text="It is built.") if asked.steps else calls(("write_file", content))
+
+
+async def test_a_node_asks_an_agent_and_a_workflow_by_name(tmp_path: Path, relay: str) -> None:
+    async with model_server(replies) as server:
+        folder = minded(tmp_path / "data", relay, server)
+        put(folder, "built.py", example())
+        shutil.copy(SHIPPED / "draft-and-review.toml", folder.data / "config" / "workflows")
+        async with serving(folder, server) as process:
+            name = await folder.write("@built hello.py")
+            await settled(folder, name)
+            said = [event["content"] for event in await heard(folder, name)]
+            assert await process.stop() == 0
+        delivered = server.delivered()
+    assert said[-1].endswith("Its result: It is built. (built)")
+    assert (folder.workspace / "hello.py").read_text() == "print('hello')\n"
+    agents = [Asked(exchange.request).agent for exchange in delivered]
+    assert agents == ["planner", "planner", "security-expert", "security-expert", "executor", "executor"]
+    assert "Plan this: hello.py" in Asked(delivered[0].request).words
+    spent = of_kind(folder.records(name), m.MissionSpent)
+    assert sum(one.usage.input_tokens for one in spent) == sum(exchange.input_tokens for exchange in delivered)
+    assert len([*(folder.data / "conversations").glob("*/journal.jsonl")]) == 2, "the mission's, and the daemon's own"
+
+
+async def test_what_gives_no_answer_fails_the_step_with_a_sentence(tmp_path: Path, relay: str) -> None:
+    async with model_server(replies) as server:
+        folder = minded(tmp_path / "data", relay, server)
+        put(folder, "asks.py", ASKS)
+        put(folder, "broken.toml", "x")
+        async with serving(folder, server) as process:
+            names = {who: await folder.write(f"@asks {who}") for who in ("ghost", "planner", "broken")}
+            for name in names.values():
+                await settled(folder, name)
+            said = {who: (await heard(folder, name))[-1]["content"] for who, name in names.items()}
+            assert await process.stop() == 0
+    assert "There is no agent and no workflow of speakers ghost. There are: " in said["ghost"]
+    assert "planner asks a person, whom a node cannot stand in for: Which colour?" in said["planner"]
+    assert "The workflow broken is disabled: " in said["broken"]
