@@ -19,7 +19,7 @@ import structlog
 from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import Conversation, fold
 from tenex.core.errors import AppendFailed, ConfigurationError, RelayUnavailable, StoreDamaged, StoreError, UsageError
-from tenex.core.ids import ConversationId, PublicKey, Slug
+from tenex.core.ids import ConversationId, Millis, PublicKey, Slug
 from tenex.core.ports import Clock
 from tenex.core.records import Imported, PersonWrote, Rebuilt, Record, RunStarted, Said
 from tenex.core.roster import Rules
@@ -252,6 +252,52 @@ class OldFiles:
 
     def _file(self, conversation: ConversationId) -> Path:
         return self._folder.root / f"{conversation}.json"
+
+
+class WithOldFiles(ConversationFolder):
+    """A folder as commands read it: the files of an older program count as the conversations they would be taken in as.
+
+    Nothing is written.
+    """
+
+    def __init__(self, root: Path, disk: Disk, clock: Clock, cast: Callable[[], Cast]) -> None:
+        """Look into a folder; `cast` is asked only where there is such a file."""
+        super().__init__(root, disk, clock)
+        self._cast = cast
+
+    async def lengths(self) -> dict[ConversationId, int]:
+        """As that of the folder, and each such file with its bytes."""
+        return {**await asyncio.to_thread(self._old_files), **await super().lengths()}
+
+    async def read(self, conversation: ConversationId, since: int = 0) -> list[Record]:
+        """As that of the folder; of such a file always everything."""
+        records = await asyncio.to_thread(self._records, conversation)
+        return await super().read(conversation, since) if records is None else records
+
+    async def read_left(self, conversation: ConversationId) -> tuple[list[Record], str]:
+        """As that of the folder."""
+        records = await asyncio.to_thread(self._records, conversation)
+        return await super().read_left(conversation) if records is None else (records, "")
+
+    def _old_files(self) -> dict[ConversationId, int]:
+        found = {}
+        for file in self.root.glob("*.json"):
+            with suppress(OSError, UsageError):
+                if not self.path(name := ConversationId(file.stem)).exists():
+                    found[name] = file.stat().st_size
+        return found
+
+    def _records(self, conversation: ConversationId) -> list[Record] | None:
+        path = self.path(conversation)
+        file = path.with_name(f"{path.name}.json")
+        if path.exists() or not file.is_file():
+            return None
+        try:
+            past = past_of_old_file(read_view(file), conversation, file.name, self._cast())
+            written = Millis(int(file.stat().st_mtime * 1000))
+        except (OSError, ConfigurationError) as fault:
+            raise UsageError(f"{file} cannot be read: {fault}") from fault
+        return _flat(decisions_of(past, written))
 
 
 def comes_from_elsewhere(records: Sequence[Record], ours: Container[PublicKey]) -> bool:

@@ -14,17 +14,20 @@ import typer
 
 from tenex.app.shortened import conversation_of
 from tenex.core.errors import StoreError, UsageError
+from tenex.core.ids import ConversationId
 
 from . import agents, output
 from .carrying import export, import_
 from .inspecting import replay, verify
-from .options import DataOption, JsonOption, group, open_places
+from .options import DataOption, JsonOption, group, open_places, open_settings
 from .rebuilding import rebuild
 from .travelling import fork, rollback
 
 if TYPE_CHECKING:
-    from tenex.core.ids import ConversationId
+    from tenex.app.threads import Cast
+    from tenex.core.ports import Clock
     from tenex.core.records import Record
+    from tenex.store.disk import Disk
     from tenex.store.folder import ConversationFolder
     from tenex.store.search import Filter
 
@@ -62,7 +65,7 @@ def list_(
 
     agent = agents.whole_name(ctx, data, agent)
     wanted = finding.filter_of(phase=phase, was_in=was_in, status=status, agent=agent, since=since, until=until)
-    root, rows = _run(ctx, data, lambda folder: _listed(folder, wanted, limit or -1))
+    root, rows = _read(ctx, data, lambda folder: _listed(folder, wanted, limit or -1))
     if as_json:
         output.result_json(rows)
     elif not rows:
@@ -95,7 +98,7 @@ def search(
 
     agent = agents.whole_name(ctx, data, agent)
     wanted = finding.filter_of(phase=phase, was_in=was_in, status=status, agent=agent, since=since, until=until)
-    found = _run(ctx, data, lambda folder: finding.search(folder, " ".join(words), wanted, limit))
+    found = _read(ctx, data, lambda folder: finding.search(folder, " ".join(words), wanted, limit))
     if as_json:
         output.result_json(finding.as_json(found))
     elif not found:
@@ -114,9 +117,9 @@ def show(
 ) -> None:  # fmt: skip
     """Tell a conversation from its journal: who said what, which phase, which tools."""
     if as_json:
-        output.result(output.json_escaped(_run(ctx, data, lambda folder: _view(folder, id))))
+        output.result(output.json_escaped(_read(ctx, data, lambda folder: _view(folder, id))))
         return
-    _run(ctx, data, lambda folder: _tell(folder, id, thoughts=thoughts))
+    _read(ctx, data, lambda folder: _tell(folder, id, thoughts=thoughts))
 
 
 @conversations.command()
@@ -124,9 +127,9 @@ def path(
     ctx: typer.Context, id: IdArgument = "", data: DataOption = None, as_json: JsonOption = False  # noqa: A002
 ) -> None:  # fmt: skip
     """Print where a conversation's files are; without an id, where all are."""
-    found: Path = _run(ctx, data, lambda folder: _path(folder, id)) if id else open_places(ctx, data).conversations
+    found: Path = _read(ctx, data, lambda folder: _path(folder, id)) if id else open_places(ctx, data).conversations
     if as_json:
-        output.result_json({**({"id": found.name} if id else {}), "path": str(found)})
+        output.result_json({**({"id": found.stem} if id else {}), "path": str(found)})
     else:
         output.result(str(found))
 
@@ -151,7 +154,29 @@ def stats(
         _run(ctx, data, lambda folder: _stats_of_all(folder, as_json=as_json))
 
 
-def _run(ctx: typer.Context, data: Path | None, work: "Any") -> Any:
+def _read(ctx: typer.Context, data: Path | None, work: "Any") -> Any:
+    """As `_run`, for what only reads: files of an older program are conversations too."""
+
+    def cast() -> "Cast":
+        from tenex.app.regaining import cast_of
+        from tenex.settings import places
+
+        settings = open_settings(ctx, data)
+        return cast_of(settings, places(settings))
+
+    def make(root: Path, disk: "Disk", clock: "Clock") -> "ConversationFolder":
+        from tenex.store.folder import ConversationFolder
+
+        if not any(root.glob("*.json")):  # nearly always; the other class takes longer to load
+            return ConversationFolder(root, disk, clock)
+        from tenex.app.regaining import WithOldFiles
+
+        return WithOldFiles(root, disk, clock, cast)
+
+    return _run(ctx, data, work, make)
+
+
+def _run(ctx: typer.Context, data: Path | None, work: "Any", make: "Any" = None) -> Any:
     from tenex.flow.clock import SystemClock
     from tenex.store.disk import Disk
     from tenex.store.folder import ConversationFolder
@@ -159,7 +184,7 @@ def _run(ctx: typer.Context, data: Path | None, work: "Any") -> Any:
     async def main() -> Any:
         disk = Disk()
         try:
-            result: Coroutine[Any, Any, Any] = work(ConversationFolder(root, disk, SystemClock()))
+            result: Coroutine[Any, Any, Any] = work((make or ConversationFolder)(root, disk, SystemClock()))
             return await result
         finally:
             disk.close()
@@ -208,12 +233,17 @@ async def _named(folder: "ConversationFolder", start: str) -> str:
 
 
 async def _path(folder: "ConversationFolder", start: str) -> Path:
-    return folder.path(await _find(folder, start))
+    return _place(folder, await _find(folder, start))
+
+
+def _place(folder: "ConversationFolder", name: str) -> Path:
+    """The folder of a conversation, or the file of an older program that was not taken in yet."""
+    path = folder.path(ConversationId(name))
+    return path if path.exists() else path.with_name(f"{name}.json")
 
 
 async def _view(folder: "ConversationFolder", start: str) -> str:
     from tenex.core.conversation import fold
-    from tenex.core.ids import ConversationId
     from tenex.store.view import render
 
     name = ConversationId(await _find(folder, start))
@@ -231,7 +261,6 @@ async def _left(folder: "ConversationFolder", name: "ConversationId") -> "list[R
 async def _tell(folder: "ConversationFolder", start: str, *, thoughts: bool) -> None:
     from tenex.app.story import Story
     from tenex.core.conversation import fold
-    from tenex.core.ids import ConversationId
 
     from .screen import Screen
 
@@ -243,11 +272,10 @@ async def _tell(folder: "ConversationFolder", start: str, *, thoughts: bool) -> 
     for record in records:
         for line in story.tell(record):
             screen.show(line)
-    screen.say(f"{conversation.status} in {conversation.phase}, cycle {conversation.cycle} · {folder.path(name)}")
+    screen.say(f"{conversation.status} in {conversation.phase}, cycle {conversation.cycle} · {_place(folder, name)}")
 
 
 async def _stats_of(folder: "ConversationFolder", start: str, *, as_json: bool) -> None:
-    from tenex.core.ids import ConversationId
     from tenex.store.stats import Stats
     from tenex.store.stats import as_json as told
 

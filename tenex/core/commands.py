@@ -215,7 +215,7 @@ def _continue(draft: Draft, name: str) -> None:
         say(draft, words.standing(state.mission))
     elif held:
         for subject in held:
-            draft.add(r.RetryDue, run=subject)
+            draft.add(r.RetryDue, run=subject, by=name)
         say(draft, "I try again now.")
     elif state.turn is not None or state.status == "ended":
         say(draft, "I am at work." if state.turn is not None else "This cycle is over; just write what is next.")

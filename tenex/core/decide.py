@@ -161,7 +161,11 @@ def _model_failed(draft: Draft, signal: ModelFailed) -> None:
             working.model_failed(draft, None, signal)
         else:
             nothing = ModelStep(text="", usage=signal.usage, model=signal.model)
-            router.reject(draft, nothing, Rejected(sentence=f"The answer was of no use: {signal.message[:300]}"))
+            refused = Rejected(
+                sentence=f"The answer was of no use: {signal.message[:300]}",
+                plain=f"gave no usable answer ({signal.message[:200]})",
+            )
+            router.reject(draft, nothing, refused)
         return
     run = _waiting_for_model(draft, signal.key)
     if run is not None:

@@ -39,19 +39,21 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Ask the router."""
+    """Ask the router; `is_urgent` where a person wants it tried now."""
 
     key: Key
+    is_urgent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCall:
-    """Ask a run's model for its next step, given everything in `entries`."""
+    """Ask a run's model for its next step, given everything in `entries`; `is_urgent` as with `Route`."""
 
     key: Key
     run: RunId
     system: str
     entries: tuple[Entry, ...]
+    is_urgent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

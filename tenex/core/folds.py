@@ -86,7 +86,9 @@ def _wrote(c: State, record: r.PersonWrote) -> None:
         c.workflow = c.workflow.heard(record.seq, record.at)
         return
     c.addressed = (*c.addressed, *((slug, record.name) for slug in record.addressed))
-    text = PersonText(author=record.name, text=cut(record.text, MESSAGE_CHARACTERS))
+    text = PersonText(
+        author=record.name, text=cut(record.text, MESSAGE_CHARACTERS), role=str(record.role), key=record.author
+    )  # fmt: skip
     c.runs = {key: run.hears(text, record.seq) for key, run in c.runs.items()}
 
 
@@ -232,8 +234,11 @@ def _words(c: State, entries: tuple[Entry | Shown, ...]) -> Iterator[Entry]:
         if not isinstance(entry, Shown):
             yield entry
         elif (message := said.get(entry.seq)) is not None:
-            kind = AgentText if message.role is None else PersonText
-            yield kind(author=message.name, text=cut(message.text, entry.limit))
+            text = cut(message.text, entry.limit)
+            if message.role is None:
+                yield AgentText(author=message.name, text=text)
+            else:
+                yield PersonText(author=message.name, text=text, role=str(message.role), key=message.author)
 
 
 def _change_run(change: Callable[[Run, Any], Run]) -> Callable[[State, Any], None]:
@@ -306,7 +311,8 @@ def _retrying(c: State, record: r.Retrying) -> None:
 
 def _due(run: Run, record: r.RetryDue) -> Run:
     away = record.at - run.retry.since if run.retry is not None else 0
-    return run.moved(max(0, away)).wanting(record.seq)
+    run = run.moved(max(0, away)).wanting(record.seq)
+    return replace(run, urgent=record.seq, told=False) if record.by else run
 
 
 def _retry_due(c: State, record: r.RetryDue) -> None:
@@ -314,6 +320,8 @@ def _retry_due(c: State, record: r.RetryDue) -> None:
         _change_run(_due)(c, record)
     elif c.question is not None:
         c.question = replace(c.question, seq=record.seq, retry=None)
+        if record.by:  # they hear of it if it fails again
+            c.question = replace(c.question, urgent=record.seq, told=False)
 
 
 def _nudged(c: State, record: r.Nudged) -> None:

@@ -1,5 +1,6 @@
 """Names of agents as people and models write them: read leniently, and the nearest one where there is none."""
 
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Final, Protocol, TypeVar
@@ -8,6 +9,7 @@ from .ids import PublicKey
 
 _AROUND: Final = " \t\r\n`*_~\"'“”‘’„«»()[]<>,.;:!?"
 """What may stand around a name: quotes, Markdown, punctuation."""
+_HEX: Final = re.compile(r"[0-9a-f]{64}")
 _BECH32: Final = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 _KEY_CHARACTERS: Final = 57
 """Of an npub, prefix and key; six characters of checksum follow."""
@@ -71,12 +73,12 @@ def nearest(written: str, known: Iterable[str]) -> str:
 
 
 def short_key(pubkey: PublicKey) -> str:
-    """The beginning of a public key as npub."""
-    return _npub(pubkey)[:_SHORT]
+    """The beginning of a public key as npub; "" for what is no key."""
+    return _npub(pubkey)[:_SHORT] if _HEX.fullmatch(pubkey) else ""
 
 
 def _is_key(word: str, pubkey: PublicKey) -> bool:
-    if word.startswith("npub1"):
+    if word.startswith("npub1") and _HEX.fullmatch(pubkey):
         return len(word) == _KEY_CHARACTERS + 6 and word.startswith(_npub(pubkey))
     return word == pubkey
 

@@ -24,7 +24,7 @@ def pending(conversation: Conversation) -> dict[Key, Effect]:
         if question.retry is not None:
             effects.append(Timer(key=Key(Work.TIMER, question.retry.seq, "route"), due=question.retry.due))
         else:
-            effects.append(Route(key=Key(Work.ROUTE, question.seq)))
+            effects.append(Route(key=Key(Work.ROUTE, question.seq), is_urgent=question.urgent == question.seq))
         if question.warn_at and not question.told:
             effects.append(Timer(key=Key(Work.TIMER, question.seq, "route-warn"), due=question.warn_at))
     for run in conversation.runs.values():
@@ -43,7 +43,11 @@ def _of_run(conversation: Conversation, run: Run) -> list[Effect]:
     effects: list[Effect] = []
     if run.wants is not None:
         key = Key(Work.MODEL, run.wants)
-        effects.append(ModelCall(key=key, run=run.id, system=run.system, entries=run.entries))
+        effects.append(
+            ModelCall(
+                key=key, run=run.id, system=run.system, entries=run.entries, is_urgent=run.urgent == run.wants
+            )
+        )  # fmt: skip
     elif run.retry is not None:
         effects.append(Timer(key=Key(Work.TIMER, run.retry.seq, "retry"), due=run.retry.due))
     for call in run.open_calls:

@@ -15,6 +15,7 @@ from .conversation import Conversation
 from .graph import END
 from .ids import ConversationId
 from .jsontext import json_writer
+from .names import short_key
 from .phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
 from .roster import Rules
 from .routing import REASON_CHARACTERS
@@ -153,6 +154,8 @@ def _message(message: Message, limit: int) -> str:
         {
             "id": message.event_id,
             "from": message.name,
+            "role": message.role,
+            "key": short_key(message.author),
             "text": cut(message.text, limit),
             "after_turn": message.after_turn,
         }

@@ -21,7 +21,7 @@ def answered(draft: Draft, step: ModelStep) -> None:
         return
     decision = parse(step.text)
     if isinstance(decision, str):
-        reject(draft, step, Rejected(sentence=decision))
+        reject(draft, step, Rejected(sentence=decision, plain="did not answer in the form that is asked for"))
         return
     verdict = check(draft.state, decision, draft.rules)
     if isinstance(verdict, Rejected):
@@ -45,27 +45,32 @@ def reject(draft: Draft, step: ModelStep, rejected: Rejected) -> None:
     elif attempt < draft.rules.limits.routing_attempts:
         want_router(draft, attempt + 1)
     else:
-        _fall_back(draft, rejected.sentence)
+        _fall_back(draft, rejected)
 
 
 def delayed(draft: Draft) -> None:
     """The router has not answered in time: say so, once."""
     draft.add(r.RouteDelayed)
-    model = f" {draft.rules.project.model}" if draft.rules.project.model else ""
     seconds = round(draft.rules.limits.router_warn_after / 1000)
-    say(draft, f"The orchestrator's model{model} has not answered for {seconds} s. I keep trying; `/stop` ends it.")
+    say(draft, f"{_model(draft)} has not answered for {seconds} s. I keep trying; `/stop` ends it.")
 
 
-def _fall_back(draft: Draft, sentence: str) -> None:
+def _fall_back(draft: Draft, rejected: Rejected) -> None:
+    """The last attempt was refused: say what the router did, and wait."""
     question = draft.state.question
     attempts = question.attempt if question else 1
+    decisions = "a decision" if attempts == 1 else f"{attempts} decisions"
     say(
         draft,
-        f"I could not decide how to go on: my last {attempts} decisions were refused. The last refusal was: "
-        f"{sentence} The conversation stays in {draft.state.phase}. Write to me to try again, or `/retry`.",
+        f"I could not decide how to go on. {_model(draft)} gave {decisions} that I cannot use; the last time it "
+        f"{rejected.plain}. Write to try again, or `/retry`. If it happens often, set a stronger `models.router`.",
         error="routing",
     )
     draft.add(r.Waiting, reason="fallback")
+
+
+def _model(draft: Draft) -> str:
+    return f"The orchestrator's model {draft.rules.project.model}".rstrip()
 
 
 def accept(draft: Draft, step: ModelStep, accepted: Accepted, *, by: str) -> None:

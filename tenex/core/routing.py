@@ -74,6 +74,8 @@ class Rejected:
     """
 
     sentence: str
+    plain: str
+    """What the router did, for a person: it follows "The last time it ..."."""
     waiver: tuple[Phase, ...] = ()
     stale: bool = False
 
@@ -91,6 +93,9 @@ def parse(text: str) -> RoutingDecision | str:
 
 
 def _decision(value: Mapping[str, Any]) -> RoutingDecision | str:
+    within = value.get("arguments", value.get("parameters"))
+    if "agents" not in value and isinstance(within, dict):
+        value = within  # a decision asked for as a call, and written as one
     agents = value.get("agents")
     if isinstance(agents, str):
         agents = [agents]
@@ -146,14 +151,16 @@ def check(conversation: Conversation, decision: RoutingDecision, rules: Rules) -
     for word in (END, USER):
         if any(agent.upper() == word for agent in decision.agents):
             if len(decision.agents) > 1:
-                return Rejected(sentence=f"{word} must stand alone; name either agents or {word}.")
+                sentence = f"{word} must stand alone; name either agents or {word}."
+                return Rejected(sentence=sentence, plain="named agents and an end of the work at the same time")
             return _check_end(conversation, decision, rules) if word == END else _check_user(conversation, decision)
     agents: list[Slug] = []
     for name in decision.agents:
         agent = rules.find(name)
         if agent is None:
             known = ", ".join(sorted(rules.routable))
-            return Rejected(sentence=f"There is no agent {_short(name)}. The roster is: {known}.")
+            sentence = f"There is no agent {_short(name)}. The roster is: {known}."
+            return Rejected(sentence=sentence, plain=f"chose an agent that does not exist, {_short(name)}")
         if agent.slug not in agents:
             agents.append(agent.slug)
     way = _way(conversation, decision, rules)
@@ -162,7 +169,7 @@ def check(conversation: Conversation, decision: RoutingDecision, rules: Rules) -
     target = way[-1] if way else conversation.phase
     wrong = _reflecting(conversation, agents, rules) if target is Phase.REFLECTION else None
     if wrong:
-        return Rejected(sentence=wrong)
+        return Rejected(sentence=wrong, plain="asked somebody to reflect who cannot, or who has done so")
     return Accepted(agents=tuple(agents), way=way, reason=decision.reason)
 
 
@@ -173,31 +180,37 @@ def _way(conversation: Conversation, decision: RoutingDecision, rules: Rules) ->
     here = conversation.phase
     if phase is None:
         phases = ", ".join(Phase)
-        return Rejected(sentence=f"There is no phase {_short(decision.phase)}. The phases are: {phases}.")
+        sentence = f"There is no phase {_short(decision.phase)}. The phases are: {phases}."
+        return Rejected(sentence=sentence, plain=f"chose a phase that does not exist, {_short(decision.phase)}")
     if phase is here:
         return ()
     way = gates.path(conversation, phase)
     if way is None:
-        return Rejected(sentence=PHASE_TRANSITIONS.check(here, phase) or "There is no way there.")
+        sentence = PHASE_TRANSITIONS.check(here, phase) or "There is no way there."
+        return Rejected(sentence=sentence, plain=f"wanted to go from {here} to {phase}, which is not possible")
     wrong = gates.leaving(conversation, way[0], rules)
-    return Rejected(sentence=wrong) if wrong else way
+    return Rejected(sentence=wrong, plain=f"wanted to leave {here} before it was done") if wrong else way
 
 
 def _check_end(conversation: Conversation, decision: RoutingDecision, rules: Rules) -> Accepted | Rejected:
     wrong = gates.leaving(conversation, END, rules)
     if wrong:
-        return Rejected(sentence=wrong)
+        still_open = ", ".join(gates.open_gates(conversation, rules))
+        return Rejected(sentence=wrong, plain=f"wanted to end although {still_open} is still to do")
     if not conversation.turns:
-        return Rejected(sentence="END is refused: the person's message has had no answer yet; name an agent.")
+        sentence = "END is refused: the person's message has had no answer yet; name an agent."
+        return Rejected(sentence=sentence, plain="wanted to end before your message was answered")
     return Accepted(end=True, reason=decision.reason)
 
 
 def _check_user(conversation: Conversation, decision: RoutingDecision) -> Accepted | Rejected:
     asked = conversation.question.seq if conversation.question else 0
     if any(message.seq > asked for message in conversation.unanswered):
-        return Rejected(sentence="The person has just written; look again.", stale=True)
+        sentence = "The person has just written; look again."
+        return Rejected(sentence=sentence, plain="had not seen your newest message", stale=True)
     if conversation.unanswered:
-        return Rejected(sentence="USER is refused: the person's newest message has had no answer; name an agent.")
+        sentence = "USER is refused: the person's newest message has had no answer; name an agent."
+        return Rejected(sentence=sentence, plain="wanted to wait for you although your message has had no answer")
     return Accepted(user=True, reason=decision.reason)
 
 
@@ -221,7 +234,8 @@ def _wish(conversation: Conversation, decision: RoutingDecision) -> Rejected | N
         phase = Phase.parse(name)
         if phase is None or phase not in QUALITY_PHASES:
             which = ", ".join(QUALITY_PHASES)
-            return Rejected(sentence=f"{_short(name)} is no quality gate; only these can be waived: {which}.")
+            sentence = f"{_short(name)} is no quality gate; only these can be waived: {which}."
+            return Rejected(sentence=sentence, plain=f"wanted to skip {_short(name)}, which is no check")
         if phase not in (*wanted, *conversation.waived, *conversation.gates_met):
             wanted.append(phase)
     if not wanted:
@@ -229,8 +243,10 @@ def _wish(conversation: Conversation, decision: RoutingDecision) -> Rejected | N
     refused = [phase for phase in wanted if phase in conversation.waiver_declined]
     if refused:
         gates_kept = ", ".join(refused)
-        return Rejected(sentence=f"A person was asked whether {gates_kept} may be skipped, and did not say yes.")
-    return Rejected(sentence="Only a person can waive a gate; they are asked.", waiver=tuple(wanted))
+        sentence = f"A person was asked whether {gates_kept} may be skipped, and did not say yes."
+        return Rejected(sentence=sentence, plain=f"wanted again to skip {gates_kept}, without your yes")
+    sentence = "Only a person can waive a gate; they are asked."
+    return Rejected(sentence=sentence, plain="wanted to skip checks", waiver=tuple(wanted))
 
 
 __all__ = ["DECISION_SCHEMA", "END", "USER", "Accepted", "Rejected", "RoutingDecision", "check", "parse"]

@@ -176,9 +176,10 @@ class CallCancelled(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryDue(Record):
-    """The wait is over."""
+    """The wait is over, or `by` wants it tried now."""
 
     run: RunId | None
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

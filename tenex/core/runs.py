@@ -105,6 +105,8 @@ class Run:
     told: bool = False
     """Whether the person was told that its model cannot be reached."""
     retry: Retry | None = None
+    urgent: int = 0
+    """The newest `wants` that a person asked for: that call goes through a pause of its provider."""
     warn_at: Millis
     close_at: Millis
     armed: int
@@ -322,6 +324,8 @@ class Question:
     told: bool = False
     """Whether the person was told that the router's model cannot be reached."""
     retry: Retry | None = None
+    urgent: int = 0
+    """The newest `seq` that a person asked for, as in `Run`."""
     warn_at: Millis = Millis(0)
     """When the person is told that there is no answer yet; 0 for never, or where they were told."""
 

@@ -78,10 +78,12 @@ class CallRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonText:
-    """Words of a person."""
+    """Words of a person. `role` and `key`, their public key, tell people of one name apart."""
 
     author: str
     text: str
+    role: str = ""
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +204,8 @@ class ModelRequest:
     """The public key of who it is asked for: waiting calls are served in turn by person."""
     priority: int = 0
     """Which of the waiting calls are served first: 0 of owners, 1 of members, 2 of all others."""
+    is_urgent: bool = False
+    """Whether a person wants it tried now: it goes through a pause that the provider asked for."""
     idempotency_key: str = ""
     methods: frozenset[str] = frozenset()
     """Which of the tools are the agent's own code."""

@@ -82,8 +82,8 @@ class Stages:
         was cancelled.
         """
         match effect:
-            case Route(key=key):
-                request = partial(self.prompter.route, conversation.fork())
+            case Route(key=key, is_urgent=is_urgent):
+                request = partial(self._question, conversation.fork(), is_urgent)
                 caller, paid = Caller.of(conversation), _cut_off(None, post)
                 return partial(self._ask, caller, key, RouteAnswered, request, unheard, paid)
             case ModelCall(key=key):
@@ -107,6 +107,9 @@ class Stages:
             case _:
                 assert_never(effect)
 
+    def _question(self, conversation: Conversation, is_urgent: bool) -> ModelRequest:
+        return replace(self.prompter.route(conversation), is_urgent=is_urgent)
+
     def _request(self, conversation: Conversation, effect: ModelCall) -> ModelRequest:
         run, rules = conversation.runs[effect.run], self.rules()
         tools = offered(conversation, run, rules, self.tools.specs(run.phase, run.agent))
@@ -114,7 +117,7 @@ class Stages:
         return ModelRequest(
             purpose="work", agent=run.agent, phase=run.phase, system=effect.system, tools=tools,
             entries=fitted(effect.system, effect.entries, tools, self.budget()), conversation=conversation.id,
-            idempotency_key=f"{conversation.id}:{effect.key.seq}",
+            idempotency_key=f"{conversation.id}:{effect.key.seq}", is_urgent=effect.is_urgent,
             methods=frozenset(agent.methods if agent is not None else ()),
         )  # fmt: skip
 

@@ -9,8 +9,8 @@
     messages.py     entries to messages              opaque.py     parts only their maker understands
     asking.py       the form of a question           answers.py    answers to steps
     failures.py     the library's errors to ours     prices.py     what calls cost
-    compatible.py   servers that speak OpenAI's protocol, as they really answer
-    thoughts.py     thoughts apart from text         overflow.py    requests that were too long, in servers' words
+    compatible.py   OpenAI's protocol as servers speak it    written_calls.py   tool calls in a text
+    thoughts.py     thoughts apart from text         overflow.py     requests that were too long, in servers' words
 
 All but `offline`, `desk`, `config`, `report`, `limits`, `prices` and `probe` load pydantic-ai, so they are imported
 where they are needed. No other package imports it.

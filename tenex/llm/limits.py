@@ -113,18 +113,28 @@ class Turns:
         self._serve()
 
     @asynccontextmanager
-    async def turn(self, tokens: int = 0, person: str = "", priority: int = 0) -> AsyncIterator[Turn]:
+    async def turn(
+        self, tokens: int = 0, person: str = "", priority: int = 0, *, through_pause: bool = False
+    ) -> AsyncIterator[Turn]:
         """Wait for a turn and hold it.
 
         Args:
             tokens: an estimate of input and output together.
             person: on whose behalf the call is made: people are served in turn.
             priority: 0 is served first.
+            through_pause: begin at once where the provider has asked us to wait: a person wants it tried now.
 
         Raises:
             ModelUnavailable: the provider wants to be left alone for longer than `PATIENCE`.
         """
         clock = asyncio.get_running_loop().time
+        if through_pause and self.paused:
+            counted = self._count(tokens)
+            try:
+                yield Turn(0.0, counted)
+            finally:
+                self._leave()
+            return
         began, waiter = clock(), _Waiter(tokens)
         self._queue.add(waiter, person, priority)
         self._serve()

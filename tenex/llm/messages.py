@@ -24,7 +24,8 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from tenex.core.ids import CallId
+from tenex.core.ids import CallId, PublicKey
+from tenex.core.names import short_key
 from tenex.core.steps import AgentText, CallRequest, CallResult, Entry, ModelStep, Note, PersonText
 
 from .opaque import restored
@@ -140,8 +141,10 @@ def marked(entry: PersonText | AgentText | Note) -> str:
     match entry:
         case Note(title=title):
             tag, whose = _tag("note", entry.text), f'title="{_name(title)}"'
-        case PersonText(author=author):
-            tag, whose = _tag("message", entry.text), f'from="{_name(author)}" kind="person"'
+        case PersonText(author=author, role=role, key=key):
+            known = f' role="{_name(role)}"' if role else ""
+            known += f' key="{short}"' if (short := short_key(PublicKey(key))) else ""
+            tag, whose = _tag("message", entry.text), f'from="{_name(author)}"{known} kind="person"'
         case AgentText(author=author):
             tag, whose = _tag("message", entry.text), f'from="{_name(author)}" kind="agent"'
         case _:

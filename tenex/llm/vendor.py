@@ -47,6 +47,9 @@ STREAM_PAUSE = 600.0
 LONGEST_STREAM_PAUSE = 6 * 3600.0
 """Seconds; a server may have been updated since."""
 
+WAYS = 6
+"""In which one request is put: a server that refuses each of them will refuse the next."""
+
 SMALLER = 0.97
 """Of a request that was too large: one that can be cut by less would be refused again."""
 
@@ -141,7 +144,9 @@ class VendorModel:
         heard, waited = _Heard(), None
         try:
             size = _size(_cut_to(request, self._way.room))
-            async with self._turns.turn(size, request.person, request.priority) as turn:
+            async with self._turns.turn(
+                size, request.person, request.priority, through_pause=request.is_urgent
+            ) as turn:
                 waited = turn.waited
                 try:
                     step = await self._ask(request, whisper, heard)
@@ -167,15 +172,16 @@ class VendorModel:
     async def _ask(self, request: ModelRequest, whisper: Whisper, heard: _Heard) -> ModelStep:
         """Ask, and ask at once in another way where the server does not take this one; keep to the way that works."""
         way = self._way if request.output_schema is not None else replace(self._way, form=Form.TEXT)
-        spent, sent = NO_USAGE, request
+        spent, sent, attempts = NO_USAGE, request, 0
         while True:
+            attempts += 1
             sent = _cut_to(sent, way.room)
             try:
                 step = await self._bounded(sent, way, whisper, heard)
             except (ModelUnavailable, ModelRefused) as error:
                 spent = error.usage = spent + error.usage
                 other = _other_way(way, sent, error.__cause__)
-                if other is None:
+                if other is None or attempts == WAYS:
                     raise
                 way = other
             else:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import islice
 from typing import Any, Final
 
 from jsonschema import Draft202012Validator
@@ -35,20 +36,23 @@ TAIL: Final = 24
 
 _BEGINNING: Final = re.compile(r"(?:<[^\s>]*|\[[A-Z_]*|`+[a-z_]*)\Z")
 _FENCE: Final = re.compile(r"```[^\n`]*\n(.*?)(?:\n?```|\Z)", re.DOTALL)
-_FENCED_JSON: Final = re.compile(r"```(?:json)?[^\S\n]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 _FUNCTION: Final = re.compile(
-    r"(?:<function=|<invoke name=)[\"']?([^>\"'\s]+)[\"']?\s*>(.*?)"
+    r"(?:<function=|<invoke name=)[\"']?([^<>\"'\s]{1,64})[\"']?\s*>(.*?)"
     r"(?:</function>|</invoke>|(?=<function=|<invoke )|\Z)",
     re.DOTALL,
 )
 _PARAMETER: Final = re.compile(
-    r"<parameter(?:=| name=)[\"']?([^>\"'\s]+)[\"']?\s*>(.*?)(?:</parameter>|(?=<parameter|</)|\Z)", re.DOTALL
+    r"<parameter(?:=| name=)[\"']?([^<>\"'\s]{1,64})[\"']?\s*>(.*?)(?:</parameter>|(?=<parameter(?:=| name=))|\Z)",
+    re.DOTALL,
 )
 _HEADER: Final = re.compile(
     r"(?:functions\.)?([A-Za-z_][\w-]*)(?::\d+)?\s*"
     r"(?:\[ARGS\]|\[CALL_ID\]\w+\[ARGS\]|<\|tool_call_argument_begin\|>|```json)?\s*\Z"
 )
 """A name that stands before its arguments."""
+HEADER: Final = 200
+"""Characters in which such a name is looked for."""
+
 _LANGUAGES: Final = ("json", "tool_call", "tool_calls", "tool_code", "tool", "function_call", "function")
 _NAMES: Final = ("name", "tool", "tool_name", "function")
 _ARGUMENTS: Final = ("arguments", "parameters", "args", "input", "tool_input")
@@ -100,9 +104,9 @@ def sayable(text: str, since: int) -> str | None:
 def _first_mark(text: str) -> int | None:
     """Where the first mark stands that is not quoted: neither in backticks nor in a block of another language."""
     fences = [fence.span() for fence in _FENCE.finditer(text) if not MARK.match(fence[0])]
-    for mark in MARK.finditer(text):
+    for mark in islice(MARK.finditer(text), MOST):
         is_fenced = any(start < mark.start() < end for start, end in fences)
-        is_quoted = text[: mark.start()].endswith("`") and not mark[0].startswith("```")
+        is_quoted = text.endswith("`", 0, mark.start()) and not mark[0].startswith("```")
         if not is_fenced and not is_quoted:
             return mark.start()
     return None
@@ -119,7 +123,7 @@ def _marked(text: str, offered: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         except (ValueError, RecursionError):
             is_read = False
             break
-        call, header = _named_call(value), _HEADER.search(text[at:brace])
+        call, header = _named_call(value), _HEADER.search(text[max(at, brace - HEADER) : brace])
         if header and header[1] not in _LANGUAGES and (call is None or call[0] not in offered):
             call = header[1], value
         if call is None:
@@ -158,15 +162,17 @@ def _value(text: str, schema: Any) -> Any:
 
 def _unmarked(text: str) -> tuple[str, list[Any]]:
     """The JSON that ends a text, in a block or not, and what stands before it."""
-    fenced = _FENCED_JSON.search(text)
-    start = fenced.start() if fenced else len(text) - len(text.lstrip())
-    if start > LEAD or "```" in text[:start]:
-        return text, []
+    lead, value = "", text.strip()
+    if value.endswith("```"):
+        lead, fence, value = value[:-3].rpartition("```")
+        value = value.removeprefix("json")
+        if not fence or len(lead) > LEAD or "```" in lead:
+            return text, []
     try:
-        value = json.loads((fenced[1] if fenced else text).strip(), strict=False)
+        found = json.loads(value, strict=False)
     except (ValueError, RecursionError):
         return text, []
-    return text[:start] if fenced else "", value if isinstance(value, list) else [value]
+    return lead, found if isinstance(found, list) else [found]
 
 
 def _named_call(value: Any) -> tuple[str, Any] | None:

@@ -8,7 +8,7 @@ import shlex
 import tomllib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Literal
@@ -51,7 +51,9 @@ def find_data(explicit: Path | None, env: Mapping[str, str], cwd: Path) -> Path:
     """
     found = _found_data(explicit, env, cwd)
     known = [_absolute(Path(env["TENEX_DATA"]), cwd)] if env.get("TENEX_DATA") else []
-    workspace = _workspace_around(_real(found), [*known, _state_folder(env)], env)
+    with suppress(RuntimeError):  # a user without a home
+        known.append(_state_folder(env))
+    workspace = _workspace_around(_real(found), known, env)
     if workspace is not None:
         raise ConfigurationError(
             [f"{found}: this folder lies in the workspace {workspace}, where agents write. Name another with --data."]
@@ -155,7 +157,7 @@ def example_folder(kind: Literal["agents", "workflows"]) -> Path:
 def places(settings: Settings) -> Places:
     """Resolve the folders of the settings against their data folder."""
     data = settings.data.absolute()
-    return Places(
+    here = Places(
         data=data,
         config=settings.file,
         conversations=_absolute(Path(settings.paths.conversations), data),
@@ -167,6 +169,10 @@ def places(settings: Settings) -> Places:
         socket=_absolute(Path(settings.paths.socket), data),
         code_refusal=settings.code_refusal,
     )
+    workspace = _real(here.workspace)
+    if any(_real(folder).is_relative_to(workspace) for folder in (here.agents, here.workflows)):
+        return replace(here, code_refusal=f"no code runs from the workspace {here.workspace}. Move it out of there")
+    return here
 
 
 def check_paths(settings: Settings) -> None:

@@ -10,6 +10,7 @@ Never: what git does tell; that is for `snapshots`.
 import os
 import secrets
 import stat
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,9 @@ from .workspace import REPOSITORY_PARTS, makes_repository
 
 _OWN: Final = b".git"
 _PARTS: Final = frozenset(os.fsencode(name) for name in REPOSITORY_PARTS)
+
+_MOST_LINKS: Final = 40
+"""As many as Linux follows."""
 
 Mark = tuple[int, bytes | None]
 """By which a repository is known again: the number of its inode, and where it leads if it is a link."""
@@ -39,8 +43,8 @@ class Survey:
     """Folders that are repositories without being named so; the workspace itself is the empty path."""
     parts: dict[bytes, set[bytes]] = field(default_factory=dict)
     """Of each folder with an entry that belongs to a repository, those entries."""
-    named: dict[bytes, int | None] = field(default_factory=dict)
-    """What the configuration of a repository runs or reads, with the number of its inode, None where it is missing."""
+    named: dict[bytes, Mark | None] = field(default_factory=dict)
+    """What the configuration of a repository runs or reads, and what links there lead to; None where it is missing."""
     shut: set[bytes] = field(default_factory=set)
     """Folders their owner may not fully use."""
     unread: set[bytes] = field(default_factory=set)
@@ -50,9 +54,8 @@ class Survey:
 
     def protected(self) -> list[bytes]:
         """What a command may not write to; links are left out, as nothing can be mounted over them."""
-        named = {path for path, (_, link) in self.repositories.items() if link is None}
-        run = {path for path, number in self.named.items() if number is not None}
-        return sorted(named | self.bare.keys() | self.unread | run)
+        known = [*self.repositories.items(), *self.named.items()]
+        return sorted({path for path, mark in known if mark and mark[1] is None} | self.bare.keys() | self.unread)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,8 +76,23 @@ def take(root: Path) -> Survey:
     seen = _look(os.fsencode(root), before=None, confined=False)
     for repository in seen.repositories:
         for path in named_by_config((root / os.fsdecode(repository)).parent, root):
-            seen.named[os.fsencode(path.relative_to(root))] = _number(path)
+            for place in _links_on_the_way(path, root):
+                seen.named[os.fsencode(place.relative_to(root))] = _mark_of(place)
     return seen
+
+
+def _links_on_the_way(path: Path, root: Path) -> Iterator[Path]:
+    """Each link by which a path leads to where it ends, and its end; only what is in the workspace."""
+    for _ in range(_MOST_LINKS):
+        if path == root or not path.is_relative_to(root):
+            return
+        parents = [folder for folder in reversed(path.parents) if folder != root and folder.is_relative_to(root)]
+        link = next((place for place in (*parents, path) if place.is_symlink()), None)
+        if link is None:
+            yield path
+            return
+        yield link
+        path = Path(os.path.normpath(link.parent / link.readlink() / path.relative_to(link)))
 
 
 def settle(root: Path, before: Survey, *, confined: bool) -> Settled:
@@ -145,9 +163,9 @@ def _settle_bare(root: Path, before: Survey, after: Survey, settled: Settled, *,
 
 def _settle_named(root: Path, before: Survey, settled: Settled) -> None:
     """Take away what is at a path that a configuration names, unless it is what was there."""
-    for path, number in before.named.items():
+    for path, mark in before.named.items():
         place = root / os.fsdecode(path)
-        if _number(place) in (None, number):
+        if _mark_of(place) in (None, mark):
             continue
         above = [folder for folder in place.parents if folder != root and folder.is_relative_to(root)]
         wrong = next((folder for folder in reversed(above) if folder.is_symlink()), place)
@@ -206,9 +224,9 @@ def _look(root: bytes, *, before: Survey | None, confined: bool) -> Survey:
     return seen
 
 
-def _number(place: Path) -> int | None:
+def _mark_of(place: Path) -> Mark | None:
     with suppress(OSError):
-        return place.lstat().st_ino
+        return _mark(place)
     return None
 
 

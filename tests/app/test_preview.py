@@ -45,7 +45,7 @@ async def test_the_system_prompt_is_byte_for_byte_the_one_the_daemon_recorded(de
     (tmp_path / "workspace").mkdir()  # before anything was learned, as it was then
     shown = await preview(settings(tmp_path), str(first.agent), Phase.EXECUTE)
     assert shown.request.system == first.system
-    assert shown.request.entries[0] == PersonText(author="you", text=SAMPLE)
+    assert shown.request.entries[0] == PersonText(author="you", text=SAMPLE, role="owner", key="0" * 64)
 
 
 async def test_in_a_real_conversation_real_words_and_real_lessons_are_shown(demo: Path) -> None:

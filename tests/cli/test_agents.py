@@ -127,7 +127,10 @@ def test_a_prompt_is_printed_whole_as_it_would_be_sent(tmp_path: Path, capsys: p
     assert names[-1] == "message"
     assert "# The phase: execute" in found["system"]
     assert json.loads(found["tool read_file"].strip().splitlines()[-1])["type"] == "object"
-    assert '<message from="you" kind="person">\nWrite <b> & x\n</message>' in found["message"]
+    assert (
+        '<message from="you" role="owner" key="npub1qqqqqqq" kind="person">\nWrite <b> & x\n</message>'
+        in found["message"]
+    )
     assert '<note title="Your part">' in found["message"]
     assert re.fullmatch(r"In execute, to offline; about [\d,]+ tokens\.\n", said)
     assert list(tmp_path.iterdir()) == []

@@ -145,3 +145,18 @@ def test_the_workspace_of_the_users_own_data_folder_is_known_wherever_it_lies(
         assert done.returncode == 3
         assert f"lies in the workspace {cwd}" in done.stderr
     assert "lies in the workspace" in tenex("status", "--data", cwd, TENEX_DATA=str(data)).stderr
+
+
+@pytest.mark.parametrize("where", ["agents", "workflows"])
+def test_python_in_the_workspace_never_runs(
+    tenex: Callable[..., Done], hostile: Path, tmp_path: Path, where: str
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "tenex.toml").write_text(f'[paths]\nworkspace = "{hostile}"\n{where} = "{hostile}/agents"\n')
+    for command in ("agents list", "config check", "graph check", "doctor"):
+        done = tenex(*command.split(), "--data", data)
+        assert f"no code runs from the workspace {hostile}. Move it out of there" in done.stdout + done.stderr or (
+            (command, where) == ("agents list", "workflows")
+        )
+    assert ran(hostile) == []

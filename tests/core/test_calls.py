@@ -176,7 +176,7 @@ def test_results_are_shown_in_the_order_of_the_calls_and_then_what_people_wrote(
     (call,) = work(play)
     assert isinstance(call, ModelCall)
     assert [entry.id for entry in call.entries[-4:-1] if isinstance(entry, CallResult)] == ["k0", "k1", "k2"]
-    assert call.entries[-1] == PersonText(author="alice", text="make it green")
+    assert call.entries[-1] == PersonText(author="alice", text="make it green", role="owner", key="a" * 64)
 
 
 def test_a_failed_call_is_a_result_like_any_other() -> None:

@@ -249,3 +249,24 @@ def test_the_time_of_a_hold_counts_against_no_deadline() -> None:
     assert [record.outcome for record in play.all(r.RunEnded)] == ["finished"], "only the turn before it has ended"
     play.fire("retry")
     assert next(iter(play.conversation.runs.values())).close_at > play.now
+
+
+@pytest.mark.parametrize(("make", "part"), [(broken_agent, "retry"), (broken_router, "route")])
+def test_continue_asks_at_once_through_a_pause_and_only_that_once(make: Any, part: str) -> None:
+    play = make(times=6)
+    for _ in range(3):
+        play.fire(part)
+        play.settle()
+    assert not any(getattr(effect, "is_urgent", False) for effect in play.running.values())
+    play.person("/continue")
+    (again,) = work(play)
+    assert isinstance(again, (ModelCall, Route))
+    assert again.is_urgent
+    play.settle()
+    told = [text for text in play.said() if "cannot be reached" in text]
+    assert len(told) == 2, "the person who asked hears that it failed again"
+    play.fire(part)
+    (later,) = work(play)
+    assert isinstance(later, (ModelCall, Route))
+    assert not later.is_urgent
+    assert play.refold() == play.conversation

@@ -1,5 +1,6 @@
 """A bad orchestrator: whatever it answers, code holds the rules, nothing crashes, and the person gets an answer."""
 
+import re
 from typing import Any
 
 import pytest
@@ -185,6 +186,8 @@ def test_user_is_asked_again_uncounted_when_the_person_has_just_written() -> Non
 
 # ---- the fallback -------------------------------------------------------------------------------------------------
 
+JARGON = re.compile(r"JSON|object|slug|roster|\bEND\b|\bUSER\b|`agents`|`phase`|gate")
+"""Words of the protocol between program and model, which a person need not know."""
 GARBAGE = {
     "nothing": "",
     "prose": "I would let the executor do it.",
@@ -217,14 +220,38 @@ def test_three_refusals_lead_to_a_message_and_a_wait_and_the_next_message_works(
     assert play.conversation.phase is before
     assert (play.conversation.status, play.conversation.waiting_for) == ("waiting", "fallback")
     told = play.said()[-1]
-    assert "3 decisions were refused" in told
-    assert refusals(play)[-1] in told
+    assert told.startswith(
+        "I could not decide how to go on. The orchestrator's model gave 3 decisions that I cannot use;"
+    )
+    assert not JARGON.search(told)
     assert ("error", "routing") in play.all(r.Said)[-1].tags
     play.router = Script(go(None, "project-manager"), WAITS)
     play.person("try again")
     play.settle()
     assert play.conversation.turn_count == 2
     assert play.conversation.waiting_for == "user"
+
+
+@pytest.mark.parametrize(
+    ("phase", "answer", "told"),
+    [
+        (Phase.CHAT, "hm", "it did not answer in the form that is asked for."),
+        (Phase.CHAT, go(None, "wizard"), "it chose an agent that does not exist, 'wizard'."),
+        (Phase.CHAT, go("deploy", "executor"), "it chose a phase that does not exist, 'deploy'."),
+        (Phase.CHAT, go("chores", "executor"), "it wanted to go from chat to chores, which is not possible."),
+        (Phase.EXECUTE, ENDS, "it wanted to end although verification, chores, reflection is still to do."),
+        (Phase.CHAT, {"agents": ["END", "executor"]}, "it named agents and an end of the work at the same time."),
+        (Phase.EXECUTE, {**WAITS, "waive": ["plan"]}, "it wanted to skip 'plan', which is no check."),
+        (Phase.CHAT, ModelFailed(key=DUMMY, message="no such model", retryable=False),
+         "it gave no usable answer (no such model)."),
+    ],
+)  # fmt: skip
+def test_the_person_is_told_in_plain_words_what_the_router_did(phase: Phase, answer: Any, told: str) -> None:
+    play = standing(phase, Script(answer))
+    play.settle()
+    said = play.said()[-1]
+    assert f"the last time {told}" in said
+    assert not JARGON.search(said)
 
 
 def test_each_refusal_is_shown_to_the_router_and_a_new_question_begins_afresh() -> None:

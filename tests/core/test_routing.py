@@ -35,6 +35,7 @@ def refused(value: Any) -> str:
         f"I think the executor should go on.\n\n{json.dumps(GOOD)}\n\nThat is my decision.",
         f"```json\n{json.dumps(GOOD)}\n```",
         f"```\n{json.dumps(GOOD)}\n```",
+        f'<tool_call>{{"name": "decision", "arguments": {json.dumps(GOOD)}}}</tool_call>',
         f"<thinking>{{not json}} and {{1: 2}}</thinking>{json.dumps(GOOD)}",
         f'{{"thought": "hm"}} {json.dumps(GOOD)}',
         f"{json.dumps({**GOOD, 'agents': ['planner']})}{json.dumps(GOOD)}",

@@ -46,7 +46,7 @@ def test_an_agent_is_shown_what_was_said_once_and_in_order() -> None:
     play = standing(Phase.CHAT, Script(go("execute", "executor", "helper"), WAITS), agents=("project-manager",))
     entries = shown(play)
     assert [type(entry).__name__ for entry in entries] == ["PersonText", "AgentText", "Note", "Note"]
-    assert entries[0] == PersonText(author="alice", text="build it")
+    assert entries[0] == PersonText(author="alice", text="build it", role="owner", key="a" * 64)
     assert entries[1] == AgentText(author="Project-Manager", text="project-manager has done its part of chat")
     hand, part = entries[2:]
     assert isinstance(hand, Note)

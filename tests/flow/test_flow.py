@@ -71,7 +71,7 @@ def test_a_message_sent_while_agents_work_is_seen_before_their_next_model_call()
     second = [q for q in world.requests if q.phase == "execute" and any(isinstance(e, ModelStep) for e in q.entries)]
     assert second
     for request in second:
-        assert request.entries[-1] == PersonText(author="alice", text="make it green")
+        assert request.entries[-1] == PersonText(author="alice", text="make it green", role="owner", key="a" * 64)
 
 
 @pytest.mark.parametrize("failing", range(1, 24))

@@ -73,6 +73,21 @@ def test_a_pause_holds_everybody_and_a_shorter_one_does_not_end_it() -> None:
     assert run(main) == pytest.approx(20)
 
 
+@pytest.mark.parametrize("pause", [20.0, PATIENCE + 60])
+def test_a_call_a_person_wants_now_goes_through_a_pause_and_the_others_do_not(pause: float) -> None:
+    turns = Turns("p", concurrency=1)
+
+    async def main() -> float:
+        turns.pause(pause)
+        async with turns.turn(through_pause=True):
+            assert turns.active == 1
+        assert turns.active == 0
+        assert turns.paused == pytest.approx(pause)
+        return asyncio.get_running_loop().time()
+
+    assert run(main) == 0
+
+
 def test_who_would_have_to_wait_too_long_is_told_at_once() -> None:
     turns = Turns("p", concurrency=1)
 

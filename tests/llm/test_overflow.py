@@ -150,6 +150,18 @@ async def test_a_request_that_cannot_be_cut_is_refused_with_what_to_do() -> None
     assert len(server.exchanges) <= 3
 
 
+async def test_a_server_that_takes_nothing_is_not_asked_for_ever() -> None:
+    """It names a limit a little below whatever it was sent."""
+
+    def mind(request: Json) -> Reply:
+        return Fails(status=400, message=f"prompt is too long: {size(request)} tokens > {size(request) - 1} maximum")
+
+    async with talking(mind) as (desk, server):
+        with pytest.raises(ModelRefused):
+            await desk.step(work(*long_run(30)))
+    assert len(server.exchanges) <= 6
+
+
 async def test_an_answer_that_alone_would_fill_the_window_is_not_asked_for_again() -> None:
     message = (
         "'max_tokens' is too large: 9000. This model's maximum context length is 8192 tokens and your request has 500 "

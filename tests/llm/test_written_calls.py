@@ -1,6 +1,7 @@
 """Tool calls that a model wrote into its text are read as calls, or asked for again; JSON that is quoted is not."""
 
 import json
+import time
 
 import pytest
 
@@ -65,6 +66,22 @@ def test_several_calls_keep_their_order_and_what_follows_them_is_invented() -> N
 def test_parameters_in_tags_get_the_types_their_tool_takes() -> None:
     text = "<function=complete><parameter=response>\n7\n</parameter><parameter=steps>7</parameter></function>"
     assert written_calls(text, TOOLS).calls[0].arguments == {"response": "7", "steps": 7}
+
+
+def test_a_parameter_may_hold_a_page_with_tags_of_its_own() -> None:
+    page = "<html>\n<b>Hi</b> {not: json}\n</html>"
+    text = f"<tool_call><function=complete><parameter=response>\n{page}\n</parameter></function></tool_call>"
+    assert written_calls(text, TOOLS).calls[0].arguments == {"response": page}
+
+
+@pytest.mark.parametrize(
+    "piece", ["<tool_call>", "```json\n", "<function=", "<function=a>", "{", "a", '{"name":', "`\n"]
+)
+def test_a_long_text_of_nonsense_is_read_in_no_time(piece: str) -> None:
+    began = time.process_time()
+    written_calls("<tool_call>" + piece * (200_000 // len(piece)), TOOLS)
+    written_calls(piece * (200_000 // len(piece)), TOOLS)
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,9 @@ def test_a_prompt_names_messages_by_their_record_and_ends_with_the_part() -> Non
     assert isinstance(entries[0], Shown)
     assert isinstance(entries[-1], Note)
     assert entries[-1].title == "Your part"
-    assert run.entries[0] == PersonText(author="alice", text="Build it"), "the fold puts the words in"
+    assert run.entries[0] == PersonText(author="alice", text="Build it", role="owner", key="a" * 64), (
+        "the fold puts the words in"
+    )
 
 
 def test_colleagues_that_may_be_called_are_named_and_a_called_one_is_shown_only_what_is_wanted() -> None:

@@ -307,7 +307,7 @@ async def test_a_router_that_never_answers_well_leaves_the_word_to_the_person(tm
             assert len(server.exchanges) == 3
             said = (await words(folder))[name]
             assert len(said) == 1
-            assert "no JSON object" in said[0]
+            assert "it did not answer in the form that is asked for" in said[0]
             good.append(True)
             await folder.write("Please try again.", to=name)
             await settled(folder, name, "ended", messages=2)

@@ -257,6 +257,15 @@ async def test_an_old_file_is_taken_in_when_its_conversation_goes_on(folder: Fol
     file = folder.data / "conversations" / f"{root['id']}.json"
     file.parent.mkdir(exist_ok=True)
     file.write_text(json.dumps(old))
+    _, listed, _ = await tenex_here("conversations", "list", "--json", "--data", folder.data)
+    (row,) = json.loads(listed)
+    assert (row["id"], row["title"], row["status"]) == (root["id"], "Login", "waiting")
+    _, shown, _ = await tenex_here("conversations", "show", root["id"][:8], "--data", folder.data)
+    assert "Please add a login page" in shown
+    assert str(file) in shown
+    _, found, _ = await tenex_here("conversations", "search", "login", "--data", folder.data)
+    assert root["id"][:12] in found
+    assert not folder.conversation(root["id"]).exists()
     async with daemon(folder) as process:
         assert file.exists()  # nothing is touched before it goes on
         await person.publish(

@@ -4,11 +4,12 @@ from pathlib import Path
 
 from tenex.core import records as r
 from tests.fakes.modelminds import Asked, Team, straight, swift
-from tests.fakes.modelprotocol import Answer, Call, Hangs, Json, Reply
+from tests.fakes.modelprotocol import Answer, Call, Fails, Hangs, Json, Reply
 from tests.fakes.modelserver import model_server
 
 from .kit import of_kind
 from .loopback import QUICK, minded, serving, settled
+from .person import until
 from .test_bad_models import words
 
 
@@ -56,3 +57,20 @@ async def test_the_person_hears_once_of_a_router_that_never_answers(tmp_path: Pa
         "The orchestrator's model local:test has not answered for 1 s. I keep trying; `/stop` ends it."
     ]
     assert (folder.workspace / "note-02.txt").exists()
+
+
+async def test_continue_goes_through_a_pause_the_provider_asked_for(tmp_path: Path, relay: str) -> None:
+    """The provider wants to be left alone for ten minutes; the person does not want to wait."""
+    team, left = Team(straight, swift), [Fails(status=429, message="slow down", headers={"retry-after": "600"})]
+
+    def mind(request: Json) -> Reply:
+        return left.pop() if left else team(request)
+
+    async with model_server(mind) as server:
+        folder = minded(tmp_path / "data", relay, server, QUICK)
+        async with serving(folder, server) as process:
+            name = await folder.write("Write note-03.txt.")
+            await until(lambda: of_kind(folder.records(name), r.Retrying))
+            await folder.write("/continue", to=name)
+            await until(lambda: len(server.delivered()) == 1)
+            assert await process.stop() == 0

@@ -43,6 +43,14 @@ def test_the_state_folder_is_the_last_resort(tmp_path: Path, env: dict[str, str]
     assert find_data(None, env, tmp_path) == Path(expected)
 
 
+def test_a_user_without_a_home_may_name_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", nobody)
+    assert find_data(tmp_path, {}, tmp_path) == tmp_path
+
+
 def test_a_folder_that_cannot_be_looked_into_is_not_meant_and_where_it_is_meant_it_is_a_fault() -> None:
     """As `sudo -u tenex tenex status` in /root; root may look everywhere, so here it is a name the kernel refuses."""
     odd = Path("/", "x" * 300)

@@ -212,6 +212,30 @@ async def test_what_a_persons_configuration_runs_cannot_be_changed_by_a_command(
     assert alarms(workspace.root, tmp_path) == []
 
 
+@needs_bubblewrap
+@pytest.mark.parametrize("link", ["hooks", "elsewhere/hooks", "{root}/elsewhere/hooks"])
+async def test_hooks_behind_a_link_cannot_be_changed_either(workspace: Workspace, tmp_path: Path, link: str) -> None:
+    root = workspace.root
+    git(root, "init", "-q")
+    git(root, "config", "core.hooksPath", ".githooks/mine")
+    target = root / link.format(root=root)
+    (target / "mine").mkdir(parents=True)
+    (root / ".githooks").symlink_to(link.format(root=root))
+    attack = f"echo '{ALARM}' > {{0}}/post-index-change; chmod +x {{0}}/post-index-change"
+    for way in (
+        attack.format(".githooks/mine"),
+        attack.format(target / "mine"),
+        f"rm .githooks; mkdir -p .githooks/mine; {attack.format('.githooks/mine')}",
+        f"mkdir -p e/mine; ln -sfn e .githooks; {attack.format('e/mine')}",
+        f"mv {target} old; mkdir -p {target}/mine; {attack.format(target / 'mine')}",
+    ):
+        result = await run(registry_of(workspace, SANDBOXED), way)
+        assert "bwrap" not in result.content
+        assert alarms(root, tmp_path) == [], way
+    (root / "a").touch()
+    assert (await run(registry_of(workspace, SANDBOXED), "echo x > a")).ok
+
+
 async def test_what_a_persons_configuration_runs_cannot_be_changed_by_a_tool(
     registry: ToolRegistry, workspace: Workspace, configured: tuple[str, str]
 ) -> None:

@@ -191,7 +191,7 @@ class AgentDrive(Drive):
         if shape.input and messages and messages[-1].role is not None:
             last = messages[-1]
             text = put(shape, standing, cut(last.text, MESSAGE_CHARACTERS))
-            entries[-1] = PersonText(author=last.name, text=text)
+            entries[-1] = PersonText(author=last.name, text=text, role=str(last.role), key=last.author)
         return entries
 
     def _program(self, slug: Slug) -> Program:
