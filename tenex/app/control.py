@@ -98,7 +98,8 @@ def orders(
         return await remove_lesson(book, asked.get("number"))
 
     return {
-        "status": reporter.status, "reload": read_again, "stop": stop, "rollback": roll_back, "fork": fork,
+        "status": reporter.status, "conversation": reporter.conversation, "reload": read_again, "stop": stop,
+        "rollback": roll_back, "fork": fork,
         "watch": thoughts.watch, "remove_lesson": forget,
     }  # fmt: skip
 

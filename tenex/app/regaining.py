@@ -326,7 +326,8 @@ def past_of_old_file(view: Mapping[str, Any], conversation: ConversationId, name
     history = view.get("history")
     messages, phases, lost, address = read_history(history if isinstance(history, list) else [], cast)
     past = past_of_view(view, conversation, name, lambda _: (messages, phases, lost))
-    return replace(past, address=past.address or address or _thread_of(conversation))
+    found = past.address or address or _thread_of(conversation)
+    return replace(past, address={**found, "relays": []})  # what is sent goes to no relay that only a file names
 
 
 def _thread_of(conversation: ConversationId) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from typing import Any, Final
 from tenex import __version__
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
-from tenex.core.errors import TenexError
+from tenex.core.errors import TenexError, UsageError
 from tenex.core.ids import ConversationId, Millis, Slug
 from tenex.core.ports import Clock
 from tenex.core.spending import DAY
@@ -37,7 +37,7 @@ from tenex.store.folder import NEWEST, ConversationFolder
 from tenex.store.index import Index
 from tenex.store.summary import Row
 
-from .conversing import conversation_status, is_settled, iso, undelivered
+from .conversing import conversation_status, is_settled, iso, undelivered, usage
 from .resting import Asleep, LastRead, resting
 
 LISTED: Final = 100
@@ -173,6 +173,21 @@ class Reporter:
             "today": spending(self._today(), now),
             "conversations": conversations,
         }
+
+    async def conversation(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """One conversation's status with its usage; answers `{"do": "conversation", "id": ...}`.
+
+        Raises:
+            UsageError: there is no such conversation.
+            StoreError: it cannot be read.
+        """
+        name = ConversationId(str(asked.get("id")))
+        state = self._runtime.coordinator.conversation(name)
+        if state is None:
+            if name not in await self._folder.lengths():
+                raise UsageError(f"There is no conversation {name[:70]}.")
+            state = fold(name, await self._folder.read(name, NEWEST))
+        return {**conversation_status(state, self._clock.now()), "usage": usage(state)}
 
     async def _room(self) -> dict[str, Any]:
         read = partial(asyncio.to_thread, disk, self._places.conversations)

@@ -77,7 +77,9 @@ def disabled(read: Reading, agents: Collection[str]) -> dict[Slug, tuple[str, ..
     faults: dict[Slug, tuple[str, ...]] = {}
     for one in read.disabled:
         if is_slug(one.slug) and one.slug not in usable and not _is_taken(one.slug, agents):
-            faults[one.slug] = (*faults.get(one.slug, ()), *one.faults)
+            # people read this: they need the file's name, and not where on this machine it is
+            named = (said.replace(one.source, Path(one.source).name) for said in one.faults)
+            faults[one.slug] = (*faults.get(one.slug, ()), *named)
     return faults
 
 

@@ -10,6 +10,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -83,10 +84,12 @@ def chat(
 
 def _agents(ring: "KeyRing", project: "PublicKey") -> "list[PublicKey]":
     """The keys of this folder's agents, where they work for the project; of another project the relay tells."""
-    names = ring.names()
-    if PROJECT not in names or ring.get(PROJECT).public != project:
-        return []
-    return [ring.get(name).public for name in names if name not in (PROJECT, OWNER)]
+    known: list[PublicKey] = []
+    if PROJECT in ring.names() and ring.get(PROJECT).public == project:
+        for name in ring.names():
+            with suppress(ConfigurationError):  # `tenex doctor` reports a key that is broken; the relay tells of it too
+                known += [ring.get(name).public] if name != OWNER else []
+    return known
 
 
 def _checked(conversation: str, folder: Path) -> str:
@@ -116,6 +119,8 @@ class _Chat:
         self._status: Mapping[str, Any] | None = None
         """Of the conversation, as the daemon on this machine tells it; None where there is none or nothing was told."""
         self._status_at = 0.0
+        self._is_told = False
+        """Whether that daemon tells what becomes durable in it."""
         self._active: Activity | None = None
         """The same as the project tells it over the relay."""
         self._last = 0.0
@@ -203,7 +208,7 @@ class _Chat:
         loop = asyncio.get_running_loop()
         self._last = loop.time()
         self._is_owed = self._is_owed and heard.is_own
-        if self._status is None or heard.is_own:
+        if not self._is_told or heard.is_own:
             self._show(heard)
         else:
             self._waiting[heard.id] = heard
@@ -216,7 +221,7 @@ class _Chat:
             self._show(heard)
 
     def _show(self, heard: Heard) -> None:
-        if heard.phase_from and self._status is None:  # else the transition was told, with its reason
+        if heard.phase_from and not self._is_told:  # else the transition was told, with its reason
             icon = next((icon for phase, icon in ICONS.items() if phase == heard.phase), "")
             self._screen.show(Line("phase", f"{icon} {heard.phase_from} → {heard.phase}"))
         self._phase = heard.phase or self._phase
@@ -236,11 +241,12 @@ class _Chat:
 
     def _told(self, lines: Sequence[Line], status: Mapping[str, Any]) -> None:
         self._status, self._status_at = status, time.monotonic()
-        self._is_owed = False
+        if lines:
+            self._is_told, self._is_owed = True, False
         self._feed.tell(lines)
 
     def _forget(self) -> None:
-        self._status = None
+        self._status, self._is_told = None, False
 
     def _line(self, line: Line) -> None:
         if line.event:  # its words come from the relay

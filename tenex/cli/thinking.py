@@ -9,6 +9,7 @@ Never: hand on to anybody what is heard here.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -62,6 +63,8 @@ class Thinking:
                 answer = await ask(
                     self._socket, "watch", patience=PATIENCE, **({} if after is None else {"after": after})
                 )
+                if after is None:
+                    await self._look()
                 told, after = answer["told"], int(answer["after"])
                 for one in told:
                     self.hear(one)
@@ -70,6 +73,13 @@ class Thinking:
                 self._on_gone()
                 after = None
                 await asyncio.sleep(AGAIN)
+
+    async def _look(self) -> None:
+        """Take the status of a conversation that was there before us."""
+        name = self._conversation()
+        if name is not None:
+            with suppress(TenexError):  # it is not this daemon's
+                self._on_lines([], await ask(self._socket, "conversation", id=name))
 
     def hear(self, told: Mapping[str, Any]) -> None:
         """Take something the daemon told."""

@@ -10,7 +10,7 @@ from . import conducting, day_limits, gates, names, nodes, waivers
 from . import mission_words as words
 from . import records as r
 from .draft import Draft
-from .ids import RunId, Slug
+from .ids import Millis, RunId, Slug
 from .phases import QUALITY_PHASES, Phase
 from .roster import Role
 from .signals import PersonSpoke
@@ -215,7 +215,8 @@ def _continue(draft: Draft, name: str) -> None:
         say(draft, words.standing(state.mission))
     elif held:
         for subject in held:
-            draft.add(r.RetryDue, run=subject, by=name)
+            warn_at = Millis(draft.now + draft.rules.limits.router_warn_after) if subject is None else Millis(0)
+            draft.add(r.RetryDue, run=subject, by=name, warn_at=warn_at)
         say(draft, "I try again now.")
     elif state.turn is not None or state.status == "ended":
         say(draft, "I am at work." if state.turn is not None else "This cycle is over; just write what is next.")

@@ -149,7 +149,7 @@ def set_variables(draft: Draft, text: str) -> None:
         say(draft, f"All variables together may have {participation.LARGEST} characters as JSON.")
         return
     draft.add(r.ContextSet, by=PERSON, set_=values)
-    say(draft, variables.told(values))
+    say(draft, variables.confirmation(values))
 
 
 def acknowledge(draft: Draft) -> None:

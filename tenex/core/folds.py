@@ -319,9 +319,12 @@ def _retry_due(c: State, record: r.RetryDue) -> None:
     if record.run is not None:
         _change_run(_due)(c, record)
     elif c.question is not None:
+        retry = c.question.retry
         c.question = replace(c.question, seq=record.seq, retry=None)
+        if retry is not None and retry.held:
+            c.question = c.question.moved(record.at - retry.since)
         if record.by:  # they hear of it if it fails again
-            c.question = replace(c.question, urgent=record.seq, told=False)
+            c.question = replace(c.question, urgent=record.seq, told=False, warn_at=record.warn_at)
 
 
 def _nudged(c: State, record: r.Nudged) -> None:

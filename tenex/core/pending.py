@@ -25,7 +25,8 @@ def pending(conversation: Conversation) -> dict[Key, Effect]:
             effects.append(Timer(key=Key(Work.TIMER, question.retry.seq, "route"), due=question.retry.due))
         else:
             effects.append(Route(key=Key(Work.ROUTE, question.seq), is_urgent=question.urgent == question.seq))
-        if question.warn_at and not question.told:
+        is_held = question.retry is not None and question.retry.held  # and then the person knows
+        if question.warn_at and not question.told and not is_held:
             effects.append(Timer(key=Key(Work.TIMER, question.seq, "route-warn"), due=question.warn_at))
     for run in conversation.runs.values():
         effects.extend(_of_run(conversation, run))

@@ -176,10 +176,11 @@ class CallCancelled(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryDue(Record):
-    """The wait is over, or `by` wants it tried now."""
+    """The wait is over, or `by` wants it tried now; then `warn_at` is as in `RouteAsked`, where it is the router's."""
 
     run: RunId | None
     by: str = ""
+    warn_at: Millis = Millis(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

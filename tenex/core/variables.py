@@ -73,7 +73,7 @@ def described(known: Kinds, context: Mapping[str, Any]) -> str:
     return "\n".join(f"{name} = {_shown(context.get(name))}{_of(kinds)}" for name, kinds in known.items())
 
 
-def told(values: Mapping[str, Any]) -> str:
+def confirmation(values: Mapping[str, Any]) -> str:
     """What was set, as a sentence."""
     return f"{', '.join(f'{name} = {_shown(value)}' for name, value in values.items())}. It counts from now on."
 

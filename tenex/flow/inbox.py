@@ -148,9 +148,6 @@ class Inbox:
             return Verdict.CLOSED
         if message.event_id in self._places or self._directory.conversation_of(message.event_id) is not None:
             return Verdict.DUPLICATE
-        if message.created_at < self._oldest(message):
-            log.warning("message.too_old", event_id=message.event_id, created_at=message.created_at)
-            return Verdict.TOO_OLD
         if not message.text.strip():
             return Verdict.EMPTY
         if len(message.text) > LARGEST:
@@ -162,6 +159,9 @@ class Inbox:
         is_new = known is None or str(known) == message.event_id
         if conversation is None:
             return Verdict.ELSEWHERE
+        if message.created_at < self._oldest(message):
+            log.warning("message.too_old", event_id=message.event_id, created_at=message.created_at)
+            return Verdict.TOO_OLD
         if role is not Role.OWNER and not has_turn and (refused := self._queue(message)) is not None:
             return refused
         called = [*message.mentions, *(key for key in message.tagged if key in self._workflows and is_new)]

@@ -60,7 +60,7 @@ class Backlog:
     They are handed on `in_order`, when the last reader has come to its end. Where there are more than
     fit, or where nothing more has come for `patience` seconds though a reader is still at it, those that are there
     are handed on in that order among themselves, and what comes later follows. What was taken before is not held: after
-    every reconnect relays send two days again, most of which is known. Other doubles are not looked for.
+    every reconnect relays send two days again, most of which is known. Nor is an identical copy of what is held.
     """
 
     def __init__(
@@ -74,6 +74,8 @@ class Backlog:
         self._most_characters = most_characters
         self._readers: set[object] = set()
         self._held: list[dict[str, Any]] = []
+        self._by_id: dict[str, list[dict[str, Any]]] = {}
+        """What is held; two of one id differ, for nothing is verified yet."""
         self._characters = 0
         self._added_at = 0.0
         self._new_due: float | None = None
@@ -107,6 +109,10 @@ class Backlog:
 
     def add(self, raw: dict[str, Any], characters: int) -> Awaitable[None] | None:
         """Hold an event whose created_at is an int; what is returned waits for room."""
+        if raw in self._by_id.get(
+            str(raw.get("id")), ()
+        ):  # a page that is read again must not postpone what it brought before
+            return None
         self._added_at = asyncio.get_running_loop().time()
         return None if self._is_known(raw) else self._hold(raw, characters)
 
@@ -126,6 +132,7 @@ class Backlog:
 
     def _hold(self, raw: dict[str, Any], characters: int) -> Awaitable[None] | None:
         self._held.append(raw)
+        self._by_id.setdefault(str(raw.get("id")), []).append(raw)
         self._characters += characters
         self._empty.clear()
         self._note_idle()
@@ -150,6 +157,7 @@ class Backlog:
         while True:
             await self._until_due()
             batch, self._held, self._characters, self._new_due = self._held, [], 0, None
+            self._by_id.clear()
             self._room.set()
             for number, raw in enumerate(in_order(batch), 1):
                 waiting = self._take(raw)

@@ -275,6 +275,7 @@ class RelayPool:
         return False
 
     def _strike(self, relay: str, why: str) -> None:
+        self._relay(relay).note_forgery()
         counts = self._counts[relay]
         counts["strikes"] += 1
         level = log.warning if is_worth_saying(counts["strikes"]) else log.debug

@@ -118,8 +118,8 @@ class RelayConnection:
         self._knows = is_known
         self._limits = RelayLimits()
         self._is_simple = False
-        self._has_answered = False
-        """On this connection, whether any REQ for what is new was answered."""
+        self.has_answered = False
+        """Whether any REQ for what is new was answered on this connection."""
         self._is_simple_proven = False
         self._served_from: float | None = None
         """On the loop's clock, since when this connection serves us."""
@@ -192,9 +192,9 @@ class RelayConnection:
         self._counts["failures"] += 1
         while isinstance(fault, ExceptionGroup):
             fault = fault.exceptions[0]
-        where = traceback.extract_tb(fault.__traceback__)[-1]
+        places = [f"{where.filename}:{where.lineno}" for where in traceback.extract_tb(fault.__traceback__)[-1:]]
         level = self._log.error if is_worth_saying(self._counts["failures"]) else self._log.debug
-        level("relay.failed", fault=type(fault).__name__, where=f"{where.filename}:{where.lineno}")
+        level("relay.failed", fault=type(fault).__name__, where=" ".join(places))
         return printable(f"{type(fault).__name__}: {fault}")
 
     def subscribe(self, name: str, filters: Sequence[Filter], backlog_since: int | None) -> None:
@@ -214,7 +214,7 @@ class RelayConnection:
                 f"subscription {name!r} needs {len(groups)} REQs and {others} of {MAX_LIVE} are taken: "
                 f"put several filters into one subscription, at most ten share a REQ"
             )
-        self._filters[name] = filters
+        self._filters[name] = [wanted for group in groups for wanted in group]
         former = self._lives.get(name, [])
         groups = lay_out(filters, 1 if self._is_simple else MAX_FILTERS)
         kept, added = replace_lives(former, name, groups, backlog_since, self._now(), self._timings.overlap)
@@ -317,6 +317,11 @@ class RelayConnection:
             self.busy -= 1
             self.idle_since = self._now()
 
+    def note_forgery(self) -> None:
+        """Count a forged event against what the relay may send before the connection is closed."""
+        if self._session is not None:
+            self._session.wire.dropped["forged"] += 1
+
     @property
     def clock_ahead(self) -> float | None:
         """By how many seconds our clock is ahead of the relay's; None where it is not connected or does not say."""
@@ -367,7 +372,7 @@ class RelayConnection:
                 chores = [group.create_task(session.write(), name=f"write {self.url}")]
                 if self._is_simple and not self._is_simple_proven:  # it was no help
                     self._use_form(is_simple=False)
-                self._has_answered = False
+                self.has_answered = False
                 self._keep_all()
                 chores.append(group.create_task(self._read_limits(), name=f"limits {self.url}"))
                 self._log.info("relay.connected", sessions=self._sessions)
@@ -458,7 +463,7 @@ class RelayConnection:
 
     def answered(self) -> None:
         """Note that a REQ for what is new was answered."""
-        self._has_answered = True
+        self.has_answered = True
         self._is_simple_proven = self._is_simple_proven or self._is_simple
         if self._served_from is None:
             self._served_from = asyncio.get_running_loop().time()
@@ -487,7 +492,7 @@ class RelayConnection:
 
     def _serves(self) -> bool:
         wanted = [live for lives in self._lives.values() for live in lives]
-        is_answering = self._has_answered or not wanted
+        is_answering = self.has_answered or not wanted
         return self.connected.is_set() and is_answering and not any(live.deaf or live.refused for live in wanted)
 
     def _note_serving(self) -> None:

@@ -149,7 +149,7 @@ class Session:
                     await waiting
                 if self.wire.dropped.total() > MOST_DROPPED:
                     self.is_flooded = True
-                    return f"it sent more than {MOST_DROPPED} messages that were not asked for"
+                    return f"it sent more than {MOST_DROPPED} messages that were malformed, forged or not asked for"
         except ConnectionClosed as end:
             code = end.rcvd.code if end.rcvd else None
             if code == _TOO_BIG and self._told:

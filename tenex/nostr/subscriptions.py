@@ -141,6 +141,11 @@ class Form(Protocol):
         """Whether they are asked in the simple form."""
         ...
 
+    @property
+    def has_answered(self) -> bool:
+        """Whether the relay has answered any REQ on this connection."""
+        ...
+
     def simplify(self) -> None:
         """Ask in the simple form from now on."""
         ...
@@ -210,21 +215,25 @@ class Keeper:
                 catching: asyncio.Task[None] | None = None
                 looking: asyncio.Task[bool] | None = None
                 since = sys.maxsize
+                was_answered, unanswered = False, 0
                 while not self._request.closed.done():
                     is_answered = await self._request.settled(self._timings.probe_timeout) or self._request.count > 0
                     if self._request.closed.done():
                         break
                     self._note_answer(is_answered)
+                    was_answered = was_answered or is_answered
+                    unanswered = 0 if is_answered else unanswered + 1
                     if catching is None:  # without an answer too: it may serve the past all the same
                         catching = group.create_task(self._catch_up(), name=f"backlog {self._live.name}")
                     if not is_answered:
-                        self._log.warning("relay.no_eose")
+                        level = self._log.warning if unanswered == 1 else self._log.debug
+                        level("relay.no_eose")
                         if self._session.was_challenged:
                             await self._session.authenticate()
                         self._form.simplify()
-                    patience = self._timings.probe_after if is_answered else 0.0
-                    if await self._renewed_after_silence(self._request, patience):
-                        silent = patience + self._timings.probe_timeout + CLOCKS_DIFFER
+                    is_quiet = await self._until_quiet(self._request, unanswered)
+                    if is_quiet and await self._renew(self._request, may_hang_up=was_answered):
+                        silent = self._timings.probe_after + self._timings.probe_timeout + CLOCKS_DIFFER
                         if looking is None or looking.done():
                             since = sys.maxsize
                         else:  # a relay may refuse its past for ever: one look back at a time
@@ -263,16 +272,30 @@ class Keeper:
         self._backlog.done(self._live)
         self._changed()
 
-    async def _renewed_after_silence(self, request: Request, patience: float) -> bool:
-        """Wait for a long silence, then ask again under a new id, for a relay may have forgotten the old one.
+    async def _until_quiet(self, request: Request, unanswered: int) -> bool:
+        """Return True when it is time to ask again: after a long silence, or a growing pause where it is not answered.
 
-        False where the REQ was closed before, or where the new one is not answered either: then the connection ends.
+        False where the REQ was closed before.
         """
         loop = asyncio.get_running_loop()
-        while (left := request.heard + patience - loop.time()) > 0:
-            await asyncio.wait({request.closed}, timeout=left)
-            if request.closed.done():
-                return False
+        asked = loop.time()
+        pause = self._timings.probe_timeout * 2**unanswered if unanswered > 1 else 0.0
+        while not request.closed.done():
+            due = (
+                asked + min(pause, self._timings.probe_after)
+                if unanswered
+                else request.heard + self._timings.probe_after
+            )
+            if loop.time() >= due:
+                return True
+            await asyncio.wait({request.closed}, timeout=due - loop.time())
+        return False
+
+    async def _renew(self, request: Request, *, may_hang_up: bool) -> bool:
+        """Ask again under a new id, for a relay may have forgotten the old one; False where that too is not answered.
+
+        Then the connection ends, unless this REQ alone was never answered on it: others are served.
+        """
         async with self._session.spare:
             renewed = self._ask_for_new()
             if await renewed.settled(self._timings.probe_timeout) or renewed.count:
@@ -281,9 +304,10 @@ class Keeper:
                 return True
             self._session.drop(renewed)
         self._note_answer(is_answered=False)
-        self._log.warning("relay.deaf", silent_for=round(loop.time() - request.heard))
-        self._session.abort()
-        await asyncio.wait({request.closed}, timeout=self._timings.close_timeout)
+        if may_hang_up or not self._form.has_answered:
+            self._log.warning("relay.deaf", silent_for=round(asyncio.get_running_loop().time() - request.heard))
+            self._session.abort()
+            await asyncio.wait({request.closed}, timeout=self._timings.close_timeout)
         return False
 
     async def _catch_up(self) -> None:
@@ -298,7 +322,7 @@ class Keeper:
             self._live.hearing = self._session
 
     async def _read_past(self, since: int) -> bool:
-        """Have the past read back to `since`; False where the relay refused for good or was lost.
+        """Have the past read back to `since`; False where the connection was lost.
 
         A past that was cut short stays expected: the next connection reads it again, and what there is of it waits.
         """

@@ -86,7 +86,7 @@ class Wire:
     def __init__(self, prefix: str = "") -> None:
         """Start with nothing open; `prefix` keeps the subscription ids of two connections apart."""
         self.dropped: Counter[str] = Counter()
-        """How many frames were dropped: `malformed`, `unknown_subscription`, `unmatched`, `over_limit`."""
+        """How many frames were dropped: `malformed`, `unknown_subscription`, `unmatched`, `over_limit`, `forged`."""
         self._prefix = prefix
         self._count = 0
         self._open: dict[str, AnyOf] = {}

@@ -182,7 +182,8 @@ def find_workflows(folder: Path, references: Sequence[str], code_refusal: str = 
     module imported, and that is the fault of each.
     """
     with importing_from(folder, PREFIX):
-        every: list[Path | str] = [*_files(folder), *references]
+        files: list[Path | str] = [*_files(folder)]
+        every = [*files, *dict.fromkeys(one for one in references if Path(one) not in files)]
         sources = sorted(every, key=lambda source: isinstance(source, Path) and source.suffix != ".py")
         found: dict[str, Found] = {}
         others: list[str] = []

@@ -241,6 +241,13 @@ async def test_a_list_that_is_none_is_named_and_the_rest_is_taken_in(home: Home,
     assert fold(OLD, await home.folder.read(OLD)).phase is Phase.PLAN
 
 
+async def test_a_relay_that_only_a_file_names_is_not_taken_over(home: Home) -> None:
+    """Our readable file of a conversation held elsewhere is such a file too."""
+    address = {"form": "notes", "root": OLD, "root_kind": 1, "root_author": "", "root_relay": "", "relays": ["ws://x"]}
+    await home.regaining.take_in(put(home, {"id": OLD, "metadata": {"address": address}}), OLD)
+    assert fold(OLD, await home.folder.read(OLD)).address == {**address, "relays": []}
+
+
 async def test_where_there_is_no_old_file_nothing_happens(home: Home) -> None:
     await home.old.take_in(OLD)
     assert not home.folder.path(OLD).exists()

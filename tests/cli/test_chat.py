@@ -1,5 +1,6 @@
 """`tenex chat`: whether anybody answers is told; without a terminal over a real relay."""
 
+import asyncio
 import sys
 from pathlib import Path
 from threading import Event as Flag
@@ -9,12 +10,13 @@ from typing import Any
 import pytest
 
 from tenex.app.story import Line
-from tenex.cli.chat import _Chat
+from tenex.cli.chat import _agents, _Chat
 from tenex.cli.screen import Screen
+from tenex.cli.talk import Heard
 from tenex.core.errors import WorldError
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.events import Event
-from tenex.nostr.keys import SecretKey
+from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.nostr.pool import RelayPool
 from tests.nostr.kit import FAST, note, running
 
@@ -87,3 +89,43 @@ async def test_a_message_that_was_answered_is_none(monkeypatch: pytest.MonkeyPat
         async with running(daemon):
             await _Chat(Shown(answered), tmp_path / "none").hold(url, PERSON, PROJECT.public, 0.0, "")
     assert answered.is_set()
+
+
+STATUS = {"status": "active", "phase": "execute"}
+
+
+def said(text: str, event: str) -> Heard:
+    return Heard(event, PROJECT.public, "Executor", text, "execute", "", 0)
+
+
+async def test_words_of_the_relay_do_not_overtake_what_the_daemon_tells_of_the_work_before_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chat = _Chat(Screen(), tmp_path / "none")
+    chat._told([Line("phase", "chat → execute")], STATUS)
+    chat._heard(said("It is done", "e1"))
+    words = Line("agent", "Executor", "It is done", 0, "e1")
+    chat._told([Line("tool", "executor · write_file()"), words, Line("end", "END")], STATUS)
+    shown = capsys.readouterr().out
+    places = [shown.index(part) for part in ("chat → execute", "write_file", "It is done", "END")]
+    assert places == sorted(places)
+    assert shown.count("It is done") == 1
+
+
+async def test_words_the_daemon_does_not_tell_of_are_shown_soon_all_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenex.cli.chat.UNTOLD", 0.0)
+    chat = _Chat(Screen(), tmp_path / "none")
+    chat._told([Line("phase", "chat → execute")], STATUS)
+    chat._heard(said("The disk is full", "e1"))
+    await asyncio.sleep(0.01)
+    assert "The disk is full" in capsys.readouterr().out
+
+
+def test_the_agents_of_the_folder_are_known_but_for_a_key_that_is_broken(tmp_path: Path) -> None:
+    ring = KeyRing(tmp_path)
+    keys = {name: ring.get_or_create(name).public for name in ("owner", "project", "executor", "planner")}
+    (tmp_path / "planner.nsec").write_text("nonsense")
+    assert set(_agents(KeyRing(tmp_path), keys["project"])) == {keys["project"], keys["executor"]}
+    assert _agents(KeyRing(tmp_path), PROJECT.public) == []

@@ -10,7 +10,7 @@ from tenex.core.effects import Route, Timer
 from tenex.core.ids import Millis
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.roster import Limits
-from tenex.core.signals import ModelFailed, RouteAnswered
+from tenex.core.signals import DayLimitReached, ModelFailed, RouteAnswered
 from tests.core.kit import ENDS, WAITS, Script, check_rest, go, plain, standing, until, work
 from tests.fakes.play import Play, rules, says
 
@@ -379,6 +379,31 @@ def test_the_time_nobody_was_there_counts_against_no_answer() -> None:
     play.crash()
     (timer,) = [e for e in play.running.values() if isinstance(e, Timer)]
     assert timer.due > play.now + 20_000
+
+
+def _slow(play: Play) -> list[int]:
+    return [e.due for e in play.running.values() if isinstance(e, Timer) and e.key.part == "route-warn"]
+
+
+def test_a_hold_until_the_next_day_counts_against_no_answer() -> None:
+    play = silent()
+    route = next(effect for effect in play.running.values() if isinstance(effect, Route))
+    until_ = Millis(play.now + 3_600_000)
+    play.hear(DayLimitReached(key=route.key, limit="cost_per_day_usd", sentence="Enough for today.", until=until_))
+    assert _slow(play) == [], "the person knows why nothing happens"
+    play.fire("route")
+    assert _slow(play)[0] > play.now + 20_000
+
+
+def test_who_continues_hears_again_of_a_router_that_does_not_answer() -> None:
+    play = silent()
+    play.fire("route-warn")
+    route = next(effect for effect in play.running.values() if isinstance(effect, Route))
+    play.hear(ModelFailed(key=route.key, message="wait", retryable=True, retry_after=600_000))
+    assert _slow(play) == []
+    play.person("/continue")
+    assert play.now + 20_000 < _slow(play)[0] <= play.now + 30_000
+    assert play.refold() == play.conversation
 
 
 def test_a_stop_ends_a_router_that_does_not_answer() -> None:

@@ -196,3 +196,15 @@ def test_a_circle_of_answers_is_ordered_by_id() -> None:
 def test_odd_tags_change_no_order_and_lose_nothing(tags: Any) -> None:
     batch = [{"id": name, "created_at": 5, "tags": tags} for name in "ba"]
     assert sorted(raw["id"] for raw in in_order(batch)) == ["a", "b"]
+
+
+async def test_pages_that_are_read_again_do_not_postpone_what_they_brought() -> None:
+    """As on a relay that never ends a page, where two readers ask for the same again and again."""
+    taken = Taken()
+    async with holding(taken, patience=0.2) as backlog:
+        backlog.expect(READER)
+        async with asyncio.timeout(20):
+            while not taken.names:
+                put(backlog, "a", 1)
+                await asyncio.sleep(0.05)
+    assert taken.names == ["a"]

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import ClientConnection
 
+from tenex.nostr import session as session_module
 from tenex.nostr.events import to_wire
 from tenex.nostr.limits import read_limits
 from tenex.nostr.pool import RelayPool
@@ -261,22 +262,25 @@ async def test_a_page_holds_no_more_than_was_asked_for() -> None:
             await fault.until(lambda: ["CLOSE", sub_id] in [frame for _, frame in fault.heard], 20)
 
 
-async def test_a_relay_that_goes_on_sending_what_was_not_asked_for_is_left() -> None:
-    heard = Heard()
+@pytest.mark.parametrize(
+    "raw", [{}, to_wire(note()) | {"sig": BOB.sign_digest(b"0" * 32)}], ids=["not asked for", "forged"]
+)
+async def test_a_relay_that_goes_on_sending_junk_is_left(raw: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "MOST_DROPPED", 500)
     async with FaultRelay() as fault:
 
         async def flood(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
             await peer.send("EOSE", sub_id)
-            if peer.number == 1:
-                for _ in range(12_000):
-                    await peer.send("EVENT", "unknown", {})
+            while fault.connections == 1:
+                await peer.send("EVENT", sub_id if raw else "unknown", raw)
+                await asyncio.sleep(0)
 
         fault.on_req = flood
-        relay = connection(fault.url, heard)
-        relay.subscribe("notes", NOTES, None)
-        async with running(relay):
+        pool = RelayPool([fault.url], on_event=Heard(), timings=FAST, now=lambda: float(NOW))
+        pool.subscribe("notes", NOTES, None)
+        async with running(pool):
             await fault.until(lambda: fault.connections == 2, 20)
-            assert "not asked for" in relay.status().fault
+            assert "malformed, forged or not asked for" in pool.status()[0].fault
 
 
 @pytest.mark.parametrize("changes", [{"id": "x" * 1_000_000}, {"id": "F" * 64}, {"id": 5}, {"created_at": 10**4000}])

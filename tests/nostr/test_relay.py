@@ -313,6 +313,31 @@ async def test_a_req_without_an_answer_is_asked_again_soon_and_shown_as_not_serv
             assert relay.status().serves
 
 
+async def test_one_subscription_without_an_answer_costs_the_others_nothing() -> None:
+    """As on a relay that does not know a tag: the rest is served on the same connection, and this one asked again."""
+    answers, heard = [False], Heard()
+    async with FaultRelay() as fault:
+
+        async def partly(peer: Peer, sub_id: str, filters: list[dict[str, Any]]) -> None:
+            if answers[0] or filters[0]["kinds"] == [1]:
+                await fault.serve_stored(peer, sub_id, filters)
+
+        fault.on_req = partly
+        relay = connection(fault.url, heard, replace(FAST, probe_after=1.0, probe_timeout=0.3))
+        relay.subscribe("notes", NOTES, None)
+        relay.subscribe("threads", [{"kinds": [11]}], None)
+        async with running(relay):
+            await fault.until(lambda: len([frame for frame in fault.live() if frame[2]["kinds"] == [11]]) >= 4, 20)
+            event = note()
+            await fault.spread(to_wire(event))
+            await heard.has(event)
+            assert not relay.status().serves
+            answers[0] = True
+            await settle(relay, "threads")
+            assert relay.status().serves
+    assert fault.connections == 1
+
+
 async def test_a_relay_that_sends_events_without_eose_is_not_taken_for_deaf() -> None:
     heard = Heard()
     async with FaultRelay() as fault:

@@ -27,6 +27,7 @@ from .loopback import QUICK, agree, minded, serving, settled, spent
 
 GOOD = json.dumps({"agents": ["executor"], "phase": "execute", "reason": "the request is clear"})
 END = json.dumps({"agents": ["END"], "reason": "all is said"})
+SECRET = "Nobody may read this."
 LATE = "2"
 """Seconds a call may take here."""
 BYTES = b"<html><body>Bad gateway</body></html>"
@@ -63,6 +64,14 @@ CASES: dict[str, Case] = {
     "agents as a string": Case(to="router", replies=_says(GOOD.replace('["executor"]', '"executor"'))),
     "a fence and prose": Case(to="router", replies=_says(f"Well.\n```json\n{GOOD}\n```\nThat is all.")),
     "two answers in one": Case(to="router", replies=_says(f"{END}\n{GOOD}")),
+    "a thought to the router": Case(to="router", replies=_says(f"{END} {SECRET}</think>\n{GOOD}")),
+    "a thought, and a call written as text": Case(
+        to="execute",
+        replies=_says(
+            f'{SECRET}</think>\n<tool_call>{{"name": "teleport", "arguments": {{"to": "Mars"}}}}</tool_call>'
+        ),
+        follows={r.CallRefused: 1},
+    ),
     "nonsense to the router": Case(to="router", replies=_says(nonsense(10_000)), follows={r.RouteRejected: 1}),
     "nobody's name": Case(
         to="router",
@@ -172,6 +181,7 @@ def test_a_bad_answer_is_mended_and_nobody_is_troubled(played: Played, case: str
     assert counts == Counter(CASES[case].follows)
     assert (played.folder.workspace / FILES[case]).read_text() == f"{FILES[case]}: all done\n"
     assert not [text for text in played.said[played.names[case]] if TROUBLE.search(text)]
+    assert not [text for text in played.said[played.names[case]] if SECRET in text or "<tool_call>" in text]
 
 
 def test_what_bad_answers_cost_is_counted_to_the_token(played: Played) -> None:

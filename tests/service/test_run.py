@@ -117,7 +117,7 @@ async def test_the_gate_holds_against_a_mind_that_names_forbidden_tools(folder: 
 
 
 async def test_a_stranger_is_never_answered(folder: Folder) -> None:
-    """Counted, not answered, not logged in full; nothing on disk either."""
+    """Dropped before it is read: not answered, not logged, nothing on disk either."""
     stranger = SecretKey.generate()
     async with daemon(folder, TENEX_LOG__LEVEL="debug") as process:
         await process.until("relay.connected")
@@ -128,7 +128,7 @@ async def test_a_stranger_is_never_answered(folder: Folder) -> None:
         after = await folder.write("Create bye.py that prints bye")
         await folder.until(after, "ended")
         assert await process.stop() == 0
-        assert [log["verdict"] for log in process.logs if log["event"] == "message.received"].count("stranger") == 2
+        assert {log["verdict"] for log in process.logs if log["event"] == "message.received"} == {"admitted"}
         assert "evil" not in process.said
     assert not folder.conversation(theirs).exists()
     assert sorted(path.name for path in folder.workspace.iterdir()) == ["bye.py", "hello.py"]

@@ -35,6 +35,13 @@ async def test_tools_the_end_and_whose_turn_it_is_are_shown(terminal: Terminal, 
         await terminal.shows("it is your turn")
         terminal.press("C-d")
         await terminal.shows("ended 0")
+        (name,) = (path.parent.name for path in (folder.data / "conversations").glob("*/conversation.json"))
+        again = Terminal(folder.data)
+        try:
+            again.start(*chat(folder.data, "--conversation", name[:8]))
+            await again.shows("Connected to", "chat → execute", "Learned:", "it is your turn", "model calls")
+        finally:
+            again.close()
         assert await process.stop() == 0
 
 

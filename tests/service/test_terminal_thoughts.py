@@ -19,16 +19,18 @@ WHOLE = critique("all is well now") + call("complete", response="The answer is 4
 
 
 def mind(request: Json) -> Reply:
-    """An executor that falls silent within its thought, until somebody tells it to carry on."""
+    """An executor that answers, then falls silent within its thought, until somebody tells it to carry on."""
     asked = Asked(request)
     if asked.question is not None:
         turns = len(asked.question["turns"])
-        if turns == 2:
+        if turns == len(asked.question["messages"]):
             return decision(request, {"agents": ["USER"], "reason": "the person has the word"})
         phase = {} if turns else {"phase": "execute"}
         return decision(request, {**phase, "agents": ["executor"], "reason": "it is wanted"})
     if "carry on" in asked.words:
         return Answer(text=WHOLE)
+    if "six times seven" not in asked.words:
+        return Answer(text=critique("no question yet") + call("complete", response="Ask me.", summary="asked"))
     return Breaks(answer=Answer(text=critique("it may " + "take long " * 10)), after=12, stall=True)
 
 
@@ -41,6 +43,8 @@ async def test_thoughts_are_seen_as_they_are_written_and_go_when_they_are_stoppe
         async with serving(folder, server) as process:
             terminal.start(sys.executable, "-m", "tenex.cli.main", "chat", "--data", str(folder.data))
             await terminal.shows("Connected to", "you ›")
+            terminal.type("Good morning")  # what a model writes is streamed once its first answer is known whole
+            await terminal.shows("Ask me.")
             terminal.type("What is six times seven?")
             await terminal.shows("executor 🔍 Critique … ", "take long take long")
             terminal.type("/stop")

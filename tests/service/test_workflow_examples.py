@@ -3,7 +3,6 @@
 import asyncio
 import inspect
 import json
-import shutil
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -150,9 +149,11 @@ async def test_every_example_speaks_in_order_and_ends_for_its_reason(
 async def test_the_mission_of_agent_k_s_page_goes_through_its_phases(tmp_path: Path, relay: str) -> None:
     folder, mind = Folder(tmp_path / "data", relay), Players()
     write(folder, [])
-    shutil.copy(agent_k.__file__, folder.data / "config" / "workflows" / "agent-k.py")
+    page, workflows = inspect.getsource(agent_k), folder.data / "config" / "workflows"
+    (workflows / "agent-k.py").write_text(page)
+    (workflows / "agent-k-idle.py").write_text(page.replace('return ["titanic"]', "return []"))
     async with serving(folder, mind):
-        wins, ends = await begin(folder, "agent-k", mind), await begin(folder, "agent-k", mind, "nothing")
+        wins, ends = await begin(folder, "agent-k", mind), await begin(folder, "agent-k-idle", mind)
         for name in (wins, ends):
             await folder.until(name, "ended")
     phases = ["discovery", "research", "prototype", "evolution", "submission"]

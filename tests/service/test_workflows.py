@@ -143,6 +143,7 @@ async def test_a_workflow_with_a_fault_is_disabled_and_the_others_go_on(folder: 
         (said,) = await heard(folder, refused)
         assert said["content"].startswith("The workflow broken is disabled: ")
         assert "broken.toml: ghost takes part, and is no agent here." in said["content"]
+        assert str(folder.data) not in said["content"], "where files are is nobody's business but the operator's"
         assert tags(said)["error"] == "workflow"
         (said,) = await heard(folder, also)
         assert "twice.toml: transitions[2].then must be a target" in said["content"]

@@ -279,7 +279,7 @@ def _index_knows(folder: Path, *events: str) -> None:
     asyncio.run(_made(folder.parent / "index.sqlite"))
     with sqlite3.connect(folder.parent / "index.sqlite") as tables:
         tables.execute(
-            "insert into conversations values (5, ?, 1, 1, 1, 'ended', 'chat', 1, 't', 0, 0)", (CONVERSATION_ID,)
+            "insert into conversations values (5, ?, 1, 1, 1, 'ended', 'chat', 1, 't', 0, 0, '{}')", (CONVERSATION_ID,)
         )
         tables.executemany("insert into events values (?, 5)", [(event,) for event in events])
         tables.execute("insert into events values (?, 6)", ("2" * 64,))

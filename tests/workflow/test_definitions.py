@@ -354,3 +354,10 @@ def test_the_line_of_the_documents_is_a_round_robin(tmp_path: Path) -> None:
     found = read_workflow(written(tmp_path, "one.toml", text))
     assert found is not None
     assert found.workflow.everybody == ("planner", "executor", "security-expert")
+
+
+def test_a_workflow_that_is_named_twice_is_one(tmp_path: Path) -> None:
+    path = written(tmp_path, "one.json", GRAPH.dumps())
+    read = find_workflows(tmp_path, [str(path), "no.such:thing", "no.such:thing"])
+    assert [one.slug for one in read.found] == ["one"]
+    assert [one.slug for one in read.disabled] == ["thing"]

@@ -114,10 +114,9 @@ def _workflows(settings: Settings, where: Places, library: PromptLibrary) -> Ite
     if where.workflows.exists() and not os.access(where.workflows, os.R_OK | os.X_OK):
         yield fault("the workflows cannot be read", where.workflows, f"chmod u+rx {where.workflows}")
     for one in read.disabled:
-        what = [f"{one.source}: the workflow {one.slug} is disabled: {said.partition(': ')[2]}" for said in one.faults]
-        yield from _faults(
-            tuple(what), "correct the file (`tenex graph check`), or move it out of the workflows folder"
-        )
+        said = (sentence.removeprefix(f"{one.source}: ") for sentence in one.faults)
+        what = tuple(f"{one.source}: the workflow {one.slug} is disabled: {sentence}" for sentence in said)
+        yield from _faults(what, "correct the file (`tenex graph check`), or move it out of the workflows folder")
     for usable in read.found:
         for doubt in usable.doubts:
             yield warning(doubt, usable.source, "`tenex graph check` repeats this after a change")

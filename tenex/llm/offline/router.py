@@ -90,7 +90,8 @@ def _preferred(question: Question) -> Choice:
 def _by_text(question: Question) -> Choice:
     """Route by the newest message like a first one, into a permitted phase."""
     texts = [message.text for message in question.messages]
-    intent = Intent.CHAT if manner_of(texts[-1]) else intent_of_all(texts)
+    is_small_talk = manner_of(texts[-1]) is not None
+    intent = Intent.CHAT if is_small_talk else intent_of_all(texts)
     if intent is Intent.ASSENT:
         last = question.turns[-1].phase if question.turns else ""
         is_offered = bool(question.turns) and _is_offered(question.turns[-1])
@@ -101,7 +102,8 @@ def _by_text(question: Question) -> Choice:
         Intent.PLAN: "it is about architecture",
         Intent.BRAINSTORM: "it explores ideas",
     }
-    reason = f"{reasons.get(intent, 'it is not clear what to make')}: “{short(texts[-1])}”"
+    unclear = "small talk" if is_small_talk else "it is not clear what to make"
+    reason = f"{reasons.get(intent, unclear)}: “{short(texts[-1])}”"
     for phase in dict.fromkeys((intent.value, "execute" if intent is Intent.PLAN else "chat", "chat")):
         if phase == question.phase or phase in question.permitted:
             return _go(question, phase, reason)

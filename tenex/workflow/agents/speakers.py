@@ -166,6 +166,8 @@ async def run_workflow(
 
 def _agent(name: str, given: object) -> BaseAgent:
     if isinstance(given, BaseAgent):
+        if getattr(type(given), "output", None):
+            raise UsageError(f"agents[{name!r}] has `output`, which only a daemon reads; leave it out.")
         return given
     if isinstance(given, str) and given.strip():
         made: type[BaseAgent] = type("Speaker", (BaseAgent,), {"__system_message__": given, "__module__": __name__})

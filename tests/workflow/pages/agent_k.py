@@ -116,7 +116,7 @@ graph = Graph(
 
 class Lobbyist:
     async def run(self, prompt: str, *, deps: Any) -> list[str]:
-        return [] if prompt == "nothing" else ["titanic"]
+        return ["titanic"]
 
 
 def deps(workspace: Path) -> GraphContext:

@@ -1,0 +1,43 @@
+"""A router that wishes to skip a check, over real HTTP: the person is asked once, and their answer counts."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.phases import Phase
+from tests.fakes.modelminds import Team, straight, swift
+from tests.fakes.modelprotocol import Json
+from tests.fakes.modelserver import model_server
+
+from .kit import of_kind
+from .loopback import minded, serving, settled
+
+
+@pytest.mark.parametrize(("answer", "waived"), [("Yes, please.", True), ("ok wait", False)])
+async def test_only_a_clear_yes_to_the_question_skips_a_check(
+    tmp_path: Path, relay: str, answer: str, waived: bool
+) -> None:
+    """The request itself speaks of skipping, and the router takes it for a wish of the person."""
+
+    def router(question: Json) -> Any:
+        wishes = question["phase"] == "execute" and "verification" not in question["waived"]
+        if wishes and len(question["messages"]) == 1:
+            return {"agents": ["executor"], "phase": "execute", "reason": "as they wish", "waive": ["verification"]}
+        if question["phase"] == "execute" and question["waived"]:
+            return {"agents": ["executor"], "phase": "chores", "reason": "verification is skipped"}
+        return straight(question)
+
+    async with model_server(Team(router, swift)) as server:
+        folder = minded(tmp_path / "data", relay, server)
+        async with serving(folder, server) as process:
+            name = await folder.write("Write note-09.txt, a parser that can skip blank lines.")
+            await settled(folder, name, "waiting")
+            await folder.write(answer, to=name)
+            await settled(folder, name, messages=2)
+            assert await process.stop() == 0
+    records = folder.records(name)
+    assert len(of_kind(records, r.WaiverAsked)) == 1
+    assert bool(of_kind(records, r.Waived)) is waived
+    assert (Phase.VERIFICATION in [turn.phase for turn in of_kind(records, r.TurnOpened)]) is not waived
