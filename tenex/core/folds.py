@@ -305,8 +305,6 @@ def _retrying(c: State, record: r.Retrying) -> None:
     elif c.question is not None:
         told = c.question.told or (record.held and not record.limit)
         c.question = replace(c.question, retry=Retry.of(record), tries=record.attempt, told=told)
-        if record.limit:  # people have been told why it does not answer
-            c.question = replace(c.question, warn_at=Millis(0))
 
 
 def _due(run: Run, record: r.RetryDue) -> Run:
