@@ -20,6 +20,7 @@ from tenex.core.signals import Signal, ToolReturned
 from tenex.core.standings import offered
 from tenex.core.steps import ModelRequest
 from tenex.core.workflows import PERSON, Workflow
+from tenex.flow.daily_limits import PRIORITY
 from tenex.workflow.agents.speakers import SpeakersDrive
 from tenex.workflow.driving import MemoryJournals
 from tenex.workflow.durable import Answer
@@ -80,6 +81,7 @@ class _Drive(SpeakersDrive):
             purpose="work", agent=run.agent, phase=run.phase, system=effect.system, tools=tools,
             entries=fitted(effect.system, effect.entries, tools, self._asker.budget()), conversation=state.id,
             idempotency_key=f"{state.id}:{effect.key.seq}", methods=frozenset(self._rules.roster[run.agent].methods),
+            person=self.person[0], priority=PRIORITY.get(self.person[1], 2),
         )  # fmt: skip
 
     async def _call(self, effect: ToolCall, state: Conversation) -> Signal:

@@ -37,6 +37,8 @@ def _doing(run: Mapping[str, Any]) -> str:
             return ", ".join(run["tools"])
         case "calling":
             return f"waits for {', '.join(run['colleagues'])}"
+        case "limited":
+            return f"is on hold: {run['why']}"
         case "held" | "retrying":
             return f"cannot reach its model: {run['why']}"
         case _:
@@ -44,7 +46,7 @@ def _doing(run: Mapping[str, Any]) -> str:
 
 
 def _routing(router: Mapping[str, Any]) -> str:
-    return "decides who is next" if router["state"] == "model" else f"cannot reach its model: {router['why']}"
+    return "decides who is next" if router["state"] == "model" else _doing(router)
 
 
 def _others(status: Mapping[str, Any]) -> Iterator[str]:

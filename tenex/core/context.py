@@ -19,6 +19,8 @@ BYTES_PER_TOKEN = 4
 own. An estimate that is a quarter wrong is what a budget below the model's window is for."""
 UNCERTAIN = 2
 """How many times its estimate a request may hold: scripts with three bytes to a character have one token for each."""
+LONG_ANSWER = 16_000
+"""Tokens of an answer at most, where no setting bounds it."""
 CONTEXT_TOKENS = 100_000
 """What one request may hold unless the operator says otherwise: half the window of the common large models."""
 RELIEF = 0.6

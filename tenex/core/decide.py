@@ -23,6 +23,7 @@ from .roster import Replay, Rules
 from .routing import Rejected
 from .runs import Call, Run
 from .signals import (
+    CallCutOff,
     ClockMoved,
     ContinueAsked,
     DayLimitReached,
@@ -72,6 +73,8 @@ def decide(  # noqa: C901 one case a signal: flat, and complete
             _model_answered(draft, key, step)
         case ModelFailed():
             _model_failed(draft, signal)
+        case CallCutOff(run=name, usage=usage, model=model):
+            draft.add(r.CallCancelled, run=name, usage=usage, model=model)
         case DayLimitReached(key=key):
             run = _waiting_for_model(draft, key)
             if run is not None or _asks(draft, key) or nodes.runs(draft, key):

@@ -369,7 +369,7 @@ def _said(c: State, record: r.Said) -> None:
         c.asks = {**c.asks, **{event.id: (record.run, record.call) for event in record.events}}
 
 
-def _mission_spent(c: State, record: r.MissionSpent) -> None:
+def _paid(c: State, record: r.MissionSpent | r.CallCancelled) -> None:
     _spend(c, record.usage, record.at)
 
 
@@ -397,7 +397,8 @@ FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.Ended: _ended,
     r.Stopped: _stopped,
     r.Continued: _continued,
-    r.MissionSpent: _mission_spent,
+    r.MissionSpent: _paid,
+    r.CallCancelled: _paid,
     r.LimitHit: _limit_hit,
     r.RouteAsked: _route_asked,
     r.RouteDelayed: _route_delayed,

@@ -37,11 +37,14 @@ def rebuilt(c: State, record: Rebuilt) -> None:
 
 
 def imported(c: State, record: Imported) -> None:
-    """Leave nothing in flight and no relay that another folder's records name; a person is awaited."""
+    """Leave nothing in flight and no relay that another folder's records name; a person is awaited.
+
+    What it cost today was spent by another daemon.
+    """
     rest = at_rest(c, record.at, record.seq)
     for spec in fields(State):
         setattr(c, spec.name, getattr(rest, spec.name))
-    c.outbox = {}
+    c.outbox, c.spending = {}, {}
     c.address = {name: value for name, value in c.address.items() if name != "relays"}
     c.origin = {name: value for name, value in c.origin.items() if name not in ("relays", "hints")}
     if c.workflow is not None:

@@ -37,6 +37,7 @@ from .roster import Role
 from .run_records import (
     AskAnswered,
     AskOpened,
+    CallCancelled,
     CallPermitted,
     CallQueued,
     CallRefused,
@@ -332,6 +333,7 @@ __all__ = [
     "AgentStood",
     "AskAnswered",
     "AskOpened",
+    "CallCancelled",
     "CallPermitted",
     "CallQueued",
     "CallRefused",

@@ -163,6 +163,18 @@ class Retrying(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallCancelled(Record):
+    """A model call was cancelled before its end, and had cost this; `run` None means the router's.
+
+    The run may be over. What the server did not report is estimated.
+    """
+
+    run: RunId | None
+    usage: Usage
+    model: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetryDue(Record):
     """The wait is over, or `by` wants it tried now; then `warn_at` is as in `RouteAsked`, where it is the router's."""
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from .agency import Standing
 from .effects import Key
 from .errors import ModelRefused, ModelUnavailable
-from .ids import ConversationId, EventId, Millis, PublicKey, Slug
+from .ids import ConversationId, EventId, Millis, PublicKey, RunId, Slug
 from .ports import PublishOutcome, ToolResult
 from .roster import Replay, Role
 from .state import State
@@ -115,6 +115,16 @@ class ModelFailed:
             key=key, message=str(error), retryable=error.retryable, usage=error.usage, model=error.model,
             retry_after=None if after is None else int(after * 1000), queued=int(error.queued * 1000),
         )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallCutOff:
+    """A model call was cancelled because its answer is not wanted any more; this is what it had cost until then."""
+
+    run: RunId | None
+    """None: of the router."""
+    usage: Usage
+    model: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,6 +292,7 @@ Signal = (
     | RouteAnswered
     | ModelAnswered
     | ModelFailed
+    | CallCutOff
     | DayLimitReached
     | ToolReturned
     | TimerFired

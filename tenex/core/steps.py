@@ -6,7 +6,7 @@ and results of its calls. Adapters in `llm/` turn them into a vendor's messages 
 Never: a library's message class; a vendor's extra parts travel as an opaque blob.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -180,6 +180,10 @@ class ToolSpec:
     parameters: Mapping[str, Any]
 
 
+def uncounted(usage: Usage, model: str) -> None:
+    """Count nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
     """Everything a model is sent for one step.
@@ -207,3 +211,5 @@ class ModelRequest:
     """Which of the tools are the agent's own code."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields the body of the request holds besides, for servers that take more than their protocol says."""
+    on_cancelled: Callable[[Usage, str], None] = field(default=uncounted, repr=False, compare=False)
+    """Takes what a call has cost that is cancelled before its end, and the model's name."""

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
-from tenex.core.context import UNCERTAIN, request_tokens
+from tenex.core.context import LONG_ANSWER, UNCERTAIN, request_tokens
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Key
 from tenex.core.errors import ModelRefused, ModelUnavailable
@@ -23,9 +23,6 @@ from tenex.core.roster import Circle, Limits, Role
 from tenex.core.signals import DayLimitReached
 from tenex.core.spending import DAY, cost_of
 from tenex.core.steps import NO_USAGE, ModelRequest, Quote, Usage
-
-LONG_ANSWER: Final = 16_000
-"""Tokens of an answer at most where nothing tells: the default of models.max_output_tokens."""
 
 PRIORITY: Final = {Role.OWNER: 0, Role.MEMBER: 1}
 """Of a waiting call; everyone else's is 2."""
@@ -73,11 +70,6 @@ class Bound(NamedTuple):
     used: float
     most: float
 
-    @property
-    def setting(self) -> str:
-        """The setting's whole name."""
-        return f"limits.{self.name}"
-
     def shown(self, amount: float) -> str:
         """An amount of it, for people."""
         return f"${amount:.2f}" if self.name.startswith("cost") else f"{amount:,.0f} tokens"
@@ -121,8 +113,6 @@ class _Scope:
     """Whose calls a limit counts together."""
 
     name: str
-    people: frozenset[PublicKey] | None
-    """None: everyone."""
     recorded: Usage
     in_flight: tuple[Reservation, ...]
 
@@ -227,7 +217,7 @@ class DailyLimits:
         """Reserve what a call may take; near a limit, wait first for calls in flight to show what they took.
 
         What it took then counts until `release`, which is called once that is recorded. A call that is cancelled is
-        never recorded, and forgotten here.
+        forgotten here: what it took is recorded as `CallCancelled`.
         """
         person, quote = caller.person, self._quote(request)
         kind = _Kind(person if self._people().role(person) in PRIORITY else "guests", request.purpose)
@@ -323,6 +313,7 @@ class DailyLimits:
         return [own, self._scope("day", None)]
 
     def _scope(self, name: str, people: frozenset[PublicKey] | None) -> _Scope:
+        """What some people use together; None: everyone."""
         today = self._today
         recorded = [
             usage
@@ -330,7 +321,7 @@ class DailyLimits:
             if day == today and (people is None or person in people)
         ]
         in_flight = tuple(one for one in self._in_flight.values() if people is None or one.person in people)
-        return _Scope(name, people, sum(recorded, start=NO_USAGE), in_flight)
+        return _Scope(name, sum(recorded, start=NO_USAGE), in_flight)
 
     def _bounds(self, scope: str, used: Usage) -> Iterator[Bound]:
         limits = self._limits()
@@ -342,9 +333,10 @@ class DailyLimits:
         until = Millis((self._today + 1) * DAY)
         when = f"{datetime.fromtimestamp(until / 1000, UTC):%Y-%m-%d %H:%M} UTC"
         who = _WHO[bound.name.removeprefix("tokens_per_").removeprefix("cost_per_").removesuffix("_usd")]
+        state = "is used up" if bound.used >= bound.most else "has no room for the next call"
         sentence = (
-            f"Today's limit for {who} is used up: {bound.shown(bound.used)} of {bound.shown(bound.most)}. "
-            f"The work goes on at {when}, or when an owner raises {bound.setting}."
+            f"Today's limit for {who} {state}: {bound.shown(bound.used)} of {bound.shown(bound.most)} used. "
+            f"The work goes on at {when}, or when an owner raises limits.{bound.name}."
         )
         return DayLimitReached(key=key, limit=bound.name, sentence=sentence, until=until)
 

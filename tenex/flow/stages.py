@@ -18,10 +18,11 @@ from tenex.core.context import CONTEXT_TOKENS, fitted
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Effect, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall
 from tenex.core.errors import ModelRefused, ModelUnavailable
-from tenex.core.ids import ConversationId
+from tenex.core.ids import ConversationId, RunId
 from tenex.core.ports import Clock, Missions, Model, Prompter, ToolResult, Tools, Whisper, unheard
 from tenex.core.roster import Rules
 from tenex.core.signals import (
+    CallCutOff,
     DayLimitReached,
     ModelAnswered,
     ModelFailed,
@@ -33,7 +34,7 @@ from tenex.core.signals import (
     ToolReturned,
 )  # fmt: skip
 from tenex.core.standings import offered
-from tenex.core.steps import ModelRequest, writable
+from tenex.core.steps import ModelRequest, Usage, writable
 
 from .daily_limits import Caller, DailyLimits
 from .outbox import Outbox
@@ -44,6 +45,16 @@ log = structlog.get_logger(__name__)
 
 def _nobody(signal: Signal) -> None:
     """A signal on the way nobody waits for."""
+
+
+def _cut_off(run: RunId | None, post: Callable[[Signal], None]) -> Callable[[Usage, str], None]:
+    """Posts what a cancelled call has cost, if it has cost something."""
+
+    def paid(usage: Usage, model: str) -> None:
+        if usage.tokens or usage.cost_usd:
+            post(CallCutOff(run=run, usage=usage, model=model))
+
+    return paid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,16 +78,19 @@ class Stages:
     ) -> Task:  # fmt: skip
         """Take what an effect needs of the conversation as it is now; the task carries it out later, or never.
 
-        `post` takes the signals of a mission's steps, which come before its node's last.
+        `post` takes the signals of a mission's steps, which come before its node's last, and what a call had cost that
+        was cancelled.
         """
         match effect:
             case Route(key=key, is_urgent=is_urgent):
                 request = partial(self._question, conversation.fork(), is_urgent)
-                return partial(self._ask, Caller.of(conversation), key, RouteAnswered, request, unheard)
+                caller, paid = Caller.of(conversation), _cut_off(None, post)
+                return partial(self._ask, caller, key, RouteAnswered, request, unheard, paid)
             case ModelCall(key=key):
                 request = partial(self._request, conversation.fork(), effect)
                 whisper = self.whisper(conversation, effect)
-                return partial(self._ask, Caller.of(conversation), key, ModelAnswered, request, whisper)
+                caller, paid = Caller.of(conversation), _cut_off(effect.run, post)
+                return partial(self._ask, caller, key, ModelAnswered, request, whisper, paid)
             case ToolCall():
                 return partial(self._call, effect)
             case Publish():
@@ -109,11 +123,12 @@ class Stages:
 
     async def _ask(
         self, caller: Caller, key: Key, answered: type[RouteAnswered] | type[ModelAnswered],
-        request: Callable[[], ModelRequest], whisper: Whisper,
+        request: Callable[[], ModelRequest], whisper: Whisper, paid: Callable[[Usage, str], None],
     ) -> Signal:  # fmt: skip
         await asyncio.sleep(0)  # words said in the same decision go out before the next request is put together
         try:
-            asked = replace(request(), person=caller.person, priority=self.daily.priority(caller.person))
+            priority = self.daily.priority(caller.person)
+            asked = replace(request(), person=caller.person, priority=priority, on_cancelled=paid)
             async with self.daily.call(caller, key, asked) as call:
                 if call.reached is not None:
                     return call.reached

@@ -9,11 +9,11 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from tenex.core.context import UNCERTAIN, request_tokens
+from tenex.core.context import LONG_ANSWER, UNCERTAIN, request_tokens
 from tenex.core.errors import ConfigurationError, ModelRefused, ModelUnavailable
 from tenex.core.installation import pip_install
 from tenex.core.ports import Model, Whisper, unheard
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from pydantic_ai.providers import Provider
 
 log = structlog.get_logger(__name__)
-
-LONG_ANSWER: Final = 16_000
-"""Tokens of an answer at most, where no setting bounds it."""
 
 Wrap = Callable[[Model, ProviderConfig], Model]
 """Puts something before a vendor's model: another way to ask it."""
@@ -129,6 +126,9 @@ class ModelDesk:
                 failures.append(ModelUnavailable(str(error), model=name))
             except (ModelUnavailable, ModelRefused) as error:
                 failures.append(error)
+            except asyncio.CancelledError:
+                request.on_cancelled(spent, failures[-1].model if failures else name)
+                raise
             else:
                 queued = step.queued + int(sum(failure.queued for failure in failures) * 1000)
                 return replace(step, usage=spent + step.usage, queued=queued) if failures else step

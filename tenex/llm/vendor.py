@@ -162,7 +162,9 @@ class VendorModel:
             raise
         except asyncio.CancelledError:
             queued = time.perf_counter() - began if waited is None else waited
-            self._tell(request, "cancelled", began, queued, heard, self._billed(heard))
+            usage = NO_USAGE if waited is None else self._billed_at_least(heard)
+            self._tell(request, "cancelled", began, queued, heard, usage)
+            request.on_cancelled(usage, self.name)
             raise
         self._tell(request, "answered", began, turn.waited, heard, step.usage)
         return replace(step, queued=int(turn.waited * 1000))
@@ -300,6 +302,12 @@ class VendorModel:
         if heard.stream is None:
             return NO_USAGE
         return self._usage(heard.stream.usage, heard.stream.get(), heard)
+
+    def _billed_at_least(self, heard: _Heard) -> Usage:
+        """What a call costs that we end: a server that has begun to answer has read the request."""
+        if heard.stream is not None:
+            return self._billed(heard)
+        return usage_of(RequestUsage(), "", self._bill, heard.sent) if heard.sent else NO_USAGE
 
     def _usage(self, used: RequestUsage, response: parts.ModelResponse, heard: _Heard) -> Usage:
         """The usage of a call, estimated as far as the server did not report it."""

@@ -53,7 +53,7 @@ class RelaySocket(ClientConnection):
         said = self.response.headers.get_all("Date") if self.response is not None else []
         try:
             date = parsedate_to_datetime(said[0])
-        except (IndexError, TypeError, ValueError):
+        except (IndexError, TypeError, ValueError, OverflowError):
             return None
         return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
 

@@ -134,6 +134,9 @@ class Meter:
                 self._spend(record.usage, record.model, ROUTER, "rejected")
             case r.Nudged() | r.RunEnded():
                 self._spend(record.usage, record.model, run_agent(record.run), "refused")
+            case r.CallCancelled():
+                agent = ROUTER if record.run is None else run_agent(record.run)
+                self._spend(record.usage, record.model, agent, "cancelled")
             case r.Retrying(limit=""):
                 self._retry(c, record)
             case _:

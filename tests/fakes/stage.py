@@ -32,7 +32,7 @@ from tenex.core.ports import (
 from tenex.core.records import Record
 from tenex.core.roster import Circle, Rules
 from tenex.core.signals import Incoming
-from tenex.core.steps import ModelRequest, ModelStep, Note, Quote, ToolSpec
+from tenex.core.steps import NO_USAGE, ModelRequest, ModelStep, Note, Quote, ToolSpec, Usage
 from tenex.core.transcript import entries_for, question_for
 from tenex.flow.coordinator import ConversationCoordinator
 from tenex.flow.daily_limits import DailyLimits, quote_tokens
@@ -113,6 +113,9 @@ class World:
         self.requests: list[ModelRequest] = []
         self.overlap = self.most_overlap = 0
         self.think, self.work = 0.05, 0.01
+        self.daily: DailyLimits
+        self.cut_off: Usage = NO_USAGE
+        """What a call has cost that is cancelled while a mind thinks."""
         self.heard: list[Record] = []
         self.shown: dict[ConversationId, int] = {}
         self.ids = 0
@@ -160,6 +163,9 @@ class World:
         self.most_overlap = max(self.most_overlap, self.overlap)
         try:
             await asyncio.sleep(self.think)
+        except asyncio.CancelledError:
+            request.on_cancelled(self.cut_off, "script")
+            raise
         finally:
             self.overlap -= 1
         if request.purpose == "route":
@@ -236,7 +242,9 @@ class World:
         spawn = Spawner()
         prompter = _Prompter(self)
         outbox = Outbox(self)
-        daily = DailyLimits(self.clock, lambda: self.rules.limits, lambda: self.circle, lambda asked: self.quote(asked))
+        daily = self.daily = DailyLimits(
+            self.clock, lambda: self.rules.limits, lambda: self.circle, lambda asked: self.quote(asked)
+        )
         for name, book in self.books.items():
             daily.load(name, fold(name, [record for decision in book for record in decision]).spending)
         stages = Stages(

@@ -14,6 +14,7 @@ from tenex.core.steps import ModelRequest, Quote, Usage
 from tests.fakes.play import ALICE, rules, says
 from tests.fakes.stage import Daemon, World
 from tests.fakes.virtual import run
+from tests.flow.test_missions_in_flow import Stage
 
 MEL = PublicKey("e" * 64)
 ANN = PublicKey("f" * 64)
@@ -89,7 +90,7 @@ def test_three_hundred_conversations_begun_at_once_cost_no_more_than_the_limit_o
                 begin(daemon, number)
             await rest(there, 1_000)
             assert 40_000 < tokens(there) <= 50_000
-            held = said(there, "Today's limit for a member is used up")
+            held = said(there, "Today's limit for a member")
             assert len(held) > 200
             assert "limits.tokens_per_member_day" in held[0]
             assert "2023-11-15 00:00 UTC" in held[0]
@@ -120,7 +121,7 @@ def test_money_is_limited_like_tokens() -> None:
 
     run(main)
     assert sum(usage.cost_usd or 0 for usage in used(there)) == 9.75
-    assert said(there, "used up: $9.75 of $10.00")
+    assert said(there, "has no room for the next call: $9.75 of $10.00 used.")
 
 
 def test_one_members_limit_is_not_anothers_and_a_limit_of_everyone_holds_owners_too() -> None:
@@ -156,7 +157,7 @@ def test_guests_share_one_limit_however_many_keys_they_make() -> None:
 
     run(main)
     assert 4_000 <= tokens(there) <= 5_000
-    assert said(there, "Today's limit for guests is used up")
+    assert said(there, "Today's limit for guests")
 
 
 def test_calls_tell_the_providers_queue_for_whom_they_are_made() -> None:
@@ -173,6 +174,25 @@ def test_calls_tell_the_providers_queue_for_whom_they_are_made() -> None:
     asked = {(request.person, request.priority, request.purpose) for request in there.requests}
     people = [(ALICE, 0), (MEL, 1), (PublicKey(name(900)), 2)]
     assert asked == {(*person, purpose) for person in people for purpose in ("route", "work")}
+
+
+def test_a_call_that_is_stopped_has_cost_what_it_had_cost() -> None:
+    """Else a member could ask and stop again and again, and never come to a limit."""
+    there = world(tokens_per_member_day=1_000)
+    there.think, there.cut_off = 100.0, Usage(input_tokens=300)
+
+    async def main() -> None:
+        async with there.daemon() as daemon:
+            for number in range(10):
+                begin(daemon, number)
+                await rest(there, 1)
+                daemon.write("/stop", conversation=name(number), author=MEL, reply_to=name(number))
+                await rest(there, 1)
+
+    run(main)
+    assert 900 <= tokens(there) <= 1_000
+    assert sum(isinstance(one, r.CallCancelled) for one in there.heard) == 3
+    assert said(there, "Today's limit for a member")
 
 
 def test_a_day_is_the_daemons_whatever_date_a_message_bears() -> None:
@@ -251,6 +271,7 @@ def test_continue_says_that_it_may_not_and_status_says_why_nothing_happens() -> 
     assert len(said(there, "`/continue` does not lift the limit of a day. Today's limit for a member")) == 4
     assert len([text for text in there.order if text.startswith("Today's limit")]) == 1, "told once"
     assert len(said(there, "The orchestrator is on hold.")) == 2
+    assert not said(there, "has not answered"), "nor does the router's model count as slow"
 
 
 def test_work_that_was_held_in_the_middle_of_a_turn_goes_on_there_the_next_day() -> None:
@@ -271,13 +292,37 @@ def test_work_that_was_held_in_the_middle_of_a_turn_goes_on_there_the_next_day()
             assert not held.is_held, "its model can be reached"
         async with there.daemon() as daemon:  # a restart on the same day changes nothing
             await rest(there)
-            assert len(said(there, "used up")) == 1
+            assert len(said(there, "Today's limit")) == 1
             await rest(there, 2 * 86_400)
             assert daemon.state().status == "waiting"
 
     run(main)
-    told = said(there, "used up")
+    told = said(there, "Today's limit")
     assert len(told) == len(set(told)) == 2, "once a day"
+
+
+def test_a_mission_whose_node_may_not_begin_goes_on_the_next_day() -> None:
+    stage = Stage()
+    there = stage.world
+    there.rules = dataclasses.replace(there.rules, limits=Limits(tokens_per_owner_day=1_000))
+    there.circle = Circle(owners=frozenset({ALICE, there.rules.project.pubkey}))
+
+    async def main() -> None:
+        async with there.daemon() as daemon:
+            spent = {there.clock.now() // DAY_MS: {there.rules.project.pubkey: Usage(input_tokens=1_000)}}
+            there.daily.load(ConversationId("d" * 64), spent)
+            stage.begin(daemon)
+            await rest(there)
+            assert len(said(there, "Today's limit for an owner is used up")) == 1
+            daemon.write("/continue")
+            await rest(there)
+            assert said(there, "`/continue` does not lift the limit of a day.")
+            assert not stage.done
+            await rest(there, NIGHT)
+            await daemon.until("ended")
+            assert stage.done == [0, 1, 2, 3, 4, 5]
+
+    run(main)
 
 
 def test_a_clock_that_is_set_to_the_next_day_lets_the_work_go_on() -> None:

@@ -3,14 +3,16 @@
 import asyncio
 import json
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
+from tenex.core.context import request_tokens
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.routing import RoutingDecision, parse
-from tenex.core.steps import NO_USAGE, ModelStep, PersonText
+from tenex.core.steps import NO_USAGE, ModelStep, PersonText, Usage
 from tenex.llm.config import Price
 from tenex.llm.report import CallReport
 from tests.fakes.modelprotocol import Answer, Breaks, Call, Closes, Fails, Hangs, Json, Reply, Sends, nonsense
@@ -426,6 +428,24 @@ async def test_a_wait_that_ended_without_a_turn_is_told_too() -> None:
     assert isinstance(last, ModelUnavailable)
     assert "asked us to wait" in str(last)
     assert last.queued > 0.2
+
+
+@BOTH
+async def test_a_cancelled_call_costs_at_least_its_request(stream: bool) -> None:
+    """Also where nothing was answered yet, or the call is not streamed; one that waited for its turn costs nothing."""
+    told: list[tuple[Usage, str]] = []
+    asked = replace(work(), on_cancelled=lambda usage, model: told.append((usage, model)))
+    slow = Answer(text=nonsense(200), delay=30)
+    prices = {NAME: Price(input=1_000_000, output=0)}
+    async with talking(lambda _: slow, stream=stream, provider_concurrency=1, prices=prices) as (desk, server):
+        tasks = [asyncio.create_task(desk.step(asked)) for _ in range(2)]
+        await server.until(lambda at: at.exchanges)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    sent = request_tokens(asked.system, asked.entries, asked.tools)
+    paid = [(usage.tokens, usage.estimated, usage.cost_usd, model) for usage, model in told if usage.calls]
+    assert paid == [(sent, sent, float(sent), NAME)]
 
 
 async def test_what_is_known_of_a_cancelled_call_is_logged() -> None:

@@ -174,6 +174,19 @@ async def test_a_redirect_to_another_path_of_the_same_relay_is_followed() -> Non
         assert (await still_heard(url)).connected
 
 
+@pytest.mark.parametrize(
+    "date", [b"Mon, 01 Jan " + b"9" * 25 + b" 00:00:00 GMT", b"Mon, 01 Jan 2020 00:00:00 +9999999999", b"x"]
+)
+async def test_a_date_that_is_none_is_no_reason_to_hang_up(date: bytes) -> None:
+    async def answer(head: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(accepted(head)[:-2] + b"Date: " + date + b"\r\n\r\n")
+
+    async with http_server(answer) as url:
+        status = await still_heard(url)
+    assert status.connected
+    assert status.counters["sessions"] == 1
+
+
 async def test_a_challenge_too_long_to_be_one_is_not_signed() -> None:
     async with FaultRelay() as fault:
 

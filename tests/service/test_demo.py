@@ -47,6 +47,7 @@ async def test_the_demo_makes_what_it_is_asked_for_and_leaves_a_story(tmp_path: 
     for turn in view["orchestratorTurns"]:
         assert turn["completions"][0]["text"].splitlines()[0] in out
     assert "write_file(path=hello.py" in out
+    assert out.startswith("you  "), "the first message is read after its author's name"
     assert str(tmp_path / "conversations" / view["id"] / "conversation.json") in out
     assert "\x1b" not in out, "no colours where there is no terminal"
 

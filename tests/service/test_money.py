@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tenex.core import day_limits
+from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.nostr.keys import SecretKey
 from tests.fakes.modelminds import Team
@@ -14,7 +15,7 @@ from tests.fakes.modelprotocol import Answer, Json, Reply
 from tests.fakes.modelserver import ModelServer, model_server
 
 from . import person
-from .kit import Folder, tenex_here
+from .kit import Folder, of_kind, tenex_here
 from .loopback import minded, serving
 
 MOST = 20_000
@@ -114,4 +115,20 @@ async def test_an_owner_is_answered_before_a_members_burst(tmp_path: Path, relay
             assert len(answered) < CONVERSATIONS / 2, "most of the member's still wait"
             for name in names:
                 await folder.until(name, "waiting")
+            assert await process.stop() == 0
+
+
+async def test_a_call_that_a_member_stops_counts_for_the_day(tmp_path: Path, relay: str) -> None:
+    member = SecretKey.generate()
+    async with model_server(lambda _: Answer(text="Yes.", delay=60)) as server:
+        folder = minded(tmp_path / "data", relay, server)
+        async with serving(folder, server, TENEX_PEOPLE__MEMBERS=json.dumps([member.npub])) as process:
+            name = await folder.write("Question?", by=member)
+            await person.until(lambda: server.exchanges)
+            await folder.write("/stop", by=member, to=name)
+            await person.until(lambda: of_kind(folder.records(name), r.CallCancelled))
+            (cut,) = of_kind(folder.records(name), r.CallCancelled)
+            assert cut.usage.tokens == cut.usage.estimated > 500, "the request, which the server had read"
+            _, told, _ = await tenex_here("status", "--data", folder.data, "--json")
+            assert json.loads(told)["today"]["tokens"] == cut.usage.tokens
             assert await process.stop() == 0

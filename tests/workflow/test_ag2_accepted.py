@@ -21,13 +21,15 @@ from .sessions import NAMES, STRANGER, case, graphs, round_of
 AGENTS = [Slug(name) for name in (*NAMES, STRANGER)]
 QUIET = settings(max_examples=300, database=None, deadline=None, suppress_health_check=list(HealthCheck))
 
-JUNK = st.sampled_from([None, 0, -1, 2.5, True, "", "x", [], {}, [1], {"name": "always"}, {"name": 3}, "ann", ["ann"]])
+VALUES = [None, 0, -1, 2.5, True, "", "x", [], {}, [1], {"name": "always"}, {"name": 3}, "ann", ["ann"]]
+JUNK = st.sampled_from([json.dumps(value) for value in VALUES]).map(json.loads)
+"""Values of their own each time, since a document is changed in place."""
 
 
 @st.composite
 def documents(draw: st.DrawFn) -> Any:
     """A graph as AG2 writes it, with some of its values replaced, removed or added."""
-    data: Any = draw(graphs()).to_dict()
+    data: Any = json.loads(draw(graphs()).dumps())
     if draw(st.booleans()):
         data["workflow"] = {"participants": draw(st.lists(st.sampled_from(AGENTS), max_size=5))}
     for _ in range(draw(st.integers(0, 2))):

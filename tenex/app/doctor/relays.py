@@ -37,6 +37,7 @@ SERVE_DEADLINE: Final = 6.0
 DOCUMENT_DEADLINE: Final = 3.0
 SKEW: Final = 60.0
 """Seconds: what we date is at most so far ahead; more is a clock that is wrong."""
+
 _AGAIN: Final = "it may pass: the daemon tries again by itself; else name another relay under relays.urls"
 _OTHER: Final = "check the address, or name another relay under relays.urls"
 

@@ -89,6 +89,7 @@ class OutputModel:
             except BaseException as error:
                 self._hears(_told(request, kind="broken", text=""))
                 if not isinstance(error, ModelRefused | ModelUnavailable):
+                    request.on_cancelled(spent, model)
                     raise
                 error.usage, error.queued = spent + error.usage, queued / 1000 + error.queued
                 raise
