@@ -159,7 +159,9 @@ def test_a_waived_verification_is_passed_by() -> None:
         "open_gates": ["chores", "reflection"],
         "permitted": ["chores", "chat"],
     }
-    assert brief(decide(turn(1, "execute"), **more)) == ("chores", ["executor"])
+    passed = decide(turn(1, "execute"), **more)
+    assert brief(passed) == ("chores", ["executor"])
+    assert passed["reason"] == "verification was waived"
     for phase, verdict in (("execute", None), ("verification", "verified"), ("chores", None)):
         assert brief(decide(turn(1, phase, verdict=verdict), can_end=True, waived=["chores"])) == (None, ["END"])
 

@@ -168,7 +168,8 @@ def _on(question: Question, gate: str, reason: str) -> Choice:
         return _end("the work is done, and the gates still ahead were waived")
     if gate in question.waived:
         gates = [other for other in question.open_gates if other not in question.waived]
-        gate = next((other for other in gates if other in question.permitted), gate)
+        if later := next((other for other in gates if other in question.permitted), None):
+            return _go(question, later, f"{gate} was waived")
     return _go(question, gate, reason)
 
 
