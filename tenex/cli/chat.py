@@ -246,6 +246,8 @@ class _Chat:
         self._feed.tell(lines)
 
     def _forget(self) -> None:
+        if self._status is not None:  # the daemon on this machine has gone: what it last said of its work is outdated
+            self._active = None
         self._status, self._is_told = None, False
 
     def _line(self, line: Line) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tenex.app.story import Line
 from tenex.cli.chat import _agents, _Chat
 from tenex.cli.screen import Screen
-from tenex.cli.talk import Heard
+from tenex.cli.talk import Activity, Heard
 from tenex.core.errors import WorldError
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.events import Event
@@ -92,6 +92,16 @@ async def test_a_message_that_was_answered_is_none(monkeypatch: pytest.MonkeyPat
 
 
 STATUS = {"status": "active", "phase": "execute"}
+
+
+def test_what_the_daemon_last_said_of_its_work_is_not_shown_once_it_has_gone(tmp_path: Path) -> None:
+    chat = _Chat(Screen(), tmp_path / "none")
+    chat._is_active(Activity("ended", ()))
+    chat._forget()  # one that is elsewhere: only the relay tells of it
+    assert "has ended" in chat._toolbar("ws://relay")
+    chat._told([], STATUS)
+    chat._forget()
+    assert chat._toolbar("ws://relay") == "ws://relay · write to begin"
 
 
 def said(text: str, event: str) -> Heard:
