@@ -17,7 +17,7 @@ from .signals import PersonSpoke
 from .speaking import say
 from .turns import STOPPED, close_calls, close_turn, end_run, go_on, open_turn
 
-HELP = """Write to me as you would to a colleague. Besides talk I understand:
+HELP = """Write what you want in your own words. I also understand these commands:
 @NAME  in a message: goes straight to that agent; in a new note: begins that workflow
 /status  where we stand
 /stop  end what is running
@@ -273,7 +273,8 @@ def _waive(draft: Draft, command: Command, signal: PersonSpoke) -> None:
             return
         phases = (phase,)
     if draft.state.status == "ended":
-        say(draft, "This cycle is over; say it in the next.")
+        sent = f"/skip {phases[0]}" if command.name == "skip" else "/quick"
+        say(draft, f"This cycle has ended: there is nothing to skip. Write a request, then send `{sent}` again.")
         return
     waivers.waive(draft, phases, signal)
     if draft.state.status == "waiting" and draft.state.messages:

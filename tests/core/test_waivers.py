@@ -315,6 +315,18 @@ def test_a_waiver_ends_with_its_cycle() -> None:
     assert play.all(r.RouteRejected)[-1].sentence.startswith("END is refused")
 
 
+@pytest.mark.parametrize("command", ["/quick", "/skip chores"])
+def test_after_the_end_the_person_is_told_when_to_skip(command: str) -> None:
+    play = standing(Phase.EXECUTE, Script(ENDS))
+    play.person("/quick")
+    play.settle()
+    play.person(command)
+    assert len(play.all(r.Waived)) == 1
+    assert play.said()[-1] == (
+        f"This cycle has ended: there is nothing to skip. Write a request, then send `{command}` again."
+    )
+
+
 def test_a_waiver_given_before_anything_was_built_holds_for_the_cycle() -> None:
     play = Play(Script(go("execute", "executor"), ENDS), plain)
     play.person("/quick")
