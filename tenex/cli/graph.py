@@ -294,8 +294,9 @@ def _found(settings: "Settings", name: str) -> "Found":
     if one is None and faults:
         raise ConfigurationError(faults)
     if one is None:
-        there = f"there are: {', '.join(known.slug for known in read.found)}" if read.found else "there are none"
-        raise UsageError(f"there is no workflow {name!r}; {there}; they lie in {where.workflows}")
+        there = f"there are: {', '.join(known.slug for known in read.found)}" if read.found else "there are none yet"
+        hint = "`tenex graph add` and `tenex agents add` list examples to copy"
+        raise UsageError(f"there is no workflow {name!r} in {where.workflows}; {there}. {hint}")
     return one
 
 

@@ -75,10 +75,11 @@ def test_a_workflow_nobody_knows_is_a_fault_of_usage(data: Path, capsys: pytest.
     assert main(["graph", "show", "nobody", "--data", str(data)]) == 2
     said = capsys.readouterr().err
     folder = data / "config" / "workflows"
-    assert f"there is no workflow 'nobody'; there are: pair; they lie in {folder}" in " ".join(said.split())
+    assert f"there is no workflow 'nobody' in {folder}; there are: pair. `tenex graph add`" in " ".join(said.split())
     (folder / "pair.toml").unlink()
     assert main(["graph", "show", "nobody", "--data", str(data)]) == 2
-    assert f"there are none; they lie in {folder}" in " ".join(capsys.readouterr().err.split())
+    said = capsys.readouterr().err
+    assert f"there is no workflow 'nobody' in {folder}; there are none yet." in " ".join(said.split())
 
 
 def test_config_check_and_doctor_name_the_same_faults(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
