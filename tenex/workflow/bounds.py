@@ -34,9 +34,12 @@ def in_time(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     if threading.current_thread() is not threading.main_thread():
         return function(*args, **kwargs)
     is_on = True
+    has_rung = False
 
     def ring(_number: int, _frame: Any) -> None:
+        nonlocal has_rung
         if is_on:
+            has_rung = True
             raise _Alarm
 
     handler, timer = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)
@@ -47,7 +50,9 @@ def in_time(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
             return function(*args, **kwargs)
         finally:
             is_on = False
-    except _Alarm:
+    except (_Alarm, Exception):  # cut off within its own cleanup, code may fail in another way
+        if not has_rung:
+            raise
         raise TimeoutError(f"it took longer than {LONGEST:g} s and was given up") from None
     finally:
         is_on = False  # the alarm may have come before the line above that says so
