@@ -7,7 +7,7 @@ call may take is reserved before it begins, so calls that begin together cannot 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
@@ -108,23 +108,43 @@ class Call:
     taken: Usage = NO_USAGE
 
 
-@dataclass(frozen=True, slots=True)
-class _Scope:
-    """Whose calls a limit counts together."""
+@dataclass(slots=True)
+class _Account:
+    """Running totals of a person or of everyone: limits are checked before each call, so nothing is added up then."""
+
+    recorded: dict[int, Usage] = field(default_factory=dict)
+    """By day since 1970."""
+    unrecorded: Usage = NO_USAGE
+    """What calls took that are over, until it is recorded."""
+    reserved: Usage = NO_USAGE
+    """The most that calls under way may take."""
+    under_way: int = 0
+
+    def used(self, day: int) -> Usage:
+        """What is used of a day's limit."""
+        return self.recorded.get(day, NO_USAGE) + self.unrecorded
+
+    def record(self, day: int, usage: Usage) -> None:
+        """Add what is recorded of a day."""
+        self.recorded[day] = self.recorded.get(day, NO_USAGE) + usage
+
+    def forget_before(self, day: int) -> None:
+        """Forget earlier days."""
+        self.recorded = {known: usage for known, usage in self.recorded.items() if known >= day}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known of it any more."""
+        return not self.recorded and not self.under_way and not self.unrecorded.calls
+
+
+class _Scope(NamedTuple):
+    """Whose calls a limit counts together, and what they have used of it."""
 
     name: str
-    recorded: Usage
-    in_flight: tuple[Reservation, ...]
-
-    @property
-    def used(self) -> Usage:
-        return sum((one.taken for one in self.in_flight if one.taken is not None), start=self.recorded)
-
-    @property
-    def reserved(self) -> Usage | None:
-        """The most that calls under way may take; None where there are none."""
-        under_way = [one.most for one in self.in_flight if one.taken is None]
-        return sum(under_way, start=NO_USAGE) if under_way else None
+    used: Usage
+    reserved: Usage | None
+    """The most that calls under way may take; None where there are none."""
 
 
 class DailyLimits:
@@ -139,7 +159,8 @@ class DailyLimits:
         self._people = people
         self._quote = quote
         self._conversations: dict[ConversationId, Spending] = {}
-        self._recorded: dict[tuple[int, PublicKey], Usage] = {}
+        self._accounts: dict[PublicKey, _Account] = {}
+        self._everyone = _Account()
         self._in_flight: dict[tuple[ConversationId, Key], Reservation] = {}
         self._largest: dict[_Kind, Usage] = {}
         """Of the calls that this process has made today."""
@@ -161,8 +182,8 @@ class DailyLimits:
         for day, people in spending.items():
             for person, usage in people.items():
                 before = known.get(day, {}).get(person, NO_USAGE)
-                key = (day, person)
-                self._recorded[key] = self._recorded.get(key, NO_USAGE) + (usage - before)
+                for account in self._accounts_of(person):
+                    account.record(day, usage - before)
         self._conversations[conversation] = spending
         self._forget_past()
 
@@ -172,7 +193,9 @@ class DailyLimits:
         if oldest <= self._oldest:
             return
         self._oldest = oldest
-        self._recorded = {key: usage for key, usage in self._recorded.items() if key[0] >= oldest}
+        for account in (self._everyone, *self._accounts.values()):
+            account.forget_before(oldest)
+        self._accounts = {person: account for person, account in self._accounts.items() if not account.is_empty}
         self._conversations = {
             name: days for name, days in self._conversations.items() if any(day >= oldest for day in days)
         }
@@ -186,8 +209,9 @@ class DailyLimits:
         """What was used today: by everyone, and by each person for whom something was; guests count as one."""
         circle, today = self._people(), self._today
         known = circle.owners | circle.members
-        people = {person if person in known else None for day, person in self._recorded if day == today}
-        found = [self._use("everyone", None, self._scope("day", None))]
+        counted = [person for person, account in self._accounts.items() if today in account.recorded]
+        people = {person if person in known else None for person in counted}
+        found = [self._use("everyone", None, self._scope("day", self._everyone))]
         for person in sorted(people, key=lambda one: one or ""):
             role = circle.role(person) if person is not None else None
             scope = self._scopes(person or PublicKey(""))[0]
@@ -227,18 +251,34 @@ class DailyLimits:
             return
         call = Call(None)
         reservation = self._in_flight[caller.conversation, key] = Reservation(person, quote.most)
+        for account in self._accounts_of(person):
+            account.reserved, account.under_way = account.reserved + quote.most, account.under_way + 1
         try:
-            yield call
-        except (ModelUnavailable, ModelRefused) as error:
-            call.taken = error.usage
-            raise
+            try:
+                yield call
+            except (ModelUnavailable, ModelRefused) as error:
+                call.taken = error.usage
+                raise
+            finally:
+                self._finish(reservation, call.taken)
+                self._largest[kind] = _larger(self._largest.get(kind, NO_USAGE), call.taken)
+                self._wake_soon()
         except asyncio.CancelledError:
             self.release(caller.conversation, key)
             raise
-        finally:
-            reservation.taken = call.taken
-            self._largest[kind] = _larger(self._largest.get(kind, NO_USAGE), call.taken)
-            self._wake_soon()
+
+    def _finish(self, reservation: Reservation, taken: Usage) -> None:
+        reservation.taken = taken
+        for account in self._accounts_of(reservation.person):
+            account.under_way -= 1
+            account.reserved = account.reserved - reservation.most if account.under_way else NO_USAGE
+            account.unrecorded += taken
+
+    def _accounts_of(self, person: PublicKey) -> tuple[_Account, _Account]:
+        """The person's account and everyone's."""
+        if person not in self._accounts:
+            self._accounts[person] = _Account()
+        return self._accounts[person], self._everyone
 
     async def _turn(self, caller: Caller, key: Key, quote: Quote, kind: _Kind) -> DayLimitReached | None:
         """Return once it is known whether a call may begin; None: it may, and has to be counted before any await."""
@@ -258,7 +298,10 @@ class DailyLimits:
 
     def release(self, conversation: ConversationId, key: Key) -> None:
         """Forget a call: what it took is recorded, or it never began."""
-        if self._in_flight.pop((conversation, key), None) is not None:
+        reservation = self._in_flight.pop((conversation, key), None)
+        if reservation is not None:
+            for account in self._accounts_of(reservation.person):
+                account.unrecorded -= reservation.taken or NO_USAGE
             self._wake_soon()
 
     def _wake_soon(self) -> None:
@@ -305,23 +348,18 @@ class DailyLimits:
         circle = self._people()
         role = circle.role(person)
         if role in PRIORITY:
-            own = self._scope(f"{role}_day", frozenset({person}))
+            own = self._scope(f"{role}_day", self._accounts.get(person, _Account()))
         else:
-            known = circle.owners | circle.members
-            everyone = {who for _, who in self._recorded} | {one.person for one in self._in_flight.values()} | {person}
-            own = self._scope("guests_day", frozenset(everyone - known))
-        return [own, self._scope("day", None)]
+            known = [self._accounts[one] for one in circle.owners | circle.members if one in self._accounts]
+            own = self._scope("guests_day", self._everyone, without=known)
+        return [own, self._scope("day", self._everyone)]
 
-    def _scope(self, name: str, people: frozenset[PublicKey] | None) -> _Scope:
-        """What some people use together; None: everyone."""
-        today = self._today
-        recorded = [
-            usage
-            for (day, person), usage in self._recorded.items()
-            if day == today and (people is None or person in people)
-        ]
-        in_flight = tuple(one for one in self._in_flight.values() if people is None or one.person in people)
-        return _Scope(name, sum(recorded, start=NO_USAGE), in_flight)
+    def _scope(self, name: str, account: _Account, without: Sequence[_Account] = ()) -> _Scope:
+        used, reserved, under_way = account.used(self._today), account.reserved, account.under_way
+        for other in without:
+            used, reserved = used - other.used(self._today), reserved - other.reserved
+            under_way -= other.under_way
+        return _Scope(name, used, reserved if under_way else None)
 
     def _bounds(self, scope: str, used: Usage) -> Iterator[Bound]:
         limits = self._limits()
