@@ -1,4 +1,4 @@
-"""What becomes durable in conversations, as lines for whoever watches at this machine's control socket."""
+"""What becomes durable in conversations, as lines for subscribers of this machine's control socket."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -21,7 +21,7 @@ TEXT: Final = 400
 class Activity:
     """Adds to what `watch` returns: `{"kind": "lines", "conversation", "lines": [...], "status": {...}}`.
 
-    An `Observer`. `status` is as in `tenex status`, with the usage. Nothing is kept while nobody watches.
+    An `Observer`. `status` is as in `tenex status`, with the usage. Nothing is kept without a subscriber.
     """
 
     def __init__(self, thoughts: Thoughts, clock: Clock) -> None:
