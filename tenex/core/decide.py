@@ -2,7 +2,7 @@
 
 `decide` is pure: the same conversation, signal, rules and time give the same records. It never raises on strange
 input; it refuses by recording a refusal. A signal whose key is no longer wanted gives no record, so a result that
-arrives twice, or too late, changes nothing. (DESIGN section 2.)
+arrives twice, or too late, changes nothing; `unwanted_cost` says what a late one cost. (DESIGN section 2.)
 
 Never: await, read a clock, or look at anything but its arguments.
 """
@@ -14,7 +14,7 @@ from . import records as r
 from .conversation import Conversation
 from .draft import Draft
 from .effects import Key, Work
-from .ids import Millis
+from .ids import Millis, RunId
 from .pending import pending
 from .people import spoke
 from .ports import PublishOutcome
@@ -101,6 +101,26 @@ def decide(  # noqa: C901 one case a signal: flat, and complete
     working.end_loops(draft)
     renew(draft)
     return draft.records
+
+
+def unwanted_cost(conversation: Conversation, signal: Signal) -> CallCutOff | None:
+    """What a model's answer cost that came too late: the signal to decide on in its place; None for any other signal.
+
+    The state does not tell a late answer from a second copy of one, so the caller must deliver each answer only once.
+    """
+    run: RunId | None = None
+    match signal:
+        case RouteAnswered(key=key, step=step):
+            usage, model = step.usage, step.model
+        case ModelAnswered(key=key, step=step, run=run):
+            usage, model = step.usage, step.model
+        case ModelFailed(key=key, run=run, usage=usage, model=model):
+            pass
+        case _:
+            return None
+    if key in pending(conversation) or not (usage.tokens or usage.cost_usd):
+        return None
+    return CallCutOff(run=run, usage=usage, model=model)
 
 
 def _process_noticed(draft: Draft, signal: Opened | ClockMoved) -> None:

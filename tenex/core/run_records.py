@@ -164,9 +164,9 @@ class Retrying(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallCancelled(Record):
-    """A model call was cancelled before its end, and had cost this; `run` None means the router's.
+    """A model call was cancelled, or ended when its answer was no longer wanted; `run` None means the router's.
 
-    The run may be over. What the server did not report is estimated.
+    `usage` is what it cost until then; what the server did not report is estimated. The run may be over.
     """
 
     run: RunId | None

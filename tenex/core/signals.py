@@ -85,19 +85,21 @@ class RouteAnswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAnswered:
-    """A run's model answered."""
+    """A run's model answered; `run` says whose cost it is where the run does not wait for it any more."""
 
     key: Key
     step: ModelStep
+    run: RunId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFailed:
-    """A model call, of a run or of the router, ended without an answer."""
+    """A model call, of a run or of the router, ended without an answer; `run` as in `ModelAnswered`."""
 
     key: Key
     message: str
     retryable: bool
+    run: RunId | None = None
     retry_after: int | None = None
     """ms, where the server asked for it."""
     usage: Usage = NO_USAGE
@@ -108,18 +110,18 @@ class ModelFailed:
     """ms it waited for its turn."""
 
     @classmethod
-    def of(cls, key: Key, error: ModelUnavailable | ModelRefused) -> "ModelFailed":
+    def of(cls, key: Key, error: ModelUnavailable | ModelRefused, run: RunId | None = None) -> "ModelFailed":
         """What an error of a model tells."""
         after = error.retry_after if isinstance(error, ModelUnavailable) else None
         return cls(
-            key=key, message=str(error), retryable=error.retryable, usage=error.usage, model=error.model,
+            key=key, run=run, message=str(error), retryable=error.retryable, usage=error.usage, model=error.model,
             retry_after=None if after is None else int(after * 1000), queued=int(error.queued * 1000),
         )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallCutOff:
-    """A model call was cancelled because its answer is not wanted any more; this is what it had cost until then."""
+    """The answer of a model call is not wanted any more; this is what the call cost until it was cancelled or ended."""
 
     run: RunId | None
     """None: of the router."""
@@ -311,7 +313,8 @@ def without_result(signal: Signal, why: str) -> Signal | None:
     """
     match signal:
         case RouteAnswered(key=key, step=step) | ModelAnswered(key=key, step=step):
-            return ModelFailed(key=key, message=why, retryable=False, usage=step.usage, model=step.model)
+            run = signal.run if isinstance(signal, ModelAnswered) else None
+            return ModelFailed(key=key, run=run, message=why, retryable=False, usage=step.usage, model=step.model)
         case ToolReturned(key=key, result=result):
             lost = ToolResult(ok=False, content=f"The result is lost: {why}. Check what it did before repeating it.")
             return ToolReturned(key=key, result=lost) if result != lost else None

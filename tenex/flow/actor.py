@@ -19,7 +19,7 @@ import structlog
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
-from tenex.core.decide import decide
+from tenex.core.decide import decide, unwanted_cost
 from tenex.core.effects import Effect
 from tenex.core.errors import AppendFailed, StoreError
 from tenex.core.ids import ConversationId, Millis
@@ -209,6 +209,8 @@ class ConversationActor:
         instead = without_result(signal, why)
         if instead is not None:
             self._inbox.appendleft(instead)
+            # the records of the signal may be durable all the same, and then its cost is recorded
+            self._doubtful = [(instead if known is signal else known, last) for known, last in self._doubtful]
         else:
             self._owed.put_aside(signal)
             self._release(signal)
@@ -232,7 +234,7 @@ class ConversationActor:
     def _take_for_written(self, state: Conversation, records: Sequence[r.Record]) -> None:
         """An append may have failed after the disk took it, or a part: what it took is heard of, and not decided again.
 
-        Most signals would say nothing new, but a step of the clock would count twice.
+        Most signals would say nothing new, but a step of the clock or the cost of a late answer would count twice.
         """
         there = {record.seq: record for record in records} if self._doubtful or self._unheard else {}
         for signal, last in self._doubtful:
@@ -317,7 +319,8 @@ class ConversationActor:
         decisions: list[list[r.Record]] = []
         for signal in batch:
             decision: list[r.Record] = []
-            for record in decide(state, signal, rules, now):
+            # each signal is decided on once, so what a late answer cost is not recorded twice
+            for record in decide(state, unwanted_cost(state, signal) or signal, rules, now):
                 sealed = self._seal(state, record)
                 state.apply(sealed)
                 decision.append(sealed)

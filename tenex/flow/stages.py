@@ -85,12 +85,12 @@ class Stages:
             case Route(key=key, is_urgent=is_urgent):
                 request = partial(self._question, conversation.fork(), is_urgent)
                 caller, paid = Caller.of(conversation), _cut_off(None, post)
-                return partial(self._ask, caller, key, RouteAnswered, request, unheard, paid)
+                return partial(self._ask, caller, key, None, request, unheard, paid)
             case ModelCall(key=key):
                 request = partial(self._request, conversation.fork(), effect)
                 whisper = self.whisper(conversation, effect)
                 caller, paid = Caller.of(conversation), _cut_off(effect.run, post)
-                return partial(self._ask, caller, key, ModelAnswered, request, whisper, paid)
+                return partial(self._ask, caller, key, effect.run, request, whisper, paid)
             case ToolCall():
                 return partial(self._call, effect)
             case Publish():
@@ -122,8 +122,8 @@ class Stages:
         )  # fmt: skip
 
     async def _ask(
-        self, caller: Caller, key: Key, answered: type[RouteAnswered] | type[ModelAnswered],
-        request: Callable[[], ModelRequest], whisper: Whisper, paid: Callable[[Usage, str], None],
+        self, caller: Caller, key: Key, run: RunId | None, request: Callable[[], ModelRequest], whisper: Whisper,
+        paid: Callable[[Usage, str], None],
     ) -> Signal:  # fmt: skip
         await asyncio.sleep(0)  # words said in the same decision go out before the next request is put together
         try:
@@ -134,12 +134,12 @@ class Stages:
                     return call.reached
                 step = writable(await self.model.step(asked, whisper))
                 call.taken = step.usage
-            return answered(key=key, step=step)
+            return RouteAnswered(key=key, step=step) if run is None else ModelAnswered(key=key, step=step, run=run)
         except (ModelUnavailable, ModelRefused) as error:
-            return ModelFailed.of(key, error)
+            return ModelFailed.of(key, error, run)
         except Exception as error:
             log.exception("stage.failed", stage="model", key_seq=key.seq)
-            return ModelFailed(key=key, message=f"an internal error: {type(error).__name__}", retryable=False)
+            return ModelFailed(key=key, run=run, message=f"an internal error: {type(error).__name__}", retryable=False)
 
     async def _call(self, effect: ToolCall) -> Signal:
         try:

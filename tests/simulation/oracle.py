@@ -141,12 +141,12 @@ def _outcomes(world: FaultyWorld, records: list[r.Record]) -> None:
 
 
 def _money(world: FaultyWorld, name: str, records: list[r.Record]) -> None:
-    """What models were paid is told once; none of it is missing but what a death or a stop cut off."""
+    """What models were paid is told once; none of it is missing but what a death cut off."""
     told = Counter(cost_of(rec).input_tokens for rec in records if cost_of(rec).calls)
     assert set(told.values()) <= {1}, "what a model was paid is told twice"
     assert all(world.paid[tokens][0] == name for tokens in told), "nobody was paid that"
     owed = {tokens for tokens, paid in world.paid.items() if paid == (name, world.lives)}
-    assert name in world.stopped or owed <= told.keys(), f"what a model was paid is not told: {owed - told.keys()}"
+    assert owed <= told.keys(), f"what a model was paid is not told: {owed - told.keys()}"
 
 
 def _deadlines(world: FaultyWorld, name: str, records: list[r.Record]) -> None:

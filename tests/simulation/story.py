@@ -122,8 +122,6 @@ class Story:
         verdict = daemon.runtime.inbox.receive(message)
         self.tell(f"{message.conversation[-2:]}: {message.text!r} is {verdict}")
         assert verdict in ("admitted", "duplicate"), verdict
-        if message.text == "/stop":
-            self.world.stopped.add(message.conversation)
 
     async def _backlog(self, daemon: Daemon) -> None:
         """Relays say everything again, in any order."""

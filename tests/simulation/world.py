@@ -79,8 +79,6 @@ class FaultyWorld(World):
         self.notices = FaultyNotices(self)
         self.is_healed = False
         self.lives = 0
-        self.stopped: set[str] = set()
-        """Conversations that this life was told to stop: what a model answers then may be thrown away."""
         self.live()
         self.events: dict[str, Incoming] = {}
         """Everything people wrote, as relays keep it."""
@@ -105,7 +103,6 @@ class FaultyWorld(World):
     def live(self) -> None:
         """Begin a process: nothing is known of the disk but what it holds."""
         self.lives += 1
-        self.stopped.clear()
         if self.cast is not None and (self.lives == 1 or self.cast.random() < 0.5):
             self.rules = agency.with_agency(self.cast, self.plain)
             self.edges |= {
