@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from time import monotonic
 from typing import Any, Literal
 
 import structlog
@@ -225,8 +226,7 @@ class VendorModel:
         heard: _Heard,
     ) -> parts.ModelResponse:  # fmt: skip
         settings = self._settings_for(request)
-        now = asyncio.get_running_loop().time()
-        is_streamed = self._config.stream and now >= self._streams_from
+        is_streamed = self._config.stream and monotonic() >= self._streams_from
         if not is_streamed or request.purpose != "work":  # nobody listens to a decision being written
             return await model_request(
                 self._model, sent, model_settings=settings, model_request_parameters=wanted, instrument=False
@@ -243,7 +243,7 @@ class VendorModel:
         if not _is_ended(response, self._model):
             self._unended += 1
             if self._unended >= UNENDED_STREAMS:
-                self._streams_from = now + self._stream_pause
+                self._streams_from = monotonic() + self._stream_pause
                 log.warning("model.streams_off", model=self.name, seconds=self._stream_pause)
                 self._stream_pause = min(2 * self._stream_pause, LONGEST_STREAM_PAUSE)
             raise _BrokenOff

@@ -15,6 +15,7 @@ from tenex.core.routing import RoutingDecision, parse
 from tenex.core.steps import NO_USAGE, ModelStep, PersonText, Usage
 from tenex.llm.config import Price
 from tenex.llm.report import CallReport
+from tenex.llm.vendor import STREAM_PAUSE
 from tests.fakes.modelprotocol import Answer, Breaks, Call, Closes, Fails, Hangs, Json, Reply, Sends, nonsense
 from tests.fakes.modelserver import KEY, text_of
 from tests.llm.desks import NAME, WRITE, result, route, talking, work
@@ -307,7 +308,8 @@ async def test_a_stream_that_breaks_is_no_answer_even_if_it_ends_in_good_order()
 
 
 async def test_after_broken_streams_a_stream_is_tried_again_later_and_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tenex.llm.vendor.STREAM_PAUSE", 0.5)
+    now = 0.0
+    monkeypatch.setattr("tenex.llm.vendor.monotonic", lambda: now)
     is_updated = False
     mind = lambda request: Answer(text="Hello") if is_updated or not request.get("stream") else unended()  # noqa: E731
 
@@ -320,12 +322,12 @@ async def test_after_broken_streams_a_stream_is_tried_again_later_and_rarer(monk
     async with talking(mind) as (desk, server):
         with capture_logs() as logs:
             assert await asked(3) == [True, True, False]
-            await asyncio.sleep(0.6)
+            now += STREAM_PAUSE
             assert await asked(2) == [True, False]
             is_updated = True
-            await asyncio.sleep(1.1)
+            now += 2 * STREAM_PAUSE
             assert await asked(2) == [True, True]
-    assert [log["seconds"] for log in logs if log["event"] == "model.streams_off"] == [0.5, 1.0]
+    assert [log["seconds"] for log in logs if log["event"] == "model.streams_off"] == [STREAM_PAUSE, 2 * STREAM_PAUSE]
 
 
 @BOTH
