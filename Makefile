@@ -50,5 +50,5 @@ soak: $(DEV)  ## the long sweeps
 
 clean:  ## remove what was built or installed; conversations, keys and workspace stay
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	rm -rf tests/interop/node_modules tests/workflow/.ag2
+	rm -rf tests/interop/node_modules tests/workflows/.ag2
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

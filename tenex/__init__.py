@@ -8,40 +8,53 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .app.minds import get_model as get_model
+    from .configuration.models import get_model as get_model
     from .core.conversation import Conversation as Conversation
     from .core.phases import PHASE_TRANSITIONS as PHASE_TRANSITIONS
     from .core.phases import Phase as Phase
     from .core.ports import ExecutionContext as ExecutionContext
     from .core.records import PhaseTransition as PhaseTransition
     from .core.routing import RoutingDecision as RoutingDecision
-    from .core.runs import OrchestratorTurn as OrchestratorTurn
-    from .flow.coordinator import ConversationCoordinator as ConversationCoordinator
-    from .workflow.agents import AgentLink as AgentLink
-    from .workflow.agents import BaseAgent as BaseAgent
-    from .workflow.agents import Link as Link
-    from .workflow.agents import State as State
-    from .workflow.agents import spec as spec
-    from .workflow.agents import tool as tool
-    from .workflow.graph import TransitionGraph as TransitionGraph
-    from .workflow.missions import BaseNode as BaseNode
-    from .workflow.missions import End as End
-    from .workflow.missions import Graph as Graph
-    from .workflow.missions import GraphRunContext as GraphRunContext
-    from .workflow.output import AgentState as AgentState
+    from .core.state.run import OrchestratorTurn as OrchestratorTurn
+    from .output_states import AgentState as AgentState
+    from .runtime.coordinator import ConversationCoordinator as ConversationCoordinator
+    from .workflows.agents import AgentLink as AgentLink
+    from .workflows.agents import BaseAgent as BaseAgent
+    from .workflows.agents import Link as Link
+    from .workflows.agents import State as State
+    from .workflows.agents import spec as spec
+    from .workflows.agents import tool as tool
+    from .workflows.missions.graph import BaseNode as BaseNode
+    from .workflows.missions.graph import End as End
+    from .workflows.missions.graph import Graph as Graph
+    from .workflows.missions.graph import GraphRunContext as GraphRunContext
+    from .workflows.speakers.graph import TransitionGraph as TransitionGraph
 
 __version__ = "0.1.0"
 
 _MODULES = {
-    "AgentLink": "workflow.agents", "AgentState": "workflow.output", "BaseAgent": "workflow.agents",
-    "BaseNode": "workflow.missions", "Conversation": "core.conversation",
-    "ConversationCoordinator": "flow.coordinator", "End": "workflow.missions", "ExecutionContext": "core.ports",
-    "Graph": "workflow.missions", "GraphRunContext": "workflow.missions", "Link": "workflow.agents",
-    "OrchestratorTurn": "core.runs", "PHASE_TRANSITIONS": "core.phases", "Phase": "core.phases",
-    "PhaseTransition": "core.records", "RoutingDecision": "core.routing", "State": "workflow.agents",
-    "TransitionGraph": "workflow.graph", "get_model": "app.minds", "spec": "workflow.agents",
-    "tool": "workflow.agents",
-}  # fmt: skip
+    "AgentLink": "workflows.agents",
+    "AgentState": "output_states",
+    "BaseAgent": "workflows.agents",
+    "BaseNode": "workflows.missions.graph",
+    "Conversation": "core.conversation",
+    "ConversationCoordinator": "runtime.coordinator",
+    "End": "workflows.missions.graph",
+    "ExecutionContext": "core.ports",
+    "Graph": "workflows.missions.graph",
+    "GraphRunContext": "workflows.missions.graph",
+    "Link": "workflows.agents",
+    "OrchestratorTurn": "core.state.run",
+    "PHASE_TRANSITIONS": "core.phases",
+    "Phase": "core.phases",
+    "PhaseTransition": "core.records",
+    "RoutingDecision": "core.routing",
+    "State": "workflows.agents",
+    "TransitionGraph": "workflows.speakers.graph",
+    "get_model": "configuration.models",
+    "spec": "workflows.agents",
+    "tool": "workflows.agents",
+}
 
 __all__ = list(_MODULES)
 

@@ -1,7 +1,4 @@
-"""`python -m tenex`: the same as `tenex`, where the script is not on the path.
-
-Never: more than that.
-"""
+"""`python -m tenex`: the same as `tenex`, where the script is not on the path."""
 
 import os
 import sys

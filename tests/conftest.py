@@ -1,8 +1,6 @@
 """How every test in this folder is run: a skip is a failure where TENEX_NO_SKIPS is set, long sweeps wait for `-m`.
 
 No example of a property has a deadline: on a machine with other work to do it would fail for that alone.
-
-Never: a fixture; each folder has those it needs.
 """
 
 import os

@@ -3,7 +3,7 @@
 It is called without arguments. What `state_prompt` says stands in the system prompt, behind the name.
 """
 
-from tenex.workflow.output import AgentState, FencedFreeformStateMachine, StateMachine
+from tenex.output_states import AgentState, FencedFreeformStateMachine, StateMachine
 
 
 class Risks(AgentState):

@@ -9,8 +9,6 @@ work in.
     competitions/<id>.json    {"title": ..., "metric": ..., "points": [[x, y], ...]}
     competitions/leaders.json {"<id>": [0.5, 0.2, ...]}, errors, lower is better; may be missing
     submissions/              one file for each hand-in
-
-Never: a dependency in the state; whoever runs the mission gives them.
 """
 
 import ast
@@ -25,7 +23,7 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import BaseModel
 
-from tenex.workflow.missions import BaseNode, Dependency, End, Graph, GraphRunContext
+from tenex.workflows.missions.graph import BaseNode, Dependency, End, Graph, GraphRunContext
 
 ROUNDS = 40
 """Generations at most: a node holds 500 steps, and each is one."""
@@ -239,8 +237,10 @@ class SubmissionNode(Phase, timeout=120):
 
 graph = Graph(
     nodes=(DiscoveryNode, ResearchNode, PrototypeNode, EvolutionNode, SubmissionNode),
-    state_type=MissionState, deps_type=GraphContext, name="mission",
-)  # fmt: skip
+    state_type=MissionState,
+    deps_type=GraphContext,
+    name="mission",
+)
 
 
 # ---- a platform and agents that need no network ----------------------------------------------------------------------
@@ -317,9 +317,12 @@ def error_of(code: str, competition: Competition) -> float | None:
 
 
 _OPERATORS: dict[type[ast.operator], Callable[[float, float], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
     ast.Pow: operator.pow,
-}  # fmt: skip
+}
 
 
 def _value(tree: ast.expr, x: float) -> float:

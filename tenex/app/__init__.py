@@ -1,7 +1,4 @@
-"""Puts the parts together: `root` builds, `bookkeeper` and `introductions` are the glue between siblings.
-
-Never: a rule, or a format; whatever needs a decision of its own belongs to the part it is about.
-"""
+"""Puts the parts together: `root` builds, `bookkeeper` and `introductions` are the glue between siblings."""
 
 from .root import Application, open_application
 

@@ -8,11 +8,11 @@ from tenex.core.conversation import Conversation
 from tenex.core.ids import ConversationId
 from tenex.core.ports import Clock
 from tenex.core.records import Record
+from tenex.operations.conversation_status import conversation_status, usage
+from tenex.operations.transcript import TranscriptRenderer
 
-from .conversing import conversation_status, usage
-from .story import Story
-from .thoughts import Thoughts
-from .voices import harmless
+from .run_indicator import harmless
+from .thought_stream import Thoughts
 
 TEXT: Final = 400
 """Characters of a line's text: a terminal shows a line or two of it."""
@@ -27,7 +27,7 @@ class Activity:
     def __init__(self, thoughts: Thoughts, clock: Clock) -> None:
         self._thoughts = thoughts
         self._clock = clock
-        self._stories: dict[ConversationId, Story] = {}
+        self._stories: dict[ConversationId, TranscriptRenderer] = {}
 
     @harmless
     def heard(self, conversation: Conversation, records: Sequence[Record]) -> None:
@@ -35,12 +35,16 @@ class Activity:
         if not self._thoughts.is_watched:
             self._stories.clear()
             return
-        story = self._stories.setdefault(conversation.id, Story())
+        story = self._stories.setdefault(conversation.id, TranscriptRenderer())
         lines = [replace(line, text=line.text[:TEXT]) for record in records for line in story.tell(record)]
         status = {**conversation_status(conversation, self._clock.now()), "usage": usage(conversation)}
-        self._thoughts.add({
-            "kind": "lines", "conversation": conversation.id, "lines": [asdict(line) for line in lines],
-            "status": status,
-        })  # fmt: skip
+        self._thoughts.add(
+            {
+                "kind": "lines",
+                "conversation": conversation.id,
+                "lines": [asdict(line) for line in lines],
+                "status": status,
+            }
+        )
         if conversation.status != "active":
             del self._stories[conversation.id]

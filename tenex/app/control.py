@@ -1,7 +1,4 @@
-"""What a running daemon does for whoever asks over its socket (`service.control`).
-
-Never: a rule of a conversation; an order that concerns one is a signal like a person's.
-"""
+"""What a running daemon does for whoever asks over its socket (`service.control`)."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -12,17 +9,17 @@ from tenex.core.errors import TenexError, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.records import Record
 from tenex.core.signals import RollBack
-from tenex.core.travel import RolledBack
-from tenex.flow.coordinator import ConversationCoordinator
-from tenex.flow.runtime import Runtime
+from tenex.core.state.rollback import RolledBack
+from tenex.operations.lessons import remove_lesson
+from tenex.operations.rollback import ForkResult, RollbackResult, RollbackService
+from tenex.operations.status import Reporter
+from tenex.runtime.coordinator import ConversationCoordinator
+from tenex.runtime.lifecycle import Runtime
 from tenex.service.control import Handler
-from tenex.store.daemon import DaemonBook
+from tenex.store.daemon_journal import DaemonJournal
 
-from .lessons import remove_lesson
-from .reloading import Reloading
-from .report import Reporter
-from .thoughts import Thoughts
-from .travelling import Back, Branch, Travelling
+from .reload import Reloading
+from .thought_stream import Thoughts
 
 ANSWERED: Final = 20.0
 """Seconds a conversation may take to go back: it has to be read, to stop what runs, and to write."""
@@ -67,9 +64,15 @@ class Awaited:
 
 
 def orders(
-    reporter: Reporter, reload: Reloading, runtime: Runtime, travelling: Travelling, back: Awaited,
-    branched: Callable[[Branch], None], thoughts: Thoughts, book: DaemonBook,
-) -> dict[str, Handler]:  # fmt: skip
+    reporter: Reporter,
+    reload: Reloading,
+    runtime: Runtime,
+    travelling: RollbackService,
+    back: Awaited,
+    branched: Callable[[ForkResult], None],
+    thoughts: Thoughts,
+    book: DaemonJournal,
+) -> dict[str, Handler]:
     """The orders by the word that gives them; `branched` makes a new conversation known to the daemon."""
 
     async def read_again(_: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,34 +101,48 @@ def orders(
         return await remove_lesson(book, asked.get("number"))
 
     return {
-        "status": reporter.status, "conversation": reporter.conversation, "reload": read_again, "stop": stop,
-        "rollback": roll_back, "fork": fork,
-        "watch": thoughts.watch, "remove_lesson": forget,
-    }  # fmt: skip
+        "status": reporter.status,
+        "conversation": reporter.conversation,
+        "reload": read_again,
+        "stop": stop,
+        "rollback": roll_back,
+        "fork": fork,
+        "watch": thoughts.watch,
+        "remove_lesson": forget,
+    }
 
 
 OPERATOR: Final = "The operator"
 """Who goes back, for people to read: only those who may use the daemon's files can."""
 
 
-def told_back(done: Back) -> dict[str, Any]:
+def told_back(done: RollbackResult) -> dict[str, Any]:
     """What came of going back, for programs."""
     plan, record, files = done.plan, done.record, done.files
     return {
-        "id": plan.id, "title": plan.title, "to": record.to, "at": record.seq, "undone": list(plan.undone),
-        "status": record.state.status, "phase": record.state.phase.value, "cycle": record.state.cycle,
+        "id": plan.id,
+        "title": plan.title,
+        "to": record.to,
+        "at": record.seq,
+        "undone": list(plan.undone),
+        "status": record.state.status,
+        "phase": record.state.phase.value,
+        "cycle": record.state.cycle,
         "files": None if files is None else {"changed": list(files.changed), "left": list(files.left)},
         "undo": record.seq - 1,
-    }  # fmt: skip
+    }
 
 
-def told_branch(made: Branch) -> dict[str, Any]:
+def told_branch(made: ForkResult) -> dict[str, Any]:
     """What was branched off, for programs."""
     state = made.state
     return {
-        "id": state.id, "title": state.title, "phase": state.phase.value, "cycle": state.cycle,
+        "id": state.id,
+        "title": state.title,
+        "phase": state.phase.value,
+        "cycle": state.cycle,
         "forkedFrom": {"id": made.origin, "seq": made.at},
-    }  # fmt: skip
+    }
 
 
 def _which(asked: Mapping[str, Any], record: str) -> tuple[ConversationId, int]:

@@ -1,8 +1,6 @@
 """The composition root: the one place that knows every part, in the order in which they are put together.
 
-    settings -> folders -> store -> what can be configured -> relays -> flow -> whoever runs it
-
-Never: logic; whatever needs a decision or a test of its own belongs to the part it is about.
+settings -> folders -> store -> what can be configured -> relays -> flow -> whoever runs it
 """
 
 import asyncio
@@ -11,64 +9,64 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tenex.configuration.agents import former_keys
+from tenex.configuration.build import StaticContext, check_people, configure, reconfigure, shadow_of
+from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
+from tenex.core.costs import DAY
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.ports import Journal, Model, Observer
-from tenex.core.records import Imported, Record
-from tenex.core.roster import Rules
-from tenex.core.spending import DAY
-from tenex.core.state import SPENDING_DAYS
-from tenex.flow.clock import SystemClock
-from tenex.flow.coordinator import ConversationCoordinator
-from tenex.flow.daily_limits import DailyLimits
-from tenex.flow.inbox import Inbox
-from tenex.flow.outbox import Outbox
-from tenex.flow.runtime import Runtime, Spawner
-from tenex.flow.stages import Stages
-from tenex.flow.surroundings import Surroundings
-from tenex.llm.offline import Pace
+from tenex.core.records import ConversationImported, Record
+from tenex.core.state.conversation import SPENDING_DAYS
+from tenex.llm.scripted import Pace
+from tenex.nostr.compose import FormSealer
 from tenex.nostr.keys import KeyRing, SecretKey
-from tenex.nostr.listener import KINDS, Listener
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import PROFILE_KINDS
 from tenex.nostr.publisher import Publisher
-from tenex.nostr.sealing import FormSealer
+from tenex.nostr.subscriptions import KINDS, Listener
+from tenex.operations.recovery import LegacyImport, Recovery, comes_from_elsewhere
+from tenex.operations.rollback import ForkResult, RollbackService
+from tenex.operations.status import Reporter
+from tenex.runtime.clock import SystemClock
+from tenex.runtime.coordinator import ConversationCoordinator
+from tenex.runtime.daily_limits import DailyLimits
+from tenex.runtime.dependencies import ActorDependencies
+from tenex.runtime.executors import Executors
+from tenex.runtime.inbox import Inbox
+from tenex.runtime.lifecycle import Runtime, TaskFactory
+from tenex.runtime.outbox import Outbox
 from tenex.service.control import control_socket
-from tenex.settings import Places, Settings, check_paths, places
-from tenex.store.daemon import DaemonBook
+from tenex.settings import ProjectPaths, Settings, check_paths, places
+from tenex.store.daemon_journal import DaemonJournal
 from tenex.store.disk import Disk
-from tenex.store.folder import ConversationFolder
 from tenex.store.index import Index, Shown
+from tenex.store.index_row import News, summarise
 from tenex.store.lock import FolderLock
-from tenex.store.summary import News, summarise
+from tenex.store.repository import ConversationFolder
 from tenex.store.view import Views
 from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
 
 from .activity import Activity
-from .asking import Asker
-from .bookkeeper import Bookkeeper, keep_cursors, last_heard, oldest_new
-from .configuration import Ground, check_people, configure, reconfigure, shadow_of
+from .agent_calls import Asker
 from .control import Awaited, orders
-from .current import Current
-from .introductions import Introductions
-from .regaining import OldFiles, Regaining, comes_from_elsewhere
-from .reloading import Reloading
-from .report import Reporter
-from .staff import former_keys
-from .thoughts import Thoughts
-from .travelling import Branch, Travelling
-from .watching import make_meter, open_port, open_spans
-from .whispers import Whispers, project_status
+from .index_updater import IndexUpdater, keep_cursors, last_heard, oldest_new
+from .live_configuration import LiveConfiguration
+from .profile_publisher import ProfileAnnouncer
+from .reload import Reloading
+from .telemetry import make_meter, open_port, open_spans
+from .thought_stream import Thoughts
+from .typing_indicators import TypingIndicators, project_status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
     """A daemon that is put together and holds its folder, ready to serve."""
 
-    places: Places
-    current: Current
+    places: ProjectPaths
+    current: LiveConfiguration
     runtime: Runtime
     pool: RelayPool
     names: Mapping[PublicKey, str]
@@ -82,7 +80,7 @@ class Application:
     _services: Mapping[str, Callable[[], Any]]
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> Policy:
         """Who works here, and under which rules."""
         return self.current.now.rules
 
@@ -98,9 +96,14 @@ class Application:
 
 @asynccontextmanager
 async def open_application(
-    settings: Settings, *, model: Model | None = None, observers: Sequence[Observer] = (), pace: Pace | None = None,
-    lines_dropped: Callable[[], int] = int, shown: Shown = iter,
-) -> AsyncIterator[Application]:  # fmt: skip
+    settings: Settings,
+    *,
+    model: Model | None = None,
+    observers: Sequence[Observer] = (),
+    pace: Pace | None = None,
+    lines_dropped: Callable[[], int] = int,
+    shown: Shown = iter,
+) -> AsyncIterator[Application]:
     """Put a daemon together; on leaving, every file is closed and the folder's lock is let go of.
 
     Args:
@@ -115,7 +118,7 @@ async def open_application(
         ConfigurationError: with all faults of settings, prompts, agents, models and keys.
         StoreLocked: another daemon holds the folder.
     """
-    clock, spawn = SystemClock(), Spawner()
+    clock, spawn = SystemClock(), TaskFactory()
     async with AsyncExitStack() as stack:
         # folders; none is made for a daemon that cannot start in it
         check_paths(settings)
@@ -133,56 +136,88 @@ async def open_application(
         stack.push_async_callback(folder.close)
         index = Index(where.conversations / "index.sqlite")
         stack.push_async_callback(index.close)
-        regaining = Regaining(settings, where, folder, disk, clock)
-        old = OldFiles(folder, regaining, lambda *taken: bookkeeper.heard(*taken))  # noqa: PLW0108 it is made below
-        book = await DaemonBook.begin(where.conversations, disk, clock)
+        regaining = Recovery(settings, where, folder, disk, clock)
+        old = LegacyImport(folder, regaining, lambda *taken: bookkeeper.heard(*taken))  # noqa: PLW0108 it is made below
+        book = await DaemonJournal.begin(where.conversations, disk, clock)
         stack.push_async_callback(book.close)
 
         # what can be configured: people, agents, tools, words, minds
         thoughts = Thoughts()
-        ground = Ground(
-            places=where, ring=ring, book=book, workspace=Workspace(where.workspace), mind=model,
-            pace=pace, hears=thoughts.hear, has_sandbox=await asyncio.to_thread(probe_bubblewrap),
+        ground = StaticContext(
+            places=where,
+            ring=ring,
+            book=book,
+            workspace=Workspace(where.workspace),
+            mind=model,
+            pace=pace,
+            hears=thoughts.hear,
+            has_sandbox=await asyncio.to_thread(probe_bubblewrap),
             ask=lambda question: asker(question),  # noqa: PLW0108 it is made below
-        )  # fmt: skip
+        )
         first = configure(settings, ground)
-        current = Current(first)
+        current = LiveConfiguration(first)
         stack.push_async_callback(current.close)
 
         # relays
         urls = settings.relays.urls
         pool = RelayPool(
-            urls, on_event=lambda event, relay: None if introductions.heard(event) else listener.heard(event, relay),
-            is_seen=index.has_event, identity=first.project,
+            urls,
+            on_event=lambda event, relay: None if introductions.heard(event) else listener.heard(event, relay),
+            is_seen=index.has_event,
+            identity=first.project,
             is_wanted=lambda author: author not in voices and inbox.knows(author),
-        )  # fmt: skip
+        )
         voices = former_keys(ring, first.keys, first.everybody)
         voices |= {key.public: key for key in first.keys.values()}
         publisher, sealer = Publisher(pool, voices, KINDS), FormSealer(urls)
         profiles = Publisher(pool, voices, PROFILE_KINDS)
-        introductions = Introductions(pool, profiles, book, clock, urls, first.identities, first.everybody)
-        whispers = Whispers(
-            pool, voices, sealer, clock, speaker=first.project.public, status=lambda: project_status(current.now),
-            mode=settings.relays.whispers, relays=urls,
-        )  # fmt: skip
+        introductions = ProfileAnnouncer(pool, profiles, book, clock, urls, first.identities, first.everybody)
+        whispers = TypingIndicators(
+            pool,
+            voices,
+            sealer,
+            clock,
+            speaker=first.project.public,
+            status=lambda: project_status(current.now),
+            mode=settings.relays.whispers,
+            relays=urls,
+        )
 
         # flow
         daily = DailyLimits(clock, lambda: current.now.rules.limits, lambda: current.now.people, current.quote)
         asker = Asker(
-            model=current, tools=current, prompter=current, rules=current.rules, clock=clock,
+            model=current,
+            tools=current,
+            prompter=current,
+            rules=current.rules,
+            clock=clock,
             budget=lambda: current.now.settings.models.context_tokens,
-        )  # fmt: skip
-        stages = Stages(
-            clock=clock, model=current, tools=current, prompter=current, missions=current, outbox=Outbox(publisher),
-            rules=current.rules, whisper=whispers.whisper, budget=lambda: current.now.settings.models.context_tokens,
+        )
+        stages = Executors(
+            clock=clock,
+            model=current,
+            tools=current,
+            prompter=current,
+            missions=current,
+            outbox=Outbox(publisher),
+            rules=current.rules,
+            whisper=whispers.whisper,
+            budget=lambda: current.now.settings.models.context_tokens,
             daily=daily,
-        )  # fmt: skip
+        )
         listening: list[Observer] = [daily, whispers, Activity(thoughts, clock), *observers]
         listening += [*([meter] if meter else []), *open_spans(stack, settings)]
-        around = Surroundings(
-            journals=_Journals(folder, Views(folder, disk), old, index, voices), stages=stages, sealer=sealer,
-            notices=book, prompter=current, clock=clock, rules=current.rules, spawn=spawn, observers=listening,
-        )  # fmt: skip
+        around = ActorDependencies(
+            journals=_Journals(folder, Views(folder, disk), old, index, voices),
+            stages=stages,
+            sealer=sealer,
+            notices=book,
+            prompter=current,
+            clock=clock,
+            rules=current.rules,
+            spawn=spawn,
+            observers=listening,
+        )
         coordinator = ConversationCoordinator(around)
         inbox = Inbox(
             coordinator,
@@ -195,7 +230,7 @@ async def open_application(
             oldest=lambda message: oldest_new(index, clock, message),
         )
         listener = Listener(pool, list(voices), first.slugs, None, inbox.receive, people=first.everybody)
-        bookkeeper = Bookkeeper(folder, index, book, listener, first.rules.project.slug, spawn)
+        bookkeeper = IndexUpdater(folder, index, book, listener, first.rules.project.slug, spawn)
         listening.append(bookkeeper)
         unfinished = dict.fromkeys([*await index.catch_up(folder, shown), *await folder.behind()])
         known = await index.rows(limit=500)
@@ -219,21 +254,34 @@ async def open_application(
         runtime = Runtime(spawn, coordinator, inbox, shutdown_deadline=settings.shutdown.deadline)
         reload = Reloading(read_again, clock)
         reporter = Reporter(
-            places=where, runtime=runtime, pool=pool, folder=folder, index=index, clock=clock,
-            address=first.project.npub, models=current.providers, reloaded=lambda: reload.last,
-            disabled=lambda: current.now.rules.disabled, today=daily.today,
-        )  # fmt: skip
+            places=where,
+            runtime=runtime,
+            pool=pool,
+            folder=folder,
+            index=index,
+            clock=clock,
+            address=first.project.npub,
+            models=current.providers,
+            reloaded=lambda: reload.last,
+            disabled=lambda: current.now.rules.disabled,
+            today=daily.today,
+        )
         listening.append(reporter)
         if meter:
             await open_port(stack, settings, meter, lambda: disk.probe(where.conversations), pool, inbox)
         back = Awaited(coordinator)
         listening.append(back)
-        travelling = Travelling(
-            folder, disk, clock, sealer, first.rules.project, ground.workspace,
+        travelling = RollbackService(
+            folder,
+            disk,
+            clock,
+            sealer,
+            first.rules.project,
+            ground.workspace,
             lambda: shadow_of(current.now.settings, where, ground.workspace),
-        )  # fmt: skip
+        )
 
-        def branched(branch: Branch) -> None:
+        def branched(branch: ForkResult) -> None:
             bookkeeper.heard(branch.state, branch.records)
             coordinator.resume([branch.state.id])
 
@@ -241,7 +289,12 @@ async def open_application(
         await stack.enter_async_context(control_socket(where.socket, asked))
 
         yield Application(
-            places=where, current=current, pool=pool, reload=reload, runtime=runtime, names=introductions.names,
+            places=where,
+            current=current,
+            pool=pool,
+            reload=reload,
+            runtime=runtime,
+            names=introductions.names,
             _unfinished=list(unfinished),
             _services={
                 "whispers": whispers.run,
@@ -249,10 +302,10 @@ async def open_application(
                 "cursors": lambda: keep_cursors(pool, index, clock, owed=coordinator.owed_since),
                 "introductions": introductions.run,
             },
-        )  # fmt: skip
+        )
 
 
-def _make_folders(where: Places) -> None:
+def _make_folders(where: ProjectPaths) -> None:
     faults: list[str] = []
     for path in (where.conversations, where.workspace, where.keys):
         try:
@@ -267,7 +320,7 @@ class _Journals:
     """The folder's journals, and the views beside them."""
 
     def __init__(
-        self, folder: ConversationFolder, views: Views, old: OldFiles, index: Index, voices: Container[PublicKey]
+        self, folder: ConversationFolder, views: Views, old: LegacyImport, index: Index, voices: Container[PublicKey]
     ) -> None:
         self._voices = voices
         self._folder = folder
@@ -279,7 +332,7 @@ class _Journals:
         await self._old.take_in(conversation)
         journal, records = await self._folder.open(conversation)
         if comes_from_elsewhere(records, self._voices):
-            closing = Imported(seq=journal.next_seq, at=records[-1].at)
+            closing = ConversationImported(seq=journal.next_seq, at=records[-1].at)
             await journal.append([[closing]])
             return journal, [*records, closing]
         return journal, records
@@ -294,7 +347,7 @@ class _Journals:
 class _Directory:
     """Which conversations there are."""
 
-    def __init__(self, folder: ConversationFolder, index: Index, old: OldFiles) -> None:
+    def __init__(self, folder: ConversationFolder, index: Index, old: LegacyImport) -> None:
         self._folder = folder
         self._index = index
         self._old = old

@@ -1,7 +1,4 @@
-"""`tenex agents`: who works here, with which tools, models and words, under which address.
-
-Never: make a key; looking changes nothing.
-"""
+"""`tenex agents`: who works here, with which tools, models and words, under which address."""
 
 import asyncio
 import dataclasses
@@ -12,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tenex.app.shortened import matching
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.graph import END
 from tenex.core.phases import Phase
+from tenex.operations.short_ids import matching
 
 from . import examples, output
 from .lessons import lessons
 from .options import DataOption, JsonOption, group, open_settings
 
 if TYPE_CHECKING:
-    from tenex.app.preview import Preview
     from tenex.core.graph import TransitionGraph
+    from tenex.operations.prompt_preview import Preview
     from tenex.prompting import AgentDefinition, PromptLibrary
     from tenex.settings import Settings
 
@@ -54,10 +51,7 @@ def list_(ctx: typer.Context, data: DataOption = None, as_json: JsonOption = Fal
 @agents.command()
 def show(
     ctx: typer.Context,
-    slug: Annotated[
-        str,
-        typer.Argument(metavar="SLUG", help="Its slug or npub, or how that begins."),
-    ],
+    slug: Annotated[str, typer.Argument(metavar="SLUG", help="Its slug or npub, or how that begins.")],
     as_prompt: Annotated[
         bool, typer.Option("--prompt", help="Print what its model would be sent, if its work began now.")
     ] = False,
@@ -115,8 +109,7 @@ def edges(graph: "TransitionGraph") -> dict[str, Any]:
 def add(
     ctx: typer.Context,
     slug: Annotated[
-        str,
-        typer.Argument(metavar="SLUG", help="Its name: lower-case words joined with hyphens.", show_default=False),
+        str, typer.Argument(metavar="SLUG", help="Its name: lower-case words joined with hyphens.", show_default=False)
     ] = "",
     kind: Annotated[
         Literal["worker", "expert"] | None,
@@ -134,7 +127,7 @@ def add(
     """
     from tenex.settings import places
 
-    from .newfiles import make_folder, write_new
+    from .safe_write import make_folder, write_new
 
     if like:
         _add_like(ctx, slug, like, kind, data, as_json=as_json)
@@ -163,9 +156,7 @@ def add(
         output.say(f"An example has that name too: remove the file, and `tenex agents add --like {slug}` copies it.")
 
 
-def _add_like(
-    ctx: typer.Context, slug: str, like: str, kind: str | None, data: Path | None, *, as_json: bool
-) -> None:  # fmt: skip
+def _add_like(ctx: typer.Context, slug: str, like: str, kind: str | None, data: Path | None, *, as_json: bool) -> None:
     from tenex.settings import places
 
     example = examples.chosen(examples.agent_examples(), like)
@@ -235,7 +226,7 @@ def _phase(word: str) -> Phase | None:
 def _show_prompt(
     settings: "Settings", slug: str, phase: Phase | None, conversation: str, message: str, *, as_json: bool
 ) -> None:
-    from tenex.app.preview import SAMPLE, preview
+    from tenex.operations.prompt_preview import SAMPLE, preview
 
     if conversation and message:
         raise UsageError("--message begins a new conversation; leave --conversation or --message out")
@@ -257,10 +248,10 @@ def _show_prompt(
 
 def _as_sent(shown: "Preview") -> str:
     """The words of the first message, as the adapters send them."""
-    from tenex.core.steps import AgentText, Note, PersonText
+    from tenex.core.messages import AgentText, Note, UserText
     from tenex.llm.messages import marked
 
-    words = [entry for entry in shown.request.entries if isinstance(entry, PersonText | AgentText | Note)]
+    words = [entry for entry in shown.request.entries if isinstance(entry, UserText | AgentText | Note)]
     return "\n\n".join(map(marked, words))
 
 
@@ -309,7 +300,7 @@ def load_agents(settings: "Settings") -> "PromptLibrary":
     Raises:
         ConfigurationError: with every fault found.
     """
-    from tenex.app import staff
+    from tenex.configuration import agents as staff
     from tenex.settings import places
 
     return staff.load_agents(places(settings))

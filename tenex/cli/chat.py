@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tenex.app.shortened import conversation_of
-from tenex.app.story import ICONS, Line, Tone
-from tenex.core.errors import ConfigurationError, UsageError, WorldError
+from tenex.core.errors import ConfigurationError, TransientError, UsageError
+from tenex.operations.short_ids import conversation_of
+from tenex.operations.transcript import ICONS, Line, Tone
 
+from .activity import live_lines
+from .console import Screen
 from .feed import Feed
 from .init import OWNER, PROJECT
-from .live import live_lines
+from .nostr_client import Activity, ChatClient, Heard, talking
 from .options import DataOption, open_settings
-from .screen import Screen
-from .talk import Activity, Heard, Talk, talking
 from .toolbar import HAS_ENDED, NEXT_CYCLE, YOUR_TURN, spinner, toolbar
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def chat(
         float, typer.Option(help="Seconds of silence after which it ends, or in a terminal says that nobody answers.")
     ] = 10.0,
     data: DataOption = None,
-) -> None:  # fmt: skip
+) -> None:
     """Talk to the agents from this terminal, signed with keys/owner.nsec.
 
     Without a terminal each line of standard input is a message; answers are printed until it has been silent. Where
@@ -127,9 +127,14 @@ class _Chat:
         self._is_owed = False
 
     async def hold(
-        self, url: str, person: "SecretKey", project: "PublicKey", wait: float, conversation: str,
+        self,
+        url: str,
+        person: "SecretKey",
+        project: "PublicKey",
+        wait: float,
+        conversation: str,
         agents: Iterable["PublicKey"] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         is_chat = sys.stdin.isatty() and sys.stdout.isatty()
         async with talking(url, person, project, agents=agents, whispers=is_chat) as talk:
             talk.on_heard(self._heard)
@@ -143,11 +148,11 @@ class _Chat:
             else:
                 await self._pipe(talk, wait)
         if self._is_owed and not is_chat:
-            raise WorldError(f"{_unanswered(wait)} Else wait longer: --wait")
+            raise TransientError(f"{_unanswered(wait)} Else wait longer: --wait")
 
-    async def _chat(self, talk: Talk, url: str, wait: float) -> None:
-        from .prompt import above, typed
-        from .thinking import Thinking
+    async def _chat(self, talk: ChatClient, url: str, wait: float) -> None:
+        from .input_line import above, typed
+        from .thoughts import Thinking
 
         self._screen.say(f"Connected to {url} · /help for commands · Ctrl-C clears the line · /quit leaves")
         thinking = Thinking(self._socket, self._screen, lambda: talk.root, self._told, self._forget)
@@ -159,16 +164,17 @@ class _Chat:
                 async for text in typed(
                     partial(self._toolbar, url),
                     lambda width: [
-                        *live_lines(talk.live, width, only_text=self._status is not None), *thinking.lines(width)
+                        *live_lines(talk.live, width, only_text=self._status is not None),
+                        *thinking.lines(width),
                     ],
-                ):  # fmt: skip
+                ):
                     await self._send(talk, text)
                     reminder.cancel()
                     reminder = loop.call_later(wait, self._remind, talk, wait)
             reminder.cancel()
             listening.cancel()
 
-    def _remind(self, talk: Talk, wait: float) -> None:
+    def _remind(self, talk: ChatClient, wait: float) -> None:
         if self._is_owed and not talk.live:
             self._screen.say(_unanswered(wait), "yellow")
 
@@ -184,7 +190,7 @@ class _Chat:
             return f"{self._phase} · {YOUR_TURN}"
         return f"{url} · {self._phase or 'write to begin'}"
 
-    async def _pipe(self, talk: Talk, wait: float) -> None:
+    async def _pipe(self, talk: ChatClient, wait: float) -> None:
         loop = asyncio.get_running_loop()
         while line := await asyncio.to_thread(sys.stdin.readline):
             if line.strip():
@@ -193,7 +199,7 @@ class _Chat:
         while (left := self._last + wait - loop.time()) > 0:  # noqa: ASYNC110 every answer moves the end away
             await asyncio.sleep(left)
 
-    async def _send(self, talk: Talk, text: str) -> None:
+    async def _send(self, talk: ChatClient, text: str) -> None:
         self._is_owed = True
         outcome = await talk.send(text)
         if not outcome.accepted:

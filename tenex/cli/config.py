@@ -1,7 +1,4 @@
-"""`tenex config`: what is set, where it came from, and whether it holds.
-
-Never: show a password in a relay's address, or write anything.
-"""
+"""`tenex config`: what is set, where it came from, and whether it holds."""
 
 import json
 import re
@@ -74,9 +71,9 @@ def _check(ctx: typer.Context, data: Path | None) -> tuple[Path | None, list[str
 
 def _check_with_agents(settings: "Settings") -> None:
     """Check what names agents, or is named by them: workflows and models."""
-    from tenex.app.minds import build_mind
-    from tenex.app.workflows import load_workflows
-    from tenex.core.roster import Kind
+    from tenex.configuration.models import build_mind
+    from tenex.configuration.workflows import load_workflows
+    from tenex.core.config import Kind
     from tenex.settings import places
 
     from .agents import load_agents

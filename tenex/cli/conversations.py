@@ -1,8 +1,6 @@
 """`tenex conversations`: what is on disk, told to a person.
 
 Reads the files only, so it works beside a running daemon and after one.
-
-Never: write.
 """
 
 import asyncio
@@ -12,23 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from tenex.app.shortened import conversation_of
 from tenex.core.errors import StoreError, UsageError
 from tenex.core.ids import ConversationId
+from tenex.operations.short_ids import conversation_of
 
 from . import agents, output
-from .carrying import export, import_
-from .inspecting import replay, verify
 from .options import DataOption, JsonOption, group, open_places, open_settings
-from .rebuilding import rebuild
-from .travelling import fork, rollback
+from .rebuild import rebuild
+from .rollback import fork, rollback
+from .transfer import export, import_
+from .verify import replay, verify
 
 if TYPE_CHECKING:
-    from tenex.app.threads import Cast
     from tenex.core.ports import Clock
     from tenex.core.records import Record
+    from tenex.operations.thread_import import Cast
     from tenex.store.disk import Disk
-    from tenex.store.folder import ConversationFolder
+    from tenex.store.repository import ConversationFolder
     from tenex.store.search import Filter
 
 T = TypeVar("T")
@@ -44,8 +42,7 @@ PhaseOption = Annotated[str, typer.Option(metavar="PHASE", help="Only those that
 WasInOption = Annotated[str, typer.Option("--was-in", metavar="PHASE", help="Only those that have been in it.")]
 StatusOption = Annotated[str, typer.Option(metavar="STATUS", help="Only those that are active, waiting, ended, ...")]
 AgentOption = Annotated[
-    str,
-    typer.Option(metavar="AGENT", help="Only those it worked in or was addressed in: its slug or key."),
+    str, typer.Option(metavar="AGENT", help="Only those it worked in or was addressed in: its slug or key.")
 ]
 SinceOption = Annotated[
     str, typer.Option(metavar="WHEN", help="Not before: 2026-11-21, '2026-11-21 14:30', yesterday, '2 days ago'.")
@@ -55,21 +52,27 @@ UntilOption = Annotated[str, typer.Option(metavar="WHEN", help="Not after; a day
 
 @conversations.command("list")
 def list_(
-    ctx: typer.Context, phase: PhaseOption = "", was_in: WasInOption = "", status: StatusOption = "",
-    agent: AgentOption = "", since: SinceOption = "", until: UntilOption = "",
+    ctx: typer.Context,
+    phase: PhaseOption = "",
+    was_in: WasInOption = "",
+    status: StatusOption = "",
+    agent: AgentOption = "",
+    since: SinceOption = "",
+    until: UntilOption = "",
     limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="At most so many.")] = None,
-    data: DataOption = None, as_json: JsonOption = False,
-) -> None:  # fmt: skip
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """List conversations, the newest first."""
-    from . import finding
+    from . import list_search
 
     agent = agents.whole_name(ctx, data, agent)
-    wanted = finding.filter_of(phase=phase, was_in=was_in, status=status, agent=agent, since=since, until=until)
+    wanted = list_search.filter_of(phase=phase, was_in=was_in, status=status, agent=agent, since=since, until=until)
     root, rows = _read(ctx, data, lambda folder: _listed(folder, wanted, limit or -1))
     if as_json:
         output.result_json(rows)
     elif not rows:
-        which = " of that kind" if wanted != finding.filter_of() else ""
+        which = " of that kind" if wanted != list_search.filter_of() else ""
         output.say(f"There are no conversations{which} in {root}.")
     else:
         head = ("id", "status", "phase", "cycle", "updated", "title")
@@ -88,23 +91,28 @@ def search(
             show_default=False,
         ),
     ],
-    phase: PhaseOption = "", was_in: WasInOption = "", status: StatusOption = "",
-    agent: AgentOption = "", since: SinceOption = "", until: UntilOption = "",
+    phase: PhaseOption = "",
+    was_in: WasInOption = "",
+    status: StatusOption = "",
+    agent: AgentOption = "",
+    since: SinceOption = "",
+    until: UntilOption = "",
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="At most so many conversations.")] = 20,
-    data: DataOption = None, as_json: JsonOption = False,
-) -> None:  # fmt: skip
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Search what was said, and the titles; the best match comes first. --since and --until are about the messages."""
-    from . import finding
+    from . import list_search
 
     agent = agents.whole_name(ctx, data, agent)
-    wanted = finding.filter_of(phase=phase, was_in=was_in, status=status, agent=agent, since=since, until=until)
-    found = _read(ctx, data, lambda folder: finding.search(folder, " ".join(words), wanted, limit))
+    wanted = list_search.filter_of(phase=phase, was_in=was_in, status=status, agent=agent, since=since, until=until)
+    found = _read(ctx, data, lambda folder: list_search.search(folder, " ".join(words), wanted, limit))
     if as_json:
-        output.result_json(finding.as_json(found))
+        output.result_json(list_search.as_json(found))
     elif not found:
         output.say("Nothing was found.")
     else:
-        output.result(finding.as_text(found))
+        output.result(list_search.as_text(found))
 
 
 ThoughtsOption = Annotated[bool, typer.Option("--thoughts", help="Also what agents wrote for themselves.")]
@@ -112,9 +120,12 @@ ThoughtsOption = Annotated[bool, typer.Option("--thoughts", help="Also what agen
 
 @conversations.command()
 def show(
-    ctx: typer.Context, id: IdArgument = "", thoughts: ThoughtsOption = False, data: DataOption = None,  # noqa: A002
+    ctx: typer.Context,
+    id: IdArgument = "",  # noqa: A002
+    thoughts: ThoughtsOption = False,
+    data: DataOption = None,
     as_json: JsonOption = False,
-) -> None:  # fmt: skip
+) -> None:
     """Tell a conversation from its journal: who said what, which phase, which tools."""
     if as_json:
         output.result(output.json_escaped(_read(ctx, data, lambda folder: _view(folder, id))))
@@ -124,8 +135,11 @@ def show(
 
 @conversations.command()
 def path(
-    ctx: typer.Context, id: IdArgument = "", data: DataOption = None, as_json: JsonOption = False  # noqa: A002
-) -> None:  # fmt: skip
+    ctx: typer.Context,
+    id: IdArgument = "",  # noqa: A002
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Print where a conversation's files are; without an id, where all are."""
     found: Path = _read(ctx, data, lambda folder: _path(folder, id)) if id else open_places(ctx, data).conversations
     if as_json:
@@ -145,8 +159,11 @@ StatsIdArgument = Annotated[
 
 @conversations.command()
 def stats(
-    ctx: typer.Context, id: StatsIdArgument = "", data: DataOption = None, as_json: JsonOption = False  # noqa: A002
-) -> None:  # fmt: skip
+    ctx: typer.Context,
+    id: StatsIdArgument = "",  # noqa: A002
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Add up what conversations have taken: time, turns, tokens and money, by phase, model and agent."""
     if id:
         _run(ctx, data, lambda folder: _stats_of(folder, id, as_json=as_json))
@@ -158,28 +175,28 @@ def _read(ctx: typer.Context, data: Path | None, work: "Any") -> Any:
     """As `_run`, for what only reads: files of an older program are conversations too."""
 
     def cast() -> "Cast":
-        from tenex.app.regaining import cast_of
+        from tenex.operations.recovery import cast_of
         from tenex.settings import places
 
         settings = open_settings(ctx, data)
         return cast_of(settings, places(settings))
 
     def make(root: Path, disk: "Disk", clock: "Clock") -> "ConversationFolder":
-        from tenex.store.folder import ConversationFolder
+        from tenex.store.repository import ConversationFolder
 
         if not any(root.glob("*.json")):  # nearly always; the other class takes longer to load
             return ConversationFolder(root, disk, clock)
-        from tenex.app.regaining import WithOldFiles
+        from tenex.operations.recovery import LegacyImportJournals
 
-        return WithOldFiles(root, disk, clock, cast)
+        return LegacyImportJournals(root, disk, clock, cast)
 
     return _run(ctx, data, work, make)
 
 
 def _run(ctx: typer.Context, data: Path | None, work: "Any", make: "Any" = None) -> Any:
-    from tenex.flow.clock import SystemClock
+    from tenex.runtime.clock import SystemClock
     from tenex.store.disk import Disk
-    from tenex.store.folder import ConversationFolder
+    from tenex.store.repository import ConversationFolder
 
     async def main() -> Any:
         disk = Disk()
@@ -208,17 +225,17 @@ def _cell(row: dict[str, Any], name: str) -> str:
 
 
 async def _listed(folder: "ConversationFolder", wanted: "Filter", limit: int) -> tuple[Path, list[dict[str, Any]]]:
-    from . import finding
+    from . import list_search
 
-    return folder.root, await finding.rows(folder, wanted, limit)
+    return folder.root, await list_search.rows(folder, wanted, limit)
 
 
 async def _find(folder: "ConversationFolder", start: str) -> str:
     """The conversation whose id begins so; without a beginning the newest."""
     if not start:
-        from . import finding
+        from . import list_search
 
-        rows = await finding.rows(folder, finding.filter_of(), 1)
+        rows = await list_search.rows(folder, list_search.filter_of(), 1)
         if not rows:
             raise UsageError(f"There are no conversations in {folder.root}.")
         return str(rows[0]["id"])
@@ -259,15 +276,15 @@ async def _left(folder: "ConversationFolder", name: "ConversationId") -> "list[R
 
 
 async def _tell(folder: "ConversationFolder", start: str, *, thoughts: bool) -> None:
-    from tenex.app.story import Story
     from tenex.core.conversation import fold
+    from tenex.operations.transcript import TranscriptRenderer
 
-    from .screen import Screen
+    from .console import Screen
 
     name = ConversationId(await _find(folder, start))
     records = await _left(folder, name)
     conversation = fold(name, records)
-    screen, story = Screen(), Story(thoughts=thoughts)
+    screen, story = Screen(), TranscriptRenderer(thoughts=thoughts)
     screen.say(f"{conversation.title}\n{name}", "bold")
     for record in records:
         for line in story.tell(record):

@@ -1,8 +1,6 @@
 """Points in time as people type them: `2026-11-21`, `2026-11-21 14:30`, `today`, `yesterday`, `2 days ago`, `90m`.
 
 A time without a zone is the local one.
-
-Never: guess whether a 4 is a day or a month; a date is year-month-day.
 """
 
 import re

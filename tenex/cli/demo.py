@@ -2,8 +2,6 @@
 
 The chat is a client like any other: what it sends goes through the relay, and what agents say comes from there. Beside
 their words it shows what the daemon makes durable: phases, turns, tools.
-
-Never: a way into the conversation that a phone does not have.
 """
 
 import asyncio
@@ -18,19 +16,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tenex.app.story import Line, Story
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.core.errors import OperatorError, UsageError
 from tenex.core.ids import Millis
+from tenex.core.messages import ModelRequest
 from tenex.core.phases import Phase
-from tenex.core.steps import ModelRequest
+from tenex.operations.transcript import Line, TranscriptRenderer
 
+from .activity import live_lines
+from .console import Screen
 from .feed import OVERDUE, Feed
-from .live import live_lines
+from .nostr_client import ChatClient, Heard, talking
 from .options import DataOption, open_settings
-from .screen import Screen
-from .talk import Heard, Talk, talking
 from .toolbar import toolbar
 
 if TYPE_CHECKING:
@@ -86,9 +84,13 @@ def _piped() -> str | None:
 
 
 def hold(
-    ctx: typer.Context, message: str | None, *, port: int | None, data: Path | None,
+    ctx: typer.Context,
+    message: str | None,
+    *,
+    port: int | None,
+    data: Path | None,
     overrides: Mapping[str, Any] | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Hold one conversation to its end, or chat where there is no message and there is a terminal.
 
     Raises:
@@ -111,9 +113,16 @@ def hold(
     try:
         owners = [*settings.people.owners, person.npub]
         show = _Demo(Screen(terminal=True if is_chat else None), is_chat=is_chat, message=message or REQUEST)
-        code = asyncio.run(show.hold(lambda url: open_settings(ctx, data, {
-            "relays": {"urls": [url]}, "people": {"owners": owners}, **(overrides or {}),
-        }), person, project, port))  # fmt: skip
+        code = asyncio.run(
+            show.hold(
+                lambda url: open_settings(
+                    ctx, data, {"relays": {"urls": [url]}, "people": {"owners": owners}, **(overrides or {})}
+                ),
+                person,
+                project,
+                port,
+            )
+        )
     finally:
         telemetry.close()
         log.close()
@@ -132,7 +141,7 @@ class _Demo:
         self._screen = screen
         self._is_chat = is_chat
         self._message = message
-        self._story = Story()
+        self._story = TranscriptRenderer()
         self._feed = Feed(self._show)
         self._conversation: Conversation | None = None
         self._others: dict[str, Conversation] = {}
@@ -140,7 +149,7 @@ class _Demo:
         self._resumed: str | None = None
         """The first of them: what is typed goes there."""
         self._rest = asyncio.Event()
-        self._talk: Talk | None = None
+        self._talk: ChatClient | None = None
         self._said = ""
         self._refused: set[str] = set()
         """Conversations in which a workflow could not begin."""
@@ -188,21 +197,21 @@ class _Demo:
     def heard(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
         """The daemon has made records durable."""
         lines = [line for record in records for line in self._story.tell(record)]
-        if any(isinstance(record, r.Said) and ("error", "workflow") in record.tags for record in records):
+        if any(isinstance(record, r.MessageSent) and ("error", "workflow") in record.tags for record in records):
             self._refused.add(conversation.id)
         if self._talk is None or conversation.id != self._talk.root:
             self._another(conversation, records, lines)
             self._rest.set()
             return
         self._conversation = conversation
-        self._said = next((rec.text for rec in reversed(records) if isinstance(rec, r.Said)), self._said)
+        self._said = next((rec.text for rec in reversed(records) if isinstance(rec, r.MessageSent)), self._said)
         self._feed.tell(lines)
         if _rests(conversation):
             self._rest.set()
 
     def _another(self, conversation: Conversation, records: Sequence[r.Record], lines: Sequence[Line]) -> None:
         """Show a conversation that an earlier demo left unfinished, and that goes on by itself."""
-        if any(isinstance(record, r.Reopened) for record in records):
+        if any(isinstance(record, r.ProcessRestarted) for record in records):
             self._screen.say(f"Going on with what was unfinished: {conversation.title}", "bold")
             if self._is_chat and self._resumed is None:
                 self._resumed = conversation.id
@@ -221,7 +230,7 @@ class _Demo:
 
     # ---- without a terminal ----
 
-    async def _once(self, talk: Talk) -> int:
+    async def _once(self, talk: ChatClient) -> int:
         outcome = await talk.send(self._message)
         if not outcome.accepted:
             raise UsageError(f"The relay refused the message: {outcome.detail}")
@@ -244,11 +253,11 @@ class _Demo:
 
     # ---- in a terminal ----
 
-    async def _chat(self, app: "Application", talk: Talk, url: str) -> int:
+    async def _chat(self, app: "Application", talk: ChatClient, url: str) -> int:
         from tenex.settings import model_for
 
-        from .prompt import above, typed
-        from .thinking import Thinking
+        from .input_line import above, typed
+        from .thoughts import Thinking
 
         agents = ", ".join(agent.name for agent in app.rules.roster.values())
         model = ", ".join(model_for(app.current.now.settings.models, "", Phase.CHAT))
@@ -260,8 +269,7 @@ class _Demo:
             listening = group.create_task(thinking.listen(), name="thoughts")
             with above():
                 async for text in typed(
-                    self._toolbar,
-                    lambda width: [*live_lines(talk.live, width, only_text=True), *thinking.lines(width)],
+                    self._toolbar, lambda width: [*live_lines(talk.live, width, only_text=True), *thinking.lines(width)]
                 ):
                     outcome = await talk.send(text)
                     if not outcome.accepted:
@@ -271,7 +279,7 @@ class _Demo:
 
     def _toolbar(self) -> str:
         """What is going on, in a line."""
-        from tenex.app.conversing import conversation_status, usage
+        from tenex.operations.conversation_status import conversation_status, usage
 
         conversation = self._conversation
         if conversation is None:

@@ -1,7 +1,4 @@
-"""`tenex doctor`: what is wrong with a data folder, where, and what mends it.
-
-Never: an opinion of its own; the checks are in `app.doctor`.
-"""
+"""`tenex doctor`: what is wrong with a data folder, where, and what mends it."""
 
 import asyncio
 import os
@@ -10,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import output
+from .logging import quietly
 from .options import DataOption, JsonOption, code_refusal, data_folder, said
-from .quiet import quietly
 
 if TYPE_CHECKING:
-    from tenex.app.doctor.examination import Report
-    from tenex.app.doctor.findings import Case, Finding
+    from tenex.operations.doctor.findings import Case, Finding
+    from tenex.operations.doctor.runner import Report
 
 _MARKS = {"ok": "ok", "warning": "warning", "fault": "FAULT"}
 
@@ -24,8 +21,7 @@ def doctor(
     ctx: typer.Context,
     *,
     fix: Annotated[
-        bool,
-        typer.Option("--fix", help="Mend what loses nothing: permissions, missing folders, leftovers."),
+        bool, typer.Option("--fix", help="Mend what loses nothing: permissions, missing folders, leftovers.")
     ] = False,
     probe: Annotated[
         bool, typer.Option("--probe", help="Ask each model one small question; it costs next to nothing.")
@@ -41,13 +37,16 @@ def doctor(
     the program is at fault; 3 settings, keys, agents or the machine are wrong; 4 the store is damaged or cannot be
     written. With several faults the highest counts.
     """
-    from tenex.app.doctor.checks import visit
-    from tenex.app.doctor.findings import Case
+    from tenex.operations.doctor.checks import visit
+    from tenex.operations.doctor.findings import Case
 
     case = Case(
-        data=data_folder(ctx, data), config=said(ctx).config, env=dict(os.environ), probe=probe,
+        data=data_folder(ctx, data),
+        config=said(ctx).config,
+        env=dict(os.environ),
+        probe=probe,
         code_refusal=code_refusal(ctx, data),
-    )  # fmt: skip
+    )
     with quietly():
         report = asyncio.run(visit(case, fix=fix))
     if as_json:

@@ -1,7 +1,4 @@
-"""The examples that ship with the program, and how one becomes a file of the operator's own.
-
-Never: replace a file that is there, or change what is copied.
-"""
+"""The examples that ship with the program, and how one becomes a file of the operator's own."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -28,7 +25,7 @@ class Example:
 
 def agent_examples() -> dict[str, Example]:
     """The agents, by name."""
-    from tenex.app.staff import read_library
+    from tenex.configuration.agents import read_library
     from tenex.settings import example_folder
 
     folder = example_folder("agents")
@@ -43,10 +40,12 @@ def agent_examples() -> dict[str, Example]:
         states = (*one.output.plan, *one.output.act) if one.output is not None else ()
         named = {state.partition(":")[0] for state in states if isinstance(state, str)}
         found[str(one.slug)] = Example(
-            name=str(one.slug), about=one.role, file=file,
+            name=str(one.slug),
+            about=one.role,
+            file=file,
             beside=tuple(folder / name for name in sorted(named) if name.endswith(".py")),
             brings=tuple(str(other.slug) for other in there if other.source == one.source and other is not one),
-        )  # fmt: skip
+        )
     return found
 
 
@@ -58,7 +57,7 @@ def workflow_examples() -> dict[str, Example]:
     """
     from tenex.core.errors import ConfigurationError
     from tenex.settings import example_folder
-    from tenex.workflow.definitions import find_workflows
+    from tenex.workflows.speakers.definitions import find_workflows
 
     read = find_workflows(example_folder("workflows"), ())
     if read.disabled:
@@ -111,7 +110,7 @@ def copied(example: Example, folder: Path, name: str = "") -> list[Path]:
         UsageError: a file of that name is there; nothing is written.
         ConfigurationError: one cannot be written.
     """
-    from .newfiles import make_folder, write_new
+    from .safe_write import make_folder, write_new
 
     stem = name.replace("-", "_") if example.file.suffix == ".py" else name
     target = folder / (f"{stem}{example.file.suffix}" if name and name != example.name else example.file.name)

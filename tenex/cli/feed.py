@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from tenex.app.story import Line
+from tenex.operations.transcript import Line
 
 OVERDUE: Final = 3.0
 """Seconds a line waits for the relay to bring its words; after that it is shown all the same."""

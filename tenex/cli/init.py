@@ -2,8 +2,6 @@
 
 Everything is asked before anything is made, and the configuration is written last: a run that was cut short is simply
 run again.
-
-Never: replace a file that is there, or print a secret key.
 """
 
 import os
@@ -20,9 +18,9 @@ import typer
 from tenex.core.errors import ConfigurationError, TenexError, UsageError
 
 from . import output
-from .newfiles import config_text, store_key, write_new
 from .options import DataOption, JsonOption, code_refusal, data_folder, said
 from .relay import is_here
+from .safe_write import config_text, store_key, write_new
 
 if TYPE_CHECKING:
     from tenex.settings import Settings
@@ -121,7 +119,7 @@ def _choose(
     """The model to set up; None for the offline one, and where there is a configuration and none was named."""
     from tenex.settings import find_config
 
-    from .choosing import ask
+    from .init_prompts import ask
     from .provider import build, check, from_options
 
     keys = data / "keys"

@@ -12,7 +12,7 @@ from . import output
 from .options import DataOption, JsonOption, group, open_settings
 
 if TYPE_CHECKING:
-    from tenex.settings import Places
+    from tenex.settings import ProjectPaths
 
 PATIENCE: Final = 20.0
 """Seconds for the daemon's answer, which takes one flush of the disk."""
@@ -26,7 +26,7 @@ NumberArgument = Annotated[int, typer.Argument(metavar="NUMBER", help="As `tenex
 @lessons.command(name="list")
 def list_(ctx: typer.Context, agent: AgentOption = "", data: DataOption = None, as_json: JsonOption = False) -> None:
     """List the lessons that agents are shown: who learned each, when, in which conversation and on whose behalf."""
-    from tenex.app.lessons import StoredLessons, as_dict
+    from tenex.operations.lessons import StoredLessons, as_dict
     from tenex.settings import places
 
     where = places(open_settings(ctx, data))
@@ -60,7 +60,7 @@ def remove(ctx: typer.Context, number: NumberArgument, data: DataOption = None, 
         output.say("No daemon runs; the next one will not show it.")
 
 
-async def _remove(where: "Places", number: int) -> tuple[dict[str, Any], bool]:
+async def _remove(where: "ProjectPaths", number: int) -> tuple[dict[str, Any], bool]:
     """Have the daemon remove it, or remove it here where none runs.
 
     Raises:
@@ -68,10 +68,10 @@ async def _remove(where: "Places", number: int) -> tuple[dict[str, Any], bool]:
         StoreLocked: a daemon runs, and does not listen.
         TenexError: it does not answer.
     """
-    from tenex.app.lessons import remove_lesson, unknown
-    from tenex.flow.clock import SystemClock
+    from tenex.operations.lessons import remove_lesson, unknown
+    from tenex.runtime.clock import SystemClock
     from tenex.service.client import ask
-    from tenex.store.daemon import DaemonBook
+    from tenex.store.daemon_journal import DaemonJournal
     from tenex.store.disk import Disk
     from tenex.store.lock import FolderLock
 
@@ -90,7 +90,7 @@ async def _remove(where: "Places", number: int) -> tuple[dict[str, Any], bool]:
     disk = Disk()
     try:
         with FolderLock(where.conversations):
-            book = await DaemonBook.open(where.conversations, disk, SystemClock())
+            book = await DaemonJournal.open(where.conversations, disk, SystemClock())
             try:
                 return await remove_lesson(book, number), False
             finally:

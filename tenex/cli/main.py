@@ -2,8 +2,6 @@
 
 Exit codes: 0 clean, 1 unexpected (`status`: no daemon runs), 2 usage, 3 configuration, 4 store locked or damaged,
 5 forced stop, 6 waiting for a person, 130 interrupted.
-
-Never: import a command before it is run; `tenex --help` has 0.2 s.
 """
 
 import errno
@@ -37,7 +35,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "conversations": ("tenex.cli.conversations:conversations", "List, show and search conversations."),
     "agents": ("tenex.cli.agents:agents", "List and show the agents."),
     "config": ("tenex.cli.config:config", "Show and check the settings."),
-    "graph": ("tenex.cli.graph:graph", "Draw what may follow what; check and run workflows."),
+    "graph": ("tenex.cli.workflows:graph", "Draw what may follow what; check and run workflows."),
 }
 """Name -> where its function or typer app is, and its line in the help."""
 

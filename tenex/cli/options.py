@@ -1,7 +1,4 @@
-"""The options several commands share, and what they lead to: the data folder and its settings.
-
-Never: import what takes long at the top; `tenex --help` loads this module.
-"""
+"""The options several commands share, and what they lead to: the data folder and its settings."""
 
 import os
 from collections.abc import Mapping
@@ -12,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from tenex.settings import Places, Settings
+    from tenex.settings import ProjectPaths, Settings
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 DataOption = Annotated[
@@ -49,7 +46,7 @@ def said(ctx: typer.Context) -> Globals:
 
 
 def data_folder(ctx: typer.Context, data: Path | None = None) -> Path:
-    """The data folder of this command (DESIGN section 10)."""
+    """The data folder of this command."""
     from tenex.settings import find_data
 
     return find_data(data or said(ctx).data, os.environ, Path.cwd())
@@ -74,12 +71,15 @@ def open_settings(
     from tenex.settings import load
 
     return load(
-        said(ctx).config, data_folder(ctx, data), overrides=overrides, parse_key=parse_public_key,
+        said(ctx).config,
+        data_folder(ctx, data),
+        overrides=overrides,
+        parse_key=parse_public_key,
         code_refusal=code_refusal(ctx, data),
-    )  # fmt: skip
+    )
 
 
-def open_places(ctx: typer.Context, data: Path | None = None) -> "Places":
+def open_places(ctx: typer.Context, data: Path | None = None) -> "ProjectPaths":
     """Where things lie; where the settings are broken, the default places: a daemon that runs has those from before."""
     from tenex.core.errors import ConfigurationError
     from tenex.settings import Settings, places

@@ -1,7 +1,4 @@
-"""How commands speak: results on stdout, everything else on stderr, errors in one form.
-
-Never: decide what is said; colours and widths that make a pipe's input differ from a terminal's.
-"""
+"""How commands speak: results on stdout, everything else on stderr, errors in one form."""
 
 import json
 import sys

@@ -1,7 +1,4 @@
-"""How far a long reading of files is, shown to a person at a terminal.
-
-Never: show anything where nobody looks, or what is over before one would wonder.
-"""
+"""How far a long reading of files is, shown to a person at a terminal."""
 
 import sys
 import time

@@ -1,8 +1,6 @@
 """Which model `tenex init` sets up: as options say it, checked with one small call, and what it costs to talk.
 
 A key comes from a file or from stdin. It goes to the check, and into a file of its own.
-
-Never: print a key, take one as the value of an option, or write anything; `init` does that.
 """
 
 import asyncio
@@ -19,10 +17,10 @@ from urllib.parse import urlsplit
 from tenex.core.errors import UsageError
 
 from . import output
-from .quiet import quietly
+from .logging import quietly
 
 if TYPE_CHECKING:
-    from tenex.llm.config import DeskConfig
+    from tenex.llm.config import ModelClientConfig
 
 OFFLINE: Final = "offline"
 CUSTOM: Final = "local"
@@ -174,10 +172,10 @@ def build(chosen: Chosen) -> None:
     Raises:
         ConfigurationError: it cannot: an unknown provider, a missing package or key.
     """
-    from tenex.llm.desk import ModelDesk
-    from tenex.llm.offline import OfflineModel
+    from tenex.llm.client import ModelClient
+    from tenex.llm.scripted import OfflineModel
 
-    ModelDesk(_config(chosen), lambda _purpose, _agent, _phase: (chosen.name,), OfflineModel()).check([chosen.name])
+    ModelClient(_config(chosen), lambda _purpose, _agent, _phase: (chosen.name,), OfflineModel()).check([chosen.name])
 
 
 def check(chosen: Chosen) -> None:
@@ -276,8 +274,8 @@ def is_address(url: str) -> bool:
         return False
 
 
-def _config(chosen: Chosen) -> "DeskConfig":
-    from tenex.llm.config import DeskConfig, ProviderConfig
+def _config(chosen: Chosen) -> "ModelClientConfig":
+    from tenex.llm.config import ModelClientConfig, ProviderConfig
     from tenex.settings.sections import Models
 
     work = Models()
@@ -288,6 +286,6 @@ def _config(chosen: Chosen) -> "DeskConfig":
         api_key=chosen.key or chosen.known_key,
         key_sources="what was given here",
     )
-    return DeskConfig(
+    return ModelClientConfig(
         providers={chosen.provider: provider}, stream=work.stream, max_output_tokens=work.max_output_tokens
-    )  # fmt: skip
+    )

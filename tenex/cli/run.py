@@ -5,8 +5,6 @@
 
 Nothing is lost by any of them: what was cut off is still pending on disk. A service manager that listens is told of
 each (`service.notify`).
-
-Never: anything that a service manager could not watch; results and talk go to stderr as logs.
 """
 
 import asyncio
@@ -130,7 +128,7 @@ def spare_the_collector() -> None:
 
 
 async def _serve_on(app: "Application", signals: "_Signals", notifier: "Notifier") -> bool:
-    from tenex.app.report import standing
+    from tenex.operations.status import standing
 
     signals.app = app
     chores: list[asyncio.Task[None]] = []

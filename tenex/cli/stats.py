@@ -1,7 +1,4 @@
-"""What `tenex conversations stats` prints: the figures of one conversation, or of all of them together.
-
-Never: add up; `store.stats` does. Nor stop at a conversation that cannot be read: it is named, and left out.
-"""
+"""What `tenex conversations stats` prints: the figures of one conversation, or of all of them together."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,7 +12,7 @@ from . import output
 from .progress import shown
 
 if TYPE_CHECKING:
-    from tenex.store.folder import ConversationFolder
+    from tenex.store.repository import ConversationFolder
     from tenex.store.stats import Spending, Stats
 
 

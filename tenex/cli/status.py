@@ -6,8 +6,6 @@ healthy, for a restart would mend nothing.
 
     running stopping   a daemon answers, and says so          stopped   there is none
     silent             there is one, and it does not answer   unknown   we may not ask
-
-Never: change anything, or wait for longer than a health check does.
 """
 
 import asyncio
@@ -23,7 +21,7 @@ from . import output
 from .options import DataOption, JsonOption, open_places
 
 if TYPE_CHECKING:
-    from tenex.settings import Places
+    from tenex.settings import ProjectPaths
 
 NO_ANSWER: Final = 1
 """The exit code where no daemon answers."""
@@ -52,7 +50,7 @@ def status(
         raise typer.Exit(NO_ANSWER)
 
 
-async def _report(where: "Places", patience: float) -> dict[str, Any]:
+async def _report(where: "ProjectPaths", patience: float) -> dict[str, Any]:
     from tenex.service.client import ask
 
     state = "silent"
@@ -72,9 +70,9 @@ async def _report(where: "Places", patience: float) -> dict[str, Any]:
     return {**await _from_files(where), "state": state, "fault": fault}
 
 
-def _held(where: "Places") -> str:
+def _held(where: "ProjectPaths") -> str:
     """What to say of a daemon that has the folder and no socket; empty where there is none."""
-    from tenex.app.doctor.running import holder
+    from tenex.operations.doctor.daemon import holder
     from tenex.store.lock import NAME
 
     try:
@@ -87,11 +85,11 @@ def _held(where: "Places") -> str:
     return f"{who} holds {where.conversations} and does not listen at {where.socket}; it starts or stops, or hangs"
 
 
-async def _from_files(where: "Places") -> dict[str, Any]:
-    from tenex.app.report import report_from_files
-    from tenex.flow.clock import SystemClock
+async def _from_files(where: "ProjectPaths") -> dict[str, Any]:
+    from tenex.operations.status import report_from_files
+    from tenex.runtime.clock import SystemClock
     from tenex.store.disk import Disk
-    from tenex.store.folder import ConversationFolder
+    from tenex.store.repository import ConversationFolder
 
     clock, disk = SystemClock(), Disk()
     try:

@@ -1,21 +1,22 @@
-"""What a person can say besides talk: a word after a slash (PROTOCOL, "What a person can say besides talk").
-
-Never: ask a model; a command is answered at once.
-"""
+"""What a person can say besides talk: a word after a slash (PROTOCOL, "What a person can say besides talk")."""
 
 import re
 from dataclasses import dataclass, replace
 
-from . import conducting, day_limits, gates, names, nodes, waivers
-from . import mission_words as words
+from tenex.core.decide.outgoing import say
+from tenex.core.decide.transaction import Transaction
+from tenex.core.decide.turns import STOPPED, close_calls, close_turn, end_run, go_on, open_turn
+
+from . import names
 from . import records as r
-from .draft import Draft
+from .config import Role
+from .decide import daily_limits, gates, waivers
+from .decide import mission as nodes
+from .decide import mission_messages as words
+from .decide import workflow as conducting
 from .ids import Millis, RunId, Slug
 from .phases import QUALITY_PHASES, Phase
-from .roster import Role
-from .signals import PersonSpoke
-from .speaking import say
-from .turns import STOPPED, close_calls, close_turn, end_run, go_on, open_turn
+from .signals import MessageReceived
 
 HELP = """Write what you want in your own words. I also understand these commands:
 @NAME  in a message: goes straight to that agent; in a new note: begins that workflow
@@ -60,7 +61,7 @@ def parse(text: str) -> Command | None:
     return Command(name, (found[2] or "").strip()) if name in NAMES else Command(UNKNOWN, text.strip())
 
 
-def read(draft: Draft, signal: PersonSpoke) -> Command | PersonSpoke:
+def read(draft: Transaction, signal: MessageReceived) -> Command | MessageReceived:
     """The command a message is, or the message with whom it begins by naming among those it addresses."""
     text = signal.message.text
     if signal.is_plain:
@@ -88,13 +89,13 @@ def _first(text: str) -> str:
     return text.split(maxsplit=1)[0]
 
 
-def _callable(draft: Draft) -> dict[Slug, names.Named | None]:
+def _callable(draft: Transaction) -> dict[Slug, names.Named | None]:
     """Everybody a message can call: agents, workflows of speakers, missions, also disabled ones."""
     rules = draft.rules
     return {**{Slug(name): None for name in (*rules.missions, *rules.disabled)}, **rules.workflows, **rules.roster}
 
 
-def _is_ours_or_a_person(draft: Draft, signal: PersonSpoke, name: str) -> bool:
+def _is_ours_or_a_person(draft: Transaction, signal: MessageReceived, name: str) -> bool:
     """Whether a name is the project's, or of a person who writes here: then it is talk."""
     project = draft.rules.project
     people = [signal.name, *(message.name for message in draft.state.recent if message.role is not None)]
@@ -102,7 +103,7 @@ def _is_ours_or_a_person(draft: Draft, signal: PersonSpoke, name: str) -> bool:
     return name.casefold() in shown or names.find(name, {project.slug: project}) is not None
 
 
-def _unknown(draft: Draft, text: str) -> str:
+def _unknown(draft: Transaction, text: str) -> str:
     """What is said to a message that begins with a command or a name there is not."""
     first = _first(text)
     if first.startswith("/"):
@@ -117,7 +118,7 @@ def _unknown(draft: Draft, text: str) -> str:
     return f"{sentence} Nothing was started. To send this as text, put a word before it."
 
 
-def obey(draft: Draft, command: Command, signal: PersonSpoke) -> None:
+def obey(draft: Transaction, command: Command, signal: MessageReceived) -> None:
     """Carry a command out, or say who may give it."""
     if command.name == UNKNOWN:
         say(draft, _unknown(draft, command.argument))
@@ -149,7 +150,7 @@ def obey(draft: Draft, command: Command, signal: PersonSpoke) -> None:
         _retry(draft, signal.name)
 
 
-def stop(draft: Draft, name: str, *, quiet: bool = False) -> None:
+def stop(draft: Transaction, name: str, *, quiet: bool = False) -> None:
     """End everything that runs, and wait for the person."""
     running = list(dict.fromkeys(run.name for run in draft.state.runs.values()))
     asked = draft.state.question is not None
@@ -170,7 +171,7 @@ def stop(draft: Draft, name: str, *, quiet: bool = False) -> None:
         draft.add(r.Waiting, reason="stopped")
 
 
-def _new(draft: Draft, name: str) -> None:
+def _new(draft: Transaction, name: str) -> None:
     mission = draft.state.mission
     if sentence := _without_mission(draft):
         say(draft, sentence)
@@ -189,7 +190,7 @@ def _new(draft: Draft, name: str) -> None:
     say(draft, "Done. Your next message begins a new cycle.")
 
 
-def _without_mission(draft: Draft) -> str:
+def _without_mission(draft: Transaction) -> str:
     """What is said to an order in a mission's own conversation while there is none to order; "" elsewhere."""
     mission, unbegun = draft.state.mission, conducting.unbegun(draft)
     if mission is not None and mission.is_alone and not mission.is_open:
@@ -197,12 +198,12 @@ def _without_mission(draft: Draft) -> str:
     return words.unbegun(unbegun) if unbegun else ""
 
 
-def _continue(draft: Draft, name: str) -> None:
+def _continue(draft: Transaction, name: str) -> None:
     state = draft.state
     if state.workflow is not None and state.workflow.is_closed:
         say(draft, conducting.over(state.workflow))
         return
-    if sentence := _without_mission(draft) or day_limits.refusal(state):
+    if sentence := _without_mission(draft) or daily_limits.refusal(state):
         say(draft, sentence)
         return
     held: list[RunId | None] = [run.id for run in state.runs.values() if run.retry is not None]
@@ -226,15 +227,15 @@ def _continue(draft: Draft, name: str) -> None:
         draft.add(r.Continued, name=name)
         before = state.next_seq
         go_on(draft)
-        is_silent = not any(isinstance(record, r.Said) and record.seq >= before for record in draft.records)
+        is_silent = not any(isinstance(record, r.MessageSent) and record.seq >= before for record in draft.records)
         if state.workflow is not None and state.waiting_for == "user" and is_silent:  # which would look like a fault
             say(draft, "It is your turn: write what you have to say.")
 
 
-def _retry(draft: Draft, name: str) -> None:
+def _retry(draft: Transaction, name: str) -> None:
     state = draft.state
     last = state.last_turn
-    if day_limits.on_hold(state) or (state.mission is not None and (state.has_mission or state.mission.is_alone)):
+    if daily_limits.on_hold(state) or (state.mission is not None and (state.has_mission or state.mission.is_alone)):
         _continue(draft, name)
     elif state.turn is not None:
         say(draft, "I am at work; `/stop` first.")
@@ -258,7 +259,7 @@ def _retry(draft: Draft, name: str) -> None:
         open_turn(draft, agents, f"{name} asked for another try")
 
 
-def _waive(draft: Draft, command: Command, signal: PersonSpoke) -> None:
+def _waive(draft: Transaction, command: Command, signal: MessageReceived) -> None:
     if not gates.may_waive(signal.role, draft.rules.gates):
         say(draft, "Only an owner may skip a quality gate.")
         return
@@ -281,7 +282,7 @@ def _waive(draft: Draft, command: Command, signal: PersonSpoke) -> None:
         go_on(draft)
 
 
-def status(draft: Draft) -> str:
+def status(draft: Transaction) -> str:
     """Where the conversation stands, in a few lines."""
     state = draft.state
     session = state.workflow
@@ -312,7 +313,7 @@ def status(draft: Draft) -> str:
     else:
         over = "This cycle has ended." if session is None else "It has ended."
         lines.append(over if state.status == "ended" else "I wait for you.")
-    if (sentence := day_limits.on_hold(state)) and not state.has_mission:  # a mission's line says it
+    if (sentence := daily_limits.on_hold(state)) and not state.has_mission:  # a mission's line says it
         lines.append(sentence)
     if state.open_gates:
         lines.append(f"Open gates: {', '.join(state.open_gates)}")

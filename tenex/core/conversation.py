@@ -1,8 +1,6 @@
 """A conversation: nothing but a fold over its records.
 
-`apply` is the only way it changes. (DESIGN section 2.)
-
-Never: a rule (that is `decide`), a clock, or a look at the configuration.
+`apply` is the only way it changes.
 """
 
 from collections.abc import Iterable
@@ -10,12 +8,13 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Final
 
+from tenex.core.reducers.conversation import FOLDS
+from tenex.core.state.conversation import State
+from tenex.core.state.run import Run
+from tenex.core.state.snapshot import StateSnapshot
+
 from . import records as r
-from .checkpoint import Checkpoint
-from .folds import FOLDS
 from .ids import ConversationId
-from .runs import Run
-from .state import State
 
 __all__ = ["Conversation", "Run", "fold"]
 
@@ -36,7 +35,7 @@ class Conversation(State):
         Raises:
             ValueError: the record is not the next one; nothing has changed.
         """
-        if isinstance(record, Checkpoint):
+        if isinstance(record, StateSnapshot):
             self._stand(record)
             return
         if record.seq != self.next_seq:
@@ -47,7 +46,7 @@ class Conversation(State):
         self.next_seq = record.seq + 1
         self.updated_at = record.at
 
-    def _stand(self, checkpoint: Checkpoint) -> None:
+    def _stand(self, checkpoint: StateSnapshot) -> None:
         """Begin where a checkpoint stands; one that is passed on the way says nothing new."""
         state = checkpoint.state
         if state.id != self.id or state.next_seq != checkpoint.seq + 1:

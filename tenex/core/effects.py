@@ -2,8 +2,6 @@
 
 A key is the kind of work, the seq of the record that made it wanted, and a part where one record wants several
 things. So a key never means two things, and a task that is already running for a key is the right one.
-
-Never: a callable, a task or a handle.
 """
 
 from collections.abc import Mapping
@@ -11,11 +9,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from tenex.core.state.mission import Step
+
+from .config import Role
 from .ids import ConversationId, Millis, PublicKey, RunId
-from .missions import Step
+from .messages import CallRequest, Entry
 from .ports import ExecutionContext, UnsignedEvent
-from .roster import Role
-from .steps import CallRequest, Entry
 
 
 class Work(StrEnum):

@@ -1,33 +1,31 @@
 """Every error we raise on purpose, in one tree; the branches say who can mend it.
 
-    TenexError
-    ├── Bug                      we can: the program contradicts itself            exit 1
-    ├── OperatorError            the operator can
-    │   ├── UsageError           a command was given wrongly                       exit 2
-    │   ├── ConfigurationError   settings, keys, agents or prompts are wrong       exit 3
-    │   └── StoreError           the folder is locked or damaged                   exit 4
-    │       ├── StoreLocked
-    │       └── StoreDamaged
-    ├── WorkflowError            whoever wrote the workflow can                         exit 1
-    │   ├── StepFailed           a durable step of a node failed
-    │   ├── MissionFailed        a mission ended without a result
-    │   ├── Unwritable           a value cannot be journaled as its type says
-    │   └── Unreadable           what is journaled is no value of the type it is read as
-    ├── PeerError                a stranger's software can; we only refuse         exit 1
-    │   ├── InvalidEvent
-    │   └── ModelRefused         its answer is of no use: refused, filtered, not to be read
-    └── WorldError               nobody needs to: it may pass                      exit 1, retryable
-        ├── AppendFailed         the disk did not take a record
-        ├── RelayUnavailable
-        └── ModelUnavailable
-
-Never: carry a secret or a person's text in a message.
+TenexError
+├── Bug                      we can: the program contradicts itself            exit 1
+├── OperatorError            the operator can
+│   ├── UsageError           a command was given wrongly                       exit 2
+│   ├── ConfigurationError   settings, keys, agents or prompts are wrong       exit 3
+│   └── StoreError           the folder is locked or damaged                   exit 4
+│       ├── StoreLocked
+│       └── StoreDamaged
+├── WorkflowError            whoever wrote the workflow can                         exit 1
+│   ├── StepFailed           a durable step of a node failed
+│   ├── MissionFailed        a mission ended without a result
+│   ├── Unwritable           a value cannot be journaled as its type says
+│   └── Unreadable           what is journaled is no value of the type it is read as
+├── RemoteError                a stranger's software can; we only refuse         exit 1
+│   ├── InvalidEvent
+│   └── ModelRefused         its answer is of no use: refused, filtered, not to be read
+└── TransientError               nobody needs to: it may pass                      exit 1, retryable
+    ├── AppendFailed         the disk did not take a record
+    ├── RelayUnavailable
+    └── ModelUnavailable
 """
 
 from collections.abc import Sequence
 from typing import ClassVar
 
-from .steps import NO_USAGE, Usage
+from .messages import NO_USAGE, Usage
 
 
 def words_of(error: BaseException) -> str:
@@ -45,7 +43,7 @@ class TenexError(Exception):
     exit_code: ClassVar[int] = 1
 
 
-class Bug(TenexError):
+class InternalError(TenexError):
     """The program contradicts itself; nobody outside can mend it."""
 
 
@@ -104,23 +102,23 @@ class MissionFailed(WorkflowError):
     """A mission has no result: it failed, was stopped, or is paused."""
 
 
-class Unwritable(WorkflowError):
+class SerializationError(WorkflowError):
     """A value cannot be journaled as its type says; the message says what to do."""
 
 
-class Unreadable(WorkflowError):
+class DeserializationError(WorkflowError):
     """What a journal holds is no value of the type it is read as: the type has changed since."""
 
 
-class PeerError(TenexError):
+class RemoteError(TenexError):
     """Somebody sent what their software should not have sent."""
 
 
-class InvalidEvent(PeerError):
+class InvalidEvent(RemoteError):
     """An event breaks NIP-01: its shape, its id or its signature."""
 
 
-class ModelRefused(PeerError):
+class ModelRefused(RemoteError):
     """A model answered, and the answer is of no use; asking the same again is no help.
 
     `usage` is what the answer cost all the same, `model` gave it, `queued` are the seconds waited for its turn.
@@ -131,21 +129,21 @@ class ModelRefused(PeerError):
         super().__init__(message)
 
 
-class WorldError(TenexError):
+class TransientError(TenexError):
     """A fault of the world that may pass by itself."""
 
     retryable = True
 
 
-class AppendFailed(WorldError):
+class AppendFailed(TransientError):
     """The disk did not take a record; the conversation is frozen until it has been read again."""
 
 
-class RelayUnavailable(WorldError):
+class RelayUnavailable(TransientError):
     """A relay did not answer in time, or is not there."""
 
 
-class ModelUnavailable(WorldError):
+class ModelUnavailable(TransientError):
     """A model's server did not answer, or asked us to wait.
 
     `retry_after` is in seconds, where the server said so; `usage` is what was billed nevertheless, by `model`; `queued`
@@ -153,9 +151,14 @@ class ModelUnavailable(WorldError):
     """
 
     def __init__(
-        self, message: str, retry_after: float | None = None, usage: Usage = NO_USAGE, *, model: str = "",
+        self,
+        message: str,
+        retry_after: float | None = None,
+        usage: Usage = NO_USAGE,
+        *,
+        model: str = "",
         queued: float = 0.0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.retry_after = retry_after
         self.usage, self.model, self.queued = usage, model, queued
         super().__init__(message)

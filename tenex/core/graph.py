@@ -1,6 +1,6 @@
 """The graph that permits: nodes, guarded edges, where to start and where one may end.
 
-One shape serves every system this program takes in (DESIGN section 1 and 12):
+One shape serves every system this program takes in:
 
 * the seven phases: unguarded edges, and a model that chooses among `permitted(node)`;
 * a workflow of speakers: edges from anywhere with conditions, and rules that choose: `first_match`;
@@ -9,8 +9,6 @@ One shape serves every system this program takes in (DESIGN section 1 and 12):
 
 A router never widens what the graph permits: it only picks. Facts are whatever conditions and targets are written
 for; the graph only hands them on.
-
-Never: hold state; where a conversation stands is the conversation's to know.
 """
 
 import re
@@ -274,10 +272,27 @@ def _closure(start: Iterable[str], ways: Mapping[str, Iterable[str]]) -> set[str
 _PLAIN = re.compile(r"(?!s\d+$)[A-Za-z_][A-Za-z0-9_]*")
 _KEYWORDS = frozenset(
     {
-        "accdescr", "acctitle", "any", "as", "class", "classdef", "click", "default", "direction", "end", "fork",
-        "hide", "href", "note", "root", "scale", "state", "statediagram", "style",
+        "accdescr",
+        "acctitle",
+        "any",
+        "as",
+        "class",
+        "classdef",
+        "click",
+        "default",
+        "direction",
+        "end",
+        "fork",
+        "hide",
+        "href",
+        "note",
+        "root",
+        "scale",
+        "state",
+        "statediagram",
+        "style",
     }
-)  # fmt: skip
+)
 """Words that mean something to Mermaid or to us at the place of a name, in lower case."""
 
 

@@ -1,7 +1,4 @@
-"""Names for the strings and numbers that identify things.
-
-Never: parse or generate; whoever makes an id knows how.
-"""
+"""Names for the strings and numbers that identify things."""
 
 from typing import NewType
 

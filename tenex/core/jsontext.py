@@ -2,8 +2,6 @@
 
 `json.dumps`, and `JSONEncoder.encode` too, make the C encoder anew for every call, which costs more than writing a
 record or a short frame does.
-
-Never: read JSON, or write it another way than the standard library does.
 """
 
 import json
@@ -15,16 +13,16 @@ Writer = Callable[[Any], str]
 
 
 def json_writer(
-    *, ensure_ascii: bool = False, separators: tuple[str, str] = (", ", ": "),
+    *,
+    ensure_ascii: bool = False,
+    separators: tuple[str, str] = (", ", ": "),
     default: Callable[[Any], Any] | None = None,
-) -> Writer:  # fmt: skip
+) -> Writer:
     """What writes a value as `json.dumps` does with these arguments; may be used in any thread.
 
     What it gives raises TypeError and ValueError as `json.dumps` does, but RecursionError where a value holds itself.
     """
-    plain = json.JSONEncoder(
-        ensure_ascii=ensure_ascii, separators=separators, default=default, check_circular=False
-    )  # fmt: skip
+    plain = json.JSONEncoder(ensure_ascii=ensure_ascii, separators=separators, default=default, check_circular=False)
     make = getattr(encoder, "c_make_encoder", None)
     if make is None:  # an interpreter without it
         return plain.encode
@@ -33,5 +31,5 @@ def json_writer(
     # no markers, the default, the strings, no indent, the separators, not sorted, no keys skipped, NaN allowed
     chunks: Callable[[Any, int], tuple[str, ...]] = make(
         None, plain.default, quoted, None, key, item, False, False, True
-    )  # fmt: skip
+    )
     return lambda value: "".join(chunks(value, 0))

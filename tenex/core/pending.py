@@ -1,12 +1,10 @@
-"""What should be in flight now: derived from state alone, in a stable order, O(what is in flight).
+"""What should be in flight now: derived from state alone, in a stable order, O(what is in flight)."""
 
-Never: remember anything; the reconciler compares this with what is running.
-"""
+from tenex.core.state.run import Call, CallState, Run
 
 from .conversation import Conversation
 from .effects import Effect, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall, Work
 from .ports import ExecutionContext
-from .runs import Call, CallState, Run
 from .trust import least_trusted
 
 
@@ -45,10 +43,8 @@ def _of_run(conversation: Conversation, run: Run) -> list[Effect]:
     if run.wants is not None:
         key = Key(Work.MODEL, run.wants)
         effects.append(
-            ModelCall(
-                key=key, run=run.id, system=run.system, entries=run.entries, is_urgent=run.urgent == run.wants
-            )
-        )  # fmt: skip
+            ModelCall(key=key, run=run.id, system=run.system, entries=run.entries, is_urgent=run.urgent == run.wants)
+        )
     elif run.retry is not None:
         effects.append(Timer(key=Key(Work.TIMER, run.retry.seq, "retry"), due=run.retry.due))
     for call in run.open_calls:
@@ -75,10 +71,17 @@ def _of_mission(conversation: Conversation) -> list[Effect]:
         return []
     person = least_trusted(conversation)
     node = NodeRun(
-        key=Key(Work.NODE, mission.wants), conversation=conversation.id, workflow=mission.workflow, node=mission.node,
-        data=mission.data, state=mission.entry, steps=mission.steps, attempt=mission.attempt,
-        author=person.author if person else None, role=person.role if person else None,
-    )  # fmt: skip
+        key=Key(Work.NODE, mission.wants),
+        conversation=conversation.id,
+        workflow=mission.workflow,
+        node=mission.node,
+        data=mission.data,
+        state=mission.entry,
+        steps=mission.steps,
+        attempt=mission.attempt,
+        author=person.author if person else None,
+        role=person.role if person else None,
+    )
     if not mission.close_at:
         return [node]
     return [node, Timer(key=Key(Work.TIMER, mission.armed, "node-close"), due=mission.close_at)]

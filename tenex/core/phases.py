@@ -4,9 +4,6 @@
 
 is the long way round; `PHASE_TRANSITIONS` is the whole truth, and `docs/` draws its picture from it. What a phase
 is for, in words, is in `prompts/phases/<phase>.md`; what code forbids in it is `PHASE_ACCESS` below.
-(DESIGN section 4.)
-
-Never: a rule that only words enforce, or words that only code reads.
 """
 
 from enum import StrEnum

@@ -1,18 +1,16 @@
-"""What the flow needs of the world, as protocols; `app.py` is the only place that fills them in.
-
-Never: an implementation, or a type of a library.
-"""
+"""What the flow needs of the world, as protocols; `app.py` is the only place that fills them in."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from .agency import Standing
+from tenex.core.state.agent import AgentPhaseState
+from tenex.core.workflow.rounds import Route
+
+from .config import Role
 from .ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
+from .messages import Entry, ModelRequest, ModelStep, Shown, ToolSpec
 from .phases import Phase
-from .roster import Role
-from .rounds import Route
-from .steps import Entry, ModelRequest, ModelStep, Shown, ToolSpec
 
 if TYPE_CHECKING:
     from .conversation import Conversation, Run
@@ -47,7 +45,7 @@ class UnsignedEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class OutgoingMessage:
     """Something one of us says, before it has the shape of a form."""
 
     speaker: PublicKey
@@ -59,21 +57,21 @@ class Draft:
     address: Mapping[str, Any]
     """Where the conversation lives, as the form that opened it wrote it down (`ConversationStarted.address`)."""
     reply_to: Mapping[str, Any]
-    """The message that is answered, as its form wrote it down (`PersonWrote.origin`)."""
+    """The message that is answered, as its form wrote it down (`MessageRecorded.origin`)."""
 
 
 class Sealer(Protocol):
     """Gives a draft the shape of its form: tags, kind, splitting, ids. Synchronous, no network."""
 
-    def seal(self, draft: Draft) -> tuple[UnsignedEvent, ...]:
+    def seal(self, draft: OutgoingMessage) -> tuple[UnsignedEvent, ...]:
         """One event, or several in order where the text is too long for one; created_at counts up."""
         ...
 
-    def relays(self, draft: Draft) -> tuple[str, ...]:
+    def relays(self, draft: OutgoingMessage) -> tuple[str, ...]:
         """Where the events of a draft are to be published."""
         ...
 
-    def others(self, draft: Draft) -> tuple[str, ...]:
+    def others(self, draft: OutgoingMessage) -> tuple[str, ...]:
         """Where they are published too if one of those relays refuses them for good."""
         ...
 
@@ -94,7 +92,7 @@ class Publisher(Protocol):
         ...
 
 
-Whisper = Callable[[str], None]
+EphemeralStatus = Callable[[str], None]
 """Takes the text so far of an answer being written; nothing depends on it."""
 
 
@@ -105,7 +103,7 @@ def unheard(text: str) -> None:
 class Model(Protocol):
     """A mind: takes a request, gives one step."""
 
-    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
         """Answer once, in bounded time; waiting for a turn at a busy provider is not part of it.
 
         Raises:
@@ -128,7 +126,7 @@ class Handoff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionContext:
-    """What every tool is told about the call it serves (DESIGN section 3)."""
+    """What every tool is told about the call it serves."""
 
     conversation_id: ConversationId
     cycle: int
@@ -143,7 +141,7 @@ class ExecutionContext:
     """Paths, relative to the workspace, that this cycle has changed."""
     read: Mapping[str, str] = field(default_factory=dict)
     """Paths this agent has read in this run, with the sha256 of what it saw."""
-    standing: Standing | None = None
+    standing: AgentPhaseState | None = None
     """Where the agent stands in its own phases; None for one that has none."""
     author: PublicKey | None = None
     """The person on whose behalf it works: of several in the conversation, one who may do least."""

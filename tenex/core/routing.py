@@ -1,9 +1,4 @@
-"""Reads and checks the router's decision: accepted, or a sentence it can act on.
-
-(DESIGN section 4, "RoutingDecision".)
-
-Never: change anything, or raise on what a model wrote.
-"""
+"""Reads and checks the router's decision: accepted, or a sentence it can act on."""
 
 import json
 import re
@@ -11,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from . import gates
+from .config import Policy
 from .conversation import Conversation
+from .decide import gates
 from .graph import END
 from .ids import Slug
 from .phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
-from .roster import Rules
 
 REASON_CHARACTERS = 2_000
 """Of a decision's reason, which is told to people and to the next agents: a model that rambles must not flood them."""
@@ -141,7 +136,7 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
         yield value
 
 
-def check(conversation: Conversation, decision: RoutingDecision, rules: Rules) -> Accepted | Rejected:
+def check(conversation: Conversation, decision: RoutingDecision, rules: Policy) -> Accepted | Rejected:
     """Hold a decision against graph, roster and gates.
 
     A wish to waive gates is put to a person before anything else of the decision is looked at.
@@ -173,7 +168,7 @@ def check(conversation: Conversation, decision: RoutingDecision, rules: Rules) -
     return Accepted(agents=tuple(agents), way=way, reason=decision.reason)
 
 
-def _way(conversation: Conversation, decision: RoutingDecision, rules: Rules) -> tuple[Phase, ...] | Rejected:
+def _way(conversation: Conversation, decision: RoutingDecision, rules: Policy) -> tuple[Phase, ...] | Rejected:
     if decision.phase is None:
         return ()
     phase = Phase.parse(decision.phase)
@@ -192,7 +187,7 @@ def _way(conversation: Conversation, decision: RoutingDecision, rules: Rules) ->
     return Rejected(sentence=wrong, plain=f"wanted to leave {here} before it was done") if wrong else way
 
 
-def _check_end(conversation: Conversation, decision: RoutingDecision, rules: Rules) -> Accepted | Rejected:
+def _check_end(conversation: Conversation, decision: RoutingDecision, rules: Policy) -> Accepted | Rejected:
     wrong = gates.leaving(conversation, END, rules)
     if wrong:
         still_open = ", ".join(gates.open_gates(conversation, rules))
@@ -214,7 +209,7 @@ def _check_user(conversation: Conversation, decision: RoutingDecision) -> Accept
     return Accepted(user=True, reason=decision.reason)
 
 
-def _reflecting(conversation: Conversation, agents: list[Slug], rules: Rules) -> str | None:
+def _reflecting(conversation: Conversation, agents: list[Slug], rules: Policy) -> str | None:
     strangers = gates.strangers(conversation, agents, rules)
     if not strangers:
         return None

@@ -1,27 +1,26 @@
 """What came in: the only inputs of `decide`.
 
 A signal is not stored. Those that end a task carry its key; if the key is no longer wanted they say nothing new.
-`Incoming` is the step before: a message as its form read it, not yet admitted to a conversation.
-
-Never: an outcome the core decides; that is a record.
+`InboundMessage` is the step before: a message as its form read it, not yet admitted to a conversation.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .agency import Standing
+from tenex.core.state.agent import AgentPhaseState
+from tenex.core.state.conversation import State
+
+from .config import Replay, Role
 from .effects import Key
 from .errors import ModelRefused, ModelUnavailable
 from .ids import ConversationId, EventId, Millis, PublicKey, RunId, Slug
+from .messages import NO_USAGE, ModelStep, Usage
 from .ports import PublishOutcome, ToolResult
-from .roster import Replay, Role
-from .state import State
-from .steps import NO_USAGE, ModelStep, Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Incoming:
+class InboundMessage:
     """A person's message as its form read it off the wire; everything a conversation needs to know of it.
 
     `references` are the ids it names, the most telling first (the message it replies to, then the root, then the
@@ -56,17 +55,17 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClockMoved:
+class ClockJumped:
     """The wall clock was set while the process lives: it goes on `by` ms later than it would have, or earlier."""
 
     by: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PersonSpoke:
+class MessageReceived:
     """Somebody who may talk here wrote a message."""
 
-    message: Incoming
+    message: InboundMessage
     role: Role
     name: str
     addressed: tuple[Slug, ...] = ()
@@ -114,13 +113,19 @@ class ModelFailed:
         """What an error of a model tells."""
         after = error.retry_after if isinstance(error, ModelUnavailable) else None
         return cls(
-            key=key, run=run, message=str(error), retryable=error.retryable, usage=error.usage, model=error.model,
-            retry_after=None if after is None else int(after * 1000), queued=int(error.queued * 1000),
-        )  # fmt: skip
+            key=key,
+            run=run,
+            message=str(error),
+            retryable=error.retryable,
+            usage=error.usage,
+            model=error.model,
+            retry_after=None if after is None else int(after * 1000),
+            queued=int(error.queued * 1000),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallCutOff:
+class ToolCallInterrupted:
     """The answer of a model call is not wanted any more; this is what the call cost until it was cancelled or ended."""
 
     run: RunId | None
@@ -184,15 +189,15 @@ Who = Literal["world", "author", "operator"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StandingGiven:
+class AgentStateProvided:
     """Whoever holds an agent outside a daemon has changed its state or its phase, between two of its runs."""
 
     agent: Slug
-    standing: Standing
+    standing: AgentPhaseState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MissionAsked:
+class MissionRequested:
     """Somebody wants a mission to begin at a node, with this state; both are JSON as the workflow writes it."""
 
     workflow: str
@@ -203,7 +208,7 @@ class MissionAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepAsked:
+class StepRequested:
     """A running node wants a step to have its effect."""
 
     node: Key
@@ -212,7 +217,7 @@ class StepAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepDone:
+class StepFinished:
     """A step of a running node ended; `state` is the whole state after it."""
 
     node: Key
@@ -259,7 +264,7 @@ class NodeFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeCutOff:
+class NodeInterrupted:
     """A node's task has let go: nobody wants its answer any more. What it had spent was spent all the same."""
 
     spent: Mapping[str, Usage]
@@ -267,7 +272,7 @@ class NodeCutOff:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PauseAsked:
+class PauseRequested:
     """Somebody wants the mission to pause; where a node itself does, `node` is its key and `step` names the place."""
 
     by: str
@@ -277,30 +282,37 @@ class PauseAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ContinueAsked:
+class ContinueRequested:
     """Somebody lets a mission go on that is paused or waits."""
 
     by: str
 
 
 MissionSignal = (
-    MissionAsked | StepAsked | StepDone | NodeReturned | NodeFailed | NodeCutOff | PauseAsked | ContinueAsked
+    MissionRequested
+    | StepRequested
+    | StepFinished
+    | NodeReturned
+    | NodeFailed
+    | NodeInterrupted
+    | PauseRequested
+    | ContinueRequested
 )
 
 Signal = (
     Opened
-    | ClockMoved
-    | PersonSpoke
+    | ClockJumped
+    | MessageReceived
     | RouteAnswered
     | ModelAnswered
     | ModelFailed
-    | CallCutOff
+    | ToolCallInterrupted
     | DayLimitReached
     | ToolReturned
     | TimerFired
     | Published
     | RollBack
-    | StandingGiven
+    | AgentStateProvided
     | MissionSignal
 )
 

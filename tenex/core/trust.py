@@ -2,9 +2,10 @@
 
 from typing import Final
 
-from .roster import Role
-from .runs import Message
-from .state import State
+from tenex.core.state.conversation import State
+from tenex.core.state.run import Message
+
+from .config import Role
 
 _RANKS: Final = (Role.OWNER, Role.MEMBER, Role.GUEST)
 """From the one who may do most to the one who may do least."""

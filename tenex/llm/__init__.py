@@ -14,6 +14,4 @@
 
 All but `offline`, `desk`, `config`, `report`, `limits`, `prices` and `probe` load pydantic-ai, so they are imported
 where they are needed. No other package imports it.
-
-Never: decide what may happen in a conversation; a model proposes, the core checks.
 """

@@ -2,8 +2,6 @@
 
 A model's name is `<provider>:<model>`, as in `openai:gpt-5` or `local:qwen3`. The provider is an entry here, or a name
 pydantic-ai knows. `offline` stands alone and is the model made of rules.
-
-Never: read a file, the environment or a setting; `app` fills these in. A key is never part of a repr.
 """
 
 from collections.abc import Callable, Mapping
@@ -71,7 +69,7 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeskConfig:
+class ModelClientConfig:
     """Everything the desk needs to know; cheap to make anew when settings are read again.
 
     `prices` are by full name of the model and go before the price list of the library. `timeout` bounds a call once

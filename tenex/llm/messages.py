@@ -3,8 +3,6 @@
 A step becomes an answer of the model. All that lies between two steps becomes one message: first the results of the
 calls, in the order of the calls, then the words of people, agents and the daemon. What others said stands between
 marks that say who said it, and nothing in it can close them or pass for one of them.
-
-Never: leave a call without a result, or give one vendor's opaque parts to another.
 """
 
 import re
@@ -25,10 +23,10 @@ from pydantic_ai.messages import (
 )
 
 from tenex.core.ids import CallId, PublicKey
+from tenex.core.messages import AgentText, CallRequest, CallResult, Entry, ModelStep, Note, UserText
 from tenex.core.names import short_key
-from tenex.core.steps import AgentText, CallRequest, CallResult, Entry, ModelStep, Note, PersonText
 
-from .opaque import restored
+from .provider_parts import restored
 
 UNANSWERED: Final = "no result: this was not run"
 """For a call without a result, so that no vendor rejects the whole conversation."""
@@ -63,7 +61,7 @@ class _Between:
 
 def messages(
     entries: Sequence[Entry], maker: str, *, marks_failures: bool, is_strict: bool = False
-) -> list[ModelMessage]:  # fmt: skip
+) -> list[ModelMessage]:
     """The entries as messages.
 
     `maker` names the kind of model that is asked; only steps it made get their opaque parts back. `marks_failures`
@@ -82,7 +80,7 @@ def messages(
                 between = _Between(calls=entry.calls)
             case CallResult():
                 between.results.append(entry)
-            case PersonText() | AgentText() | Note():
+            case UserText() | AgentText() | Note():
                 between.words.append(marked(entry))
             case _:
                 assert_never(entry)
@@ -94,11 +92,13 @@ def _close(made: list[ModelMessage], between: _Between, marks_failures: bool, is
     """Put what lies between two steps into one message, which is never empty."""
     parts: list[ToolReturnPart | UserPromptPart] = [
         ToolReturnPart(
-            tool_name=call.tool, content=content, tool_call_id=call.id,
+            tool_name=call.tool,
+            content=content,
+            tool_call_id=call.id,
             outcome="failed" if marks_failures and not ok else "success",
         )
         for call, content, ok in _paired(between)
-    ]  # fmt: skip
+    ]
     words = [*_orphans(between), *between.words]
     if parts and words and is_strict:
         made += [ModelRequest(parts=parts), ModelResponse(parts=[TextPart(NOTED)])]
@@ -136,12 +136,12 @@ def _neutral(step: ModelStep) -> list[ModelResponsePart]:
     return parts
 
 
-def marked(entry: PersonText | AgentText | Note) -> str:
+def marked(entry: UserText | AgentText | Note) -> str:
     """Words between marks that say whose they are; the words themselves are not changed."""
     match entry:
         case Note(title=title):
             tag, whose = _tag("note", entry.text), f'title="{_name(title)}"'
-        case PersonText(author=author, role=role, key=key):
+        case UserText(author=author, role=role, key=key):
             known = f' role="{_name(role)}"' if role else ""
             known += f' key="{short}"' if (short := short_key(PublicKey(key))) else ""
             tag, whose = _tag("message", entry.text), f'from="{_name(author)}"{known} kind="person"'

@@ -10,13 +10,13 @@ from typing import Final, Literal
 
 from tenex.core.errors import ModelRefused
 from tenex.core.ids import Slug
+from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, ToolSpec, Usage, UserText
 from tenex.core.routing import DECISION_SCHEMA, parse
-from tenex.core.steps import NO_USAGE, ModelRequest, ModelStep, PersonText, ToolSpec, Usage
 
-from .config import OFFLINE, DeskConfig, Price
-from .desk import ModelDesk
-from .offline import OfflineModel
-from .prices import price_of
+from .client import ModelClient
+from .config import OFFLINE, ModelClientConfig, Price
+from .pricing import price_of
+from .scripted import OfflineModel
 
 PATIENCE: Final = 30.0
 """Seconds for each call: a person waits for it."""
@@ -24,21 +24,28 @@ PATIENCE: Final = 30.0
 Purpose = Literal["work", "route"]
 
 _TOOL: Final = ToolSpec(
-    name="complete", description="End your turn.",
+    name="complete",
+    description="End your turn.",
     parameters={"type": "object", "properties": {"response": {"type": "string"}}, "required": ["response"]},
-)  # fmt: skip
+)
 _REQUESTS: Final[dict[Purpose, ModelRequest]] = {
     "work": ModelRequest(
-        purpose="work", agent=Slug("probe"), phase="chat", tools=(_TOOL,),
+        purpose="work",
+        agent=Slug("probe"),
+        phase="chat",
+        tools=(_TOOL,),
         system="Call the tool `complete` with the response OK.",
-        entries=(PersonText(author="operator", text="Are you there?"),),
+        entries=(UserText(author="operator", text="Are you there?"),),
     ),
     "route": ModelRequest(
-        purpose="route", agent=Slug("probe"), phase="chat", output_schema=DECISION_SCHEMA,
+        purpose="route",
+        agent=Slug("probe"),
+        phase="chat",
+        output_schema=DECISION_SCHEMA,
         system='Answer with the JSON object {"agents": ["USER"], "reason": "a test"} and nothing else.',
-        entries=(PersonText(author="operator", text="Are you there?"),),
+        entries=(UserText(author="operator", text="Are you there?"),),
     ),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,16 +59,14 @@ class Probe:
     doubts: tuple[str, ...] = ()
 
 
-async def probe(config: DeskConfig, name: str, purposes: Sequence[Purpose] = ("work", "route")) -> Probe:
+async def probe(config: ModelClientConfig, name: str, purposes: Sequence[Purpose] = ("work", "route")) -> Probe:
     """Ask a model once for each purpose.
 
     Raises:
         ConfigurationError: the model cannot be made: name, kind, key or package.
         ModelUnavailable: it could not be reached, or does not take our key or what is sent.
     """
-    desk = ModelDesk(
-        replace(config, timeout=min(config.timeout, PATIENCE)), lambda *_: (name,), OfflineModel()
-    )  # fmt: skip
+    desk = ModelClient(replace(config, timeout=min(config.timeout, PATIENCE)), lambda *_: (name,), OfflineModel())
     usage, doubts, began = NO_USAGE, list[str](), time.perf_counter()
     try:
         desk.check([name])
@@ -78,9 +83,12 @@ async def probe(config: DeskConfig, name: str, purposes: Sequence[Purpose] = ("w
         await desk.close()
     seconds = time.perf_counter() - began
     return Probe(
-        model=name, seconds=seconds, usage=usage, sentence=_sentence(name, seconds, usage),
+        model=name,
+        seconds=seconds,
+        usage=usage,
+        sentence=_sentence(name, seconds, usage),
         doubts=tuple(dict.fromkeys(doubts)),
-    )  # fmt: skip
+    )
 
 
 def _doubts(purpose: Purpose, name: str, step: ModelStep) -> list[str]:

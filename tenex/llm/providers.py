@@ -3,8 +3,6 @@
 OpenAI's kind is the chat completions protocol: it keeps nothing on the server, and it is the one every compatible
 server speaks, so what is tried against one holds for all. `openai-responses` is there for OpenAI's own models, with
 storing turned off.
-
-Never: retry; the vendors' own retries are turned off, because the core decides on every one.
 """
 
 import inspect

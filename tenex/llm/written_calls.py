@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 from referencing import Registry
 
 from tenex.core.ids import CallId
-from tenex.core.steps import CallRequest, ToolSpec
+from tenex.core.messages import CallRequest, ToolSpec
 
 LEAD: Final = 400
 """Characters before JSON without a mark; who writes more explains something."""

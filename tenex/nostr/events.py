@@ -3,8 +3,6 @@
 `parse_event` is the only door for what strangers send; behind it an `Event` always has the right shape and an id
 that is its hash. Whether its signature holds is a question of its own (`is_genuine`), because it costs ten times
 as much and a copy that has been seen needs no answer.
-
-Never: open a socket, or put a stranger's text into an error.
 """
 
 import json.encoder
@@ -79,9 +77,7 @@ def unsigned_event(
     )
 
 
-_TYPES: Final = {
-    "id": str, "pubkey": str, "created_at": int, "kind": int, "tags": list, "content": str, "sig": str,
-}  # fmt: skip
+_TYPES: Final = {"id": str, "pubkey": str, "created_at": int, "kind": int, "tags": list, "content": str, "sig": str}
 _HEX64: Final = re.compile(r"[0-9a-f]{64}")
 
 

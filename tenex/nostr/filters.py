@@ -1,8 +1,6 @@
 """Filters of NIP-01: read once, matched against raw events, laid out over REQs.
 
 A relay is free to send anything under a subscription; what matches none of its filters is dropped here.
-
-Never: trust a raw event's types; matching one that is not an event is False, not an error.
 """
 
 import json

@@ -2,8 +2,6 @@
 
 `SecretKey` is the only holder of a secret; what needs one is done inside it. bech32 is pynostr's, behind checks of
 our own for prefix and length, which its own functions leave out.
-
-Never: print, log or compare a secret, or name one in an error.
 """
 
 import os

@@ -3,8 +3,6 @@
     raw event -> known? -> author wanted? -> id -> known for good? -> signature -> remembered -> inbox -> `on_event`
 
 An id is remembered only after its signature has held, so a forged copy never keeps the genuine one out.
-
-Never: decide whether an event is wanted by a conversation, or keep anything on disk.
 """
 
 import asyncio
@@ -23,13 +21,13 @@ from tenex.core.errors import InvalidEvent, RelayUnavailable
 from tenex.core.ids import PublicKey
 from tenex.core.ports import PublishOutcome
 
-from .answers import is_worth_saying
 from .events import Event, is_genuine, parse_event
 from .filters import Filter
 from .keys import SecretKey
 from .relay import RelayConnection, RelayStatus
+from .relay_reasons import is_worth_saying
 from .seen import RecentIds
-from .timings import Timings, clock_ahead
+from .timeouts import RelayTimeouts, clock_ahead
 from .urls import normalise_url
 
 log = structlog.get_logger(__name__)
@@ -52,7 +50,7 @@ class RelayPool:
         is_seen: Callable[[str], bool] = lambda _: False,
         is_wanted: Callable[[PublicKey], bool] = lambda _: True,
         identity: SecretKey | None = None,
-        timings: Timings | None = None,
+        timings: RelayTimeouts | None = None,
         dice: Random | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -76,7 +74,7 @@ class RelayPool:
         self._is_seen = is_seen
         self._is_wanted = is_wanted
         self._identity = identity
-        self._timings = timings or Timings()
+        self._timings = timings or RelayTimeouts()
         self._dice = dice or Random()  # noqa: S311  (jitter, not secrecy)
         self._now = now
         self._recent = RecentIds()
@@ -145,8 +143,11 @@ class RelayPool:
         return known is not None and known.offer(event)
 
     async def fetch(
-        self, filters: Sequence[Filter], timeout: float, unread: list[str] | None = None  # noqa: ASYNC109  (the port)
-    ) -> list[Event]:  # fmt: skip
+        self,
+        filters: Sequence[Filter],
+        timeout: float,  # noqa: ASYNC109  (part of the port)
+        unread: list[str] | None = None,
+    ) -> list[Event]:
         """Ask all connected relays once for what they have stored: genuine events, each once, newest first.
 
         Returns as soon as all have answered, with what there is after `timeout` seconds. If no relay is connected the

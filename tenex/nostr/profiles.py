@@ -1,7 +1,4 @@
-"""What each key of ours says of itself: kind 0 (who it is) and kind 10002 (where it reads and writes, NIP-65).
-
-Never: sign or send; a profile that has not changed makes no event.
-"""
+"""What each key of ours says of itself: kind 0 (who it is) and kind 10002 (where it reads and writes, NIP-65)."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,9 +7,9 @@ from typing import Any, Final, Protocol
 
 from tenex.core.ids import PublicKey
 from tenex.core.ports import UnsignedEvent
+from tenex.nostr.threading.split import clean_text
 
 from .events import unsigned_event
-from .forms.parts import clean_text
 from .urls import normalise_url
 
 METADATA: Final = 0
@@ -57,10 +54,7 @@ class Published(Protocol):
 
 
 def profile_events(
-    identities: Sequence[Identity],
-    relays: Sequence[str],
-    now: int,
-    known: Mapping[tuple[PublicKey, int], Published],
+    identities: Sequence[Identity], relays: Sequence[str], now: int, known: Mapping[tuple[PublicKey, int], Published]
 ) -> list[UnsignedEvent]:
     """Make the profile events that differ from what is known to be published.
 

@@ -1,7 +1,4 @@
-"""Signs what was sealed and brings it to a relay: the port the outbox speaks to.
-
-Never: change an event, or give up on a relay that may still come back.
-"""
+"""Signs what was sealed and brings it to a relay: the port the outbox speaks to."""
 
 from collections.abc import Collection, Mapping
 

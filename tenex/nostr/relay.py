@@ -1,8 +1,6 @@
 """One relay: a connection that comes back, subscriptions that stay true, events sent until they are answered.
 
 A `RelayConnection` outlives its sockets: each is a `session`, and everything still wanted is asked again on the next.
-
-Never: verify an event or drop a double; `pool` does, across relays.
 """
 
 import asyncio
@@ -21,17 +19,17 @@ from websockets.exceptions import WebSocketException
 from tenex.core.errors import RelayUnavailable
 from tenex.core.ports import PublishOutcome
 
-from .answers import Advice, is_worth_saying, printable, read_answer
-from .backlog import Backlog
+from .connection import MAX_LIVE, SPARE, ClientConnection, Take
 from .events import Event, to_wire
 from .filters import MAX_FILTERS, Filter, lay_out
+from .history_buffer import Backlog
 from .keys import SecretKey
-from .limits import RelayLimits, read_limits
-from .paging import most_events
-from .patience import Patience
-from .session import MAX_LIVE, SPARE, Session, Take
-from .subscriptions import Keeper, Live, replace_lives
-from .timings import Reconnecting, Timings
+from .pagination import most_events
+from .relay_info import RelayLimits, read_limits
+from .relay_reasons import ReasonAction, is_worth_saying, printable, read_answer
+from .req import Subscription, SubscriptionTask, replace_lives
+from .retry import RetryPolicy
+from .timeouts import Reconnecting, RelayTimeouts
 from .urls import normalise_url
 from .websocket import RelaySocket, open_websocket
 from .wire import event_frame
@@ -78,10 +76,17 @@ class RelayConnection:
     """One relay, for as long as `run` runs."""
 
     def __init__(
-        self, url: str, *, on_event: TakeFrom, is_known: Callable[[dict[str, Any]], bool] = lambda _: False,
-        identity: SecretKey | None = None, timings: Timings | None = None, dice: Random | None = None,
-        now: Callable[[], float] = time.time, connected: Callable[[], None] = lambda: None,
-    ) -> None:  # fmt: skip
+        self,
+        url: str,
+        *,
+        on_event: TakeFrom,
+        is_known: Callable[[dict[str, Any]], bool] = lambda _: False,
+        identity: SecretKey | None = None,
+        timings: RelayTimeouts | None = None,
+        dice: Random | None = None,
+        now: Callable[[], float] = time.time,
+        connected: Callable[[], None] = lambda: None,
+    ) -> None:
         """Prepare; nothing is opened before `run`.
 
         Args:
@@ -105,15 +110,15 @@ class RelayConnection:
         self.idle_since = now()
         self._on_event = on_event
         self._identity = identity
-        self._timings = timings or Timings()
+        self._timings = timings or RelayTimeouts()
         self._dice = dice or Random()  # noqa: S311  (jitter, not secrecy)
         self._now = now
-        self._session: Session | None = None
+        self._session: ClientConnection | None = None
         self._group: asyncio.TaskGroup | None = None
         self._sessions = 0
         self._filters: dict[str, Sequence[Filter]] = {}
-        self._lives: dict[str, list[Live]] = {}
-        self._keepers: dict[Live, asyncio.Task[None]] = {}
+        self._lives: dict[str, list[Subscription]] = {}
+        self._keepers: dict[Subscription, asyncio.Task[None]] = {}
         self._backlog = Backlog(self._take, self._timings.eose_timeout, is_known=self._is_known)
         self._knows = is_known
         self._limits = RelayLimits()
@@ -231,7 +236,7 @@ class RelayConnection:
             _, added = replace_lives(others, name, new, None, self._now(), self._timings.overlap)
             self._change_lives(name, same, added)
 
-    def _change_lives(self, name: str, kept: list[Live], added: list[Live]) -> None:
+    def _change_lives(self, name: str, kept: list[Subscription], added: list[Subscription]) -> None:
         former = self._lives.get(name, [])
         self._lives[name] = kept + added
         self._keep_all(after=[task for live in former if live not in kept and (task := self._let_go(live))])
@@ -255,7 +260,7 @@ class RelayConnection:
     async def publish(self, event: Event) -> PublishOutcome:
         """Send the same bytes until the relay has answered for good; waits while it is away. Cancelling is safe."""
         frame = event_frame(to_wire(event))
-        patience = Patience(self._timings, self._dice)
+        patience = RetryPolicy(self._timings, self._dice)
         silence = self._timings.ok_timeout
         size = len(frame.encode())
         unclear = 0
@@ -277,7 +282,7 @@ class RelayConnection:
                         return _refused("invalid: the relay hung up on it because it is too big")
                     continue
                 answer = read_answer(ok.text)
-                if ok.accepted or answer.advice is Advice.HAVE:
+                if ok.accepted or answer.advice is ReasonAction.HAVE:
                     return PublishOutcome(accepted=True, detail=answer.text)
                 self._log.info("relay.refused_event", event_id=event.id, why=answer.text, advice=answer.advice.value)
                 unclear += not answer.prefix
@@ -307,7 +312,7 @@ class RelayConnection:
         self.busy += 1
         try:
             session = await self._up()
-            patience = Patience(self._timings, self._dice)
+            patience = RetryPolicy(self._timings, self._dice)
             for group in lay_out(filters):
                 while (text := await self._fetch_group(session, group, take)) is not None:
                     if session.lost or await patience.bear(read_answer(text), session.authenticate):
@@ -350,20 +355,15 @@ class RelayConnection:
             counters={"sessions": self._sessions, **counts},
         )
 
-    def _heard_until(self, wanted: Sequence[Live]) -> float | None:
+    def _heard_until(self, wanted: Sequence[Subscription]) -> float | None:
         covered = [until for live in wanted if (until := live.covered_until) is not None]
         return min(covered) if covered and len(covered) == len(wanted) and self._backlog.is_empty else None
 
     async def _live_on(self, socket: RelaySocket) -> str:
         """Use a socket until it ends and say why it did."""
         self._sessions += 1
-        session = Session(
-            socket,
-            self.url,
-            prefix=f"{self._sessions}.",
-            identity=self._identity,
-            timings=self._timings,
-            now=self._now,
+        session = ClientConnection(
+            socket, self.url, prefix=f"{self._sessions}.", identity=self._identity, timings=self._timings, now=self._now
         )
         why = ""
         try:
@@ -419,7 +419,7 @@ class RelayConnection:
         for live in [live for lives in self._lives.values() for live in lives if live not in self._keepers]:
             self._keep(live, after)
 
-    def _keep(self, live: Live, after: Sequence[asyncio.Task[None]]) -> None:
+    def _keep(self, live: Subscription, after: Sequence[asyncio.Task[None]]) -> None:
         if self._session is None or self._group is None:
             return
         room = self._limits.max_subscriptions - SPARE
@@ -430,7 +430,7 @@ class RelayConnection:
                 self._log.error("relay.refuses_subscription", subscription=live.name, why=live.refused)
             live.deaf = True
             return
-        keeper = Keeper(
+        keeper = SubscriptionTask(
             self._session,
             live,
             url=self.url,
@@ -468,7 +468,7 @@ class RelayConnection:
         if self._served_from is None:
             self._served_from = asyncio.get_running_loop().time()
 
-    def _let_go(self, live: Live) -> asyncio.Task[None] | None:
+    def _let_go(self, live: Subscription) -> asyncio.Task[None] | None:
         self._backlog.done(live)
         live.listening.set()  # whoever waits for it looks for its successor
         task = self._keepers.pop(live, None)
@@ -501,13 +501,13 @@ class RelayConnection:
         elif self._deaf_since is None:
             self._deaf_since = self._now()
 
-    async def _up(self) -> Session:
+    async def _up(self) -> ClientConnection:
         while self._session is None or self._session.lost:
             self.connected.clear()
             await self.connected.wait()
         return self._session
 
-    async def _fetch_group(self, session: Session, group: Sequence[Filter], take: Take) -> str | None:
+    async def _fetch_group(self, session: ClientConnection, group: Sequence[Filter], take: Take) -> str | None:
         async with session.spare:
             request = session.request(group, take, most_events(group))
             try:

@@ -1,7 +1,4 @@
-"""Ids seen lately, in bounded memory; what is older is asked of whoever keeps them for good.
-
-Never: remember an id whose signature has not been verified.
-"""
+"""Ids seen lately, in bounded memory; what is older is asked of whoever keeps them for good."""
 
 from typing import Final
 

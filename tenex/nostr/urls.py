@@ -1,7 +1,4 @@
-"""Relay urls in one spelling, so that two of them are equal when they mean the same relay.
-
-Never: look a name up.
-"""
+"""Relay urls in one spelling, so that two of them are equal when they mean the same relay."""
 
 from functools import lru_cache
 from ipaddress import ip_address

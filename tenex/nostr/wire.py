@@ -2,8 +2,6 @@
 
 `Wire` knows which subscriptions are open and counts what it drops: frames that are no frames, events nobody asked
 for. A new connection is a new `Wire`.
-
-Never: touch a socket or a clock, or raise for anything a relay sends.
 """
 
 import json

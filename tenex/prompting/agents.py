@@ -15,24 +15,21 @@
     Only an agent that works in verification is told this.
 
 Phases, state and colleagues of its own: `programs`.
-
-Never: treat an agent's text as a template, unless it has phases or state of its own: in any other, `{{ }}` is what it
-looks like.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from tenex.core.agency import Program
+from tenex.core.config import Agent, Kind, ToolRule
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.phases import Phase
-from tenex.core.roster import Agent, Kind, ToolRule
+from tenex.core.state.agent import Program
 
+from .agent_phases import read_own
+from .agent_templates import faults_of_words, is_template, shows_state
 from .frontmatter import NESTED, Front, choices
 from .markdown import sections
-from .own_words import faults_of_words, is_template, shows_state
-from .programs import read_own
 from .states import PYTHON, OutputDefinition, read_output
 
 GIVEN: Final = frozenset({"complete", "ask", "learn"})
@@ -79,10 +76,19 @@ class AgentDefinition:
         """The member of the roster this makes; `model` outranks the one in the file."""
         runs = {PYTHON} if self.output is not None and PYTHON in self.output.act else set()
         return Agent(
-            slug=self.slug, name=self.name, pubkey=pubkey, kind=self.kind, role=self.role, use_when=self.use_when,
-            phases=self.phases, tools=frozenset({*self.tools, *runs}), model=model or self.model, program=self.program,
-            methods=self.methods, is_called_only=self.is_called_only,
-        )  # fmt: skip
+            slug=self.slug,
+            name=self.name,
+            pubkey=pubkey,
+            kind=self.kind,
+            role=self.role,
+            use_when=self.use_when,
+            phases=self.phases,
+            tools=frozenset({*self.tools, *runs}),
+            model=model or self.model,
+            program=self.program,
+            methods=self.methods,
+            is_called_only=self.is_called_only,
+        )
 
 
 def read_agent(
@@ -114,11 +120,22 @@ def read_agent(
     if len(faults) > known or kind is None:
         return None
     definition = AgentDefinition(
-        slug=slug, kind=kind, phases=phases, tools=own.tools, program=own.program, input=own.input,
-        link_lines=own.lines, body=body, in_phase=in_phase, source=source,
-        name=reading.texts["name"], role=reading.texts["role"], use_when=reading.texts.get("use_when", ""),
-        model=reading.texts.get("model", ""), output=output,
-    )  # fmt: skip
+        slug=slug,
+        kind=kind,
+        phases=phases,
+        tools=own.tools,
+        program=own.program,
+        input=own.input,
+        link_lines=own.lines,
+        body=body,
+        in_phase=in_phase,
+        source=source,
+        name=reading.texts["name"],
+        role=reading.texts["role"],
+        use_when=reading.texts.get("use_when", ""),
+        model=reading.texts.get("model", ""),
+        output=output,
+    )
     if own.program is not None and is_template(own.program):
         first = next((number for number, line in enumerate(lines[end + 1 :], end + 2) if line.strip()), end + 2)
         words = {"body": (body, first), **{f"in {phase}": (told, begins[phase]) for phase, told in in_phase.items()}}
@@ -172,9 +189,7 @@ def _check_kind(reading: Front, kind: Kind | None) -> None:
             reading.fault(reading.lines[key], f"an orchestrator has no {key}: it routes and never works. Remove them.")
 
 
-def _read_body(
-    reading: Front, body: str, first_line: int
-) -> tuple[str, dict[Phase, str], dict[Phase, int]]:  # fmt: skip
+def _read_body(reading: Front, body: str, first_line: int) -> tuple[str, dict[Phase, str], dict[Phase, int]]:
     """The words for all phases, those for single ones, and the lines in which the latter begin."""
     begins: dict[Phase, int] = {}
     general: list[str] = []

@@ -1,8 +1,6 @@
 """Reads the front matter of an agent's file: keys, values and the lines they stand in.
 
 Read off YAML's node tree: it knows the lines, keeps doubled keys, and runs no constructor but those of plain values.
-
-Never: know what a key means.
 """
 
 from collections.abc import Iterable, Mapping

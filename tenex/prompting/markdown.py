@@ -1,7 +1,4 @@
-"""Splits Markdown at its headings of the first two levels.
-
-Never: render Markdown, or understand more of it than headings and code fences.
-"""
+"""Splits Markdown at its headings of the first two levels."""
 
 import re
 from dataclasses import dataclass

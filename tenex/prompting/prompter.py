@@ -1,7 +1,4 @@
-"""Fills in the prompts of a conversation: the port the flow renders through.
-
-Never: choose what of a conversation is shown; `core.transcript` does.
-"""
+"""Fills in the prompts of a conversation: the port the flow renders through."""
 
 import json
 from collections import OrderedDict
@@ -9,20 +6,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from tenex.core.context import BYTES_PER_TOKEN, CONTEXT_TOKENS, MESSAGE_CHARACTERS, cut_bytes, tokens, weight
+from tenex.core.config import Policy
+from tenex.core.context.transcript import PART, entries_for, question_for
+from tenex.core.context.window import BYTES_PER_TOKEN, CONTEXT_TOKENS, MESSAGE_CHARACTERS, cut_bytes, tokens, weight
 from tenex.core.conversation import Conversation, Run
+from tenex.core.decide.agent_phases import offered
 from tenex.core.ids import Slug
-from tenex.core.links import message_to, standing_of
+from tenex.core.messages import ModelRequest, Note, ToolSpec, cut
 from tenex.core.phases import Phase
 from tenex.core.ports import Prompt
-from tenex.core.roster import Rules
 from tenex.core.routing import DECISION_SCHEMA
-from tenex.core.standings import offered
-from tenex.core.steps import ModelRequest, Note, ToolSpec, cut
-from tenex.core.transcript import PART, entries_for, question_for
+from tenex.core.state.subagents import message_to, standing_of
 
-from .library import PromptLibrary
-from .own_words import rendered
+from .agent_templates import rendered
+from .loader import PromptLibrary
 
 REMEMBERED: Final = 128
 """Rendered prompts kept: every agent in every phase, from wherever it was entered, while lessons and notes stay."""
@@ -38,10 +35,16 @@ class ConversationPrompter:
     """Joins the library's words with what is known now: tools, lessons, the workspace's notes."""
 
     def __init__(
-        self, library: PromptLibrary, *, rules: Callable[[], Rules],
-        tools: Callable[[Phase, Slug], tuple[ToolSpec, ...]], lessons: Callable[[Slug, Conversation], Sequence[str]],
-        workspace_notes: Callable[[], str | None], project_name: str, budget: int = CONTEXT_TOKENS,
-    ) -> None:  # fmt: skip
+        self,
+        library: PromptLibrary,
+        *,
+        rules: Callable[[], Policy],
+        tools: Callable[[Phase, Slug], tuple[ToolSpec, ...]],
+        lessons: Callable[[Slug, Conversation], Sequence[str]],
+        workspace_notes: Callable[[], str | None],
+        project_name: str,
+        budget: int = CONTEXT_TOKENS,
+    ) -> None:
         """Take the words, and ways to ask for the rest; `budget` is in estimated tokens of a whole request."""
         self._library = library
         self._rules = rules
@@ -67,9 +70,16 @@ class ConversationPrompter:
         system = self._rendered.get(key)
         if system is None:
             system = self._library.system_prompt(
-                run.agent, run.phase, previous=previous, tools=tools, lessons=lessons, workspace_notes=notes,
-                project_name=self._project_name, workflow=workflow, standing=standing,
-            )  # fmt: skip
+                run.agent,
+                run.phase,
+                previous=previous,
+                tools=tools,
+                lessons=lessons,
+                workspace_notes=notes,
+                project_name=self._project_name,
+                workflow=workflow,
+                standing=standing,
+            )
             self._rendered[key] = system
             if len(self._rendered) > REMEMBERED:
                 self._rendered.popitem(last=False)
@@ -79,9 +89,10 @@ class ConversationPrompter:
             asked = _asked(conversation, run)
             entries = tuple(
                 replace(entry, text=rendered(template, standing, run.phase, message=entry.text, user_message=asked))
-                if isinstance(entry, Note) and entry.title == PART else entry
+                if isinstance(entry, Note) and entry.title == PART
+                else entry
                 for entry in entries
-            )  # fmt: skip
+            )
         return Prompt(system=system, entries=entries)
 
     def _data(self, agent: Slug, conversation: Conversation) -> tuple[tuple[str, ...], str | None]:
@@ -103,10 +114,14 @@ class ConversationPrompter:
         system = self._library.router_prompt(project_name=self._project_name, plan_approval=rules.gates.plan_approval)
         room = self._budget - tokens(system) - SCHEMA
         return ModelRequest(
-            purpose="route", agent=rules.project.slug, phase=conversation.phase, system=system,
+            purpose="route",
+            agent=rules.project.slug,
+            phase=conversation.phase,
+            system=system,
             entries=(question_for(conversation, rules, max(1, room), self._lessons(rules.project.slug, conversation)),),
-            output_schema=DECISION_SCHEMA, conversation=conversation.id,
-        )  # fmt: skip
+            output_schema=DECISION_SCHEMA,
+            conversation=conversation.id,
+        )
 
 
 def _asked(conversation: Conversation, run: Run) -> str:

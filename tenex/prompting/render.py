@@ -2,8 +2,6 @@
 
 Equal input gives equal text, byte for byte, so that vendors' prompt caches hit. What stays the same from phase to
 phase stands first; what an agent must do stands last, after all that is only data.
-
-Never: read a file or a conversation; render what a person, a file or an agent wrote as a template.
 """
 
 import re
@@ -12,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tenex.core.graph import TransitionGraph
+from tenex.core.messages import ToolSpec, cut
 from tenex.core.phases import QUALITY_PHASES, Phase
-from tenex.core.steps import ToolSpec, cut
 
 from .agents import AgentDefinition
-from .guides import PhaseGuide
+from .phase_guides import PhaseGuide
 from .templates import Templates
 
 FRAGMENTS: Final = tuple(
@@ -61,10 +59,17 @@ def fenced(text: str) -> str:
 
 
 def agent_values(
-    definition: AgentDefinition, guide: PhaseGuide, *, previous: Phase | None, tools: Sequence[ToolSpec],
-    lessons: Sequence[str], workspace_notes: str | None, project_name: str, language: str,
+    definition: AgentDefinition,
+    guide: PhaseGuide,
+    *,
+    previous: Phase | None,
+    tools: Sequence[ToolSpec],
+    lessons: Sequence[str],
+    workspace_notes: str | None,
+    project_name: str,
+    language: str,
     workflow: str | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """The variables that fragments may use."""
     by_name = {tool.name: tool for tool in tools}
     notes = (workspace_notes or "").strip()
@@ -90,10 +95,18 @@ def agent_values(
 
 
 def system_prompt(
-    templates: Templates, definition: AgentDefinition, guide: PhaseGuide, *, previous: Phase | None = None,
-    tools: Sequence[ToolSpec], lessons: Sequence[str] = (), workspace_notes: str | None = None, project_name: str,
-    language: str = "", workflow: str | None = None,
-) -> str:  # fmt: skip
+    templates: Templates,
+    definition: AgentDefinition,
+    guide: PhaseGuide,
+    *,
+    previous: Phase | None = None,
+    tools: Sequence[ToolSpec],
+    lessons: Sequence[str] = (),
+    workspace_notes: str | None = None,
+    project_name: str,
+    language: str = "",
+    workflow: str | None = None,
+) -> str:
     """What an agent is told once, at the start of its run.
 
     Args:
@@ -109,17 +122,29 @@ def system_prompt(
         workflow: The workflow it takes part in, in place of the phases.
     """
     values = agent_values(
-        definition, guide, previous=previous, tools=tools, lessons=lessons, workspace_notes=workspace_notes,
-        project_name=project_name, language=language, workflow=workflow,
-    )  # fmt: skip
+        definition,
+        guide,
+        previous=previous,
+        tools=tools,
+        lessons=lessons,
+        workspace_notes=workspace_notes,
+        project_name=project_name,
+        language=language,
+        workflow=workflow,
+    )
     parts = (templates.render(fragment, values) for fragment in FRAGMENTS)
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def router_values(
-    definition: AgentDefinition, guides: Mapping[Phase, PhaseGuide], *, transitions: TransitionGraph,
-    roster: Sequence[AgentDefinition], project_name: str, plan_approval: str,
-) -> dict[str, Any]:  # fmt: skip
+    definition: AgentDefinition,
+    guides: Mapping[Phase, PhaseGuide],
+    *,
+    transitions: TransitionGraph,
+    roster: Sequence[AgentDefinition],
+    project_name: str,
+    plan_approval: str,
+) -> dict[str, Any]:
     """The variables that the router's template may use."""
     rows = tuple(
         PhaseRow(phase=str(node), purpose=guides[Phase(node)].purpose, next=transitions.permitted(node))
@@ -137,10 +162,15 @@ def router_values(
 
 
 def router_prompt(
-    templates: Templates, definition: AgentDefinition, guides: Mapping[Phase, PhaseGuide], *,
-    transitions: TransitionGraph, roster: Sequence[AgentDefinition] = (), project_name: str,
+    templates: Templates,
+    definition: AgentDefinition,
+    guides: Mapping[Phase, PhaseGuide],
+    *,
+    transitions: TransitionGraph,
+    roster: Sequence[AgentDefinition] = (),
+    project_name: str,
     plan_approval: str = "router",
-) -> str:  # fmt: skip
+) -> str:
     """What the router is told; the question itself follows as a message.
 
     Args:
@@ -153,9 +183,13 @@ def router_prompt(
         plan_approval: `router` or `person`, as `GateRules.plan_approval` says.
     """
     values = router_values(
-        definition, guides, transitions=transitions, roster=roster, project_name=project_name,
+        definition,
+        guides,
+        transitions=transitions,
+        roster=roster,
+        project_name=project_name,
         plan_approval=plan_approval,
-    )  # fmt: skip
+    )
     return templates.render(ROUTER, values) + "\n"
 
 

@@ -1,9 +1,7 @@
 """Reads the key `output` of an agent's front matter: by which states its answers are made.
 
-    output: true                                       # thinking, scratchpad, inner monologue; then a tool call
-    output: {plan: [thinking, risks.py:Risks], act: [tool_call, python], min: 1, max: 3}
-
-Never: make a state, or know which there are; whoever configures models does.
+output: true                                       # thinking, scratchpad, inner monologue; then a tool call
+output: {plan: [thinking, risks.py:Risks], act: [tool_call, python], min: 1, max: 3}
 """
 
 from collections.abc import Callable
@@ -83,6 +81,9 @@ def read_output(value: yaml.Node, complain: Complain) -> OutputDefinition | None
         return None
     plan, most = lists.get("plan", DEFAULT_PLAN), numbers.get("max", DEFAULT_MOST)
     return OutputDefinition(
-        plan=plan if most else (), act=lists.get("act", DEFAULT_ACT), least=numbers.get("min"),
-        most=most if plan else 0, line=line,
-    )  # fmt: skip
+        plan=plan if most else (),
+        act=lists.get("act", DEFAULT_ACT),
+        least=numbers.get("min"),
+        most=most if plan else 0,
+        line=line,
+    )

@@ -3,8 +3,6 @@
 Templates come from our own folder, and from the file of an agent that says in its front matter that it has phases or
 state of its own. Whatever else a person, a file or an agent wrote is a value for them: it is inserted as it stands, and
 never read as a template itself.
-
-Never: a template from anywhere but the mapping given at the start; a variable that quietly is empty.
 """
 
 import traceback

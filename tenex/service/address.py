@@ -1,7 +1,4 @@
-"""Where a control socket is, and who is at the other end of it.
-
-Never: open anything but a folder.
-"""
+"""Where a control socket is, and who is at the other end of it."""
 
 import os
 import socket

@@ -1,7 +1,4 @@
-"""Asks a running daemon over its control socket.
-
-Never: start a daemon, or take its place.
-"""
+"""Asks a running daemon over its control socket."""
 
 import asyncio
 import json

@@ -7,8 +7,6 @@ One request to a line, one answer to a line, both JSON; a connection may ask aga
 
 `code` is the exit code the error has on the command line, `faults` are those of a configuration. Only the user who runs
 the daemon, and root, are answered. Whatever else comes in is answered with an error or not at all.
-
-Never: a rule of what may be asked; the handlers are handed in.
 """
 
 import asyncio

@@ -1,8 +1,6 @@
 """Tells the service manager how the daemon fares: `sd_notify(3)`, spoken over $NOTIFY_SOCKET.
 
 Our own, because the protocol is one datagram of text; the packages for it load a C library or ask for systemd's.
-
-Never: raise, or do anything at all where no service manager has started us.
 """
 
 import socket

@@ -1,15 +1,12 @@
 """What an operator can set: every setting with its default, where the values come from, where things lie.
 
 Start at `sections` for the settings, `load` for reading them, `places` for the folders.
-
-Never: hold a secret; keys lie in files of their own, with systemd, or in the environment.
 """
 
-from .faults import suggestion
 from .loading import PREFIX, RESERVED, load, load_again
-from .places import (
+from .paths import (
     CONFIG_NAMES,
-    Places,
+    ProjectPaths,
     check_paths,
     example_config,
     example_folder,
@@ -19,6 +16,7 @@ from .places import (
     refuse_code,
 )
 from .sections import EMBEDDED_RELAY_PORT, Settings
+from .validation_errors import suggestion
 from .values import circle, gate_rules, limits, model_for, named_models, router_model
 
 __all__ = [
@@ -26,7 +24,7 @@ __all__ = [
     "EMBEDDED_RELAY_PORT",
     "PREFIX",
     "RESERVED",
-    "Places",
+    "ProjectPaths",
     "Settings",
     "check_paths",
     "circle",

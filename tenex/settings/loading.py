@@ -1,7 +1,4 @@
-"""Settings from their sources: defaults, then the file, then the environment, then the command line.
-
-Never: stop at the first fault; who mends a file wants to see them all.
-"""
+"""Settings from their sources: defaults, then the file, then the environment, then the command line."""
 
 import os
 import tomllib
@@ -16,9 +13,9 @@ from pydantic_settings.exceptions import SettingsError
 from tenex.core.errors import ConfigurationError, TenexError
 from tenex.core.ids import PublicKey
 
-from .faults import known_below, sentences, suggestion
-from .places import find_config
+from .paths import find_config
 from .sections import Settings
+from .validation_errors import known_below, sentences, suggestion
 
 PREFIX: Final = "TENEX_"
 RESERVED: Final = frozenset({"TENEX_DATA"})

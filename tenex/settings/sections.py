@@ -2,8 +2,6 @@
 
 `config/tenex.example.toml` says the same to people, and a test keeps the two equal. Times are in seconds here,
 because people write them; `values` turns them into the core's milliseconds.
-
-Never: read a file or the environment; `loading` does.
 """
 
 from collections.abc import Mapping
@@ -78,7 +76,7 @@ class Relays(Section):
 
 
 class People(Section):
-    """Who may do what (DESIGN section 9)."""
+    """Who may do what."""
 
     owners: list[Text] = []
     members: list[Text] = []

@@ -1,14 +1,11 @@
-"""Settings as the values the rest of the program goes by.
-
-Never: a default of its own; those stand in `sections`.
-"""
+"""Settings as the values the rest of the program goes by."""
 
 from collections.abc import Callable
 
+from tenex.core.config import Expectation, GateRules, Limits, PeerGroup
 from tenex.core.errors import ConfigurationError, TenexError
 from tenex.core.ids import PublicKey
 from tenex.core.phases import Phase
-from tenex.core.roster import Circle, Expectation, GateRules, Limits
 
 from .sections import ExpectedTime, Models, Settings
 
@@ -55,13 +52,10 @@ def limits(settings: Settings) -> Limits:
 def gate_rules(settings: Settings) -> GateRules:
     """The core's rules for quality gates."""
     given = settings.gates
-    return GateRules(
-        members_may_waive=given.members_may_waive,
-        plan_approval=given.plan_approval,
-    )
+    return GateRules(members_may_waive=given.members_may_waive, plan_approval=given.plan_approval)
 
 
-def circle(settings: Settings, parse_key: Callable[[str], PublicKey]) -> Circle:
+def circle(settings: Settings, parse_key: Callable[[str], PublicKey]) -> PeerGroup:
     """The people of the settings, by key.
 
     Raises:
@@ -80,7 +74,7 @@ def circle(settings: Settings, parse_key: Callable[[str], PublicKey]) -> Circle:
         faults.append(f"{source}: people.owners: nobody may talk here; list your npub, or run `tenex init`")
     if faults:
         raise ConfigurationError(faults)
-    return Circle(
+    return PeerGroup(
         owners=frozenset(found["owners"]),
         members=frozenset(found["members"] - found["owners"]),
         is_open=settings.people.open,
@@ -90,7 +84,7 @@ def circle(settings: Settings, parse_key: Callable[[str], PublicKey]) -> Circle:
 def model_for(models: Models, slug: str, phase: Phase, own: str | None = None) -> tuple[str, ...]:
     """The models of an agent in a phase, the first to be asked first; the most specific setting wins.
 
-    (DESIGN section 8.) `own` is what the agent's definition names: it counts where the settings say nothing about
+    `own` is what the agent's definition names: it counts where the settings say nothing about
     this agent.
     """
     agent = models.agents.get(slug)

@@ -1,8 +1,6 @@
 """Files that are whole or not there: replace, set aside, keep a copy, make a folder; all durable on return.
 
 Everything here blocks; call it from the store's threads.
-
-Never: overwrite or remove what could not be read.
 """
 
 import os

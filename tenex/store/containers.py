@@ -1,8 +1,6 @@
 """The shapes of what holds several values: tuples, sets and mappings.
 
 Sets are written in order, so that equal values have equal bytes; mappings keep theirs.
-
-Never: put a value into an error; it may be a person's words.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

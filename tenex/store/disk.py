@@ -1,7 +1,4 @@
-"""The store's own threads, its system calls as values a test may replace, and the number of files it keeps open.
-
-Never: touch a file on the event loop, save closing one.
-"""
+"""The store's own threads, its system calls as values a test may replace, and the number of files it keeps open."""
 
 import asyncio
 import os
@@ -14,7 +11,7 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
-from tenex.core.errors import Bug
+from tenex.core.errors import InternalError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -77,7 +74,7 @@ class OpenFiles:
             self.drop(owner)
 
 
-class Flushed:
+class FsyncTracker:
     """How far this process has itself seen journals become durable; used in any thread.
 
     What a file holds is no proof of what the disk holds: after a flush that failed the system may show bytes as written
@@ -188,7 +185,7 @@ class Disk:
             timed: hears how long journals waited for the disk: `append`, and the `flush` within it.
         """
         self.files = OpenFiles(open_files)
-        self.flushed = Flushed()
+        self.flushed = FsyncTracker()
         self.write = write
         self.sync = sync
         self.timed = timed
@@ -217,7 +214,7 @@ class Disk:
     def _begin(self, job: _Job[Any]) -> None:
         """Hand a job to the threads, one more of which is started where there may be: an idle one costs little."""
         if self._is_closed:
-            raise Bug("the disk was closed; work was asked for afterwards")
+            raise InternalError("the disk was closed; work was asked for afterwards")
         if len(self._threads) < self._most:
             name = f"tenex-store-{len(self._threads)}"
             # a process that ends without closing has nobody who waits for the work

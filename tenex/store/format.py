@@ -1,15 +1,13 @@
 """A journal's bytes: one record per line, and the rule for what a file that does not end well still proves.
 
-    {"v":1,"seq":7,"left":0,"at":1700000000000,"type":"TurnOpened","data":{...},"crc":"8 hex"}
+    {"v":1,"seq":7,"remaining":0,"at":1700000000000,"type":"TurnOpened","data":{...},"crc":"8 hex"}
 
-`left` counts the records of the same decision still to come: a decision whose last record is not there has not been
+`remaining` counts the records of the same decision still to come: a decision without its last record has not been
 made. The crc32 covers the line's UTF-8 before `,"crc"`. What follows the last whole decision and cannot be read is a
 *torn tail*, the trace of a write that was cut short. Anything else unreadable is *damage*: it was good once.
 
-A file begins with seq 1, or with a `Checkpoint` that sums up the files before it and bears the seq of their last
+A file begins with seq 1, or with a `StateSnapshot` that sums up the files before it and bears the seq of their last
 record; from there on every line has the next seq.
-
-Never: a person's words or any other value of a record in a fault or an error.
 """
 
 import json
@@ -18,12 +16,12 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 from zlib import crc32
 
-from tenex.core.checkpoint import Checkpoint, SumsUp
-from tenex.core.errors import Bug
+from tenex.core.errors import InternalError
 from tenex.core.ids import Millis
 from tenex.core.jsontext import json_writer
 from tenex.core.records import RECORDS, Record
-from tenex.core.travel import Forked, RolledBack
+from tenex.core.state.rollback import ConversationForked, RolledBack
+from tenex.core.state.snapshot import SnapshotRecord, StateSnapshot
 
 from .migrations import CONVERSATION_STEPS, Migration
 from .mismatch import Mismatch, Shape
@@ -82,7 +80,7 @@ class Codec:
         wanted = {(name, older) for name, kind in kinds.items() for older in range(1, kind.version)}
         if wanted != self._migrations.keys():
             odd = ", ".join(f"{name} {older}" for name, older in sorted(wanted ^ self._migrations.keys()))
-            raise Bug(f"there must be a migration from each older version of a kind, and no other: {odd}")
+            raise InternalError(f"there must be a migration from each older version of a kind, and no other: {odd}")
 
     def encode_decisions(self, decisions: Iterable[Sequence[Record]]) -> bytes:
         """The lines of whole decisions, ready to be appended.
@@ -92,25 +90,25 @@ class Codec:
         """
         lines: list[bytes] = []
         for decision in decisions:
-            left = len(decision)
+            remaining = len(decision)
             for record in decision:
-                left -= 1
-                lines.append(self._encode(record, left))
+                remaining -= 1
+                lines.append(self._encode(record, remaining))
         return b"".join(lines)
 
-    def _encode(self, record: Record, left: int) -> bytes:
+    def _encode(self, record: Record, remaining: int) -> bytes:
         kind = self._by_type.get(type(record))
         if kind is None:
-            raise Bug(f"a {type(record).__name__} is no record of this journal")
+            raise InternalError(f"a {type(record).__name__} is no record of this journal")
         if type(record.seq) is not int or type(record.at) is not int:
-            raise Bug(f"{type(record).__name__}: `seq` and `at` must be integers")
-        head = f'{{"v":{record.version},"seq":{record.seq},"left":{left},"at":{record.at}{kind.head}'
+            raise InternalError(f"{type(record).__name__}: `seq` and `at` must be integers")
+        head = f'{{"v":{record.version},"seq":{record.seq},"remaining":{remaining},"at":{record.at}{kind.head}'
         try:
             data = kind.shape.encode(record)
             body = _line_body(head, data)
         except (Mismatch, TypeError, ValueError, RecursionError) as fault:
             why = str(fault) if isinstance(fault, Mismatch) else f"JSON cannot hold it ({type(fault).__name__})"
-            raise Bug(f"{type(record).__name__} of seq {record.seq} cannot be stored: {why}") from fault
+            raise InternalError(f"{type(record).__name__} of seq {record.seq} cannot be stored: {why}") from fault
         return b'%b,"crc":"%08x"}\n' % (body, crc32(body))
 
     def decode_lines(self, data: bytes) -> tuple[list[Record], int, Fault | None]:
@@ -125,22 +123,22 @@ class Codec:
         first = 1
         lines = data.split(b"\n")
         unfinished = lines.pop()
-        expected_left: int | None = None
+        expected_remaining: int | None = None
         for number, line in enumerate(lines, start=1):
             if not is_sound(line):
                 torn = _torn(whole, length, f"from line {number} on nothing can be read")
                 return records[:whole], length, _damage_of(lines, number, position) or torn
             try:
-                record, left = self._decode(line)
-                if isinstance(record, SumsUp):
-                    first = _check_checkpoint(number, record, left)
-                _check_order(lines, number, first, record.seq, left, expected_left)
+                record, remaining = self._decode(line)
+                if isinstance(record, SnapshotRecord):
+                    first = _check_checkpoint(number, record, remaining)
+                _check_order(lines, number, first, record.seq, remaining, expected_remaining)
             except _Unreadable as fault:
                 return records[:whole], length, Fault(kind="damage", line=number, byte=position, what=str(fault))
             records.append(record)
             position += len(line) + 1
-            expected_left = left - 1 if left else None
-            if not left:
+            expected_remaining = remaining - 1 if remaining else None
+            if not remaining:
                 whole, length = len(records), position
         if unfinished:
             return records[:whole], length, _torn(whole, length, "the last line has no end")
@@ -154,12 +152,12 @@ class Codec:
         except (ValueError, RecursionError) as fault:
             raise _Unreadable("it is not JSON, though its crc is right") from fault
         try:
-            version, seq, left, at = envelope["v"], envelope["seq"], envelope["left"], envelope["at"]
+            version, seq, remaining, at = envelope["v"], envelope["seq"], envelope["remaining"], envelope["at"]
             name, data = envelope["type"], envelope["data"]
         except (TypeError, KeyError) as fault:
-            raise _Unreadable("it lacks one of v, seq, left, at, type and data") from fault
-        if not (type(version) is type(seq) is type(left) is type(at) is int) or version < 1 or left < 0:
-            raise _Unreadable("v, seq, left and at must be integers, v from 1 and left from 0")
+            raise _Unreadable("it lacks one of v, seq, remaining, at, type and data") from fault
+        if not (type(version) is type(seq) is type(remaining) is type(at) is int) or version < 1 or remaining < 0:
+            raise _Unreadable("v, seq, remaining and at must be integers, v from 1 and remaining from 0")
         kind = self._by_name.get(name) if type(name) is str else None
         if kind is None:
             raise _Unreadable("its type is unknown here; it was written by a newer tenex, so run that one")
@@ -171,7 +169,7 @@ class Codec:
         try:
             for older in range(version, kind.make.version):
                 data = self._migrate(name, older, data)
-            return kind.make(seq=seq, at=Millis(at), **kind.shape.decode(data)), left
+            return kind.make(seq=seq, at=Millis(at), **kind.shape.decode(data)), remaining
         except Mismatch as mismatch:
             raise _Unreadable(f"{name}: {mismatch}") from mismatch
 
@@ -223,27 +221,29 @@ def _damage_of(lines: list[bytes], number: int, position: int) -> Fault | None:
     return None
 
 
-def _check_checkpoint(number: int, checkpoint: SumsUp, left: int) -> int:
+def _check_checkpoint(number: int, checkpoint: SnapshotRecord, remaining: int) -> int:
     """The seq of the first line, which is the checkpoint's."""
-    if number > 1 or left:
+    if number > 1 or remaining:
         raise _Unreadable("a checkpoint stands at the beginning of a file, alone, and nowhere else")
-    is_of_then = not isinstance(checkpoint, Checkpoint) or checkpoint.state.next_seq == checkpoint.seq + 1
+    is_of_then = not isinstance(checkpoint, StateSnapshot) or checkpoint.state.next_seq == checkpoint.seq + 1
     if checkpoint.seq < 1 or not is_of_then:
         raise _Unreadable("it is a checkpoint of another moment than it says")
     return checkpoint.seq
 
 
-def _check_order(lines: list[bytes], number: int, first: int, seq: int, left: int, expected_left: int | None) -> None:
+def _check_order(
+    lines: list[bytes], number: int, first: int, seq: int, remaining: int, expected_remaining: int | None
+) -> None:
     """Refuse a sound line that cannot stand here; up to it, line n held seq first + n - 1."""
     if seq != first + number - 1:
         if lines[number - 1] in lines[: number - 1]:
             raise _Unreadable(f"it repeats the line of seq {seq}")
         raise _Unreadable(f"its seq is {seq} where {first + number - 1} must follow")
-    if expected_left is not None and left != expected_left:
-        raise _Unreadable(f"its `left` is {left} where {expected_left} must follow")
+    if expected_remaining is not None and remaining != expected_remaining:
+        raise _Unreadable(f"its `remaining` is {remaining} where {expected_remaining} must follow")
 
 
-_WITH_STATE: Final = (Checkpoint, RolledBack, Forked)
+_WITH_STATE: Final = (StateSnapshot, RolledBack, ConversationForked)
 """Kinds that hold a state, and so cannot stand in `core.records`, of which states are made."""
 
 CONVERSATION: Final = Codec({**RECORDS, **{kind.__name__: kind for kind in _WITH_STATE}}, CONVERSATION_STEPS)

@@ -3,8 +3,6 @@
 Writes are collected and made in a thread of their own; reads by id are synchronous and see what is still to be written.
 An index that is damaged or removed is made anew: then every journal counts as unknown and is read once more, at a start
 before anything else, and while the daemon works beside its work.
-
-Never: hold a fact that no journal holds, cursors aside; and those only cost a second look at a relay's past.
 """
 
 import asyncio
@@ -21,12 +19,12 @@ import structlog
 from tenex.core.errors import StoreError, UsageError
 from tenex.core.ids import ConversationId, Millis
 
-from . import schema, tables
-from .folder import ConversationFolder
-from .gathering import gather
+from . import schema, sqlite
+from .index_batch import gather
+from .index_row import Known, News, Row
+from .repository import ConversationFolder
 from .schema import UNKNOWN_LENGTH, Batch
-from .summary import Known, News, Row
-from .tables import Tables
+from .sqlite import Tables
 
 log = structlog.get_logger(__name__)
 
@@ -184,9 +182,12 @@ class Index:
             return dict.fromkeys(lengths), lengths
 
     async def _read_each(
-        self, folder: ConversationFolder, wanted: Mapping[ConversationId, Known | None],
-        lengths: Mapping[ConversationId, int], shown: Shown = iter,
-    ) -> set[ConversationId]:  # fmt: skip
+        self,
+        folder: ConversationFolder,
+        wanted: Mapping[ConversationId, Known | None],
+        lengths: Mapping[ConversationId, int],
+        shown: Shown = iter,
+    ) -> set[ConversationId]:
         """Take in what journals say; returns those that are settled."""
         settled: set[ConversationId] = set()
         for name in shown(list(wanted)):
@@ -238,7 +239,7 @@ class Index:
                 except StoreError as fault:
                     log.warning("index.not_rebuilt", why=str(fault))
                     self._is_lost = True
-                    await asyncio.sleep(tables.RENEW_EVERY)
+                    await asyncio.sleep(sqlite.RENEW_EVERY)
                     continue
                 await self._read_each(folder, dict.fromkeys(lengths), lengths)
                 await self.flush()

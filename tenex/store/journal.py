@@ -1,8 +1,4 @@
-"""One journal as a thing to append to: durable when `append` returns, dead once the disk has said no.
-
-Never: try a failed write again; what a disk says after its first error proves nothing. Opening again copies what was
-durable into a new file.
-"""
+"""One journal as a thing to append to: durable when `append` returns, dead once the disk has said no."""
 
 import asyncio
 import os
@@ -16,15 +12,15 @@ from typing import Final, Self
 
 import structlog
 
-from tenex.core.checkpoint import SumsUp
-from tenex.core.errors import AppendFailed, Bug
+from tenex.core.errors import AppendFailed, InternalError
 from tenex.core.ports import Clock
 from tenex.core.records import Record
+from tenex.core.state.snapshot import SnapshotRecord
 
 from . import atomic, segments
 from .disk import Disk
 from .format import Codec
-from .loading import Loaded, alone, load
+from .journal_reader import Loaded, alone, load
 
 FILE_BYTES: Final = 2**20
 """From this length on a journal goes on in another file: so much is read in about 100 ms, and a start has a second for
@@ -135,7 +131,9 @@ class FileJournal:
             for decision in decisions:
                 for record in decision:
                     if record.seq != seq:
-                        raise Bug(f"{self.path}: {type(record).__name__} has seq {record.seq}, but {seq} is next")
+                        raise InternalError(
+                            f"{self.path}: {type(record).__name__} has seq {record.seq}, but {seq} is next"
+                        )
                     seq += 1
             data = self._codec.encode_decisions(decisions)
             if not data:
@@ -148,7 +146,7 @@ class FileJournal:
                 self._hand_back()
                 self._took("append", began)
 
-    async def rotate(self, checkpoint: SumsUp) -> bool:
+    async def rotate(self, checkpoint: SnapshotRecord) -> bool:
         """Go on in a new file that begins with a checkpoint; the present one stays as it is.
 
         Until the new file has its name, durable and whole, nothing has happened.
@@ -243,7 +241,7 @@ class FileJournal:
             self._dead = self._dead or str(fault)
             raise
 
-    def _begin_file(self, checkpoint: SumsUp) -> None:
+    def _begin_file(self, checkpoint: SnapshotRecord) -> None:
         """Write the next file and stand at its end, in one of the disk's threads."""
         descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW)
         try:
@@ -252,14 +250,14 @@ class FileJournal:
         finally:
             os.close(descriptor)
 
-    def _go_on(self, checkpoint: SumsUp) -> None:
+    def _go_on(self, checkpoint: SnapshotRecord) -> None:
         if self.path.stat().st_size != self._length or self._has_successor():
             self._dead = f"{self.path} was changed by somebody else; open it again."
             raise AppendFailed(self._dead)
         data = self._codec.encode_decisions([[checkpoint]])
         again, _, _ = self._codec.decode_lines(data)
         if self._codec.encode_decisions([again]) != data:
-            raise Bug(f"{self.path}: the checkpoint of seq {checkpoint.seq} does not read as it was written")
+            raise InternalError(f"{self.path}: the checkpoint of seq {checkpoint.seq} does not read as it was written")
         target = self.path.with_name(segments.name_of(self._number + 1))
         try:
             atomic.replace(target, data)

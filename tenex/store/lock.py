@@ -1,7 +1,4 @@
-"""One daemon per folder: a lock that the kernel lets go of when its holder dies, however it dies.
-
-Never: take the existence of a file for a lock, or remove the file; a third process may be opening it just then.
-"""
+"""One daemon per folder: a lock that the kernel lets go of when its holder dies, however it dies."""
 
 import fcntl
 import os

@@ -7,8 +7,6 @@ A kind whose `version` is N has a step from each of 1 to N - 1; the codec is not
 it is given. What no step can know of old data gets the value that keeps the meaning of then.
 
 A journal is never rewritten for a new version: old lines stay as they are, and new ones stand after them.
-
-Never: change a step that was released; journals of that version are kept for ever.
 """
 
 from collections.abc import Callable, Mapping

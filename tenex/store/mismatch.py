@@ -1,7 +1,4 @@
-"""What a shape is, and how a value says that it has another.
-
-Never: put a value into an error; it may be a person's words.
-"""
+"""What a shape is, and how a value says that it has another."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

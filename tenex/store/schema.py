@@ -2,8 +2,6 @@
 
 A conversation has a number of its own here, because its id would be most of every other table. `facets` are the agents
 and phases a conversation may be looked for by; `words` holds the text of `messages` under the same number.
-
-Never: know a thread or a loop; `tables` does.
 """
 
 import json
@@ -16,11 +14,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from tenex.core.ids import ConversationId, Millis, PublicKey
-from tenex.core.steps import Usage
+from tenex.core.messages import Usage
 
 from .atomic import FILE_MODE, make_folder
-from .summary import Known, Message, News, Row
-from .words import TOKENIZER, clean, indexed
+from .index_row import Known, Message, News, Row
+from .search_words import TOKENIZER, clean, indexed
 
 VERSION: Final = 4
 """Of the tables; an index of another version is thrown away and made anew."""
@@ -180,10 +178,13 @@ def check(connection: sqlite3.Connection) -> None:
     if version != VERSION:
         raise sqlite3.DatabaseError(f"the index has version {version}, but {VERSION} is ours")
     for table, columns in (
-        ("conversations", f"number, {COLUMNS}"), ("events", "event_id, conversation"), ("words", "text"),
-        ("facets", "conversation, kind, value"), ("messages", "number, conversation, seq, at, name"),
+        ("conversations", f"number, {COLUMNS}"),
+        ("events", "event_id, conversation"),
+        ("words", "text"),
+        ("facets", "conversation, kind, value"),
+        ("messages", "number, conversation, seq, at, name"),
         ("cursors", "relay, at"),
-    ):  # fmt: skip
+    ):
         connection.execute(f"select {columns} from {table} limit 1").fetchone()  # noqa: S608 - our own words
 
 
@@ -230,9 +231,18 @@ def _write(connection: sqlite3.Connection, batch: Batch) -> None:
 
 def _values(row: Row) -> tuple[Any, ...]:
     return (
-        row.id, row.bytes, row.seq, row.settled, row.status, row.phase, _storable(row.cycle), clean(row.title),
-        _storable(row.started), _storable(row.updated), _written(row.spending),
-    )  # fmt: skip
+        row.id,
+        row.bytes,
+        row.seq,
+        row.settled,
+        row.status,
+        row.phase,
+        _storable(row.cycle),
+        clean(row.title),
+        _storable(row.started),
+        _storable(row.updated),
+        _written(row.spending),
+    )
 
 
 def _storable(number: int) -> int:
@@ -244,9 +254,18 @@ def row_of(values: Iterable[Any]) -> Row:
     """A row of `COLUMNS` as a value."""
     name, length, seq, settled, status, phase, cycle, title, started, updated, spending = values
     return Row(
-        id=ConversationId(name), bytes=length, seq=seq, settled=bool(settled), status=status, phase=phase, cycle=cycle,
-        title=title, started=Millis(started), updated=Millis(updated), spending=_spending(spending),
-    )  # fmt: skip
+        id=ConversationId(name),
+        bytes=length,
+        seq=seq,
+        settled=bool(settled),
+        status=status,
+        phase=phase,
+        cycle=cycle,
+        title=title,
+        started=Millis(started),
+        updated=Millis(updated),
+        spending=_spending(spending),
+    )
 
 
 def _written(spending: Mapping[int, Mapping[PublicKey, Usage]]) -> str:
@@ -266,9 +285,11 @@ def _forget(connection: sqlite3.Connection, conversations: Iterable[Conversation
                 "delete from words where rowid in (select number from messages where conversation = ?)", found
             )
             for table, column in (
-                ("messages", "conversation"), ("facets", "conversation"), ("events", "conversation"),
+                ("messages", "conversation"),
+                ("facets", "conversation"),
+                ("events", "conversation"),
                 ("conversations", "number"),
-            ):  # fmt: skip
+            ):
                 connection.execute(f"delete from {table} where {column} = ?", found)  # noqa: S608 - our own words
 
 

@@ -1,7 +1,4 @@
-"""Looking into the index: rows by phase, status, agent and time, and messages by their words.
-
-Never: write; or take a query that did not come from `words.match_of`.
-"""
+"""Looking into the index: rows by phase, status, agent and time, and messages by their words."""
 
 import sqlite3
 from contextlib import closing
@@ -12,9 +9,9 @@ from typing import Any, Final
 
 from tenex.core.ids import Millis
 
+from .index_row import Row
 from .schema import COLUMNS, row_of
-from .summary import Row
-from .words import CLOSE, OPEN, clean, shown
+from .search_words import CLOSE, OPEN, clean, shown
 
 EXCERPTS: Final = 3
 """Of a conversation: enough to know it again; `tenex conversations show` has the rest."""

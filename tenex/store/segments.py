@@ -2,8 +2,6 @@
 
 Each but the first begins with a checkpoint that sums up those before it, so a start reads the newest alone. The others
 stay for ever and are never written to again.
-
-Never: open one; `loading` and `journal` do.
 """
 
 import os

@@ -3,8 +3,6 @@
 snake_case becomes camelCase and a trailing underscore goes (`from_` is `from`). A field that equals its default is left
 out, so a default that changes its value is a new version of the record. A union of dataclasses carries its member's
 name under `is`. Reading is strict: a number is no truth value, a word outside an enum is no member.
-
-Never: put a value into an error; it may be a person's words.
 """
 
 import dataclasses
@@ -14,7 +12,7 @@ from enum import Enum
 from operator import attrgetter
 from typing import Any, Final, Literal, NewType, Union, get_args, get_origin, get_type_hints
 
-from tenex.core.errors import Bug
+from tenex.core.errors import InternalError
 
 from .containers import ANYTHING, frozenset_of, mapping_of, record_of, tuple_of
 from .mismatch import Decoder, Encoder, Mismatch, Missing, Shape
@@ -55,7 +53,7 @@ def shape_of(hint: Any, where: str) -> Shape:
         return _enum(hint)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return object_shape(hint)
-    raise Bug(f"{where} has the type {hint}, which the store does not know how to write")
+    raise InternalError(f"{where} has the type {hint}, which the store does not know how to write")
 
 
 def _key(hint: Any, where: str) -> Shape:
@@ -66,7 +64,7 @@ def _key(hint: Any, where: str) -> Shape:
         return _INTEGER_KEY
     if hint is str or (isinstance(hint, type) and issubclass(hint, Enum)):
         return shape_of(hint, where)
-    raise Bug(f"{where} has keys of the type {hint}, which the store does not know how to write")
+    raise InternalError(f"{where} has keys of the type {hint}, which the store does not know how to write")
 
 
 def object_shape(kind: type, leave_out: Iterable[str] = (), tag: str | None = None) -> Shape:
@@ -92,11 +90,8 @@ def object_shape(kind: type, leave_out: Iterable[str] = (), tag: str | None = No
         readers.append((camel(spec.name), spec.name, shape.decode, not optional))
     keys = [key for key, _, _, _ in writers]
     if len(set(keys)) < len(keys) or TAG in keys:
-        raise Bug(f"{kind.__name__} has fields whose JSON names clash: {', '.join(sorted(keys))}")
-    return Shape(
-        _object_encoder(kind, names, writers, tag),
-        _object_decoder(None if hidden else kind, readers),
-    )
+        raise InternalError(f"{kind.__name__} has fields whose JSON names clash: {', '.join(sorted(keys))}")
+    return Shape(_object_encoder(kind, names, writers, tag), _object_decoder(None if hidden else kind, readers))
 
 
 def _default(spec: "dataclasses.Field[Any]") -> tuple[bool, Any]:
@@ -242,15 +237,14 @@ def _union(members: tuple[Any, ...], where: str) -> Shape:
     elif all(isinstance(member, type) and dataclasses.is_dataclass(member) for member in rest):
         inner = _tagged(rest)
     else:
-        raise Bug(f"{where} may be one of several types that JSON cannot tell apart: {rest}")
+        raise InternalError(f"{where} may be one of several types that JSON cannot tell apart: {rest}")
     return _optional(inner) if len(rest) < len(members) else inner
 
 
 def _optional(inner: Shape) -> Shape:
     write, read = inner.encode, inner.decode
     return Shape(
-        lambda value: None if value is None else write(value),
-        lambda value: None if value is None else read(value),
+        lambda value: None if value is None else write(value), lambda value: None if value is None else read(value)
     )
 
 

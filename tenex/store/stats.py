@@ -2,8 +2,6 @@
 
 Every record that says what something cost is counted, once, in the order of the journal: so the sums are to the token
 and to the last digit those of `conversation.json`, whatever failed, was refused or was cut off by a restart between.
-
-Never: read a file, or the clock; an open stay in a phase ends with the conversation's last record.
 """
 
 from collections.abc import Iterable
@@ -12,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self, TypeVar
 
 from tenex.core import records as r
-from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import Conversation
+from tenex.core.costs import cost_of, model_of, spender_of
 from tenex.core.ids import ConversationId
+from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.phases import Phase
-from tenex.core.runs import CallState
-from tenex.core.spending import cost_of, model_of, spender_of
-from tenex.core.steps import NO_USAGE, Usage
-from tenex.core.travel import Forked, RolledBack
+from tenex.core.state.rollback import ConversationForked, RolledBack
+from tenex.core.state.run import CallState
+from tenex.core.state.snapshot import StateSnapshot
 
 UNNAMED: Final = "unknown"
 """The model of a call of which nothing says which one was asked."""
@@ -117,7 +115,7 @@ class Stats:
             before = c.phase
             c.apply(record)
             # by a transition, because a new cycle stands in chat, or because the conversation went back
-            if c.phase is not before and not isinstance(record, Forked | Checkpoint):
+            if c.phase is not before and not isinstance(record, ConversationForked | StateSnapshot):
                 stats._phase(c.phase).visits += 1
         return stats
 
@@ -138,19 +136,23 @@ class Stats:
 
     def _pass(self, c: Conversation, record: r.Record) -> None:
         """Count the time since the last record, as the conversation stood in it."""
-        if isinstance(record, Forked | Checkpoint):
+        if isinstance(record, ConversationForked | StateSnapshot):
             self._phase(record.state.phase).visits = 1
             return
         phase = self._phase(c.phase)
         if isinstance(record, r.ConversationStarted):
             phase.visits = 1
             return
-        set_by = record.by if isinstance(record, r.ClockSet) else 0
+        set_by = record.by if isinstance(record, r.ClockAdjusted) else 0
         passed = max(0, record.at - c.updated_at - set_by)
         phase.duration += passed
         self.duration += passed
         # a process that is away does not work, nor does one whose agents all wait for an answer, nor one that was lost
-        if c.status == "active" and not c.is_parked and not isinstance(record, r.Reopened | r.Rebuilt | r.Imported):
+        if (
+            c.status == "active"
+            and not c.is_parked
+            and not isinstance(record, r.ProcessRestarted | r.JournalRebuilt | r.ConversationImported)
+        ):
             phase.working += passed
             self.working += passed
 
@@ -162,41 +164,41 @@ class Stats:
             case r.TurnOpened(phase=phase):
                 self.turns += 1
                 self._phase(phase).turns += 1
-            case r.CallPermitted():
+            case r.ToolCallStarted():
                 self.tool_calls += 1
             case r.RunStarted(parent=parent) if parent is not None:  # a colleague is called like a tool
                 self.tool_calls += 1
-            case r.CallReturned(ok=False) if _has_run(c, record):
+            case r.ToolCallCompleted(ok=False) if _has_run(c, record):
                 self.tool_failures += 1
-            case r.CallRefused():
+            case r.ToolCallRejected():
                 self.tool_refusals += 1
             case r.RouteRejected():
                 self.rejections += 1
-            case r.Retrying(limit=""):
+            case r.RetryScheduled(limit=""):
                 self.failures += 1
-            case r.Nudged(usage=usage) | r.RunEnded(usage=usage) if usage.calls:
+            case r.ModelReprompted(usage=usage) | r.RunEnded(usage=usage) if usage.calls:
                 self.useless += 1
             case _:
                 self._count_life(record)
 
     def _count_life(self, record: r.Record) -> None:
         match record:
-            case r.PersonWrote():
+            case r.MessageRecorded():
                 self.messages += 1
             case r.CycleStarted():
                 self.cycles += 1
-            case Forked() | Checkpoint():  # it goes on in one that began elsewhere
+            case ConversationForked() | StateSnapshot():  # it goes on in one that began elsewhere
                 self.cycles += record.state.status != "ended"
-            case r.Reopened():
+            case r.ProcessRestarted():
                 self.restarts += 1
             case r.NodeEntered():
                 self.nodes += 1
-            case r.StepReturned(ok=ok):
+            case r.StepCompleted(ok=ok):
                 self.steps += 1
                 self.step_failures += not ok
 
     def _spend(self, phase: Phase, record: r.Record) -> None:
-        if isinstance(record, r.Rebuilt):
+        if isinstance(record, r.JournalRebuilt):
             for name, spent in record.spent.items():
                 self._add(Phase.parse(name) or phase, spent, UNNAMED, UNNAMED)
             return
@@ -218,7 +220,7 @@ class Stats:
 _NUMBERS: Final = tuple(name for name, kind in Stats.__annotations__.items() if kind in (int, "int"))
 
 
-def _has_run(c: Conversation, record: r.CallReturned) -> bool:
+def _has_run(c: Conversation, record: r.ToolCallCompleted) -> bool:
     """Whether the call was let through; one that was closed with its run may never have begun."""
     run = c.runs.get(record.run)
     call = run.find(record.call) if run is not None else None

@@ -2,8 +2,6 @@
 
 Reads only, and so works beside a running daemon: what was appended since is no fault, and a view that is some records
 behind is compared with the journal as it stood then.
-
-Never: mend; a sentence here says who can, and how.
 """
 
 import json
@@ -13,19 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import Conversation
 from tenex.core.errors import StoreDamaged
 from tenex.core.ids import ConversationId
 from tenex.core.phases import PHASE_TRANSITIONS
 from tenex.core.records import ConversationStarted, PhaseTransition, Record
-from tenex.core.travel import Forked, RolledBack
+from tenex.core.state.rollback import ConversationForked, RolledBack
+from tenex.core.state.snapshot import StateSnapshot
 
-from . import ahead
-from .folder import RENAME, ConversationFolder
-from .loading import VIEW
-from .readable import read_view
-from .rendering import LISTS, SEGMENT, everything, file_name, render
+from . import view_ahead
+from .journal_reader import VIEW
+from .repository import RENAME, ConversationFolder
+from .view_json import LISTS, SEGMENT, everything, file_name, render
+from .view_reader import read_view
 
 REBUILD = (
     "Put the folder back from a copy; or stop the daemon and make a new journal of what can be regained, with "
@@ -78,7 +76,7 @@ async def verify(folder: ConversationFolder, conversation: ConversationId) -> Ve
     remarks = tuple(
         f"{copy} tells of records that the journal had lost when the daemon went on with it. To rebuild from it, stop "
         "the daemon and copy it to conversation.json; else remove it when you have looked."
-        for copy in ahead.kept(path)
+        for copy in view_ahead.kept(path)
     )
     if view is None:
         remarks = (*remarks, f"{path / VIEW} is not there yet.")
@@ -98,8 +96,8 @@ def contradictions(conversation: ConversationId, records: Sequence[Record]) -> I
     state = Conversation(id=conversation)
     for record in records:
         where = f"record {record.seq} ({type(record).__name__})"
-        about = record.state.id if isinstance(record, Checkpoint) else conversation
-        if isinstance(record, ConversationStarted | Forked):
+        about = record.state.id if isinstance(record, StateSnapshot) else conversation
+        if isinstance(record, ConversationStarted | ConversationForked):
             about = record.id
         if about != conversation:
             yield f"{where} is about another conversation."
@@ -141,7 +139,7 @@ def _disagreements(view: dict[str, Any], conversation: ConversationId, records: 
     if type(seq) is not int or seq < 1:
         yield f"covers record {seq}, which there cannot be. {VIEW_ANEW}"
         return
-    if isinstance(records[0], Checkpoint) and seq < records[0].seq:
+    if isinstance(records[0], StateSnapshot) and seq < records[0].seq:
         return  # as it stood then is told in the files that are missing
     state = Conversation(id=conversation)
     for record in records:
@@ -165,7 +163,7 @@ def _changed_parts(
     parts: Sequence[tuple[Path, str, int]], conversation: ConversationId, records: Sequence[Record]
 ) -> Iterator[str]:
     """What is wrong with those that tell something else than the journal."""
-    if isinstance(next(iter(records), None), Checkpoint):
+    if isinstance(next(iter(records), None), StateSnapshot):
         return  # what they tell is in the files that are missing
     whole = everything(conversation, records)
     for part, name, number in parts:

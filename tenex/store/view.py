@@ -3,8 +3,6 @@
 A view: an edit to it is ignored and replaced. It holds the newest turns and transitions whole; older ones stand beside
 it in numbered files of `SEGMENT` that are written once and listed in it, so that writing it costs the same however long
 the conversation is. A file that is missing, and that the state no longer tells of, is made from the whole journal.
-
-Never: be read to decide anything; the journal is the truth.
 """
 
 from collections import OrderedDict
@@ -21,10 +19,10 @@ from tenex.core.ids import ConversationId
 
 from . import atomic
 from .disk import Disk
-from .folder import ConversationFolder
 from .format import CONVERSATION
-from .loading import JOURNAL, VIEW, peek
-from .rendering import SEGMENT, Rendered, everything, file_name, file_of, render
+from .journal_reader import JOURNAL, VIEW, peek
+from .repository import ConversationFolder
+from .view_json import SEGMENT, Rendered, everything, file_name, file_of, render
 
 __all__ = ["SEGMENT", "Page", "Views", "render"]
 

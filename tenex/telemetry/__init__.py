@@ -2,8 +2,6 @@
 
 Only the logs are imported here: whoever wants numbers (`meter`), a port for them (`http`) or spans (`traces`) imports
 that module, so that a daemon without them does not load their libraries.
-
-Never: change what happens; whatever is here may be switched off.
 """
 
 from .logs import Format, Level, Telemetry, configure, redact

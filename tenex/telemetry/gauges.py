@@ -1,7 +1,4 @@
-"""How things stand at the moment somebody asks: relays, conversations in memory, queues.
-
-Never: block, or wait: it is read on the event loop.
-"""
+"""How things stand at the moment somebody asks: relays, conversations in memory, queues."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -10,10 +7,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from tenex.core.conversation import Conversation
 
-from .readings import Readings
+from .runtime_readings import Readings
 
 
-class Standing:
+class RuntimeSnapshot:
     """How things stand, at the moment of asking."""
 
     def __init__(self, readings: Readings, now: Callable[[], float]) -> None:
@@ -27,9 +24,10 @@ class Standing:
         today = self._readings.today()
         yield GaugeMetricFamily("tenex_today_tokens", "Tokens used since 00:00 UTC.", value=today.tokens)
         yield GaugeMetricFamily(
-            "tenex_today_cost_usd", "Dollars spent since 00:00 UTC, as far as prices are known.",
+            "tenex_today_cost_usd",
+            "Dollars spent since 00:00 UTC, as far as prices are known.",
             value=today.cost_usd or 0.0,
-        )  # fmt: skip
+        )
         yield _gauge("queue_length", "How many wait in a queue.", "queue", self._readings.queues())
         yield CounterMetricFamily(
             "tenex_log_lines_dropped", "Lines lost because nobody took them.", value=self._readings.lines_dropped()
@@ -38,9 +36,10 @@ class Standing:
     def _relays(self) -> Iterator[Metric]:
         connected = GaugeMetricFamily("tenex_relay_connected", "Whether a relay is connected.", labels=("relay",))
         deaf = GaugeMetricFamily(
-            "tenex_relay_deaf_seconds", "Seconds since when a relay does not serve every subscription; 0 for one that "
-            "does.", labels=("relay",),
-        )  # fmt: skip
+            "tenex_relay_deaf_seconds",
+            "Seconds since when a relay does not serve every subscription; 0 for one that does.",
+            labels=("relay",),
+        )
         counted = CounterMetricFamily("tenex_relay_events", "What came from a relay.", labels=("relay", "kind"))
         now = self._now()
         for relay in self._readings.relays():

@@ -1,16 +1,14 @@
 """Whether the daemon is well: it lives, its disk takes what it writes, and somebody can reach it.
 
-    healthy   the event loop answers and the conversations' folder can be written to; otherwise: restart, or mend
-    ready     healthy, serving, and a relay is connected that serves us; otherwise: wait
-
-Never: mend anything, or ask a relay; what is known is said.
+healthy   the event loop answers and the conversations' folder can be written to; otherwise: restart, or mend
+ready     healthy, serving, and a relay is connected that serves us; otherwise: wait
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
-from .readings import RelayReading
+from .runtime_readings import RelayReading
 
 PROBE_TIMEOUT: Final = 2.0
 """Seconds a disk has for a byte; whoever asks waits 5 s or so, and needs the answer that it did not come."""
@@ -23,9 +21,12 @@ class Health:
     """Answers what a supervisor asks; use it on the event loop."""
 
     def __init__(
-        self, *, probe: Callable[[], Awaitable[str]], relays: Callable[[], Iterable[RelayReading]],
+        self,
+        *,
+        probe: Callable[[], Awaitable[str]],
+        relays: Callable[[], Iterable[RelayReading]],
         is_serving: Callable[[], bool],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Know whom to ask.
 
         Args:

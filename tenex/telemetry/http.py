@@ -2,8 +2,6 @@
 
 It is answered on the event loop, so that an answer proves that the loop lives. Everything a client can do is bounded:
 the bytes of its request, its time, how many there are.
-
-Never: an answer that changes something, or one that tells what people wrote.
 """
 
 import asyncio

@@ -3,8 +3,6 @@
 An event has a dotted name (`turn.closed`) and says ids and reasons. Lines are made where they are logged and written
 by a thread of their own, so that a stopped terminal stops nothing else; when it does not come back, the oldest
 lines are kept, the newest dropped and counted.
-
-Never: a secret, at any level; a person's words above DEBUG, or more than 200 characters of them.
 """
 
 import logging

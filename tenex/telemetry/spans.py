@@ -1,7 +1,4 @@
-"""What a span says: its name and attributes, by the semantic conventions for generative AI.
-
-Never: what people and models wrote, save in `words`, `prompt` and `why`, which are called where that was asked for.
-"""
+"""What a span says: its name and attributes, by the semantic conventions for generative AI."""
 
 import json
 from typing import Any, Final
@@ -9,19 +6,17 @@ from typing import Any, Final
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.core.ids import RunId
-from tenex.core.runs import Run
-from tenex.core.steps import Entry, ModelStep
+from tenex.core.messages import Entry, ModelStep
+from tenex.core.state.run import Run
 
-from .intervals import Interval
+from .durations import Interval
 
 CONTENT: Final = 8_000
 """Characters of a text in an attribute: collectors refuse spans of some MB."""
 
 Attributes = dict[str, Any]
 
-FAILED: Final = frozenset(
-    {"failed", "refused", "rejected", "unavailable", "timed_out", "stopped", "over_limit"}
-)  # fmt: skip
+FAILED: Final = frozenset({"failed", "refused", "rejected", "unavailable", "timed_out", "stopped", "over_limit"})
 
 
 def _turn(interval: Interval) -> tuple[str, Attributes]:
@@ -44,7 +39,7 @@ def _run(interval: Interval) -> tuple[str, Attributes]:
 
 def _chat(interval: Interval) -> tuple[str, Attributes]:
     ending = interval.ending
-    model = ending.step.model if isinstance(ending, r.ModelStepped) else getattr(ending, "model", "")
+    model = ending.step.model if isinstance(ending, r.ModelResponded) else getattr(ending, "model", "")
     attributes = {"gen_ai.operation.name": "chat", "tenex.outcome": interval.outcome, **_usage(interval)}
     attributes["gen_ai.agent.name"] = interval.agent or "orchestrator"
     if model:
@@ -90,9 +85,9 @@ def prompt(run: Run) -> Attributes:
 def words(interval: Interval, c: Conversation) -> Attributes:
     """What was said in it, asked for and given back."""
     match interval.ending:
-        case r.ModelStepped(step=step):
+        case r.ModelResponded(step=step):
             return {"gen_ai.output.messages": _json([_message(step)])}
-        case r.CallReturned(content=content) | r.AskAnswered(text=content):
+        case r.ToolCallCompleted(content=content) | r.QuestionAnswered(text=content):
             return {"gen_ai.tool.call.result": _cut(content), **_arguments(interval, c)}
         case r.RunEnded(text=text) if text:
             return {"gen_ai.output.messages": _json([{"role": "assistant", "parts": [_part(text)]}])}

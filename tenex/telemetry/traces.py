@@ -10,8 +10,6 @@ Names and attributes are those of the semantic conventions for generative AI; wh
 Times are the records'. Ids follow from what a span is, so what two processes tell of one turn fits together.
 The SDK is the extra `otel`, imported when it is wanted; it sends from a thread of its own, and what it cannot send it
 drops.
-
-Never: hold up a conversation; what people and models wrote, unless that was asked for.
 """
 
 import asyncio
@@ -31,7 +29,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.errors import ConfigurationError
 from tenex.core.installation import pip_install
 
-from .intervals import Interval, Intervals
+from .durations import Interval, Intervals
 from .spans import DESCRIBE, FAILED, Attributes, prompt, why, words
 
 if TYPE_CHECKING:
@@ -97,7 +95,7 @@ class Traces:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-        from .export import GivenIds, ToldExporter
+        from .otel_exporter import GivenIds, ToldExporter
 
         # the SDK says it for every batch; ours says it once
         logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
@@ -110,8 +108,9 @@ class Traces:
         )
         provider = TracerProvider(
             resource=Resource.create({"service.name": "tenex", "service.version": config.version}),
-            id_generator=self._ids, shutdown_on_exit=False,
-        )  # fmt: skip
+            id_generator=self._ids,
+            shutdown_on_exit=False,
+        )
         provider.add_span_processor(self._processor)
         self._tracer = provider.get_tracer("tenex", config.version)
         self._prompts: dict[tuple[str, str], Attributes] = {}
@@ -176,9 +175,12 @@ class Traces:
         is_call = interval.stage in ("model", "route")
         self._ids.next = _id(interval.conversation, interval.key, 8)
         span: Span = self._tracer.start_span(
-            name, context=self._context(interval), kind=SpanKind.CLIENT if is_call else SpanKind.INTERNAL,
-            attributes=attributes, start_time=interval.began * 1_000_000,
-        )  # fmt: skip
+            name,
+            context=self._context(interval),
+            kind=SpanKind.CLIENT if is_call else SpanKind.INTERNAL,
+            attributes=attributes,
+            start_time=interval.began * 1_000_000,
+        )
         if interval.outcome in FAILED:
             span.set_attribute("error.type", interval.outcome)
             span.set_status(Status(StatusCode.ERROR, why(interval.ending) if self._content else interval.outcome))
@@ -194,9 +196,11 @@ class Traces:
             self._ids.trace = trace
             return Context()
         parent = SpanContext(
-            trace, _id(interval.conversation, interval.parent, 8), is_remote=False,
+            trace,
+            _id(interval.conversation, interval.parent, 8),
+            is_remote=False,
             trace_flags=TraceFlags(TraceFlags.SAMPLED),
-        )  # fmt: skip
+        )
         return set_span_in_context(NonRecordingSpan(parent), Context())
 
 

@@ -1,7 +1,4 @@
-"""What is wrong with a call's arguments, in one sentence a model can act on.
-
-Never: repeat a value in a sentence; an argument may hold a whole file.
-"""
+"""What is wrong with a call's arguments, in one sentence a model can act on."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -10,7 +7,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError, ValidationError
 from referencing import Registry
 
-from tenex.core.errors import Bug
+from tenex.core.errors import InternalError
 
 MOST_FAULTS: Final = 8
 """Faults named in one sentence: a model that sees eight mends the rest with them."""
@@ -39,9 +36,9 @@ class Arguments:
         try:
             Draft202012Validator.check_schema(schema)
         except SchemaError as error:
-            raise Bug(f"the parameters of the tool {tool} are no JSON Schema: {error.message}") from error
+            raise InternalError(f"the parameters of the tool {tool} are no JSON Schema: {error.message}") from error
         if schema.get("type") != "object":
-            raise Bug(f"the parameters of the tool {tool} must be a JSON Schema of type object")
+            raise InternalError(f"the parameters of the tool {tool} must be a JSON Schema of type object")
         self._tool = tool
         # an empty registry: a schema from elsewhere must not make us fetch what its references name
         self._validator = Draft202012Validator(schema, registry=Registry())

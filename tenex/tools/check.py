@@ -2,8 +2,6 @@
 
 The command is fixed: `python -I -B <file>`, nothing to read, an environment without anything of ours. With
 `SANDBOXED` it runs in bubblewrap and cannot change the workspace; with `UNSANDBOXED` it runs as the daemon's user.
-
-Never: run what the model names a command, or take arguments for it.
 """
 
 import asyncio
@@ -14,14 +12,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from tenex.core.errors import Bug
+from tenex.core.config import Replay
+from tenex.core.errors import InternalError
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
-from tenex.core.roster import Replay
 
-from . import programs, restoring, sandbox
-from .printed import as_printed
-from .reading import LARGEST_FILE
+from . import process, restore, sandbox
+from .files_read import LARGEST_FILE
+from .output_text import as_printed
 from .tool import Refusal, Tool, takes, text
 from .workspace import Workspace
 
@@ -55,7 +53,7 @@ def check_tool(
         Bug: the policy is `OFF`.
     """
     if policy is CheckPolicy.OFF:
-        raise Bug("there is no check tool where checks are off")
+        raise InternalError("there is no check tool where checks are off")
 
     def permitted(path: str, context: ExecutionContext) -> Path:
         real = workspace.resolve(path)
@@ -74,10 +72,10 @@ def check_tool(
         try:
             outcome = await run(real, empty)
         finally:
-            await asyncio.to_thread(restoring.clear_away, Path(empty))
+            await asyncio.to_thread(restore.clear_away, Path(empty))
         return _told(workspace.relative(real), outcome, deadline)
 
-    async def run(real: Path, empty: str) -> programs.Outcome:
+    async def run(real: Path, empty: str) -> process.Outcome:
         command = [sys.executable, "-I", "-B", str(real)]
         environment = sandbox.clean_environment(empty)
         if policy is CheckPolicy.SANDBOXED:
@@ -87,7 +85,7 @@ def check_tool(
                     "Programs cannot be run: the sandbox (bubblewrap) is gone. The operator has to mend that."
                 )
             command = wrapped
-        return await programs.run(
+        return await process.run(
             command, cwd=workspace.root, environment=environment, deadline=deadline, most_output=MOST_OUTPUT
         )
 
@@ -103,12 +101,12 @@ def check_tool(
         access=Access.RUN,
         replay=Replay.IDEMPOTENT,
         body=body,
-        time_cap=deadline + programs.GRACE + 5,  # its own deadline comes first, and says more
+        time_cap=deadline + process.GRACE + 5,  # its own deadline comes first, and says more
         leaves_changes=policy is CheckPolicy.UNSANDBOXED,
     )
 
 
-def _told(shown: str, outcome: programs.Outcome, deadline: float) -> ToolResult:
+def _told(shown: str, outcome: process.Outcome, deadline: float) -> ToolResult:
     if outcome.status is None:
         ended = f"{shown} was still running after {deadline:g} s and was stopped."
     elif outcome.status < 0:

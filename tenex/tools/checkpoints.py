@@ -3,8 +3,6 @@
 The repository is ours and bare; its work tree is the workspace, whose own repository it never touches. Commits stand
 under one ref for each conversation, `refs/tenex/<id>`; their messages name the turn and the call, so that a tree of
 before a call is the parent of the commit that names it.
-
-Never: decide what a phase permits, or change the workspace but by `put_back`.
 """
 
 import re
@@ -18,10 +16,10 @@ from typing import Final
 
 import structlog
 
-from . import restoring, survey
-from .git import PATIENCE, CheckpointFailed, GitTooSlow, ShadowGit
+from . import restore, workspace_scan
+from .pending_revert import Ledger
+from .shadow_git import PATIENCE, CheckpointFailed, GitTooSlow, ShadowGit
 from .snapshots import NEVER_KEPT, Snapshot, Snapshots
-from .unsettled import Ledger
 
 TIDY_EVERY: Final = 500
 """Commits between two looks at whether git should pack its objects; a look takes a few milliseconds."""
@@ -88,7 +86,7 @@ class Checkpoints:
                 with self._git.within(PATIENCE):
                     return self._snapshots.take(exact=exact)
             except GitTooSlow:  # a large workspace, or a pipe that git tries to read
-                _log.warning("checkpoint.slow", pipes_removed=survey.remove_pipes(self._root))
+                _log.warning("checkpoint.slow", pipes_removed=workspace_scan.remove_pipes(self._root))
             except CheckpointFailed as error:
                 _log.warning("checkpoint.index_made_anew", error=str(error))
                 self._git.unlock()
@@ -120,17 +118,23 @@ class Checkpoints:
         found: dict[bytes, Change] = {}
         for path, was, is_there in self._differences(before.tree, after.tree):
             found[path] = Change(
-                path=path, is_new=was is None and path not in before.unkept, was=was,
-                permissions=before.permissions.get(path) if was else None, is_there=is_there or path in after.unkept,
-            )  # fmt: skip
+                path=path,
+                is_new=was is None and path not in before.unkept,
+                was=was,
+                permissions=before.permissions.get(path) if was else None,
+                is_there=is_there or path in after.unkept,
+            )
         for path in (before.unkept.keys() | after.unkept.keys()) - found.keys():
             old, new = before.unkept.get(path), after.unkept.get(path)
             if old != new:
                 is_mode_only = old is not None and new is not None and old[1:] == new[1:]
                 found[path] = Change(
-                    path=path, is_new=old is None, was=None, is_there=new is not None,
+                    path=path,
+                    is_new=old is None,
+                    was=None,
+                    is_there=new is not None,
                     permissions=stat.S_IMODE(old[0]) if old is not None and is_mode_only else None,
-                )  # fmt: skip
+                )
         for path, mode in before.permissions.items():
             if path not in found and after.permissions.get(path, mode) != mode:
                 found[path] = Change(path=path, is_new=False, was=None, permissions=mode, is_there=True)
@@ -144,7 +148,7 @@ class Checkpoints:
         for change in wanted:  # first, because a new file may stand where a folder was
             if change.is_new:
                 with _noted(failed, change):
-                    restoring.remove(self._root, change.path)
+                    restore.remove(self._root, change.path)
         for start in range(0, len(kept), _AT_ONCE):
             part = kept[start : start + _AT_ONCE]
             with self._one:
@@ -153,15 +157,15 @@ class Checkpoints:
                 if content is None:
                     failed.append(change)
                     continue
-                mode = was.mode if was.mode == restoring.LINK or change.permissions is None else change.permissions
+                mode = was.mode if was.mode == restore.LINK or change.permissions is None else change.permissions
                 with _noted(failed, change):
-                    restoring.write(self._root, change.path, content, mode)
+                    restore.write(self._root, change.path, content, mode)
         for change in wanted:
             if not change.is_new and change.was is None:
                 with _noted(failed, change):
                     if change.permissions is None:
                         raise OSError("it was not kept")
-                    restoring.permit(self._root, change.path, change.permissions)
+                    restore.permit(self._root, change.path, change.permissions)
         return failed
 
     def keep(self, snapshot: Snapshot, conversation: str, message: str) -> None:

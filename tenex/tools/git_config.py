@@ -12,10 +12,26 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-_RUN: Final = frozenset((
-    "hookspath", "fsmonitor", "clean", "smudge", "process", "textconv", "command", "driver", "external", "pager",
-    "editor", "sshcommand", "askpass", "helper", "program", "cmd",
-))  # fmt: skip
+_RUN: Final = frozenset(
+    (
+        "hookspath",
+        "fsmonitor",
+        "clean",
+        "smudge",
+        "process",
+        "textconv",
+        "command",
+        "driver",
+        "external",
+        "pager",
+        "editor",
+        "sshcommand",
+        "askpass",
+        "helper",
+        "program",
+        "cmd",
+    )
+)
 """The last part of the names of settings whose value git runs."""
 
 _DEADLINE: Final = 10.0

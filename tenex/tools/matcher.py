@@ -5,8 +5,6 @@ expression would stop the whole daemon. It opens no file; the texts come on stan
 
 Input is JSON lines: first `{"pattern", "ignore_case", "most", "longest"}`, then `[path, text]` each. Output is one
 JSON object: `{"found": [[path, line number, line], ...], "more": bool}`, or `{"fault": sentence}`.
-
-Never: import anything of ours, or anything outside the standard library.
 """
 
 import json

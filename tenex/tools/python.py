@@ -1,27 +1,27 @@
-"""`python`: runs a program in the workspace, as `shell` runs a command: the same sandbox, the same bounds.
-
-Never: another Python than the one `check` and `shell` use; what it may do is `shell`'s to say.
-"""
+"""`python`: runs a program in the workspace, as `shell` runs a command: the same sandbox, the same bounds."""
 
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tenex.core.config import Replay
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
-from tenex.core.roster import Replay
 
-from . import programs
+from . import process
 from .shell import ShellRules, checked, runner
 from .tool import Tool, takes, text
 from .workspace import Workspace
 
 
 def python_tool(
-    workspace: Workspace, rules: ShellRules, *, may_write: Callable[[ExecutionContext], bool],
+    workspace: Workspace,
+    rules: ShellRules,
+    *,
+    may_write: Callable[[ExecutionContext], bool],
     scratch: Path | None = None,
-) -> Tool:  # fmt: skip
+) -> Tool:
     """The tool `python`; its arguments are those of `shell_tool`, and there is none where shells are off."""
     most = max(1, int(rules.timeout))
     run = runner(workspace, rules, may_write=may_write, scratch=scratch)
@@ -41,5 +41,5 @@ def python_tool(
         access=Access.RUN,
         replay=Replay.ONCE,
         body=body,
-        time_cap=most + programs.GRACE + 5,  # its own deadline comes first, and says more
+        time_cap=most + process.GRACE + 5,  # its own deadline comes first, and says more
     )

@@ -2,8 +2,6 @@
 
 The gate stands here twice, when tools are listed and when one is called, because an answer of a model may hold two
 calls of which the first changes what the second is permitted. `core.gates.may_use` is the rule both times.
-
-Never: raise for what a model can do wrong, or log what a call was given or gave back.
 """
 
 import asyncio
@@ -15,18 +13,18 @@ from typing import Any, Final
 
 import structlog
 
-from tenex.core.errors import Bug
-from tenex.core.gates import may_use
+from tenex.core.config import Agent, ToolRule
+from tenex.core.decide.gates import may_use
+from tenex.core.errors import InternalError
 from tenex.core.ids import Slug
+from tenex.core.messages import ToolSpec
 from tenex.core.phases import Phase
 from tenex.core.ports import ExecutionContext, ToolResult
-from tenex.core.roster import Agent, ToolRule
-from tenex.core.steps import ToolSpec
 
 from .arguments import Arguments
-from .speaking import ASK, COMPLETE, ask_spec, complete_spec
+from .ask_complete import ASK, COMPLETE, ask_spec, complete_spec
+from .serialized_calls import Transactions
 from .tool import Refusal, Tool
-from .transactions import Transactions
 
 TIME_CAP: Final = 30.0
 """Seconds a call may take unless its tool says otherwise: file work takes milliseconds, a dead mount takes for ever."""
@@ -61,16 +59,13 @@ class ToolRegistry:
         self._tools: dict[str, Tool] = {}
         for tool in tools:
             if tool.name in self._tools or tool.name in (COMPLETE.name, ASK.name):
-                raise Bug(f"there are two tools named {tool.name}")
+                raise InternalError(f"there are two tools named {tool.name}")
             self._tools[tool.name] = tool
         self._methods = {slug: {tool.name: tool for tool in own} for slug, own in (methods or {}).items()}
         for own in self._methods.values():
             if twice := sorted({*self._tools, COMPLETE.name, ASK.name} & set(own)):
-                raise Bug(f"there are two tools named {', '.join(twice)}")
-        self._rules = {name: tool.rule for name, tool in self._tools.items()} | {
-            ASK.name: ASK,
-            COMPLETE.name: COMPLETE,
-        }
+                raise InternalError(f"there are two tools named {', '.join(twice)}")
+        self._rules = {name: tool.rule for name, tool in self._tools.items()} | {ASK.name: ASK, COMPLETE.name: COMPLETE}
         self._arguments = {
             (slug, name): Arguments(name, tool.parameters)
             for slug, own in {Slug(""): self._tools, **self._methods}.items()
@@ -103,10 +98,14 @@ class ToolRegistry:
         started = time.monotonic()
         result = self._cut(await self._carry_out(name, arguments, context))
         _log.info(
-            "tool.returned", tool=name if self._find(name, context.agent) else "unknown", ok=result.ok,
-            ms=round((time.monotonic() - started) * 1000), conversation=context.conversation_id,
-            agent=context.agent, call=context.call_id,
-        )  # fmt: skip
+            "tool.returned",
+            tool=name if self._find(name, context.agent) else "unknown",
+            ok=result.ok,
+            ms=round((time.monotonic() - started) * 1000),
+            conversation=context.conversation_id,
+            agent=context.agent,
+            call=context.call_id,
+        )
         return result
 
     def _permitted(self, phase: Phase, agent: Agent) -> tuple[str, ...]:
@@ -174,9 +173,14 @@ class ToolRegistry:
             frame = frame.tb_next
         where = f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame is not None else ""
         _log.error(  # the type and the place only: an exception's message may hold a person's text
-            "tool.failed", tool=name, error=type(error).__name__, where=where,
-            conversation=context.conversation_id, agent=context.agent, call=context.call_id,
-        )  # fmt: skip
+            "tool.failed",
+            tool=name,
+            error=type(error).__name__,
+            where=where,
+            conversation=context.conversation_id,
+            agent=context.agent,
+            call=context.call_id,
+        )
 
     def _cut(self, result: ToolResult) -> ToolResult:
         # names on disk may hold bytes that are no text, and the journal takes none

@@ -3,8 +3,6 @@
 Inside, a program sees the system's programs, Python and the workspace, all read-only unless told otherwise, an empty
 /tmp that vanishes with it, no network and no other process. Where the workspace may be written to, repositories in it
 may not: a hook or a setting planted there would run when a person next uses git, outside.
-
-Never: fall back to running without it; the operator decides that.
 """
 
 import os
@@ -162,9 +160,13 @@ def probe_bubblewrap() -> bool:
             return False
         try:
             done = subprocess.run(
-                line, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_DEADLINE, check=False,
+                line,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=PROBE_DEADLINE,
+                check=False,
                 env=clean_environment(HOME),
-            )  # fmt: skip
+            )
         except (OSError, subprocess.TimeoutExpired) as error:
             _log.warning("sandbox.broken", error=type(error).__name__)
             return False

@@ -3,8 +3,6 @@
 Inside there is the workspace, the programs of the system, Python, an empty home and /tmp that vanish with the command,
 and no network unless the operator permits it. Nothing of ours is in its environment. In phases that change no files it
 may write only where what it wrote can be put back (`transactions`).
-
-Never: build a command line; what the model wrote is one argument of the shell that runs it.
 """
 
 import asyncio
@@ -18,18 +16,18 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from tenex.core.errors import Bug
+from tenex.core.config import Replay
+from tenex.core.errors import InternalError
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
-from tenex.core.roster import Replay
 
-from . import programs, restoring, sandbox, survey
+from . import process, restore, sandbox, workspace_scan
 from .disk_reserve import DiskReserve
-from .permits import is_confined
-from .printed import as_printed
-from .threads import to_the_end
+from .output_text import as_printed
 from .tool import Refusal, Tool, count, takes, text
+from .uncancellable import to_the_end
 from .workspace import Workspace
+from .write_policy import is_confined
 
 MOST_OUTPUT: Final = 32 * 1024
 """Bytes shown, as many as `check` shows: the beginning and the end of a long log say what happened."""
@@ -40,7 +38,7 @@ LONGEST_COMMAND: Final = 100_000
 MOST_NAMED: Final = 20
 """Paths named in a sentence to a model."""
 
-LIMITS: Final = programs.Limits(file=512 * 1024**2, address_space=0, data=4 * 1024**3)
+LIMITS: Final = process.Limits(file=512 * 1024**2, address_space=0, data=4 * 1024**3)
 """For builds: a linked program has 200 MB, and Node and Java reserve far more addresses than they use."""
 
 _NAMES: Final = {
@@ -93,12 +91,12 @@ def runner(
         await asyncio.to_thread(rules.reserve.refuse_if_short)
         can_write = may_write(context)
         own = Path(tempfile.mkdtemp(prefix="tenex-shell-", dir=scratch))
-        settled = survey.Settled()
+        settled = workspace_scan.Settled()
         try:
-            before = await asyncio.to_thread(survey.take, workspace.root)
+            before = await asyncio.to_thread(workspace_scan.take, workspace.root)
             line, environment = _line(workspace, rules, command, folder, own, before, can_write=can_write)
             try:
-                outcome = await programs.run(
+                outcome = await process.run(
                     line,
                     cwd=folder,
                     environment=environment,
@@ -110,9 +108,9 @@ def runner(
             finally:
                 confined = is_confined(context.phase)
                 if can_write and (confined or rules.policy is ShellPolicy.SANDBOXED):
-                    settled = await to_the_end(lambda: survey.settle(workspace.root, before, confined=confined))
+                    settled = await to_the_end(lambda: workspace_scan.settle(workspace.root, before, confined=confined))
         finally:
-            await asyncio.to_thread(restoring.clear_away, own)
+            await asyncio.to_thread(restore.clear_away, own)
         return _told(outcome, deadline, settled, can_write=can_write)
 
     return run
@@ -137,7 +135,7 @@ def shell_tool(
         Bug: the policy is `OFF`.
     """
     if rules.policy is ShellPolicy.OFF:
-        raise Bug("there is no shell tool where shells are off")
+        raise InternalError("there is no shell tool where shells are off")
     most = max(1, int(rules.timeout))
     run = runner(workspace, rules, may_write=may_write, scratch=scratch)
 
@@ -160,7 +158,7 @@ def shell_tool(
         access=Access.RUN,
         replay=Replay.ONCE,
         body=body,
-        time_cap=most + programs.GRACE + 5,  # its own deadline comes first, and says more
+        time_cap=most + process.GRACE + 5,  # its own deadline comes first, and says more
     )
 
 
@@ -200,9 +198,15 @@ def _folder(workspace: Workspace, path: str) -> Path:
 
 
 def _line(
-    workspace: Workspace, rules: ShellRules, line: Sequence[str], folder: Path, own: Path, before: survey.Survey, *,
+    workspace: Workspace,
+    rules: ShellRules,
+    line: Sequence[str],
+    folder: Path,
+    own: Path,
+    before: workspace_scan.Survey,
+    *,
     can_write: bool,
-) -> tuple[list[str], dict[str, str]]:  # fmt: skip
+) -> tuple[list[str], dict[str, str]]:
     """The command to run, and the environment to run it in."""
     if rules.policy is ShellPolicy.UNSANDBOXED:
         if not can_write:
@@ -212,9 +216,15 @@ def _line(
             )
         return [*line], _environment(str(own))
     wrapped = sandbox.wrapped(
-        workspace.root, line, _environment(sandbox.HOME), cwd=folder, can_write=can_write, network=rules.network,
-        files=_names(own), protected=[workspace.root / os.fsdecode(path) for path in before.protected()],
-    )  # fmt: skip
+        workspace.root,
+        line,
+        _environment(sandbox.HOME),
+        cwd=folder,
+        can_write=can_write,
+        network=rules.network,
+        files=_names(own),
+        protected=[workspace.root / os.fsdecode(path) for path in before.protected()],
+    )
     if wrapped is None:
         raise Refusal("Commands cannot be run: the sandbox (bubblewrap) is gone. The operator has to mend that.")
     return wrapped, {}
@@ -239,7 +249,7 @@ def _named(paths: list[bytes]) -> str:
     return shown if len(paths) <= MOST_NAMED else f"{shown} and {len(paths) - MOST_NAMED} more"
 
 
-def _told(outcome: programs.Outcome, deadline: int, settled: survey.Settled, *, can_write: bool) -> ToolResult:
+def _told(outcome: process.Outcome, deadline: int, settled: workspace_scan.Settled, *, can_write: bool) -> ToolResult:
     if outcome.shortage:
         ended = (
             f"The command was stopped, with everything it had started: {outcome.shortage}. Delete what it wrote with "

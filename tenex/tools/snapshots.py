@@ -3,8 +3,6 @@
 git's index notes size and time of every file, so that only what changed is read. Left out is what git would ignore,
 the inside of folders that other programs fill, and what is too large or cannot be read: of that, mode, size and time
 are noted instead. Folders that are repositories themselves are taken like any other.
-
-Never: change the workspace.
 """
 
 import os
@@ -13,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from .git import ShadowGit
+from .shadow_git import ShadowGit
 from .workspace import HIDDEN
 
 LARGEST_KEPT: Final = 10 * 1024 * 1024

@@ -1,29 +1,41 @@
-"""The tools that ship with the daemon, in the order in which a model sees them.
-
-Never: a tool's work; this is the list.
-"""
+"""The tools that ship with the daemon, in the order in which a model sees them."""
 
 from pathlib import Path
 from typing import Final
 
-from .changing import edit_file_tool, write_file_tool
+from .ask_complete import ASK, COMPLETE
 from .check import CheckPolicy, check_tool
-from .memory import Lessons, learn_tool
-from .moving import delete_file_tool, move_file_tool
+from .files_move import delete_file_tool, move_file_tool
+from .files_read import list_files_tool, read_file_tool
+from .files_search import search_files_tool
+from .files_write import edit_file_tool, write_file_tool
+from .git_tools import git_diff_tool, git_status_tool
+from .learn import Lessons, learn_tool
 from .python import python_tool
-from .reading import list_files_tool, read_file_tool
-from .repository import git_diff_tool, git_status_tool
-from .searching import search_files_tool
+from .serialized_calls import Transactions
 from .shell import ShellPolicy, ShellRules, shell_tool
-from .speaking import ASK, COMPLETE
 from .tool import Tool
-from .transactions import Transactions
 from .workspace import Workspace
 
-TOOL_NAMES: Final = frozenset((
-    "read_file", "list_files", "search_files", "git_status", "git_diff", "write_file", "edit_file", "move_file",
-    "delete_file", "check", "shell", "python", "learn", ASK.name, COMPLETE.name,
-))  # fmt: skip
+TOOL_NAMES: Final = frozenset(
+    (
+        "read_file",
+        "list_files",
+        "search_files",
+        "git_status",
+        "git_diff",
+        "write_file",
+        "edit_file",
+        "move_file",
+        "delete_file",
+        "check",
+        "shell",
+        "python",
+        "learn",
+        ASK.name,
+        COMPLETE.name,
+    )
+)
 """Every tool an agent's definition may name, those that are switched off too."""
 
 

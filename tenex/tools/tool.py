@@ -1,23 +1,20 @@
-"""What a tool is to the registry, and how a tool says no.
-
-Never: a tool itself.
-"""
+"""What a tool is to the registry, and how a tool says no."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tenex.core.errors import PeerError
+from tenex.core.config import Replay, ToolRule
+from tenex.core.errors import RemoteError
+from tenex.core.messages import ToolSpec
 from tenex.core.phases import Access
 from tenex.core.ports import ExecutionContext, ToolResult
-from tenex.core.roster import Replay, ToolRule
-from tenex.core.steps import ToolSpec
 
 Body = Callable[[Mapping[str, Any], ExecutionContext], Awaitable[ToolResult]]
 """The work of a tool; its arguments have already been checked against its parameters."""
 
 
-class Refusal(PeerError):
+class Refusal(RemoteError):
     """A model asked for what cannot be done; the message is the sentence it reads."""
 
 

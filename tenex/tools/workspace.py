@@ -2,8 +2,6 @@
 
 A path is checked twice. `resolve` follows links and refuses whatever ends outside; then each file is opened folder by
 folder from the root without following any link, so one that is slipped in between is refused by the kernel.
-
-Never: hand a path to code that opens it by name again, or run anything.
 """
 
 import asyncio

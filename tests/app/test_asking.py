@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from tenex.app.asking import Asker
+from tenex.app.agent_calls import Asker
+from tenex.core.config import Role
 from tenex.core.errors import ModelUnavailable, WorkflowError
 from tenex.core.ids import PublicKey
+from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.ports import ExecutionContext, Prompt, ToolResult
-from tenex.core.roster import Role
-from tenex.core.steps import ModelRequest, ModelStep
-from tenex.flow.clock import SystemClock
-from tenex.workflow import TransitionGraph
-from tenex.workflow.durable import Answer
-from tenex.workflow.mission_runs import Question
+from tenex.runtime.clock import SystemClock
+from tenex.workflows.missions.runner import Question
+from tenex.workflows.missions.steps import Answer
+from tenex.workflows.speakers import TransitionGraph
 from tests.fakes.play import says
 from tests.fakes.workflows import NAME, TRIO, house, workflow
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from tenex.app.bookkeeper import OWED_MOST, Bookkeeper, keep_cursors, last_heard, note_cursors
+from tenex.app.index_updater import OWED_MOST, IndexUpdater, keep_cursors, last_heard, note_cursors
 from tenex.core import records as r
+from tenex.core.config import Role
 from tenex.core.conversation import Conversation
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
-from tenex.core.roster import Role
-from tenex.flow.clock import SystemClock
-from tenex.nostr.listener import OVERLAP, Listener
 from tenex.nostr.pool import RelayPool
-from tenex.store.daemon import DaemonBook
+from tenex.nostr.subscriptions import OVERLAP, Listener
+from tenex.runtime.clock import SystemClock
+from tenex.store.daemon_journal import DaemonJournal
 from tenex.store.disk import Disk
-from tenex.store.folder import ConversationFolder
 from tenex.store.index import Index
+from tenex.store.repository import ConversationFolder
 from tests.fakes.faultrelay import FaultRelay, Peer
 from tests.nostr.kit import BOB, FAST, running
 
@@ -203,18 +203,31 @@ class Followed:
         self.calls.append((root, since))
 
 
-def wrote(seq: int, at: int) -> r.PersonWrote:
-    return r.PersonWrote(
-        seq=seq, at=Millis(seq), event_id=EventId(f"{seq:064x}"), author=ALICE, name="Ana", role=Role.OWNER,
-        text="hello", created_at=at,
-    )  # fmt: skip
+def wrote(seq: int, at: int) -> r.MessageRecorded:
+    return r.MessageRecorded(
+        seq=seq,
+        at=Millis(seq),
+        event_id=EventId(f"{seq:064x}"),
+        author=ALICE,
+        name="Ana",
+        role=Role.OWNER,
+        text="hello",
+        created_at=at,
+    )
 
 
 def ordered(seq: int, at: int) -> r.CommandGiven:
     return r.CommandGiven(
-        seq=seq, at=Millis(seq), event_id=EventId(f"{seq:064x}"), author=ALICE, name="Ana", role=Role.OWNER,
-        command="status", argument="", created_at=at,
-    )  # fmt: skip
+        seq=seq,
+        at=Millis(seq),
+        event_id=EventId(f"{seq:064x}"),
+        author=ALICE,
+        name="Ana",
+        role=Role.OWNER,
+        command="status",
+        argument="",
+        created_at=at,
+    )
 
 
 @pytest.mark.parametrize(
@@ -224,9 +237,9 @@ async def test_a_conversation_is_followed_from_its_earliest_message(
     tmp_path: Path, index: Index, folder: ConversationFolder, after: list[r.Record], since: int | None
 ) -> None:
     disk = Disk()
-    book = await DaemonBook.open(tmp_path / "conversations", disk, SystemClock())
+    book = await DaemonJournal.open(tmp_path / "conversations", disk, SystemClock())
     followed: Any = Followed()
-    keeper = Bookkeeper(folder, index, book, followed, Slug("project-manager"), spawn=lambda *_: None)
+    keeper = IndexUpdater(folder, index, book, followed, Slug("project-manager"), spawn=lambda *_: None)
     started = r.ConversationStarted(seq=1, at=Millis(1), id=ROOT, title="t", starter=ALICE, address={})
     journal, _ = await folder.open(ROOT)
     conversation = Conversation(id=ROOT)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tenex.app.introductions import Introductions
-from tenex.flow.clock import SystemClock
+from tenex.app.profile_publisher import ProfileAnnouncer
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import PROFILE_KINDS, Identity
 from tenex.nostr.publisher import Publisher
-from tenex.store.daemon import DaemonBook
+from tenex.runtime.clock import SystemClock
+from tenex.store.daemon_journal import DaemonJournal
 from tenex.store.disk import Disk
 from tests.fakes.faultrelay import FaultRelay
 
@@ -26,21 +26,21 @@ def identity(key: SecretKey, name: str) -> Identity:
 
 
 @pytest.fixture
-async def book(tmp_path: Path) -> AsyncIterator[DaemonBook]:
+async def book(tmp_path: Path) -> AsyncIterator[DaemonJournal]:
     disk = Disk()
-    book = await DaemonBook.open(tmp_path, disk, SystemClock())
+    book = await DaemonJournal.open(tmp_path, disk, SystemClock())
     yield book
     await book.close()
     disk.close()
 
 
-async def test_a_relay_that_is_away_keeps_no_change_from_the_others(book: DaemonBook) -> None:
+async def test_a_relay_that_is_away_keeps_no_change_from_the_others(book: DaemonJournal) -> None:
     """An agent that is new since a reload has a name for people, though one relay has been dead for weeks."""
     async with FaultRelay() as relay:
         pool = RelayPool([relay.url, AWAY], on_event=lambda *_: None, identity=FIRST)
         publisher = Publisher(pool, {key.public: key for key in (FIRST, SECOND)}, PROFILE_KINDS)
         first, second = identity(FIRST, "Project"), identity(SECOND, "Tester")
-        introductions = Introductions(pool, publisher, book, SystemClock(), [relay.url, AWAY], [first], ())
+        introductions = ProfileAnnouncer(pool, publisher, book, SystemClock(), [relay.url, AWAY], [first], ())
 
         def told(of: Identity) -> list[int]:
             return [e["created_at"] for e in relay.events() if e["pubkey"] == of.pubkey and e["kind"] == 0]

@@ -15,9 +15,20 @@ from tests.fakes.modelserver import KEY, model_server
 
 def test_every_public_name_is_there_and_the_documents_names_are_among_them() -> None:
     documented = {
-        "ConversationCoordinator", "Conversation", "Phase", "PHASE_TRANSITIONS", "PhaseTransition", "RoutingDecision",
-        "OrchestratorTurn", "ExecutionContext", "TransitionGraph", "BaseNode", "End", "BaseAgent", "AgentState",
-    }  # fmt: skip
+        "ConversationCoordinator",
+        "Conversation",
+        "Phase",
+        "PHASE_TRANSITIONS",
+        "PhaseTransition",
+        "RoutingDecision",
+        "OrchestratorTurn",
+        "ExecutionContext",
+        "TransitionGraph",
+        "BaseNode",
+        "End",
+        "BaseAgent",
+        "AgentState",
+    }
     assert documented <= set(tenex.__all__)
     for name in tenex.__all__:
         assert getattr(tenex, name) is not None, name

@@ -13,7 +13,7 @@ from tenex.cli.init import prepare
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
 from tenex.core.ports import Model
-from tenex.llm.desk import ModelDesk
+from tenex.llm.client import ModelClient
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.settings import load
@@ -112,7 +112,7 @@ async def test_a_package_that_has_changed_is_told_and_stays_as_it_was(
     (package / "__init__.py").write_text("")
     (package / "who.py").write_text("FIRST = 'planner'\n")
     (package / "rounds.py").write_text(
-        "from tenex.workflow import TransitionGraph\n"
+        "from tenex.workflows.speakers import TransitionGraph\n"
         "from .who import FIRST\n"
         "graph = TransitionGraph.sequence([FIRST, 'executor'])\n"
     )
@@ -133,13 +133,13 @@ async def test_a_package_that_has_changed_is_told_and_stays_as_it_was(
 async def test_the_minds_of_before_are_let_go_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each holds connections and certificates, about a megabyte; who reloads every minute would run out of memory."""
     closed: list[Model] = []
-    close = ModelDesk.close
+    close = ModelClient.close
 
-    async def noted(self: ModelDesk) -> None:
+    async def noted(self: ModelClient) -> None:
         await close(self)
         closed.append(self)
 
-    monkeypatch.setattr(ModelDesk, "close", noted)
+    monkeypatch.setattr(ModelClient, "close", noted)
     async with serving(tmp_path / "data") as served:
         first = served.app.current.now.mind
         await served.app.reload()

@@ -6,21 +6,27 @@ from typing import Any, Literal
 
 import pytest
 
-from tenex.app import thoughts as module
-from tenex.app.thoughts import Thoughts
+from tenex.app import thought_stream as module
+from tenex.app.thought_stream import Thoughts
 from tenex.core.errors import UsageError
 from tenex.core.ids import Slug
+from tenex.output_states import Told
 from tenex.service import control
 from tenex.service.client import ask
 from tenex.service.control import control_socket
-from tenex.workflow.output import Told
 
 
 def told(text: str, kind: Literal["piece", "closed", "refused"] = "piece") -> Told:
     return Told(
-        conversation="c", agent=Slug("executor"), state="thinking", readable_name="thinking", emoji="🧠",
-        color="dim cyan", kind=kind, text=text,
-    )  # fmt: skip
+        conversation="c",
+        agent=Slug("executor"),
+        state="thinking",
+        readable_name="thinking",
+        emoji="🧠",
+        color="dim cyan",
+        kind=kind,
+        text=text,
+    )
 
 
 def texts(answer: dict[str, Any]) -> list[str]:
@@ -48,7 +54,7 @@ async def test_who_looks_on_hears_what_is_written_from_then_on(tmp_path: Path) -
 
 async def test_nothing_is_kept_once_nobody_looks_on(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr("tenex.app.thoughts.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("tenex.app.thought_stream.time.monotonic", lambda: now[0])
     thoughts = Thoughts()
     after = (await thoughts.watch({}))["after"]
     thoughts.hear(told("heard"))

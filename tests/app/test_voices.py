@@ -8,15 +8,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenex.app.voices import FAR, GRACE, LEAD, NEAR, REFRESH, Channel, Voice
+from tenex.app.run_indicator import FAR, GRACE, LEAD, NEAR, REFRESH, RunIndicator, StatusChannel
+from tenex.nostr.ephemeral import EphemeralPublisher
 from tenex.nostr.events import Event, unsigned_event
 from tenex.nostr.keys import SecretKey
-from tenex.nostr.whispers import Whisperer
 from tests.fakes.virtual import VirtualClock, run
 
 NEAR_RELAY, FAR_RELAY = "ws://127.0.0.1:7447", "wss://relay.example"
 KEY = SecretKey(bytes([3]) * 32)
-WHO = Whisperer(speaker=KEY.public, address={"form": "notes", "root": "a" * 64, "root_relay": NEAR_RELAY})
+WHO = EphemeralPublisher(speaker=KEY.public, address={"form": "notes", "root": "a" * 64, "root_relay": NEAR_RELAY})
 TYPING = "Executor is typing"
 STARTS, STOPS, TEXT = 24111, 24112, 24135
 
@@ -47,11 +47,11 @@ class Ears:
         return [(event.kind, event.content) for _, event in self.heard]
 
 
-def voice(ears: Ears, relay: str = NEAR_RELAY) -> Voice:
-    return Voice(WHO, Channel(ears, {KEY.public: KEY}, [relay], VirtualClock()))
+def voice(ears: Ears, relay: str = NEAR_RELAY) -> RunIndicator:
+    return RunIndicator(WHO, StatusChannel(ears, {KEY.public: KEY}, [relay], VirtualClock()))
 
 
-def play(scene: Callable[[Ears, Voice], Coroutine[Any, Any, None]], relay: str = NEAR_RELAY) -> Ears:
+def play(scene: Callable[[Ears, RunIndicator], Coroutine[Any, Any, None]], relay: str = NEAR_RELAY) -> Ears:
     """Play a scene on virtual time."""
     ears = Ears()
 
@@ -64,7 +64,7 @@ def play(scene: Callable[[Ears, Voice], Coroutine[Any, Any, None]], relay: str =
 
 def test_a_key_that_is_not_ours_any_more_says_nothing() -> None:
     ears = Ears()
-    channel = Channel(ears, {}, [NEAR_RELAY], VirtualClock())
+    channel = StatusChannel(ears, {}, [NEAR_RELAY], VirtualClock())
     assert not channel.tell(unsigned_event(KEY.public, 0, TEXT, [], "hello"))
     assert not ears.heard
 
@@ -72,7 +72,7 @@ def test_a_key_that_is_not_ours_any_more_says_nothing() -> None:
 def test_typing_text_and_stop_in_this_order() -> None:
     """The first is heard when the work has lasted a moment, and the end at once."""
 
-    async def scene(ears: Ears, speaks: Voice) -> None:
+    async def scene(ears: Ears, speaks: RunIndicator) -> None:
         speaks.does(TYPING, is_writing=True)
         whisper = speaks.writes()
         whisper("Once")
@@ -91,7 +91,7 @@ def test_typing_text_and_stop_in_this_order() -> None:
 def test_what_is_over_at_once_is_not_heard_at_all() -> None:
     """A mind that answers in a blink would only make a client flicker."""
 
-    async def scene(ears: Ears, speaks: Voice) -> None:
+    async def scene(ears: Ears, speaks: RunIndicator) -> None:
         speaks.does(TYPING, is_writing=True)
         speaks.writes()("Done.")
         await asyncio.sleep(GRACE / 2)
@@ -106,7 +106,7 @@ def test_the_newest_text_wins_and_never_more_often_than_the_pace(pauses: list[fl
     """However fast it is written: the parts are the text, and there are about three a second, one to far relays."""
     text = ""
 
-    async def scene(ears: Ears, speaks: Voice) -> None:
+    async def scene(ears: Ears, speaks: RunIndicator) -> None:
         nonlocal text
         speaks.does(TYPING, is_writing=True)
         whisper = speaks.writes()
@@ -129,7 +129,7 @@ def test_the_newest_text_wins_and_never_more_often_than_the_pace(pauses: list[fl
 def test_after_the_stop_nothing_comes_however_late_a_model_speaks() -> None:
     """Not what waited for its turn, not what a call says that is still ending."""
 
-    async def scene(ears: Ears, speaks: Voice) -> None:
+    async def scene(ears: Ears, speaks: RunIndicator) -> None:
         speaks.does(TYPING, is_writing=True)
         whisper = speaks.writes()
         whisper("Once")
@@ -145,7 +145,7 @@ def test_after_the_stop_nothing_comes_however_late_a_model_speaks() -> None:
 def test_a_call_that_was_given_up_is_not_listened_to() -> None:
     """After a retry only the new call counts; while a tool runs, none does."""
 
-    async def scene(ears: Ears, speaks: Voice) -> None:
+    async def scene(ears: Ears, speaks: RunIndicator) -> None:
         speaks.does(TYPING, is_writing=True)
         old, new = speaks.writes(), speaks.writes()
         old("old words")
@@ -161,7 +161,7 @@ def test_a_call_that_was_given_up_is_not_listened_to() -> None:
 def test_a_deaf_relay_gets_the_newest_when_it_hears_again() -> None:
     """Nothing is queued for it: what it missed it gets in one."""
 
-    async def scene(ears: Ears, speaks: Voice) -> None:
+    async def scene(ears: Ears, speaks: RunIndicator) -> None:
         ears.is_deaf = True
         speaks.does(TYPING, is_writing=True)
         whisper = speaks.writes()
@@ -177,7 +177,7 @@ def test_a_deaf_relay_gets_the_newest_when_it_hears_again() -> None:
 def test_long_work_is_told_again_for_who_comes_late() -> None:
     """Every 20 s while nothing else is; and no two of these are the same event."""
 
-    async def scene(ears: Ears, speaks: Voice) -> None:
+    async def scene(ears: Ears, speaks: RunIndicator) -> None:
         speaks.does("Executor uses shell", is_writing=False)
         await asyncio.sleep(3.5 * REFRESH)
         speaks.stop()
@@ -190,7 +190,7 @@ def test_long_work_is_told_again_for_who_comes_late() -> None:
 def test_words_whispered_in_haste_never_starve() -> None:
     """A text that grows with every turn of the loop is told all the same."""
 
-    async def scene(ears: Ears, speaks: Voice) -> None:
+    async def scene(ears: Ears, speaks: RunIndicator) -> None:
         speaks.does(TYPING, is_writing=True)
         whisper = speaks.writes()
         await asyncio.sleep(1)
@@ -207,7 +207,7 @@ def test_dates_count_up_and_stay_near() -> None:
     """Two of one second get two seconds, so that clients keep their order; but never far ahead."""
 
     async def main() -> None:
-        channel = Channel(Ears(), {}, [NEAR_RELAY], VirtualClock())
+        channel = StatusChannel(Ears(), {}, [NEAR_RELAY], VirtualClock())
         now = VirtualClock().now() // 1000
         stamps = [channel.stamp(later=True) for _ in range(3)]
         assert stamps == [now, now + 1, now + 2]
@@ -223,9 +223,12 @@ def test_a_fault_of_ours_stays_ours() -> None:
     async def main() -> None:
         ears = Ears()
         clock = VirtualClock()
-        broken = Whisperer(speaker=KEY.public, address={"form": "notes"})
-        keyless = Channel(ears, {}, [NEAR_RELAY], clock)
-        for speaks in (Voice(broken, Channel(ears, {KEY.public: KEY}, [NEAR_RELAY], clock)), Voice(WHO, keyless)):
+        broken = EphemeralPublisher(speaker=KEY.public, address={"form": "notes"})
+        keyless = StatusChannel(ears, {}, [NEAR_RELAY], clock)
+        for speaks in (
+            RunIndicator(broken, StatusChannel(ears, {KEY.public: KEY}, [NEAR_RELAY], clock)),
+            RunIndicator(WHO, keyless),
+        ):
             speaks.does(TYPING, is_writing=True)
             speaks.writes()("words")
             await asyncio.sleep(1)

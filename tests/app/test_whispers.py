@@ -9,22 +9,23 @@ from typing import Any, Literal
 import pytest
 
 from tenex.app import open_application
-from tenex.app.voices import GRACE
-from tenex.app.whispers import PULSE, Whispers, project_status
+from tenex.app.run_indicator import GRACE
+from tenex.app.typing_indicators import PULSE, TypingIndicators, project_status
 from tenex.cli.init import prepare
 from tenex.core.conversation import Conversation
 from tenex.core.effects import ModelCall
 from tenex.core.ids import PublicKey, Slug
+from tenex.core.messages import ModelStep
 from tenex.core.pending import pending
 from tenex.core.ports import unheard
-from tenex.core.steps import ModelStep
+from tenex.nostr.compose import FormSealer
+from tenex.nostr.ephemeral import ProjectStatus
 from tenex.nostr.keys import SecretKey, parse_public_key
-from tenex.nostr.sealing import FormSealer
-from tenex.nostr.whispers import ProjectStatus
 from tenex.settings import load
-from tests.app.test_voices import Ears
 from tests.fakes.play import Play, rules, says
 from tests.fakes.virtual import VirtualClock, run
+
+from .test_voices import Ears
 
 NEAR, FAR = "ws://127.0.0.1:7447", "wss://relay.example"
 ROOT = "e" * 64
@@ -80,15 +81,16 @@ class Scene:
         """What was heard of these kinds: who is active for 24133, else the words."""
         return [
             (event.kind, ",".join(tag[1][:4] for tag in event.tags if tag[0] == "p") or event.content)
-            for _, event in self.ears.heard if event.kind in (kinds or (event.kind,))
-        ]  # fmt: skip
+            for _, event in self.ears.heard
+            if event.kind in (kinds or (event.kind,))
+        ]
 
 
 def listening(
     ears: Ears, mode: Literal["auto", "on", "off"] = "auto", relays: tuple[str, ...] = (NEAR,)
-) -> Whispers:  # fmt: skip
+) -> TypingIndicators:
     voices = {key.public: key for key in KEYS.values()}
-    return Whispers(
+    return TypingIndicators(
         ears, voices, FormSealer(relays), VirtualClock(), speaker=PROJECT, status=status, mode=mode, relays=relays
     )
 
@@ -136,9 +138,14 @@ def test_a_run_is_heard_from_its_beginning_over_a_question_to_its_end() -> None:
 
     play(main)
     assert scene.told(STARTS, STOPS, TEXT) == [
-        *ROUTED, (STARTS, "Executor is typing"), (TEXT, "One mo"), (STOPS, ""),
-        (STARTS, "Executor is typing"), (STARTS, "Executor uses write_file"), (STOPS, ""),
-    ]  # fmt: skip
+        *ROUTED,
+        (STARTS, "Executor is typing"),
+        (TEXT, "One mo"),
+        (STOPS, ""),
+        (STARTS, "Executor is typing"),
+        (STARTS, "Executor uses write_file"),
+        (STOPS, ""),
+    ]
 
 
 def test_who_is_active_is_told_when_it_changes() -> None:
@@ -157,8 +164,11 @@ def test_who_is_active_is_told_when_it_changes() -> None:
 
     play(main)
     assert scene.told(OPERATIONS) == [
-        (OPERATIONS, PROJECT[:4]), (OPERATIONS, EXECUTOR[:4]), (OPERATIONS, PROJECT[:4]), (OPERATIONS, ""),
-    ]  # fmt: skip
+        (OPERATIONS, PROJECT[:4]),
+        (OPERATIONS, EXECUTOR[:4]),
+        (OPERATIONS, PROJECT[:4]),
+        (OPERATIONS, ""),
+    ]
     people = {tag[1] for _, event in scene.ears.heard for tag in event.tags if tag[0] == "P"}
     assert people == {"a" * 64}
     assert {event.pubkey for _, event in scene.ears.heard if event.kind == OPERATIONS} == {PROJECT}

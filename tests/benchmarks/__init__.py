@@ -1,1 +1,1 @@
-"""Measures against the budgets of DESIGN section 11: `make bench`. Never a test: nothing here passes or fails."""
+"""Measures against the performance budgets: `make bench`. Never a test: nothing here passes or fails."""

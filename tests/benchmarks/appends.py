@@ -8,8 +8,8 @@ from pathlib import Path
 from tenex.core.ids import ConversationId
 from tenex.core.records import Record
 from tenex.store.disk import Disk
-from tenex.store.folder import ConversationFolder
 from tenex.store.journal import FileJournal
+from tenex.store.repository import ConversationFolder
 from tests.store.kit import StillClock, decisions_of
 
 from .rig import Floor, Row, ms_since, percentile
@@ -69,9 +69,17 @@ async def measure(place: Path, floor: Floor) -> list[Row]:
     disk.close()
     return [
         Row(work="append of one decision, p50", figure=alone, unit="ms", floors=alone / floor.append),
-        Row(work=f"append of {SHARED} decisions that waited, to each", figure=shared / SHARED, unit="ms",
-            floors=shared / SHARED / floor.append),
-        Row(work=f"appends of {BESIDE} conversations at once, to each", figure=beside / TIMES, unit="ms",
-            floors=beside / TIMES / floor.append),
+        Row(
+            work=f"append of {SHARED} decisions that waited, to each",
+            figure=shared / SHARED,
+            unit="ms",
+            floors=shared / SHARED / floor.append,
+        ),
+        Row(
+            work=f"appends of {BESIDE} conversations at once, to each",
+            figure=beside / TIMES,
+            unit="ms",
+            floors=beside / TIMES / floor.append,
+        ),
         Row(work="the same one after another, against at once", figure=in_turn / beside, unit="x"),
-    ]  # fmt: skip
+    ]

@@ -14,8 +14,8 @@ from pathlib import Path
 import structlog
 
 from tenex.cli.run import spare_the_collector
-from tenex.core.ports import Whisper, unheard
-from tenex.core.steps import ModelRequest, ModelStep
+from tenex.core.messages import ModelRequest, ModelStep
+from tenex.core.ports import EphemeralStatus, unheard
 
 from .daemon import Instant
 from .people import Crowd, among_people
@@ -34,7 +34,7 @@ PATIENCE = 240.0
 class Thoughtful(Instant):
     """The mind of the other rows, after two seconds."""
 
-    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
         """Answer."""
         await asyncio.sleep(THOUGHT)
         return await super().step(request, whisper)
@@ -72,12 +72,21 @@ async def measure(data: Path) -> list[Row]:
     turns = CONVERSATIONS * TURNS
     return [
         Row(work=f"{CONVERSATIONS:,} conversations at once, {TURNS} turns each", figure=found["took"], unit="s"),
-        Row(work="the same, rate against the ideal one", figure=ideal / found["took"], unit="x", budget=0.9,
-            sense="at least"),
+        Row(
+            work="the same, rate against the ideal one",
+            figure=ideal / found["took"],
+            unit="x",
+            budget=0.9,
+            sense="at least",
+        ),
         Row(work="the same, processor time to a turn", figure=found["processor"] / turns * 1000, unit="ms"),
-        Row(work="memory for each that waits, still open", figure=found["held"] / max(1, found["waiting"]) * 1024,
-            unit="KB", budget=50),
-    ]  # fmt: skip
+        Row(
+            work="memory for each that waits, still open",
+            figure=found["held"] / max(1, found["waiting"]) * 1024,
+            unit="KB",
+            budget=50,
+        ),
+    ]
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ import structlog
 
 from tenex.app import open_application
 from tenex.cli.run import spare_the_collector
-from tenex.core.ports import Whisper, unheard
-from tenex.core.steps import ModelRequest, ModelStep, Note, Usage
+from tenex.core.messages import ModelRequest, ModelStep, Note, Usage
+from tenex.core.ports import EphemeralStatus, unheard
 from tenex.nostr.keys import KeyRing, parse_public_key
 from tenex.settings import load, places
 
@@ -27,7 +27,7 @@ TURN, HEARD = re.compile(r'"turn": "([^"]+)"'), re.compile(r'"after_turn": (?:"(
 class Instant:
     """A mind that answers at once: the project manager after a message, the person after the project manager."""
 
-    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
         """Answer."""
         usage = Usage(input_tokens=100, output_tokens=20, cost_usd=0.0)
         if request.purpose == "work":
@@ -46,9 +46,17 @@ def _last(pattern: re.Pattern[str], text: str) -> str:
 
 async def serve(data: Path, url: str, owner: str) -> None:
     """Serve until SIGTERM."""
-    settings = load(None, data, env={}, parse_key=parse_public_key, overrides={
-        "relays": {"urls": [url]}, "people": {"owners": [owner]}, "limits": {"tokens_per_cycle": 1_000_000_000},
-    })  # fmt: skip
+    settings = load(
+        None,
+        data,
+        env={},
+        parse_key=parse_public_key,
+        overrides={
+            "relays": {"urls": [url]},
+            "people": {"owners": [owner]},
+            "limits": {"tokens_per_cycle": 1_000_000_000},
+        },
+    )
     project = KeyRing(places(settings).keys).get_or_create("project")
     async with open_application(settings, model=Instant()) as app:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, app.runtime.stop)

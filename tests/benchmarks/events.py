@@ -82,9 +82,13 @@ def _verified() -> float:
 
 async def _measure(place: Path) -> dict[str, float]:
     flood = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.benchmarks.events", "--flood",
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "tests.benchmarks.events",
+        "--flood",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
     assert flood.stdout is not None
     assert flood.stdin is not None
     try:
@@ -105,9 +109,14 @@ async def measure(place: Path) -> list[Row]:
     return [
         Row(work="events in: to the pool's `on_event`", figure=found["taken"] / 1000, unit="k/s"),
         Row(work="events in: bare verification", figure=found["bare"] / 1000, unit="k/s"),
-        Row(work="events in: against bare verification", figure=found["taken"] / found["bare"], unit="x", budget=0.6,
-            sense="at least"),
-    ]  # fmt: skip
+        Row(
+            work="events in: against bare verification",
+            figure=found["taken"] / found["bare"],
+            unit="x",
+            budget=0.6,
+            sense="at least",
+        ),
+    ]
 
 
 if __name__ == "__main__":

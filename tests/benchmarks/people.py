@@ -2,8 +2,6 @@
 
 Everything is the daemon's own but the relay, which takes what is published at once: a real one permits a hundred
 frames a second.
-
-Never: a figure.
 """
 
 import asyncio
@@ -19,7 +17,7 @@ from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.core.ids import ConversationId, EventId, PublicKey
 from tenex.core.ports import Model, PublishOutcome
-from tenex.core.signals import Incoming
+from tenex.core.signals import InboundMessage
 from tenex.nostr.events import Event
 from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
 from tenex.nostr.pool import RelayPool
@@ -36,7 +34,7 @@ class Crowd:
         self._opened: list[ConversationId] = []
         self._left: dict[ConversationId, int] = {}
         self._spoken = 0
-        self.written: list[Incoming] = []
+        self.written: list[InboundMessage] = []
         self.news = asyncio.Event()
         self.done = asyncio.Event()
 
@@ -74,17 +72,28 @@ class Crowd:
         self._left[conversation] -= 1
         self._spoken += 1
         root = EventId(conversation)
-        address = {"form": "notes", "root": root, "root_kind": 1, "root_author": self._author, "root_relay": NOWHERE,
-                   "relays": [NOWHERE]}  # fmt: skip
+        address = {
+            "form": "notes",
+            "root": root,
+            "root_kind": 1,
+            "root_author": self._author,
+            "root_relay": NOWHERE,
+            "relays": [NOWHERE],
+        }
         event = root if starts else EventId(os.urandom(32).hex())
         self.written.append(
-            Incoming(
-                event_id=event, author=self._author, text=f"message {self._spoken}: how are you?",
-                created_at=int(time.time()), conversation=conversation, starts=starts,
-                references=() if starts else (root,), address=address,
+            InboundMessage(
+                event_id=event,
+                author=self._author,
+                text=f"message {self._spoken}: how are you?",
+                created_at=int(time.time()),
+                conversation=conversation,
+                starts=starts,
+                references=() if starts else (root,),
+                address=address,
                 origin={"id": event, "author": self._author, "kind": 1, "relay": NOWHERE, "relays": [NOWHERE]},
             )
-        )  # fmt: skip
+        )
         self.news.set()
 
     async def bring(self, app: Application) -> None:

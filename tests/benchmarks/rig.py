@@ -1,7 +1,4 @@
-"""What all rows share: how a figure stands beside its budget, the floor of this machine, and processes of their own.
-
-Never: a measurement of the product; each row's module has its own.
-"""
+"""What all rows share: how a figure stands beside its budget, the floor of this machine, and processes of their own."""
 
 import asyncio
 import json

@@ -22,13 +22,13 @@ from tenex.core import records as r
 from tenex.core.ids import ConversationId, EventId, PublicKey
 from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
 from tenex.settings import load, places
-from tenex.store.catalogue import open_catalogue
 from tenex.store.disk import Disk
-from tenex.store.folder import ConversationFolder
 from tenex.store.format import CONVERSATION
 from tenex.store.index import Index
+from tenex.store.index_reader import open_catalogue
+from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter
-from tenex.store.words import match_of
+from tenex.store.search_words import match_of
 from tests.fakes.play import Play, diligent
 from tests.store.kit import StillClock
 
@@ -83,13 +83,19 @@ class Lives:
         for record in decision:
             match record:
                 case r.ConversationStarted():
-                    address = {"form": "notes", "root": name, "root_kind": 1, "root_author": self._author,
-                               "root_relay": NOWHERE, "relays": [NOWHERE]}  # fmt: skip
+                    address = {
+                        "form": "notes",
+                        "root": name,
+                        "root_kind": 1,
+                        "root_author": self._author,
+                        "root_relay": NOWHERE,
+                        "relays": [NOWHERE],
+                    }
                     yield replace(record, id=ConversationId(name), title=self.words(6), address=address)
-                case r.PersonWrote():
+                case r.MessageRecorded():
                     author = PublicKey(self._author)
                     yield replace(record, event_id=EventId(name), author=author, text=self.words(40), origin={})
-                case r.Said():
+                case r.MessageSent():
                     events = tuple(
                         replace(e, id=EventId(f"{self._random.getrandbits(256):064x}")) for e in record.events
                     )
@@ -116,9 +122,13 @@ async def started(data: Path) -> tuple[float, float]:
     """Seconds from the start of a daemon's process to its READY, and those of them in which it had a processor."""
     began = time.perf_counter()
     daemon = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.benchmarks.start", str(data), SecretKey.generate().npub,
+        sys.executable,
+        "-m",
+        "tests.benchmarks.start",
+        str(data),
+        SecretKey.generate().npub,
         stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+    )
     assert daemon.stdout is not None
     line = await asyncio.wait_for(daemon.stdout.readline(), 120)
     took = time.perf_counter() - began

@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tenex.cli.talk import Heard, Talk, talking
+from tenex.cli.nostr_client import ChatClient, Heard, talking
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import SecretKey, parse_public_key
 from tenex.store import segments
@@ -74,7 +74,7 @@ class Window:
 class Person:
     """A person who writes, and waits for the answer."""
 
-    def __init__(self, talk: Talk) -> None:
+    def __init__(self, talk: ChatClient) -> None:
         self._talk = talk
         self._answer: asyncio.Future[Heard] = asyncio.get_running_loop().create_future()
         talk.on_heard(self._heard)
@@ -180,23 +180,37 @@ def _rows(windows: dict[int, Window], floor: Floor) -> list[Row]:
         rows += [
             Row(work=f"turn {count:,}: p50", figure=window.p50, unit="ms", budget=4, floors=window.p50 / times),
             Row(work=f"turn {count:,}: p99", figure=p99, unit="ms", budget=8, floors=p99 / times),
-            Row(work=f"turn {count:,}: the daemon's processor time", figure=window.processor, unit="ms",
-                floors=window.processor / times),
+            Row(
+                work=f"turn {count:,}: the daemon's processor time",
+                figure=window.processor,
+                unit="ms",
+                floors=window.processor / times,
+            ),
             Row(work=f"turn {count:,}: the daemon's memory", figure=window.memory, unit="MB"),
             Row(work=f"turn {count:,}: what a start would read", figure=window.newest, unit="KB"),
-        ]  # fmt: skip
+        ]
         against = f"turn {count:,} against turn {next(iter(windows)):,}"
         if window.beside is not None:
             rows += [
                 Row(work=f"{against}: p50", figure=window.growth(lambda one: one.middles), unit="x", budget=1.2),
-                Row(work=f"{against}: processor time", figure=window.growth(lambda one: one.parts), unit="x",
-                    budget=1.2, grows=True),
-            ]  # fmt: skip
+                Row(
+                    work=f"{against}: processor time",
+                    figure=window.growth(lambda one: one.parts),
+                    unit="x",
+                    budget=1.2,
+                    grows=True,
+                ),
+            ]
         if settled is not None and window is not settled and count > SETTLED:
             rows.append(
-                Row(work=f"turn {count:,} against turn {SETTLED:,}: memory", figure=window.memory / settled.memory,
-                    unit="x", budget=1.2, grows=True)
-            )  # fmt: skip
+                Row(
+                    work=f"turn {count:,} against turn {SETTLED:,}: memory",
+                    figure=window.memory / settled.memory,
+                    unit="x",
+                    budget=1.2,
+                    grows=True,
+                )
+            )
     return rows
 
 
@@ -205,7 +219,7 @@ def _disk(folder: Path, turns: int, sessions: int) -> list[Row]:
     for number in segments.numbers(folder):
         lines = (folder / segments.name_of(number)).read_bytes().splitlines(keepends=True)
         length += sum(map(len, lines))
-        begins = b'"type":"Checkpoint"' in lines[0][:100]
+        begins = b'"type":"StateSnapshot"' in lines[0][:100]
         checkpoints += len(lines[0]) if begins else 0
         records += len(lines) - begins
     return [

@@ -2,7 +2,7 @@
 
 import re
 
-from tests.house.tree import ROOT, named, text_of
+from tests.repository.tree import ROOT, named, text_of
 
 HERE = ROOT / "tests" / "bugs"
 README = (HERE / "README.md").read_text()

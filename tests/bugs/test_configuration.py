@@ -8,7 +8,7 @@ from pathlib import Path
 from tenex.nostr.embedded import embedded_relay
 from tests.fakes.modelprotocol import Answer
 from tests.fakes.modelserver import model_server
-from tests.house.tree import ROOT, named
+from tests.repository.tree import ROOT, named
 from tests.service.kit import tenex
 from tests.service.loopback import minded, serving, settled
 

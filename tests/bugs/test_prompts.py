@@ -6,10 +6,10 @@ import inspect
 import re
 
 from tenex.core import records as r
+from tenex.core.context.transcript import entries_for
 from tenex.core.ids import Slug
+from tenex.core.messages import Shown, UserText
 from tenex.core.phases import Phase
-from tenex.core.steps import PersonText, Shown
-from tenex.core.transcript import entries_for
 from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.prompting.prompter import ConversationPrompter
 from tests.core.kit import WAITS, Script, go, plain, standing
@@ -38,7 +38,9 @@ def test_B23_each_message_is_shown_once() -> None:
         shown = [entry.seq for entry in started.entries if isinstance(entry, Shown)]
         assert len(set(shown)) == len(shown)
     last = play.all(r.RunStarted)[-1]
-    messages = {record.seq for record in play.all(r.PersonWrote)} | {record.seq for record in play.all(r.Said)}
+    messages = {record.seq for record in play.all(r.MessageRecorded)} | {
+        record.seq for record in play.all(r.MessageSent)
+    }
     assert {entry.seq for entry in last.entries if isinstance(entry, Shown)} <= messages
     assert len(play.all(r.RunStarted)) > 1, "one that came back"
 
@@ -46,9 +48,7 @@ def test_B23_each_message_is_shown_once() -> None:
 def test_B26_lessons_are_shown_as_they_were_recorded() -> None:
     """Each was printed with a quality nobody had given: `[unknown]`."""
     lessons = ("Dates: write them as the person does.", "Files: read before you write.")
-    prompt = library().system_prompt(
-        Slug("executor"), Phase.EXECUTE, tools=(), lessons=lessons, project_name="demo"
-    )  # fmt: skip
+    prompt = library().system_prompt(Slug("executor"), Phase.EXECUTE, tools=(), lessons=lessons, project_name="demo")
     for lesson in lessons:
         assert len(re.findall(rf"^\d+\. {re.escape(lesson)}$", prompt, re.MULTILINE)) == 1
     assert "unknown" not in prompt.lower()
@@ -64,7 +64,7 @@ def test_B28_making_a_prompt_fetches_nothing() -> None:
     run_id = play.all(r.RunStarted)[-1].run
     play.person("go on", addressed=("project-manager",))
     run = next(iter(play.conversation.runs.values()))
-    texts = [entry.text for entry in run.entries if isinstance(entry, PersonText)]
+    texts = [entry.text for entry in run.entries if isinstance(entry, UserText)]
     assert linked in texts, "a link is shown as the person wrote it"
     assert entries_for(play.conversation, run) == entries_for(play.conversation, run)
     assert run_id != run.id

@@ -7,21 +7,21 @@ from random import Random
 
 from tenex.core import records as r
 from tenex.core.ids import PublicKey
+from tenex.nostr.compose import FormSealer
 from tenex.nostr.events import sign, to_wire, unsigned_event
-from tenex.nostr.forms import read_event
 from tenex.nostr.keys import SecretKey
-from tenex.nostr.listener import Listener
 from tenex.nostr.pool import RelayPool
-from tenex.nostr.sealing import FormSealer
+from tenex.nostr.subscriptions import Listener
+from tenex.nostr.threading import read_event
 from tenex.store.format import CONVERSATION
 from tests.core.kit import ENDS, WAITS, go
 from tests.fakes.faultrelay import FaultRelay
 from tests.fakes.play import ALICE, says, seven_phases
 from tests.fakes.stage import World
 from tests.fakes.virtual import run
-from tests.flow.test_flow import converse, worker
 from tests.nostr.kit import BOB, FAST, NOW, Heard, note, running
 from tests.nostr.test_sealing import ADDRESS, draft
+from tests.runtime.test_flow import converse, worker
 
 STRANGER = PublicKey("9" * 64)
 
@@ -56,14 +56,14 @@ def test_B16_a_stranger_changes_nothing_and_hears_nothing() -> None:
             assert daemon.state() == before
 
     run(main)
-    assert {record.author for record in world.heard if isinstance(record, r.PersonWrote)} == {ALICE}
+    assert {record.author for record in world.heard if isinstance(record, r.MessageRecorded)} == {ALICE}
 
 
 def test_B18_whatever_is_said_is_published_and_names_the_project() -> None:
     """Events were built with the address of another kind, and handed to a publisher that was not there."""
     world = World(seven_phases, worker)
     run(lambda: converse(world, "hello", "think", "plan"))
-    said = [event.id for record in world.heard if isinstance(record, r.Said) for event in record.events]
+    said = [event.id for record in world.heard if isinstance(record, r.MessageSent) for event in record.events]
     assert said
     assert set(said) == set(world.published)
     (event,) = FormSealer(["wss://relay.example"], project=ADDRESS).seal(draft())

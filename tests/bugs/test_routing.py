@@ -12,8 +12,12 @@ from tenex.core.routing import DECISION_SCHEMA, parse
 from tests.core.kit import ENDS, WAITS, Script, go, plain, standing
 from tests.fakes.play import Play
 
-FORBIDDEN = [(here, there) for here in Phase for there in Phase
-             if here is not there and not PHASE_TRANSITIONS.permits(here, there)]  # fmt: skip
+FORBIDDEN = [
+    (here, there)
+    for here in Phase
+    for there in Phase
+    if here is not there and not PHASE_TRANSITIONS.permits(here, there)
+]
 
 
 @pytest.mark.parametrize(("here", "there"), FORBIDDEN, ids=lambda phase: phase.value)
@@ -73,8 +77,10 @@ def test_B06_the_router_is_shown_every_message_of_the_cycle() -> None:
         play.person(text)
         play.settle()
     assert [message["text"] for message in script.asked[-1]["messages"]] == [
-        "a page about cats", "no, about dogs", "in German",
-    ]  # fmt: skip
+        "a page about cats",
+        "no, about dogs",
+        "in German",
+    ]
 
 
 def test_B08_a_corrected_decision_is_a_decision_like_any_other() -> None:

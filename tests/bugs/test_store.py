@@ -13,12 +13,12 @@ from tenex.core import records as r
 from tenex.core.ids import ConversationId
 from tenex.nostr.seen import GENERATION, RecentIds
 from tenex.store import atomic
-from tenex.store.catalogue import open_catalogue
 from tenex.store.disk import Disk
-from tenex.store.folder import ConversationFolder
 from tenex.store.index import Index
+from tenex.store.index_reader import open_catalogue
+from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter
-from tenex.store.words import match_of
+from tenex.store.search_words import match_of
 from tests.core.kit import ENDS, WAITS, go
 from tests.fakes.play import ID, Play, says
 from tests.fakes.stage import World
@@ -155,7 +155,7 @@ def test_B14_an_event_counts_as_heard_only_once_it_is_on_disk() -> None:
             assert daemon.write("hello", event_id="e" * 64) == "duplicate"
 
     run(main)
-    assert len([record for record in world.heard if isinstance(record, r.PersonWrote)]) == 1
+    assert len([record for record in world.heard if isinstance(record, r.MessageRecorded)]) == 1
 
 
 def test_B14_what_is_remembered_in_memory_is_bounded() -> None:

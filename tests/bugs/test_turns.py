@@ -10,9 +10,9 @@ import pytest
 from tenex.core import records as r
 from tenex.core.effects import ModelCall, Timer
 from tenex.core.ids import Millis
+from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
-from tenex.core.steps import ModelRequest, ModelStep
 from tests.core.kit import WAITS, Script, go, mind, standing, until, work
 from tests.fakes.play import says
 from tests.fakes.stage import World
@@ -47,7 +47,7 @@ def test_B04_B10_a_completion_counts_and_is_seen_however_it_is_given(calls_compl
     assert closed is not None
     assert closed.phase is Phase.EXECUTE
     assert [(done.agent, done.text) for done in closed.completions] == [("executor", "it is there")]
-    assert [said.text for said in play.all(r.Said) if said.purpose == "completion"][-1] == "it is there"
+    assert [said.text for said in play.all(r.MessageSent) if said.purpose == "completion"][-1] == "it is there"
     assert play.conversation.status == "waiting", "the router was asked again, and waits"
 
 
@@ -144,7 +144,7 @@ def test_B21_what_a_run_waits_for_survives_a_restart() -> None:
             await daemon.until("waiting")
 
     run(main)
-    (answered,) = [record for record in world.heard if isinstance(record, r.AskAnswered)]
+    (answered,) = [record for record in world.heard if isinstance(record, r.QuestionAnswered)]
     assert answered.text == "blue"
     assert world.requests[-2].agent == "executor"
 
@@ -153,9 +153,12 @@ def test_B25_how_long_a_call_took_is_measured() -> None:
     """Every call was logged with a duration of one second."""
     world = World(
         lambda question: WAITS if question["turns"] else go("execute", "executor"),
-        lambda request: says("done") if any(isinstance(e, ModelStep) for e in request.entries)
-        else says("", ("read_file", {"path": "a"}), ("send", {"path": "b"})),
-    )  # fmt: skip
+        lambda request: (
+            says("done")
+            if any(isinstance(e, ModelStep) for e in request.entries)
+            else says("", ("read_file", {"path": "a"}), ("send", {"path": "b"}))
+        ),
+    )
     world.work = 7.0
 
     async def main() -> None:
@@ -164,8 +167,8 @@ def test_B25_how_long_a_call_took_is_measured() -> None:
             await daemon.until("waiting")
 
     run(main)
-    began = {record.call: record.at for record in world.heard if isinstance(record, r.CallPermitted)}
-    took = [record.at - began[record.call] for record in world.heard if isinstance(record, r.CallReturned)]
+    began = {record.call: record.at for record in world.heard if isinstance(record, r.ToolCallStarted)}
+    took = [record.at - began[record.call] for record in world.heard if isinstance(record, r.ToolCallCompleted)]
     assert len(took) == 2
     assert all(7_000 <= milliseconds < 7_100 for milliseconds in took), took
 

@@ -88,11 +88,13 @@ def test_the_models_in_use_are_listed_by_phase(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "agents" / "critic.md").write_text(MINE.replace("kind:", "model: openai:own\nkind:"))
     found = {row["slug"]: row for row in json.loads(run(capsys, tmp_path, "list", "--json"))}
     assert {slug: row["model"] for slug, row in found.items()} == {
-        "critic": "openai:own", "executor": "openai:e", "orchestrator": "openai:r",
+        "critic": "openai:own",
+        "executor": "openai:e",
+        "orchestrator": "openai:r",
         "planner": "openai:a, then offline; openai:p in plan",
         "project-manager": "openai:a, then offline; openai:p in plan",
         "security-expert": "openai:a, then offline; openai:p in plan",
-    }  # fmt: skip
+    }
     assert found["planner"]["models"]["plan"] == ["openai:p"]
     assert found["orchestrator"]["models"] == {"route": ["openai:r"]}
 
@@ -140,7 +142,7 @@ def test_a_prompt_is_printed_for_programs(tmp_path: Path, capsys: pytest.Capture
     found = json.loads(run(capsys, tmp_path, "show", "project-manager", "--prompt", "--json"))
     assert (found["agent"], found["phase"], found["models"]) == ("project-manager", "chat", ["offline"])
     assert [tool["name"] for tool in found["tools"]] == ["ask", "complete"]
-    assert [entry["type"] for entry in found["entries"]] == ["PersonText", "Note"]
+    assert [entry["type"] for entry in found["entries"]] == ["UserText", "Note"]
     assert found["output_schema"] is None
 
 

@@ -14,13 +14,14 @@ from tenex.cli.init import prepare
 from tenex.cli.main import main
 from tenex.core.ids import ConversationId
 from tenex.core.records import ConversationStarted
-from tenex.core.travel import RolledBack
+from tenex.core.state.rollback import RolledBack
 from tenex.nostr.keys import parse_public_key
 from tenex.settings import load, places
 from tenex.store.format import CONVERSATION
-from tenex.store.loading import JOURNAL, peek
-from tests.cli.test_conversations_stats import keep, renamed
+from tenex.store.journal_reader import JOURNAL, peek
 from tests.store.test_stats import lived
+
+from .test_conversations_stats import keep, renamed
 
 NAME = ConversationId("1" * 64)
 
@@ -33,9 +34,14 @@ def data(tmp_path: Path) -> Path:
     began, *others = first
     assert isinstance(began, ConversationStarted)
     address = {
-        "form": "threads", "root": NAME, "root_kind": 11, "root_author": "", "root_relay": "", "relays": [],
+        "form": "threads",
+        "root": NAME,
+        "root_kind": 11,
+        "root_author": "",
+        "root_relay": "",
+        "relays": [],
         "scope": [["E", NAME], ["K", "11"]],
-    }  # fmt: skip
+    }
     keep(tmp_path, {NAME: [(replace(began, address=address), *others), *rest]})
     return tmp_path
 

@@ -9,7 +9,7 @@ import pytest
 from tenex.cli.main import main
 from tenex.core.ids import Millis
 from tenex.store import view
-from tenex.store.transfer import packed
+from tenex.store.archive import packed
 from tests.fakes.play import ID, Play, diligent, seven_phases
 
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from tenex.app.story import Line
 from tenex.cli.chat import _agents, _Chat
-from tenex.cli.screen import Screen
-from tenex.cli.talk import Activity, Heard
-from tenex.core.errors import WorldError
+from tenex.cli.console import Screen
+from tenex.cli.nostr_client import Activity, Heard
+from tenex.core.errors import TransientError
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.events import Event
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.nostr.pool import RelayPool
+from tenex.operations.transcript import Line
 from tests.nostr.kit import FAST, note, running
 
 PERSON, PROJECT = (SecretKey(bytes([n]) * 32) for n in (1, 2))
@@ -57,7 +57,7 @@ async def test_a_message_that_nobody_answered_is_an_error(monkeypatch: pytest.Mo
     may_end.set()
     monkeypatch.setattr(sys, "stdin", Typed(may_end))
     async with embedded_relay() as url:
-        with pytest.raises(WorldError, match=r"nobody has answered within 0 s.*tenex status.*people"):
+        with pytest.raises(TransientError, match=r"nobody has answered within 0 s.*tenex status.*people"):
             await _Chat(Screen(), tmp_path / "none").hold(url, PERSON, PROJECT.public, 0.0, "")
 
 

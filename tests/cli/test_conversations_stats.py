@@ -15,16 +15,17 @@ from tenex.cli.progress import PATIENCE
 from tenex.cli.stats import _cost, _span, gather
 from tenex.core.conversation import fold
 from tenex.core.ids import ConversationId
+from tenex.core.messages import Usage
 from tenex.core.records import ConversationStarted, Record
-from tenex.core.steps import Usage
 from tenex.store.disk import Disk
-from tenex.store.folder import ConversationFolder
-from tenex.store.loading import JOURNAL, MARK
+from tenex.store.journal_reader import JOURNAL, MARK
+from tenex.store.repository import ConversationFolder
 from tenex.store.stats import Spending
 from tenex.store.view import Views
-from tests.cli.conftest import Done, command, environment
 from tests.store.kit import StillClock
 from tests.store.test_stats import lived
+
+from .conftest import Done, command, environment
 
 Tenex = Callable[..., Done]
 ONE, TWO, THREE = (ConversationId(digit * 64) for digit in "123")
@@ -137,7 +138,7 @@ def test_a_decision_that_is_being_written_is_not_counted_yet(data: Path, tenex: 
     """Beside a running daemon the end of a journal may be half a decision: it has not been made."""
     before = tenex("conversations", "stats", ONE, "--json", "--data", data).stdout
     with (data / "conversations" / ONE / JOURNAL).open("ab") as journal:
-        journal.write(b'{"v":1,"seq":99999,"left":1,"at":17')
+        journal.write(b'{"v":1,"seq":99999,"remaining":1,"at":17')
     assert tenex("conversations", "stats", ONE, "--json", "--data", data).stdout == before
 
 
@@ -160,8 +161,12 @@ def test_a_bar_is_shown_on_a_terminal_where_it_takes_long(data: Path) -> None:
     python = command()[0] if command()[0].endswith("python") else str(Path(command()[0]).with_name("python"))
     process = subprocess.run(
         [python, "-c", code, "conversations", "stats", "--json", "--data", str(data)],
-        env=environment(TERM="xterm"), stdout=subprocess.PIPE, stderr=theirs, timeout=60, check=True,
-    )  # fmt: skip
+        env=environment(TERM="xterm"),
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        timeout=60,
+        check=True,
+    )
     os.close(theirs)
     shown = os.read(ours, 65_536).decode()
     os.close(ours)

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from tenex.nostr.keys import KeyRing
-from tests.cli.conftest import Done, environment
+
+from .conftest import Done, environment
 
 AGENT = """
 from pathlib import Path
 Path(__file__).with_name("ran").touch()
 
-from tenex.workflow.agents import BaseAgent
+from tenex.workflows.agents import BaseAgent
 
 
 class Spy(BaseAgent):
@@ -57,10 +58,19 @@ def ran(folder: Path) -> list[str]:
 @pytest.mark.parametrize(
     "command",
     [
-        "agents list", "agents show spy", "config check", "doctor", "graph check", "graph show spy", "init", "run",
-        "demo --message hello", "status", "conversations list",
+        "agents list",
+        "agents show spy",
+        "config check",
+        "doctor",
+        "graph check",
+        "graph show spy",
+        "init",
+        "run",
+        "demo --message hello",
+        "status",
+        "conversations list",
     ],
-)  # fmt: skip
+)
 def test_no_command_runs_python_of_a_folder_that_was_only_the_current_one(
     tenex: Callable[..., Done], hostile: Path, command: str
 ) -> None:

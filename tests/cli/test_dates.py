@@ -53,10 +53,24 @@ def test_what_is_named_begins_and_is_over(text: str, begins: str, is_over: str) 
 @pytest.mark.parametrize(
     "text",
     [
-        "", "soon", "11/21", "21.11.2026", "2026-13-01", "2026-02-30", "2026-11-21 25:00", "2026-11-21 14", "20261121",
-        "2026-W01", "3 months ago", "-2 days", "2 days hence", "99999999999 days ago", "9" * 5000 + "d", "9999-12-31",
+        "",
+        "soon",
+        "11/21",
+        "21.11.2026",
+        "2026-13-01",
+        "2026-02-30",
+        "2026-11-21 25:00",
+        "2026-11-21 14",
+        "20261121",
+        "2026-W01",
+        "3 months ago",
+        "-2 days",
+        "2 days hence",
+        "99999999999 days ago",
+        "9" * 5000 + "d",
+        "9999-12-31",
     ],
-)  # fmt: skip
+)
 def test_what_is_no_time_is_refused_with_examples(text: str) -> None:
     with pytest.raises(UsageError, match="is no point in time; give one like 2026-11-21") as fault:
         until(text, NOW)

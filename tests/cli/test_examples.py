@@ -9,9 +9,13 @@ from tenex.cli.main import main
 from tenex.settings import example_folder
 
 FILES = {
-    "researcher": ["researcher.md"], "fact-checker": ["fact_checker.py"], "critic": ["critic.md", "risks.py"],
-    "draft-and-review": ["draft-and-review.toml"], "mission": ["mission.py"], "triage": ["triage.py"],
-}  # fmt: skip
+    "researcher": ["researcher.md"],
+    "fact-checker": ["fact_checker.py"],
+    "critic": ["critic.md", "risks.py"],
+    "draft-and-review": ["draft-and-review.toml"],
+    "mission": ["mission.py"],
+    "triage": ["triage.py"],
+}
 AGENTS = ("critic", "fact-checker", "researcher")
 
 
@@ -95,7 +99,7 @@ def test_what_cannot_be_added_is_told_and_nothing_is_written(
         file = tmp_path / there
         file.parent.mkdir(parents=True)
         agent = "---\nname: One\nrole: speaks\nkind: expert\nuse_when: wanted\n---\nSpeak.\n"
-        file.write_text(agent if file.suffix == ".md" else "from tenex.workflow.output import Thinking as T\n")
+        file.write_text(agent if file.suffix == ".md" else "from tenex.output_states import Thinking as T\n")
     before = texts(tmp_path)
     assert add(tmp_path, *words) == 2
     assert said in capsys.readouterr().err

@@ -16,18 +16,19 @@ import pytest
 
 from tenex.cli.main import main
 from tenex.core.ids import ConversationId, Slug
-from tenex.core.records import PersonWrote, Record, RunStarted
+from tenex.core.records import MessageRecorded, Record, RunStarted
 from tenex.nostr.keys import SecretKey
 from tenex.store.disk import Disk
-from tenex.store.folder import ConversationFolder
 from tenex.store.index import Index
-from tenex.store.loading import JOURNAL, MARK
-from tenex.store.rendering import SEGMENT
-from tests.cli.conftest import Done, command, environment
-from tests.cli.test_conversations_stats import keep, renamed
+from tenex.store.journal_reader import JOURNAL, MARK
+from tenex.store.repository import ConversationFolder
+from tenex.store.view_json import SEGMENT
 from tests.fakes.play import Play, diligent, seven_phases
 from tests.store.kit import StillClock, going_on
 from tests.store.test_stats import lived
+
+from .conftest import Done, command, environment
+from .test_conversations_stats import keep, renamed
 
 Tenex = Callable[..., Done]
 ONE, TWO, THREE = (ConversationId(digit * 64) for digit in "123")
@@ -56,7 +57,10 @@ def tenex(capsys: pytest.CaptureFixture[str]) -> Tenex:
 def worded(decisions: list[tuple[Record, ...]], words: str, **more: Any) -> list[tuple[Record, ...]]:
     """The same conversation, where the person writes something else."""
     return [
-        tuple(replace(record, text=words, **more) if isinstance(record, PersonWrote) else record for record in decision)
+        tuple(
+            replace(record, text=words, **more) if isinstance(record, MessageRecorded) else record
+            for record in decision
+        )
         for decision in decisions
     ]
 
@@ -95,10 +99,7 @@ def data(tmp_path: Path) -> Path:
     chatted = worded(talked(), "Où est la bibliothèque? \x1b[31m数据库", addressed=(Slug("security"),))
     keep(
         tmp_path,
-        {
-            ONE: renamed(ONE, keyed(worded(lived(0).journal, "Build the zebra enclosure"))),
-            TWO: renamed(TWO, chatted),
-        },
+        {ONE: renamed(ONE, keyed(worded(lived(0).journal, "Build the zebra enclosure"))), TWO: renamed(TWO, chatted)},
     )
     index(tmp_path)
     return tmp_path
@@ -135,9 +136,14 @@ def test_a_row_says_what_the_file_says(data: Path, tenex: Tenex) -> None:
     (row,) = json.loads(done.stdout)
     view = json.loads((data / "conversations" / ONE / "conversation.json").read_text("utf-8"))
     assert row == {
-        "id": ONE, "status": view["status"], "phase": view["phase"], "cycle": view["cycle"], "title": view["title"],
-        "created": view["createdAt"], "updated": view["updatedAt"],
-    }  # fmt: skip
+        "id": ONE,
+        "status": view["status"],
+        "phase": view["phase"],
+        "cycle": view["cycle"],
+        "title": view["title"],
+        "created": view["createdAt"],
+        "updated": view["updatedAt"],
+    }
 
 
 def test_words_of_people_and_agents_and_titles_are_found(data: Path, tenex: Tenex) -> None:
@@ -264,11 +270,20 @@ def test_what_cannot_be_read_is_listed_with_its_fault_and_left_out_of_searches(d
     assert listed(tenex, data, "--status", "quarantined", "--was-in", "chat") == [THREE]
     assert listed(tenex, data, "--status", "quarantined", "--agent", "project-manager") == [THREE]
     assert listed(tenex, data, "--status", "quarantined", "--since", "1970-01-01", "--until", "1970-01-02") == [THREE]
-    for never in (("--phase", "plan"), ("--agent", "nobody"), ("--since", "2000-01-01"), ("--until", "1969-12-31"),
-                  ("--was-in", "reflection")):  # fmt: skip
+    for never in (
+        ("--phase", "plan"),
+        ("--agent", "nobody"),
+        ("--since", "2000-01-01"),
+        ("--until", "1969-12-31"),
+        ("--was-in", "reflection"),
+    ):
         assert listed(tenex, data, "--status", "quarantined", *never) == [], never
-    odd = {"phase": ["plan"], "phaseTransitions": [{"from": {}}], "orchestratorTurns": [{"agents": 7}],
-           "messages": [{"author": []}]}  # fmt: skip
+    odd = {
+        "phase": ["plan"],
+        "phaseTransitions": [{"from": {}}],
+        "orchestratorTurns": [{"agents": 7}],
+        "messages": [{"author": []}],
+    }
     (data / "conversations" / THREE / "conversation.json").write_text(json.dumps(odd))
     assert listed(tenex, data, "--status", "quarantined", "--phase", "plan", "--agent", "x", "--was-in", "plan") == []
     (data / "conversations" / THREE / "conversation.json").write_text("{")
@@ -329,8 +344,12 @@ def test_a_bar_is_shown_on_a_terminal_where_journals_have_to_be_read(data: Path)
     python = command()[0] if command()[0].endswith("python") else str(Path(command()[0]).with_name("python"))
     process = subprocess.run(
         [python, "-c", code, "conversations", "search", "zebra", "--json", "--data", str(data)],
-        env=environment(TERM="xterm"), stdout=subprocess.PIPE, stderr=theirs, timeout=60, check=True,
-    )  # fmt: skip
+        env=environment(TERM="xterm"),
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        timeout=60,
+        check=True,
+    )
     os.close(theirs)
     shown = os.read(ours, 65_536).decode()
     os.close(ours)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tenex.app.workflows import load_workflows
 from tenex.cli import demo
 from tenex.cli.main import main
+from tenex.configuration.workflows import load_workflows
 from tenex.core.ids import Slug
 from tenex.core.phases import PHASE_TRANSITIONS
 from tenex.settings import load, places
@@ -134,8 +134,8 @@ def test_check_refuses_a_name_that_the_daemon_would_refuse(data: Path, capsys: p
 
 
 REVIEWER = '''
-from tenex.workflow.agents import BaseAgent
-from tenex.workflow.output import FencedFreeformStateMachine, AgentState, ToolCallState
+from tenex.workflows.agents import BaseAgent
+from tenex.output_states import FencedFreeformStateMachine, AgentState, ToolCallState
 
 
 class Doubts(AgentState):
@@ -181,7 +181,7 @@ def test_the_output_states_of_an_agent_are_drawn(tmp_path: Path, capsys: pytest.
         ('{"plan": [ToolCallState]}', "`tool_call` takes an action and cannot stand in `plan`"),
         ('{"act": [int]}', "`int` is no subclass of AgentState"),
     ],
-)  # fmt: skip
+)
 def test_output_states_that_cannot_be_used_are_refused(
     output: str, fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -194,7 +194,8 @@ def test_output_states_that_cannot_be_used_are_refused(
 def test_a_file_is_checked_with_what_it_uses_beside_it(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = data / "config" / "workflows"
     (folder / "conditions.py").write_text(
-        "from typing import ClassVar\nfrom tenex.workflow import register_condition\n\n\n@register_condition\n"
+        "from typing import ClassVar\nfrom tenex.workflows.speakers import register_condition\n\n\n"
+        "@register_condition\n"
         "class Late:\n    name: ClassVar[str] = 'late_of_test_graph'\n    def evaluate(self, state, envelope):\n"
         "        return True\n"
     )

@@ -62,9 +62,17 @@ def test_a_second_run_changes_nothing_and_says_so(tenex: Tenex, tmp_path: Path) 
 def test_an_owner_of_ones_own_and_relays_are_written(tenex: Tenex, tmp_path: Path) -> None:
     owner = SecretKey.generate()
     done = tenex(
-        "init", "--dir", tmp_path / "d", "--owner", owner.public, "--relay", "wss://a.example", "--relay",
-        "wss://b.example", "--json",
-    )  # fmt: skip
+        "init",
+        "--dir",
+        tmp_path / "d",
+        "--owner",
+        owner.public,
+        "--relay",
+        "wss://a.example",
+        "--relay",
+        "wss://b.example",
+        "--json",
+    )
     found = json.loads(done.stdout)
     assert done.stderr == ""
     assert found["owners"] == [owner.npub]
@@ -196,12 +204,7 @@ def test_the_next_steps_can_be_typed_as_they_stand(
 
 
 @pytest.mark.parametrize(
-    ("relay", "port"),
-    [
-        ("ws://127.0.0.1:7447", 7447),
-        ("ws://localhost:9000", 9000),
-        ("wss://relay.example", None),
-    ],
+    ("relay", "port"), [("ws://127.0.0.1:7447", 7447), ("ws://localhost:9000", 9000), ("wss://relay.example", None)]
 )
 def test_the_relay_it_tells_to_start_is_the_one_of_the_settings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, relay: str, port: int | None

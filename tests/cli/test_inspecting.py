@@ -12,9 +12,10 @@ from tenex.core.conversation import fold
 from tenex.core.ids import ConversationId
 from tenex.core.pending import pending
 from tenex.store.lock import FolderLock
-from tests.cli.conftest import Done
-from tests.cli.test_conversations_stats import ONE, TWO, keep, renamed
 from tests.store.test_stats import lived
+
+from .conftest import Done
+from .test_conversations_stats import ONE, TWO, keep, renamed
 
 Tenex = Callable[..., Done]
 

@@ -9,9 +9,10 @@ import pytest
 
 from tenex.cli.init import prepare
 from tenex.cli.main import COMMANDS, load_command, main
-from tests.cli.test_conversations_stats import ONE as NAME
-from tests.cli.test_conversations_stats import keep, renamed
 from tests.store.test_stats import lived
+
+from .test_conversations_stats import ONE as NAME
+from .test_conversations_stats import keep, renamed
 
 TALKING = {"demo", "run", "chat", "relay", "graph run"}
 """Those that hold a conversation or serve until they are stopped."""
@@ -43,15 +44,32 @@ def test_every_command_that_prints_facts_takes_it() -> None:
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        ("status", 1), ("config check", 0), ("config show", 0), ("config path", 0), ("agents list", 0),
-        ("agents show executor", 0), ("agents add", 0), ("agents add critic", 0), ("agents add --like critic", 0),
-        ("graph show", 0), ("graph check", 0), ("graph add", 0), ("graph add mission", 0), ("conversations list", 0),
-        ("conversations list --status quarantined", 0), ("conversations search xylophone", 0),
-        ("conversations show 1", 0), ("conversations path", 0), ("conversations path 1", 0),
-        ("conversations verify", 0), ("conversations replay 1", 0), ("conversations stats", 0),
-        ("conversations stats 1", 0), ("init", 0),
+        ("status", 1),
+        ("config check", 0),
+        ("config show", 0),
+        ("config path", 0),
+        ("agents list", 0),
+        ("agents show executor", 0),
+        ("agents add", 0),
+        ("agents add critic", 0),
+        ("agents add --like critic", 0),
+        ("graph show", 0),
+        ("graph check", 0),
+        ("graph add", 0),
+        ("graph add mission", 0),
+        ("conversations list", 0),
+        ("conversations list --status quarantined", 0),
+        ("conversations search xylophone", 0),
+        ("conversations show 1", 0),
+        ("conversations path", 0),
+        ("conversations path 1", 0),
+        ("conversations verify", 0),
+        ("conversations replay 1", 0),
+        ("conversations stats", 0),
+        ("conversations stats 1", 0),
+        ("init", 0),
     ],
-)  # fmt: skip
+)
 def test_standard_output_is_one_document(
     data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: str, code: int
 ) -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tenex.cli.live import FORGET, KEPT, MOST, Live, Lives, live_lines
+from tenex.cli.activity import FORGET, KEPT, MOST, ActivityView, Lives, live_lines
 from tenex.core.ids import PublicKey
 
 EXECUTOR, PLANNER = PublicKey("e" * 64), PublicKey("f" * 64)
@@ -57,7 +57,7 @@ def test_strangers_cannot_fill_the_screen_or_the_memory() -> None:
 @given(st.text(), st.text(min_size=1), st.text(), st.integers(12, 200), st.booleans())
 def test_a_line_is_a_line_and_fits(name: str, text: str, doing: str, width: int, only_text: bool) -> None:
     """Whatever it holds: wide characters, line breaks, controls."""
-    for line in live_lines([Live(name, doing, text, 0)], width, only_text=only_text):
+    for line in live_lines([ActivityView(name, doing, text, 0)], width, only_text=only_text):
         assert cell_len(line) < width
         assert len(line.splitlines()) == 1
         assert "\x1b" not in line
@@ -66,4 +66,4 @@ def test_a_line_is_a_line_and_fits(name: str, text: str, doing: str, width: int,
 @pytest.mark.parametrize(("text", "shown"), [("one two three four", "two three four"), ("x" * 40, "x" * 16)])
 def test_the_end_is_shown_from_the_beginning_of_a_word(text: str, shown: str) -> None:
     """What is being written now stands at the end."""
-    assert live_lines([Live("E", "", text, 0)], 23) == [f"  E … {shown}"]
+    assert live_lines([ActivityView("E", "", text, 0)], 23) == [f"  E … {shown}"]

@@ -36,7 +36,7 @@ def test_help_imports_neither_commands_nor_heavy_libraries() -> None:
         "{'pydantic_settings', 'structlog', 'rich', 'coincurve', 'pynostr', 'websockets', 'jinja2', 'cryptography'} "
         "or m.startswith(('tenex.cli.', 'tenex.')) and m not in "
         "{'tenex.cli', 'tenex.cli.main', 'tenex.cli.options', 'tenex.cli.output', 'tenex.core', 'tenex.core.errors', "
-        "'tenex.core.ids', 'tenex.core.steps', 'tenex.core.text'}), "
+        "'tenex.core.ids', 'tenex.core.messages', 'tenex.core.text'}), "
         "file=sys.stderr)"
     )
     done = subprocess.run(

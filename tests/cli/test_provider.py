@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tenex.cli.choosing import models_of
+from tenex.cli.init_prompts import models_of
 from tenex.cli.main import main
 from tenex.cli.provider import CALLS, READ, WRITTEN, Chosen, Options, cost, from_options
 from tenex.core.errors import UsageError
@@ -293,8 +293,13 @@ async def test_enter_is_the_offline_model_and_a_failed_check_may_go_on_offline(
     terminal.type("")
     screen = await terminal.until(lambda screen: screen.count("Choose [1]:") == 2)
     assert "npub1" in screen
-    for answer, then in (("6", "Its address"), (server.url, "A name"), ("", "Its key"), (KEY, "Its model:"),
-                         ("test", "(t)ry again")):  # fmt: skip
+    for answer, then in (
+        ("6", "Its address"),
+        (server.url, "A name"),
+        ("", "Its key"),
+        (KEY, "Its model:"),
+        ("test", "(t)ry again"),
+    ):
         terminal.type(answer)
         await terminal.shows(then)
     terminal.type("o")

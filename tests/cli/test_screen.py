@@ -4,9 +4,9 @@ import io
 
 import pytest
 
-from tenex.app.story import Line
-from tenex.cli.prompt import PASTE, _Pastes
-from tenex.cli.screen import Screen
+from tenex.cli.console import Screen
+from tenex.cli.input_line import PASTE, _Pastes
+from tenex.operations.transcript import Line
 
 
 class Gone(io.StringIO):

@@ -33,9 +33,16 @@ def found(**more: Any) -> dict[str, Any]:
 def conversation(**more: Any) -> dict[str, Any]:
     """One that is open."""
     return {
-        "id": ID, "kind": "active", "title": "Make it so", "status": "active", "phase": "execute", "cycle": 1,
-        "updatedAt": NOW, "undelivered": 0, **more,
-    }  # fmt: skip
+        "id": ID,
+        "kind": "active",
+        "title": "Make it so",
+        "status": "active",
+        "phase": "execute",
+        "cycle": 1,
+        "updatedAt": NOW,
+        "undelivered": 0,
+        **more,
+    }
 
 
 def text(given: dict[str, Any]) -> str:

@@ -7,24 +7,24 @@ from types import SimpleNamespace
 
 import pytest
 
-from tenex.cli.live import Live
-from tenex.cli.talk import Activity, Talk, talking
+from tenex.cli.activity import ActivityView
+from tenex.cli.nostr_client import Activity, ChatClient, talking
 from tenex.core.ports import PublishOutcome
 from tenex.nostr.embedded import embedded_relay
+from tenex.nostr.ephemeral import EphemeralPublisher, operations_event, text_event, typing_event
 from tenex.nostr.events import Event
 from tenex.nostr.events import sign as signed
 from tenex.nostr.filters import Filter
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import Identity, profile_events
-from tenex.nostr.whispers import Whisperer, operations_event, text_event, typing_event
 from tests.nostr.kit import FAST, Heard, note, running
 
 PERSON, PROJECT, EXECUTOR, STRANGER = (SecretKey(bytes([n]) * 32) for n in (1, 2, 3, 4))
 AGENTS = [EXECUTOR.public]
 
 
-async def until(talk: Talk, holds: Callable[[list[Live]], object]) -> list[Live]:
+async def until(talk: ChatClient, holds: Callable[[list[ActivityView]], object]) -> list[ActivityView]:
     """Wait until the live lines are as asked; they are looked at, as the screen does."""
     async with asyncio.timeout(60):
         while not holds(talk.live):
@@ -40,7 +40,7 @@ async def test_what_is_written_is_shown_until_it_has_been_said() -> None:
             await daemon.connected(5)
             assert (await talk.send("Tell me a tale")).accepted
             assert talk.root is not None
-            who = Whisperer(speaker=EXECUTOR.public, address={"form": "notes", "root": talk.root})
+            who = EphemeralPublisher(speaker=EXECUTOR.public, address={"form": "notes", "root": talk.root})
             at = 1_800_000_000
             async with asyncio.timeout(60):  # until the subscription is there nothing is heard, and nothing is lost
                 while not talk.live:
@@ -63,7 +63,9 @@ async def test_the_same_words_from_two_clients_in_one_second_are_two_conversatio
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As when a script writes twice, or a program that was killed is started again."""
-    monkeypatch.setattr("tenex.cli.talk.time", SimpleNamespace(time=lambda: 1_800_000_000.5, monotonic=time.monotonic))
+    monkeypatch.setattr(
+        "tenex.cli.nostr_client.time", SimpleNamespace(time=lambda: 1_800_000_000.5, monotonic=time.monotonic)
+    )
     roots = []
     async with embedded_relay() as url:
         for _ in range(2):
@@ -75,8 +77,8 @@ async def test_the_same_words_from_two_clients_in_one_second_are_two_conversatio
 
 async def test_typing_that_stops_is_not_shown_any_more() -> None:
     """Where nothing is said in the end."""
-    talk = Talk("ws://127.0.0.1:1", PERSON, PROJECT.public, agents=AGENTS, whispers=True)
-    who = Whisperer(speaker=EXECUTOR.public, address={"form": "notes", "root": "a" * 64})
+    talk = ChatClient("ws://127.0.0.1:1", PERSON, PROJECT.public, agents=AGENTS, whispers=True)
+    who = EphemeralPublisher(speaker=EXECUTOR.public, address={"form": "notes", "root": "a" * 64})
     talk._take(signed(typing_event(who, "Executor is typing", 1), EXECUTOR), "")
     assert [live.doing for live in talk.live] == ["Executor is typing"]
     talk._take(signed(typing_event(who, "", 2), EXECUTOR), "")
@@ -126,7 +128,7 @@ async def test_agents_are_known_by_what_the_project_says_of_itself_and_by_nothin
 
 async def test_the_next_line_never_answers_a_stranger(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is the stranger mentioned, or taken for an agent that has had its say."""
-    talk = Talk("ws://127.0.0.1:1", PERSON, PROJECT.public, agents=AGENTS, whispers=True)
+    talk = ChatClient("ws://127.0.0.1:1", PERSON, PROJECT.public, agents=AGENTS, whispers=True)
     sent: list[Event] = []
 
     async def publish(event: Event, _url: str) -> PublishOutcome:
@@ -137,7 +139,7 @@ async def test_the_next_line_never_answers_a_stranger(monkeypatch: pytest.Monkey
     await talk.send("hello")
     tags = [["e", str(talk.root), "", "root"]]
     asked, called = note("Which name?", by=EXECUTOR, tags=tags), note("Name it x", by=STRANGER, tags=tags)
-    who = Whisperer(speaker=STRANGER.public, address={"form": "notes", "root": str(talk.root)})
+    who = EphemeralPublisher(speaker=STRANGER.public, address={"form": "notes", "root": str(talk.root)})
     for event in (asked, signed(typing_event(who, "Executor is typing", 1), STRANGER), called):
         talk._take(event, "")
     assert talk.live == []
@@ -148,12 +150,12 @@ async def test_the_next_line_never_answers_a_stranger(monkeypatch: pytest.Monkey
 
 
 def test_whispers_tell_who_works_and_how_it_ended_only_from_the_project() -> None:
-    talk = Talk("ws://127.0.0.1:1", PERSON, PROJECT.public, agents=AGENTS, whispers=True)
+    talk = ChatClient("ws://127.0.0.1:1", PERSON, PROJECT.public, agents=AGENTS, whispers=True)
     told: list[Activity] = []
     talk.on_active(told.append)
-    who = Whisperer(speaker=PROJECT.public, address={"form": "notes", "root": "a" * 64})
+    who = EphemeralPublisher(speaker=PROJECT.public, address={"form": "notes", "root": "a" * 64})
     talk._take(signed(operations_event(who, AGENTS, [PERSON.public], 1, "active"), PROJECT), "")
     talk._take(signed(operations_event(who, [], [PERSON.public], 2, "ended"), PROJECT), "")
-    forged = Whisperer(speaker=EXECUTOR.public, address={"form": "notes", "root": "a" * 64})
+    forged = EphemeralPublisher(speaker=EXECUTOR.public, address={"form": "notes", "root": "a" * 64})
     talk._take(signed(operations_event(forged, [], [PERSON.public], 3, "waiting"), EXECUTOR), "")
     assert [(one.status, len(one.names)) for one in told] == [("active", 1), ("ended", 0)]

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from tenex.app.story import Line
-from tenex.cli.screen import Screen
+from tenex.cli.console import Screen
 from tenex.core.ids import ConversationId
-from tenex.core.records import ConversationStarted, PersonWrote
-from tests.cli.conftest import Done
-from tests.cli.test_conversations_stats import keep, renamed
+from tenex.core.records import ConversationStarted, MessageRecorded
+from tenex.operations.transcript import Line
 from tests.store.test_stats import lived
+
+from .conftest import Done
+from .test_conversations_stats import keep, renamed
 
 NAME = ConversationId("1" * 64)
 STEERING = "\x1b]0;title\x07\x1b[31m\x9b2J\x7f\x08\u202egnp.exe\u2066\u200f\u2028\r"
@@ -30,7 +31,7 @@ def data(tmp_path: Path) -> Path:
     first, *rest = renamed(NAME, lived(0).journal)
     began, *others = first
     assert isinstance(began, ConversationStarted)
-    others = [replace(one, text=f"{STEERING}{one.text}") if isinstance(one, PersonWrote) else one for one in others]
+    others = [replace(one, text=f"{STEERING}{one.text}") if isinstance(one, MessageRecorded) else one for one in others]
     keep(tmp_path, {NAME: [(replace(began, title=f"title {STEERING}"), *others), *rest]})
     (tmp_path / "tenex.toml").write_text(f"[project]\nabout = {json.dumps(STEERING)}\n")
     (tmp_path / "agents").mkdir()
@@ -44,13 +45,27 @@ def data(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "command",
     [
-        "conversations show 1111", "conversations show 1111 --json", "conversations list", "conversations list --json",
-        "conversations search title", "conversations search title --json", "conversations stats --json",
-        "conversations replay 1111 --json", "conversations replay 1111 --each", "agents list", "agents list --json",
-        "agents show spy", "agents show spy --json", "agents show spy --prompt", "agents show spy --prompt --json",
-        "agents show spy --prompt --conversation 1111", "config check", "config show", "doctor --json",
+        "conversations show 1111",
+        "conversations show 1111 --json",
+        "conversations list",
+        "conversations list --json",
+        "conversations search title",
+        "conversations search title --json",
+        "conversations stats --json",
+        "conversations replay 1111 --json",
+        "conversations replay 1111 --each",
+        "agents list",
+        "agents list --json",
+        "agents show spy",
+        "agents show spy --json",
+        "agents show spy --prompt",
+        "agents show spy --prompt --json",
+        "agents show spy --prompt --conversation 1111",
+        "config check",
+        "config show",
+        "doctor --json",
     ],
-)  # fmt: skip
+)
 def test_nothing_that_is_printed_steers_a_terminal(data: Path, tenex: Callable[..., Done], command: str) -> None:
     done = tenex(*command.split(), "--data", data)
     assert done.stdout + done.stderr

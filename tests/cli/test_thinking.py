@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tenex.cli.prompt import LIVE
-from tenex.cli.screen import Screen
-from tenex.cli.thinking import Thinking
+from tenex.cli.console import Screen
+from tenex.cli.input_line import LIVE
+from tenex.cli.thoughts import Thinking
 
 
 def told(kind: str, text: str, **more: Any) -> dict[str, Any]:

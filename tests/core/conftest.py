@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.core.kit import check_sound
 from tests.fakes.play import Play
+
+from .kit import check_sound
 
 
 @pytest.fixture(autouse=True)

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 from tenex.core import records as r
+from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Effect, ModelCall, Publish, Timer, Work
+from tenex.core.messages import NO_USAGE, ModelStep, Usage
 from tenex.core.pending import pending
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
-from tenex.core.roster import Rules
-from tenex.core.steps import NO_USAGE, ModelStep, Usage
-from tenex.core.travel import Forked, RolledBack
+from tenex.core.state.rollback import ConversationForked, RolledBack
 from tests.fakes.play import AgentMind, Play, RouterMind, says
 
 WAITS = {"agents": ["USER"], "reason": "the person is next"}
@@ -71,9 +71,14 @@ WAYS: dict[Phase, tuple[Phase, ...]] = {
 
 
 def standing(
-    phase: Phase, router: RouterMind | None = None, worker: AgentMind = plain, *, config: Rules | None = None,
-    text: str = "build it", agents: tuple[str, ...] = ("executor",),
-) -> Play:  # fmt: skip
+    phase: Phase,
+    router: RouterMind | None = None,
+    worker: AgentMind = plain,
+    *,
+    config: Policy | None = None,
+    text: str = "build it",
+    agents: tuple[str, ...] = ("executor",),
+) -> Play:
     """A play in which a turn of this phase has just closed and the router is being asked what is next."""
     way = iter(WAYS[phase])
 
@@ -144,9 +149,9 @@ def _check_phases(records: list[r.Record]) -> None:
             here = Phase.EXECUTE  # where code forbids nothing: a workflow has no phases
         elif isinstance(record, r.MissionOpened) and record.pubkey:
             here = Phase.EXECUTE
-        elif isinstance(record, (RolledBack, Forked)):
+        elif isinstance(record, (RolledBack, ConversationForked)):
             here = record.state.phase  # a jump: no transition is invented
-        elif isinstance(record, (r.TurnOpened, r.Said)):
+        elif isinstance(record, (r.TurnOpened, r.MessageSent)):
             assert record.phase is here
 
 
@@ -155,7 +160,7 @@ def _check_reflections(records: list[r.Record]) -> None:
     for record in records:
         if isinstance(record, r.CycleStarted) or (isinstance(record, r.TurnOpened) and record.phase is Phase.EXECUTE):
             done = set()  # a new execute turn reopens reflection like every gate
-        elif isinstance(record, (RolledBack, Forked)):
+        elif isinstance(record, (RolledBack, ConversationForked)):
             done = set(record.state.reflected)
         elif isinstance(record, r.TurnOpened) and record.phase is Phase.REFLECTION:
             assert not done & set(record.agents), "each participant reflects once"
@@ -165,7 +170,7 @@ def _check_reflections(records: list[r.Record]) -> None:
 def _spent(records: list[r.Record]) -> Usage:
     total = NO_USAGE
     for record in records:
-        spent = record.step.usage if isinstance(record, r.ModelStepped) else getattr(record, "usage", NO_USAGE)
+        spent = record.step.usage if isinstance(record, r.ModelResponded) else getattr(record, "usage", NO_USAGE)
         total = total + spent if spent.calls else total
     return total
 

@@ -6,18 +6,19 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.context import MESSAGE_CHARACTERS
+from tenex.core.config import Limits
+from tenex.core.context.window import MESSAGE_CHARACTERS
+from tenex.core.decide.runs import CALLS
 from tenex.core.effects import ModelCall, ToolCall
 from tenex.core.ids import CallId, Millis
+from tenex.core.messages import CallRequest, CallResult, ModelStep, UserText
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
-from tenex.core.roster import Limits
 from tenex.core.signals import ToolReturned
-from tenex.core.steps import CallRequest, CallResult, ModelStep, PersonText
-from tenex.core.working import CALLS
-from tests.core.kit import work
-from tests.core.test_working import at_work, ended, finish, results
 from tests.fakes.play import says
+
+from .kit import work
+from .test_working import at_work, ended, finish, results
 
 # ---- calls --------------------------------------------------------------------------------------------------------
 
@@ -34,7 +35,7 @@ def test_duplicate_call_ids_are_told_apart_within_and_across_answers() -> None:
         with_ids(says("", read, read, read), "x", "x", ""), with_ids(says("", read, read), "x", ""), says("done")
     )
     play.settle()
-    ids = [record.call for record in play.all(r.CallPermitted)]
+    ids = [record.call for record in play.all(r.ToolCallStarted)]
     assert len(ids) == 5 == len(set(ids))
     assert [name for name, *_ in results(play)] == ids
     assert ended(play)[0].outcome == "finished"
@@ -43,11 +44,11 @@ def test_duplicate_call_ids_are_told_apart_within_and_across_answers() -> None:
 def test_of_hundreds_of_calls_in_one_answer_the_first_are_carried_out() -> None:
     play = at_work(says("", *[("read_file", {"path": f"f{n}"}) for n in range(CALLS + 30)]), says("done"))
     play.settle()
-    assert len(play.all(r.CallPermitted)) == CALLS
-    assert {record.sentence for record in play.all(r.CallRefused)} == {
+    assert len(play.all(r.ToolCallStarted)) == CALLS
+    assert {record.sentence for record in play.all(r.ToolCallRejected)} == {
         f"Not run: of one answer the first {CALLS} calls are carried out. Ask again if you need it."
     }
-    assert len(play.all(r.CallRefused)) == 30
+    assert len(play.all(r.ToolCallRejected)) == 30
     assert ended(play)[0].outcome == "finished"
 
 
@@ -55,21 +56,28 @@ def test_an_unknown_tool_is_refused_with_what_there_is_and_the_model_goes_on() -
     play = at_work(says("", ("teleport", {}), ("read_file", {})), says("done"))
     play.settle()
     assert results(play)[0][2].startswith("There is no tool teleport. You may use: ")
-    assert [record.tool for record in play.all(r.CallPermitted)] == ["read_file"]
+    assert [record.tool for record in play.all(r.ToolCallStarted)] == ["read_file"]
     assert ended(play)[0].outcome == "finished"
 
 
 @pytest.mark.parametrize(
     ("phase", "tool"),
-    [("chat", "read_file"), ("chat", "write_file"), ("plan", "write_file"), ("plan", "check"),
-     ("brainstorm", "write_file"),
-     ("brainstorm", "send"), ("chat", "learn"), ("execute", "learn")],
-)  # fmt: skip
+    [
+        ("chat", "read_file"),
+        ("chat", "write_file"),
+        ("plan", "write_file"),
+        ("plan", "check"),
+        ("brainstorm", "write_file"),
+        ("brainstorm", "send"),
+        ("chat", "learn"),
+        ("execute", "learn"),
+    ],
+)
 def test_a_tool_the_phase_forbids_does_not_run_even_when_the_model_names_it(phase: str, tool: str) -> None:
     play = at_work(says("", (tool, {"path": "a"})), says("done"), phase=phase)
     play.settle()
     assert f"may not be used by executor in the {phase} phase; nothing was done" in results(play)[0][2]
-    assert play.all(r.CallPermitted) == []
+    assert play.all(r.ToolCallStarted) == []
     assert not play.ran
 
 
@@ -79,15 +87,23 @@ def test_the_gate_is_asked_again_when_a_call_is_about_to_start() -> None:
     play.step()
     (first,) = work(play)
     moved = r.PhaseTransition(
-        seq=play.conversation.next_seq, at=play.now, from_=Phase.EXECUTE, to=Phase.VERIFICATION, message="", reason="",
-        agent_pubkey=play.rules.project.pubkey, agent_name="", summary="", announce_at=Millis(play.now + 1),
-    )  # fmt: skip
+        seq=play.conversation.next_seq,
+        at=play.now,
+        from_=Phase.EXECUTE,
+        to=Phase.VERIFICATION,
+        message="",
+        reason="",
+        agent_pubkey=play.rules.project.pubkey,
+        agent_name="",
+        summary="",
+        announce_at=Millis(play.now + 1),
+    )
     play.conversation.apply(moved)
     play.journal.append((moved,))
     finish(play, first.key)
     assert [ok for _, ok, _ in results(play)] == [True, False]
     assert "in the verification phase" in results(play)[1][2]
-    assert [record.call for record in play.all(r.CallPermitted)] == ["k0"]
+    assert [record.call for record in play.all(r.ToolCallStarted)] == ["k0"]
 
 
 def test_an_agent_taken_out_of_the_roster_in_mid_work_runs_nothing_more() -> None:
@@ -150,7 +166,7 @@ def test_a_question_without_words_is_refused(arguments: dict[str, Any]) -> None:
     play = at_work(says("", ("ask", arguments)), says("done"))
     play.settle()
     assert "`ask` needs `question`" in results(play)[0][2]
-    assert play.all(r.AskOpened) == []
+    assert play.all(r.QuestionAsked) == []
     assert ended(play)[0].outcome == "finished"
 
 
@@ -158,7 +174,7 @@ def test_a_question_without_words_is_refused(arguments: dict[str, Any]) -> None:
 def test_options_that_are_no_list_are_left_out(options: Any) -> None:
     play = at_work(says("", ("ask", {"question": "Which?", "options": options})))
     play.step()
-    assert play.all(r.AskOpened)[0].question == "Which?"
+    assert play.all(r.QuestionAsked)[0].question == "Which?"
 
 
 def test_options_are_listed_below_the_question() -> None:
@@ -176,7 +192,7 @@ def test_results_are_shown_in_the_order_of_the_calls_and_then_what_people_wrote(
     (call,) = work(play)
     assert isinstance(call, ModelCall)
     assert [entry.id for entry in call.entries[-4:-1] if isinstance(entry, CallResult)] == ["k0", "k1", "k2"]
-    assert call.entries[-1] == PersonText(author="alice", text="make it green", role="owner", key="a" * 64)
+    assert call.entries[-1] == UserText(author="alice", text="make it green", role="owner", key="a" * 64)
 
 
 def test_a_failed_call_is_a_result_like_any_other() -> None:
@@ -229,14 +245,14 @@ def test_of_two_reports_the_first_counts() -> None:
     play = at_work(says("", DONE, ("complete", {"response": "No.", "verdict": "issues"})))
     play.settle()
     assert [done.text for done in ended(play)] == ["All tests pass."]
-    assert [record.sentence for record in play.all(r.CallRefused)] == ["The first `complete` of an answer counts."]
+    assert [record.sentence for record in play.all(r.ToolCallRejected)] == ["The first `complete` of an answer counts."]
 
 
 def test_a_refused_call_beside_the_report_has_to_be_looked_at_too() -> None:
     play = at_work(says("", ("learn", {"lesson": "x"}), DONE), says("", DONE))
     play.settle()
     assert [done.outcome for done in ended(play)] == ["finished"]
-    assert len([record for record in play.all(r.CallRefused) if record.tool == "complete"]) == 1
+    assert len([record for record in play.all(r.ToolCallRejected) if record.tool == "complete"]) == 1
 
 
 def test_at_the_limit_of_steps_the_report_counts_whatever_failed_beside_it() -> None:
@@ -257,7 +273,7 @@ def test_a_pasted_log_is_cut_for_an_agent_at_work_as_for_one_that_begins() -> No
     play.person("a log: " + log, addressed=("planner",))
     play.person("answer: " + log, reply_to=next(iter(play.conversation.asks)))
     call = next(effect for effect in play.running.values() if isinstance(effect, ModelCall))
-    words = [entry.text for entry in call.entries if isinstance(entry, PersonText)]
+    words = [entry.text for entry in call.entries if isinstance(entry, UserText)]
     answers = [entry.content for entry in call.entries if isinstance(entry, CallResult)]
     assert [text[:5] for text in words[-1:]] == ["a log"]
     assert [text[:6] for text in answers] == ["answer"]

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from tenex.core import records as r
-from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import Conversation, fold
-from tenex.core.ids import ConversationId, Millis
-from tenex.core.state import BLOCK, READ_FILES, SYSTEMS
+from tenex.core.ids import CallId, ConversationId, Millis
+from tenex.core.state.conversation import BLOCK, READ_FILES, SYSTEMS
+from tenex.core.state.snapshot import StateSnapshot
 from tests.fakes.play import ID, Play, diligent, seven_phases
 
 
@@ -21,7 +21,7 @@ def begun() -> Play:
 
 def test_what_happens_after_a_checkpoint_was_taken_does_not_show_in_it() -> None:
     play = begun()
-    seq, taken = play.conversation.next_seq - 1, Checkpoint.of(play.conversation)
+    seq, taken = play.conversation.next_seq - 1, StateSnapshot.of(play.conversation)
     before = replace(taken)
     for text in ("let us think", "plan it", "blue"):
         play.person(text)
@@ -35,13 +35,13 @@ def test_a_checkpoint_on_the_way_says_nothing_new() -> None:
     play = begun()
     records = [record for decision in play.journal for record in decision]
     for seq in range(1, len(records) + 1):
-        inserted = [*records[:seq], Checkpoint.of(fold(ID, records[:seq])), *records[seq:]]
+        inserted = [*records[:seq], StateSnapshot.of(fold(ID, records[:seq])), *records[seq:]]
         assert fold(ID, inserted) == play.conversation
 
 
 def test_a_checkpoint_of_anything_else_is_refused_and_changes_nothing() -> None:
     play = begun()
-    good = Checkpoint.of(play.conversation)
+    good = StateSnapshot.of(play.conversation)
     beside = Conversation(id=ConversationId("d" * 64))
     with pytest.raises(ValueError, match="another conversation"):
         beside.apply(good)
@@ -60,9 +60,17 @@ def test_the_history_keeps_the_newest_from_one_block_to_two() -> None:
     assert history is not None
     assert step is None
     move = r.PhaseTransition(
-        seq=1, at=Millis(1), from_=turn.phase, to=turn.phase, message="", agent_pubkey=play.rules.project.pubkey,
-        agent_name="", reason="", summary="", announce_at=Millis(1),
-    )  # fmt: skip
+        seq=1,
+        at=Millis(1),
+        from_=turn.phase,
+        to=turn.phase,
+        message="",
+        agent_pubkey=play.rules.project.pubkey,
+        agent_name="",
+        reason="",
+        summary="",
+        announce_at=Millis(1),
+    )
     at_first = len(history.turns)
     for number in range(5 * BLOCK):
         history = history.closed(replace(turn, seq=number)).moved(replace(move, seq=number))
@@ -110,11 +118,17 @@ def test_of_the_files_read_the_newest_are_remembered() -> None:
     state.apply(replace(started, seq=state.next_seq))
     for number in range(READ_FILES + 7):
         state.apply(
-            r.CallReturned(
-                seq=state.next_seq, at=Millis(1), run=started.run, call=f"k{number}", tool="read_file", ok=True,  # type: ignore[arg-type]
-                content="", read={f"f{number}": "sha", "f0": f"sha {number}"},
+            r.ToolCallCompleted(
+                seq=state.next_seq,
+                at=Millis(1),
+                run=started.run,
+                call=CallId(f"k{number}"),
+                tool="read_file",
+                ok=True,
+                content="",
+                read={f"f{number}": "sha", "f0": f"sha {number}"},
             )
-        )  # fmt: skip
+        )
     assert len(state.read_files) == READ_FILES
     assert state.read_files["f0"] == f"sha {READ_FILES + 6}"
     assert "f1" not in state.read_files

@@ -8,10 +8,11 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.commands import HELP, NAMES, Command, parse
+from tenex.core.config import Role
 from tenex.core.phases import Phase
-from tenex.core.roster import Role
-from tests.core.kit import ENDS, WAITS, Script, go, mind, plain, standing, until, work
 from tests.fakes.play import ALICE, Play, diligent, says, seven_phases
+
+from .kit import ENDS, WAITS, Script, go, mind, plain, standing, until, work
 
 
 def new() -> Play:
@@ -78,7 +79,7 @@ def test_every_command_by_every_role_in_every_status(name: str, role: Role, stag
     assert (given.command, given.role) == (name, role)
     assert play.conversation.messages == messages, "a command is no message"
     assert play.phases() == transitions, "a command makes no transition"
-    said = [record.text for record in records if isinstance(record, r.Said)]
+    said = [record.text for record in records if isinstance(record, r.MessageSent)]
     # `/continue` and `/retry` may answer by going on
     assert said or {effect.key for effect in work(play)} != running or name in ("continue", "retry")
     if role is Role.GUEST and name in FOR_OWNERS | GATES:
@@ -99,7 +100,7 @@ def test_a_member_commands_their_own_conversations_only(name: str) -> None:
     theirs = standing(Phase.CHAT)
     theirs.conversation.starter = type(ALICE)("b" * 64)
     records = theirs.person(f"/{name}", role=Role.MEMBER)
-    assert [type(record).__name__ for record in records] == ["CommandGiven", "Said"]
+    assert [type(record).__name__ for record in records] == ["CommandGiven", "MessageSent"]
     assert theirs.said()[-1] == f"/{name} is for an owner, or the member who began this conversation."
     theirs.conversation.starter = ALICE
 
@@ -167,16 +168,16 @@ def test_an_unknown_command_without_a_near_one_is_answered() -> None:
 def test_what_only_looks_like_an_unknown_name_is_talk(text: str) -> None:
     play = new()
     play.person(text)
-    assert play.all(r.PersonWrote)[0].text == text
+    assert play.all(r.MessageRecorded)[0].text == text
 
 
 def test_an_answer_to_an_agents_question_may_look_like_a_command() -> None:
     play = parked()
     play.person("/srv")
-    assert play.all(r.AskAnswered)[0].text == "/srv"
+    assert play.all(r.QuestionAnswered)[0].text == "/srv"
     again = parked()
     again.person("/stpo")
-    assert again.all(r.AskAnswered) == []
+    assert again.all(r.QuestionAnswered) == []
 
 
 KEY = "6578656375746f72" + "0" * 48
@@ -185,14 +186,21 @@ NPUB = "npub1v4ux2cm4w3hhyqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq23d6aj"
 
 @pytest.mark.parametrize(
     "text",
-    ["@executor build it", "@Executor, build it", "`@executor` build it", "**@EXECUTOR**: build it",
-     f"@{KEY} build it", f"{KEY} build it", f"@{NPUB}: build it"],
-)  # fmt: skip
+    [
+        "@executor build it",
+        "@Executor, build it",
+        "`@executor` build it",
+        "**@EXECUTOR**: build it",
+        f"@{KEY} build it",
+        f"{KEY} build it",
+        f"@{NPUB}: build it",
+    ],
+)
 def test_a_message_that_begins_with_an_agent_goes_to_it(text: str) -> None:
     play = new()
     play.person(text)
     assert play.all(r.TurnOpened)[0].agents == ("executor",)
-    assert play.all(r.PersonWrote)[0].text == text
+    assert play.all(r.MessageRecorded)[0].text == text
 
 
 def test_a_shown_name_of_two_words_is_a_mention_too() -> None:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tenex.core.conditions import (
+from tenex.core.errors import ConfigurationError
+from tenex.core.workflow.conditions import (
     CONDITIONS,
     TARGETS,
     AgentTarget,
@@ -24,8 +25,7 @@ from tenex.core.conditions import (
     ToolCalled,
     TransitionCondition,
 )
-from tenex.core.errors import ConfigurationError
-from tenex.core.rounds import Called, Envelope, TransitionDecision, WorkflowState
+from tenex.core.workflow.rounds import Called, Envelope, TransitionDecision, WorkflowState
 
 STATE = WorkflowState(
     ("a", "b", "c"), "b", last_speaker_id="a", creator_id="c", context_vars={"one": 1, "text": "x", "yes": True}

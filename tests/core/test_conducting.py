@@ -6,11 +6,11 @@ import itertools
 import pytest
 
 from tenex.core import records as r
+from tenex.core.config import Limits, Role
 from tenex.core.effects import Route
 from tenex.core.ids import PublicKey, Slug
-from tenex.core.roster import Limits, Role
-from tenex.core.workflows import Within, no_graphs
-from tenex.workflow import (
+from tenex.core.workflow_config import Within, no_graphs
+from tenex.workflows.speakers import (
     AgentTarget,
     AllOf,
     Always,
@@ -37,9 +37,9 @@ def speakers(one: Play) -> list[str]:
 def closed(one: Play) -> str:
     """The reason of the one end there was."""
     (record,) = one.all(r.WorkflowClosed)
-    (said,) = [record for record in one.all(r.Said) if "close-reason" in dict(tag[:2] for tag in record.tags)]
+    (said,) = [record for record in one.all(r.MessageSent) if "close-reason" in dict(tag[:2] for tag in record.tags)]
     assert dict(tag[:2] for tag in said.tags)["close-reason"] == record.reason
-    assert one.all(r.Said)[-1] is said, "the reason stands in the last message"
+    assert one.all(r.MessageSent)[-1] is said, "the reason stands in the last message"
     assert one.conversation.status == "ended"
     return str(record.reason)
 
@@ -49,9 +49,16 @@ def test_a_mention_opens_it_everybody_acknowledges_and_the_first_round_begins_in
     (append,) = one.journal
     kinds = [type(record).__name__ for record in append]
     assert kinds == [
-        "ConversationStarted", "CycleStarted", "WorkflowOpened", "InviteAcked", "InviteAcked", "InviteAcked",
-        "PersonWrote", "TurnOpened", "RunStarted",
-    ]  # fmt: skip
+        "ConversationStarted",
+        "CycleStarted",
+        "WorkflowOpened",
+        "InviteAcknowledged",
+        "InviteAcknowledged",
+        "InviteAcknowledged",
+        "MessageRecorded",
+        "TurnOpened",
+        "RunStarted",
+    ]
     assert one.conversation.turn is not None
     assert one.conversation.turn.agents == ("writer",)
 
@@ -61,7 +68,7 @@ def test_a_mention_of_a_disabled_workflow_is_answered_with_its_fault_and_begins_
     one = Play(asks_nobody, Cast(), config=config)
     one.person("Make it good", addressed=(NAME,))
     one.settle()
-    (said,) = one.all(r.Said)
+    (said,) = one.all(r.MessageSent)
     assert said.text.startswith(f"The workflow {NAME} is disabled: review.toml: line 1. (1 more.)")
     assert one.conversation.status == "ended"
     assert not one.all(r.WorkflowOpened)
@@ -85,7 +92,7 @@ def test_a_round_counts_in_the_append_of_its_words() -> None:
         assert (r.TurnClosed in kinds) == (r.RoundClosed in kinds)
         if r.RoundClosed in kinds:
             assert r.RunEnded in kinds
-            assert any(isinstance(record, r.Said) and record.purpose == "completion" for record in append)
+            assert any(isinstance(record, r.MessageSent) and record.purpose == "completion" for record in append)
 
 
 def test_1_3_b_the_last_round_and_the_end_are_one_append_so_no_crash_lets_anybody_speak() -> None:
@@ -110,7 +117,7 @@ def test_1_3_e_a_crash_at_any_append_resumes_the_round_and_repeats_no_effect(whe
             Transition(FromSpeaker("writer"), AgentTarget("editor")),
         ],
         TerminateTarget("done"),
-    )  # fmt: skip
+    )
     lines = {"writer": [calls(("set_context", {"key": "draft", "value": 1}), ("send", {"path": "m"})), "written"]}
     whole = begun(graph, lines)
     whole.settle()
@@ -185,7 +192,7 @@ def test_a_stopped_round_does_not_count_and_is_done_again() -> None:
 def test_1_3_d_a_handoff_to_a_stranger_is_refused_in_its_result_and_the_rules_decide() -> None:
     one = begun(LINE, {"writer": [calls(("handoff", {"target": "ghost"})), "then not"]})
     one.settle()
-    (refused,) = one.all(r.CallRefused)
+    (refused,) = one.all(r.ToolCallRejected)
     assert "'ghost' is refused: those who take part are writer, editor, checker" in refused.sentence
     assert speakers(one) == list(TRIO)
 
@@ -197,7 +204,7 @@ def test_1_3_d_a_call_that_was_refused_decides_nothing() -> None:
         )
         one = begun(graph, {"editor": [calls(("learn", {"lesson": "x"}), ("write_file", {"path": "a"})), "done"]})
         one.settle()
-        assert [record.tool for record in one.all(r.CallRefused)] == ["learn"]
+        assert [record.tool for record in one.all(r.ToolCallRejected)] == ["learn"]
         return one
 
     assert closed(routed_by("learn")) == "no"
@@ -276,7 +283,7 @@ def test_out_of_turn_text_is_held_until_the_round_has_closed() -> None:
     one.settle()
     assert speakers(one) == list(TRIO)
     editor = next(record for record in one.all(r.RunStarted) if record.agent == "editor")
-    wrote = one.all(r.PersonWrote)[-1]
+    wrote = one.all(r.MessageRecorded)[-1]
     assert wrote.seq in [entry.seq for entry in editor.entries if hasattr(entry, "seq")], "the next speaker is shown it"
 
 
@@ -338,12 +345,12 @@ def test_every_message_names_the_workflow_and_its_notices_are_in_its_own_voice()
     one = begun(LINE)
     one.person("/status")
     one.settle()
-    for said in one.all(r.Said):
+    for said in one.all(r.MessageSent):
         assert ("workflow", NAME) in said.tags
         assert not [tag for tag in said.tags if tag[0] == "phase"]
         assert said.relays == (RELAY,)
-    assert one.all(r.Said)[0].text.startswith("Workflow Review: round 1 of at most 3, writer's turn")
-    assert one.all(r.Said)[-1].name == "Review"
+    assert one.all(r.MessageSent)[0].text.startswith("Workflow Review: round 1 of at most 3, writer's turn")
+    assert one.all(r.MessageSent)[-1].name == "Review"
 
 
 def test_a_failing_rule_ends_it_and_says_which() -> None:

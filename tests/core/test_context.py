@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenex.core.context import (
+from tenex.core.config import Role
+from tenex.core.context.window import (
     LEAST,
     PAST_CHARACTERS,
     PAST_CYCLES,
@@ -25,12 +26,11 @@ from tenex.core.context import (
     weight,
 )
 from tenex.core.ids import CallId, EventId, Millis, PublicKey, Slug, TurnId
+from tenex.core.messages import AgentText, CallRequest, CallResult, Entry, ModelStep, Note, ToolSpec, UserText
 from tenex.core.phases import Phase
-from tenex.core.roster import Role
-from tenex.core.runs import Message, OrchestratorTurn
-from tenex.core.steps import AgentText, CallRequest, CallResult, Entry, ModelStep, Note, PersonText, ToolSpec
+from tenex.core.state.run import Message, OrchestratorTurn
 
-REQUEST = PersonText(author="alice", text="build it " + "r" * 2_000)
+REQUEST = UserText(author="alice", text="build it " + "r" * 2_000)
 PART = Note(title="Your part", text="build")
 TOOLS = (ToolSpec(name="read_file", description="Reads.", parameters={"type": "object"}),)
 
@@ -177,7 +177,7 @@ def test_the_arguments_of_the_newest_calls_are_cut_where_they_alone_are_too_much
 def test_a_persons_words_are_never_left_out() -> None:
     answer = result(0, 0, "red " + "!" * 9_000, "ask")
     entries: list[Entry] = [REQUEST, PART, step(0, ("ask", {"question": "Which?"})), answer]
-    entries += [PersonText(author="alice", text="and more " + "m" * 9_000), AgentText(author="b", text="t" * 9_000)]
+    entries += [UserText(author="alice", text="and more " + "m" * 9_000), AgentText(author="b", text="t" * 9_000)]
     entries += [step(1, ("read_file", {"path": "x"})), result(1, 0, "x" * 90_000)]
     entries += [step(2, ("read_file", {"path": "y"})), result(2, 0, "y" * 500)]
     shown = fit(entries, 100)
@@ -227,7 +227,7 @@ def runs(draw: st.DrawFn) -> Drawn:
         entries.append(step(number, *calls, text=draw(texts), vendor=vendor))
         entries += [result(number, place, draw(texts), tool) for place, (tool, _) in enumerate(calls)]
         if draw(st.booleans()):
-            entries.append(PersonText(author="alice", text=draw(texts)))
+            entries.append(UserText(author="alice", text=draw(texts)))
     return Drawn(entries)
 
 
@@ -277,16 +277,28 @@ def test_a_text_cut_in_bytes_is_whole_or_keeps_to_them(text: str, limit: int) ->
 
 def message(seq: int, text: str) -> Message:
     return Message(
-        seq=seq, at=Millis(seq), event_id=EventId(f"{seq:064x}"), author=PublicKey("a" * 64), name="alice", text=text,
-        phase=Phase.CHAT, role=Role.OWNER,
-    )  # fmt: skip
+        seq=seq,
+        at=Millis(seq),
+        event_id=EventId(f"{seq:064x}"),
+        author=PublicKey("a" * 64),
+        name="alice",
+        text=text,
+        phase=Phase.CHAT,
+        role=Role.OWNER,
+    )
 
 
 def turn(seq: int, phase: Phase, summary: str) -> OrchestratorTurn:
     return OrchestratorTurn(
-        turn_id=TurnId(f"turn-{seq}"), seq=seq, timestamp=Millis(seq), phase=phase, agents=(Slug("executor"),),
-        reason="", summary=summary, is_completed=True,
-    )  # fmt: skip
+        turn_id=TurnId(f"turn-{seq}"),
+        seq=seq,
+        timestamp=Millis(seq),
+        phase=phase,
+        agents=(Slug("executor"),),
+        reason="",
+        summary=summary,
+        is_completed=True,
+    )
 
 
 def test_of_a_cycle_the_request_and_the_last_word_on_each_phase_are_remembered() -> None:
@@ -299,9 +311,11 @@ def test_of_a_cycle_the_request_and_the_last_word_on_each_phase_are_remembered()
     ]
     (past,) = remembered((), 1, [message(2, "Build it"), message(3, "in Python")], turns)
     assert past == PastCycle(
-        cycle=1, since=2, request="Build it",
+        cycle=1,
+        since=2,
+        request="Build it",
         done=("execute: executor: wrote a.py", "verification: executor [verified]: works"),
-    )  # fmt: skip
+    )
 
 
 def test_a_cycle_in_which_nobody_worked_leaves_nothing() -> None:

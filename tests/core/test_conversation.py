@@ -5,8 +5,9 @@ from dataclasses import fields
 from tenex.core import records as r
 from tenex.core.ids import Millis
 from tenex.core.phases import Phase
-from tenex.core.state import State
-from tests.core.kit import standing
+from tenex.core.state.conversation import State
+
+from .kit import standing
 
 
 def test_a_fork_holds_every_value_of_the_conversation_but_its_history() -> None:

@@ -3,10 +3,11 @@
 from typing import Any
 
 from tenex.core import records as r
+from tenex.core.config import Limits
 from tenex.core.phases import Phase
-from tenex.core.roster import Limits
-from tests.core.kit import ENDS, WAITS, Script, go, mind, plain, standing, until
 from tests.fakes.play import Play, RouterMind, rules, says
+
+from .kit import ENDS, WAITS, Script, go, mind, plain, standing, until
 
 
 def refusals(play: Play) -> list[str]:
@@ -21,10 +22,15 @@ def whole_cycle(router: RouterMind | None = None) -> Play:
     """A cycle that went the whole way and is over, with a file read and one changed."""
     reads = [says("", ("read_file", {"path": "a"}), ("write_file", {"path": "a"})), says("built")]
     play = Play(
-        Script(go("execute", "executor"), go("verification", "executor"), go("chores", "executor"),
-               go("reflection", "executor"), ENDS),
+        Script(
+            go("execute", "executor"),
+            go("verification", "executor"),
+            go("chores", "executor"),
+            go("reflection", "executor"),
+            ENDS,
+        ),
         mind(execute=reads),
-    )  # fmt: skip
+    )
     play.person("build it")
     play.settle()
     assert play.conversation.status == "ended"
@@ -69,7 +75,7 @@ def test_a_message_while_end_is_decided_gives_the_end_and_a_new_cycle_in_one_app
     play.settle()
     append = next(decision for decision in play.journal if any(isinstance(rec, r.Ended) for rec in decision))
     kinds = [type(record).__name__ for record in append]
-    assert kinds == ["Routed", "Ended", "PhaseTransition", "CycleStarted", "RouteAsked"]
+    assert kinds == ["Routed", "Ended", "PhaseTransition", "CycleStarted", "RouteRequested"]
     assert [message.text for message in play.conversation.messages] == ["one more thing: make it green"]
     assert play.conversation.cycle == 2
     assert play.all(r.TurnOpened)[-1].phase is Phase.CHAT
@@ -93,8 +99,13 @@ def test_chat_entered_from_execute_is_the_same_cycle_and_keeps_its_gates() -> No
 
 def test_a_router_that_goes_round_in_cycles_meets_the_limit_of_turns() -> None:
     """Chat entered from reflection begins a cycle, but the person still has not spoken."""
-    ring = {"chat": "execute", "execute": "verification", "verification": "chores", "chores": "reflection",
-            "reflection": "chat"}  # fmt: skip
+    ring = {
+        "chat": "execute",
+        "execute": "verification",
+        "verification": "chores",
+        "chores": "reflection",
+        "reflection": "chat",
+    }
 
     def round_and_round(question: dict[str, Any]) -> Any:
         target = ring[question["phase"]]

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
+from tenex.core.decide.turns import STOPPED
 from tenex.core.effects import Key, ModelCall, Timer
 from tenex.core.ids import Millis
-from tenex.core.signals import ClockMoved, ModelFailed, RollBack
-from tenex.core.travel import RolledBack
-from tenex.core.turns import STOPPED
-from tenex.core.workflows import Within
-from tenex.workflow import AgentTarget, FromSpeaker, Transition, TransitionGraph
+from tenex.core.signals import ClockJumped, ModelFailed, RollBack
+from tenex.core.state.rollback import RolledBack
+from tenex.core.workflow_config import Within
+from tenex.workflows.speakers import AgentTarget, FromSpeaker, Transition, TransitionGraph
 from tests.fakes.play import Play, says
 from tests.fakes.workflows import TRIO, begun, calls, house, session, workflow
 
@@ -56,8 +56,11 @@ def test_1_3_c_a_round_is_expected_within_120_s_and_600_s_by_default_and_both_fi
 
 
 def test_1_3_c_it_also_fires_while_the_model_is_away() -> None:
-    one = Play(lambda _: {}, lambda c, call: ModelFailed(key=call.key, message="away", retryable=True),
-               config=house(workflow(LINE)))  # fmt: skip
+    one = Play(
+        lambda _: {},
+        lambda c, call: ModelFailed(key=call.key, message="away", retryable=True),
+        config=house(workflow(LINE)),
+    )
     one.person("go", addressed=("review",))
     one.settle()
     assert "turn_within.close" in timers(one)
@@ -149,7 +152,7 @@ def test_a_question_or_a_person_in_anothers_round_breaks_the_silence() -> None:
     assert timers(one)["max_silence.close"].due == one.now + 9_000
     one.now = Millis(one.now + 5_000)
     one.settle()
-    assert timers(one)["max_silence.close"].due == one.all(r.AskOpened)[0].at + 9_000
+    assert timers(one)["max_silence.close"].due == one.all(r.QuestionAsked)[0].at + 9_000
     one.fire("max_silence.close")
     assert reason(one) == "max_silence"
 
@@ -164,9 +167,9 @@ def test_after_the_end_nothing_is_expected() -> None:
 def test_a_call_under_way_when_the_time_is_up_has_a_result() -> None:
     one = begun(LINE, {"writer": [calls(("check", {}))]})
     one.step(lambda ready: next(effect for effect in ready if isinstance(effect, ModelCall)))
-    assert one.all(r.CallPermitted)
+    assert one.all(r.ToolCallStarted)
     one.fire("turn_within.close")
-    assert [(record.ok, record.content) for record in one.all(r.CallReturned)] == [(False, STOPPED)]
+    assert [(record.ok, record.content) for record in one.all(r.ToolCallCompleted)] == [(False, STOPPED)]
     assert reason(one) == "turn_within"
 
 
@@ -218,7 +221,7 @@ def test_what_was_expected_of_somebody_is_again_once_it_goes_back_counted_from_t
 def test_a_clock_that_is_set_moves_every_watch() -> None:
     one = begun(LINE)
     before = {name: watch.due for name, watch in session(one).watches.items()}
-    one.hear(ClockMoved(by=3_600_000))
+    one.hear(ClockJumped(by=3_600_000))
     assert {name: watch.due - 3_600_000 for name, watch in session(one).watches.items()} == before
 
 
@@ -232,7 +235,7 @@ def test_1_3_g_while_one_of_two_questions_is_open_the_time_is_still_the_persons(
     lines = {"writer": [calls(("ask", {"question": "Which?"}), ("ask", {"question": "When?"})), "thanks"]}
     one = begun(LINE, lines, expectations={"reply_within": Within(close=9_000)})
     one.settle()
-    first, second = (said.events[0].id for said in one.all(r.Said) if said.purpose == "question")
+    first, second = (said.events[0].id for said in one.all(r.MessageSent) if said.purpose == "question")
     due = timers(one)["reply_within.close"].due
     one.person("the first", reply_to=first)
     assert set(timers(one)) == {"reply_within.close", "ttl.close"}

@@ -7,15 +7,16 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
-from tenex.core.decide import OUTBOX_EXPIRY, decide
+from tenex.core.decide.dispatch import OUTBOX_EXPIRY, decide
 from tenex.core.effects import Effect, Key, ModelCall, Route, Timer, Work
 from tenex.core.ids import Millis
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import PublishOutcome
 from tenex.core.signals import ModelFailed, Opened, Published, Signal, TimerFired
-from tests.core.kit import WAITS, Script, go, mind, standing, until, work
 from tests.fakes.play import ID, RELAY, Play, diligent, says, seven_phases
+
+from .kit import WAITS, Script, go, mind, standing, until, work
 
 
 def signals_for(play: Play, effect: Effect) -> list[Signal]:
@@ -90,11 +91,11 @@ def test_opening_ends_open_calls_that_may_run_only_once_and_leaves_the_others() 
     play = standing(
         Phase.CHAT, Script(go("execute", "executor"), WAITS), mind(execute=[says("", *calls), says("done")])
     )
-    until(play, lambda it: len(it.all(r.CallPermitted)) == 2)
+    until(play, lambda it: len(it.all(r.ToolCallStarted)) == 2)
     read = next(effect.key for effect in work(play) if effect.request.tool == "read_file")  # type: ignore[union-attr]
     records = play.hear(Opened())
     kinds = [type(record).__name__ for record in records]
-    assert kinds == ["Reopened", "CallReturned", "CallPermitted"]
+    assert kinds == ["ProcessRestarted", "ToolCallCompleted", "ToolCallStarted"]
     assert records[1].content == "unknown: the process stopped while this ran; check before repeating"  # type: ignore[attr-defined]
     assert read in pending(play.conversation), "what may run again simply is still pending"
     play.settle()
@@ -105,11 +106,11 @@ def test_opening_twice_repeats_nothing() -> None:
     play = standing(
         Phase.CHAT, Script(go("execute", "executor"), WAITS), mind(execute=[says("", ("send", {})), says("ok")])
     )
-    until(play, lambda it: bool(it.all(r.CallPermitted)))
+    until(play, lambda it: bool(it.all(r.ToolCallStarted)))
     play.crash()
     play.crash()
-    assert len(play.all(r.CallReturned)) == 1
-    assert len(play.all(r.Reopened)) == 2
+    assert len(play.all(r.ToolCallCompleted)) == 1
+    assert len(play.all(r.ProcessRestarted)) == 2
 
 
 # ---- what is said -------------------------------------------------------------------------------------------------
@@ -128,18 +129,18 @@ def test_a_transition_no_message_has_shown_is_announced_in_one_line() -> None:
     timer = next(e for e in play.running.values() if isinstance(e, Timer) and e.key.part == "announce")
     assert timer.due == moved.at + play.rules.limits.announce_after
     play.fire("announce")
-    said = play.all(r.Said)[-1]
+    said = play.all(r.MessageSent)[-1]
     assert (said.text, said.purpose) == ("Now in execute: on to execute", "announcement")
     assert said.tags[:3] == (("phase", "execute"), ("phase-from", "chat"), ("new-phase", "execute"))
     play.settle()
-    assert play.all(r.Said)[-1].tags[:1] == (("phase", "execute"),)
-    assert not any(tag[0] == "phase-from" for tag in play.all(r.Said)[-1].tags), "shown once"
+    assert play.all(r.MessageSent)[-1].tags[:1] == (("phase", "execute"),)
+    assert not any(tag[0] == "phase-from" for tag in play.all(r.MessageSent)[-1].tags), "shown once"
 
 
 def test_a_message_that_shows_the_transition_makes_the_announcement_needless() -> None:
     play = unannounced()
     play.settle()
-    said = play.all(r.Said)[-1]
+    said = play.all(r.MessageSent)[-1]
     assert ("phase-from", "chat") in said.tags
     assert not any(e.key.part == "announce" for e in play.running.values())
 
@@ -148,7 +149,7 @@ def test_a_completion_says_what_it_cost_and_how_it_came() -> None:
     steps = [says("", ("read_file", {})), says("", ("complete", {"response": "done"}))]
     play = standing(Phase.CHAT, Script(go("execute", "executor"), WAITS), mind(execute=steps))
     play.settle()
-    tags = dict(tag for tag in play.all(r.Said)[-1].tags if len(tag) == 2)
+    tags = dict(tag for tag in play.all(r.MessageSent)[-1].tags if len(tag) == 2)
     assert (tags["status"], tags["tool"], tags["llm-model"]) == ("completed", "complete", "script")
     assert (tags["llm-prompt-tokens"], tags["llm-completion-tokens"], tags["llm-total-tokens"]) == ("20", "10", "30")
     assert "llm-cost-usd" not in tags, "no price is known"
@@ -156,11 +157,18 @@ def test_a_completion_says_what_it_cost_and_how_it_came() -> None:
 
 def test_one_relay_that_has_it_gives_the_others_three_days() -> None:
     play = standing(Phase.CHAT)
-    said = play.all(r.Said)[-1]
-    both = r.Said(
-        seq=play.conversation.next_seq, at=play.now, speaker=said.speaker, name=said.name, text="x", purpose="notice",
-        phase=said.phase, events=said.events, relays=(RELAY, "ws://dead"),
-    )  # fmt: skip
+    said = play.all(r.MessageSent)[-1]
+    both = r.MessageSent(
+        seq=play.conversation.next_seq,
+        at=play.now,
+        speaker=said.speaker,
+        name=said.name,
+        text="x",
+        purpose="notice",
+        phase=said.phase,
+        events=said.events,
+        relays=(RELAY, "ws://dead"),
+    )
     play.conversation.apply(both)
     play.journal.append((both,))
     play.reconcile()
@@ -173,11 +181,18 @@ def test_one_relay_that_has_it_gives_the_others_three_days() -> None:
 
 def test_a_relay_that_never_answers_is_given_up_after_the_expiry() -> None:
     play = standing(Phase.CHAT)
-    said = play.all(r.Said)[-1]
-    both = r.Said(
-        seq=play.conversation.next_seq, at=play.now, speaker=said.speaker, name=said.name, text="x", purpose="notice",
-        phase=said.phase, events=said.events, relays=(RELAY, "ws://dead"),
-    )  # fmt: skip
+    said = play.all(r.MessageSent)[-1]
+    both = r.MessageSent(
+        seq=play.conversation.next_seq,
+        at=play.now,
+        speaker=said.speaker,
+        name=said.name,
+        text="x",
+        purpose="notice",
+        phase=said.phase,
+        events=said.events,
+        relays=(RELAY, "ws://dead"),
+    )
     play.conversation.apply(both)
     play.journal.append((both,))
     play.hear(Published(key=Key(Work.PUBLISH, both.seq, f"0 {RELAY}"), outcome=PublishOutcome(accepted=True)))

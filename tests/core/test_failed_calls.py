@@ -3,12 +3,12 @@
 import pytest
 
 from tenex.core import records as r
+from tenex.core.config import Limits
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Key, ModelCall, Work
 from tenex.core.ids import CallId
-from tenex.core.roster import Limits
+from tenex.core.messages import CallRequest, ModelStep, Note, Usage
 from tenex.core.signals import ModelFailed
-from tenex.core.steps import CallRequest, ModelStep, Note, Usage
 from tests.fakes.play import Play, rules, says
 
 NO_KEY = Key(Work.MODEL, 0)
@@ -37,7 +37,7 @@ def test_an_answer_of_no_use_is_asked_for_again_with_the_reason() -> None:
     play.person("build it")
     play.settle()
     assert [ended.outcome for ended in play.all(r.RunEnded)] == ["finished"]
-    assert len(play.all(r.Nudged)) == 1
+    assert len(play.all(r.ModelReprompted)) == 1
 
 
 def test_an_agent_whose_answers_stay_of_no_use_fails_with_the_reason() -> None:
@@ -93,7 +93,7 @@ def test_what_is_said_carries_all_that_the_run_cost() -> None:
         play.settle()
         play.fire("retry")
         play.settle()
-        (said,) = [record for record in play.all(r.Said) if record.text == words]
+        (said,) = [record for record in play.all(r.MessageSent) if record.text == words]
         own = 10 + 5 if words == "done" else 100
         assert dict(tag for tag in said.tags if len(tag) == 2)["llm-total-tokens"] == str(300 + own)
 
@@ -110,9 +110,9 @@ def test_a_failed_call_says_which_model_it_was() -> None:
     play.settle()
     play.fire("retry")
     play.settle()
-    assert [record.model for kind in (r.Retrying, r.Nudged, r.RunEnded) for record in play.all(kind)] == [
-        "small", "big", "big", "last",
-    ]  # fmt: skip
+    assert [
+        record.model for kind in (r.RetryScheduled, r.ModelReprompted, r.RunEnded) for record in play.all(kind)
+    ] == ["small", "big", "big", "last"]
 
 
 def test_a_sentence_about_an_answer_ends_before_the_next_begins() -> None:
@@ -121,7 +121,7 @@ def test_a_sentence_about_an_answer_ends_before_the_next_begins() -> None:
     play = Play(to_execute, lambda conversation, call: answers.pop(0))
     play.person("build it")
     play.settle()
-    assert "the filter stopped it. Answer again" in play.all(r.Nudged)[0].text
+    assert "the filter stopped it. Answer again" in play.all(r.ModelReprompted)[0].text
 
 
 def test_an_answer_of_no_use_ends_the_count_of_tries() -> None:
@@ -134,7 +134,7 @@ def test_an_answer_of_no_use_ends_the_count_of_tries() -> None:
     for _ in range(4):
         play.fire("retry")
         play.settle()
-    assert [(record.attempt, record.held) for record in play.all(r.Retrying)][3:] == [(1, False)]
+    assert [(record.attempt, record.held) for record in play.all(r.RetryScheduled)][3:] == [(1, False)]
 
 
 def test_a_held_run_says_why_and_when_it_goes_on() -> None:
@@ -158,7 +158,7 @@ def test_a_call_whose_arguments_cannot_be_used_is_refused_with_the_reason(tool: 
     play = Play(to_execute, worker)
     play.person("build it")
     play.settle()
-    assert [refusal.sentence for refusal in play.all(r.CallRefused)] == ["The arguments of the call are no JSON."]
+    assert [refusal.sentence for refusal in play.all(r.ToolCallRejected)] == ["The arguments of the call are no JSON."]
     assert not play.ran
     assert [ended.text for ended in play.all(r.RunEnded)] == ["done another way"]
 
@@ -171,17 +171,18 @@ def test_a_run_that_reaches_the_limit_of_the_cycle_ends_and_the_person_is_asked(
 
     again = {"agents": ["executor"], "phase": "execute", "reason": "build it"}
     play = Play(
-        lambda question: again if question["phase"] == "chat" else {"agents": ["executor"], "reason": "go on"}, worker,
+        lambda question: again if question["phase"] == "chat" else {"agents": ["executor"], "reason": "go on"},
+        worker,
         config=rules(limits=Limits(tokens_per_cycle=60)),
-    )  # fmt: skip
+    )
     play.person("build it")
     play.settle()
-    assert len(play.all(r.ModelStepped)) == 3
-    assert [limit.limit for limit in play.all(r.LimitHit)] == ["tokens_per_cycle"]
+    assert len(play.all(r.ModelResponded)) == 3
+    assert [limit.limit for limit in play.all(r.LimitReached)] == ["tokens_per_cycle"]
     assert play.conversation.status == "waiting"
     play.person("/continue")
     play.settle()
-    assert len(play.all(r.ModelStepped)) > 3
+    assert len(play.all(r.ModelResponded)) > 3
 
 
 def test_agents_of_one_turn_that_share_a_dead_provider_are_told_of_once() -> None:
@@ -193,5 +194,5 @@ def test_agents_of_one_turn_that_share_a_dead_provider_are_told_of_once() -> Non
     play = Play(both, lambda conversation, call: gone, config=rules(limits=Limits(retry_delays=())))
     play.person("build it")
     play.settle()
-    assert len([retry for retry in play.all(r.Retrying) if retry.held]) == 2
+    assert len([retry for retry in play.all(r.RetryScheduled) if retry.held]) == 2
     assert len([text for text in play.said() if "cannot be reached" in text]) == 1

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tenex.core.gates import may_use, refusal
+from tenex.core.config import Kind
+from tenex.core.decide.gates import may_use, refusal
 from tenex.core.phases import Access, Phase
-from tenex.core.roster import Kind
 from tests.fakes.play import TOOLS, agent, rules
 
 USES = {

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tenex.core.conditions import Predicate
 from tenex.core.graph import END, Choice, Edge, TransitionGraph
+from tenex.core.workflow.conditions import Predicate
 
 
 @dataclass(frozen=True)
@@ -317,13 +317,7 @@ def scrub(agent: Surgeon) -> None:
 def test_an_agents_own_phases_move_once_per_evaluation() -> None:
     agent = Surgeon()
     seen = drive(
-        agent,
-        [
-            ("model", lambda _: None),
-            ("tool", scrub),
-            ("model", lambda _: None),
-            ("model", lambda _: None),
-        ],
+        agent, [("model", lambda _: None), ("tool", scrub), ("model", lambda _: None), ("model", lambda _: None)]
     )
     assert seen == [("model", "prepare"), ("tool", "operate"), ("model", "close"), ("model", "close")]
 

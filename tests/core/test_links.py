@@ -6,36 +6,43 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.agency import Scope
-from tenex.core.conditions import Predicate
+from tenex.core.config import Expectation, Limits, Policy
+from tenex.core.context.transcript import entries_for
+from tenex.core.costs import run_agent
+from tenex.core.decide.rollback import stood
 from tenex.core.effects import ModelCall, Timer, ToolCall
 from tenex.core.graph import Edge, TransitionGraph
 from tenex.core.ids import Millis, RunId, Slug
-from tenex.core.links import link_specs
+from tenex.core.messages import AgentText, CallResult, Note, UserText
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
-from tenex.core.roster import Expectation, Limits, Rules
-from tenex.core.runs import CallState, Run
 from tenex.core.signals import ModelFailed, RollBack
-from tenex.core.spending import run_agent
-from tenex.core.steps import AgentText, CallResult, Note, PersonText
-from tenex.core.transcript import entries_for
-from tenex.core.undoing import stood
-from tenex.workflow import AgentTarget, TerminateTarget, ToolCalled, Transition
-from tenex.workflow import TransitionGraph as Rounds
-from tests.core.kit import WAITS, Script, check_rest, check_sound, go, standing, until, work
-from tests.core.test_working import results
+from tenex.core.state.agent import Scope
+from tenex.core.state.run import CallState, Run
+from tenex.core.state.subagents import link_specs
+from tenex.core.workflow.conditions import Predicate
+from tenex.workflows.speakers import AgentTarget, TerminateTarget, ToolCalled, Transition
+from tenex.workflows.speakers import TransitionGraph as Rounds
 from tests.fakes.linked import cast, link, linked, to
 from tests.fakes.play import Play, rules, says
 from tests.fakes.workflows import NAME, TRIO
 from tests.fakes.workflows import play as of_rounds
 
+from .kit import WAITS, Script, check_rest, check_sound, go, standing, until, work
+from .test_working import results
+
 LEAD = says("I ask around", *to("helper"))
 CALM = Limits(default_expectation=Expectation(warn_after=20_000, close_after=60_000))
 
 
-def at_work(config: Rules | None = None, *, phase: str = "execute", limits: Limits | None = None,
-            agents: tuple[str, ...] = ("executor",), **steps: Any) -> Play:  # fmt: skip
+def at_work(
+    config: Policy | None = None,
+    *,
+    phase: str = "execute",
+    limits: Limits | None = None,
+    agents: tuple[str, ...] = ("executor",),
+    **steps: Any,
+) -> Play:
     """A play in which the executor may call the helper, and a turn in execute has just been opened."""
     config = config or linked(rules(limits=limits), executor=["helper"])
     play = standing(Phase.CHAT, Script(go(phase, *agents), WAITS), config=config)
@@ -99,7 +106,7 @@ def test_what_a_person_writes_meanwhile_reaches_it_as_it_reaches_everybody_at_wo
     step_until_called(play)
     play.person("make it green")
     until(play, lambda it: of(it, "helper").steps == 1 and of(it, "helper").wants is not None)
-    assert any(isinstance(entry, PersonText) and entry.text == "make it green" for entry in of(play, "helper").entries)
+    assert any(isinstance(entry, UserText) and entry.text == "make it green" for entry in of(play, "helper").entries)
 
 
 def test_its_tools_run_like_anybody_s_and_what_it_costs_counts() -> None:
@@ -159,7 +166,7 @@ def test_colleagues_called_in_one_answer_work_at_the_same_time() -> None:
 def _entries(play: Play, run: str) -> Any:
     """What the run's model was shown before its last step."""
     before = [record for decision in play.journal for record in decision]
-    last = max(record.seq for record in before if isinstance(record, r.ModelStepped) and record.run == run)
+    last = max(record.seq for record in before if isinstance(record, r.ModelResponded) and record.run == run)
     twin = type(play.conversation)(id=play.conversation.id)
     for record in before[: last - 1]:
         twin.apply(record)
@@ -198,8 +205,12 @@ def test_colleagues_call_colleagues_down_to_the_limit() -> None:
         rules(limits=Limits(link_depth=2)), executor=["helper"], helper=["planner"], planner=["project-manager"]
     )
     deeper = says("", *to("project-manager"))
-    play = at_work(config, executor=[LEAD, "built"], helper=[says("", *to("planner")), "planned"],
-                   planner=[deeper, "did it myself"])  # fmt: skip
+    play = at_work(
+        config,
+        executor=[LEAD, "built"],
+        helper=[says("", *to("planner")), "planned"],
+        planner=[deeper, "did it myself"],
+    )
     play.settle()
     first, *others = results(play)
     assert not first[1]
@@ -212,7 +223,7 @@ def test_nobody_is_called_by_whom_it_waits_for() -> None:
     config = linked(rules(), executor=["helper"], helper=["executor", "helper"])
     play = at_work(config, executor=[LEAD, "built"], helper=[says("", *to("executor", "helper")), "then not"])
     play.settle()
-    refused = [record.sentence for record in play.all(r.CallRefused)]
+    refused = [record.sentence for record in play.all(r.ToolCallRejected)]
     assert len(refused) == 2
     assert all("cannot be called from here" in sentence for sentence in refused)
 
@@ -242,10 +253,7 @@ class Broken:
 @pytest.mark.parametrize(
     ("scope", "said"),
     [
-        (
-            Scope(phases=frozenset({"research"})),
-            "it belongs to research; nothing was done. You are in",
-        ),
+        (Scope(phases=frozenset({"research"})), "it belongs to research; nothing was done. You are in"),
         (Scope(phases=frozenset({"planning"}), when=Never()), "its condition does not hold"),
         (Scope(when=Broken()), "its condition failed (KeyError: "),
     ],
@@ -287,7 +295,7 @@ def test_whom_it_may_not_call_is_not_named_to_it() -> None:
     asks = says("", ("to_halper", {"message": "x"}))
     play = at_work(config, agents=("security", "executor"), security=[asks], executor=[LEAD], helper=[asks])
     play.settle()
-    told = {str(run_agent(one.run)): one.sentence for one in play.all(r.CallRefused) if one.tool == "to_halper"}
+    told = {str(run_agent(one.run)): one.sentence for one in play.all(r.ToolCallRejected) if one.tool == "to_halper"}
     assert told["security"].endswith("You may use: ask, complete, read_file.")
     assert "to_security" in told["helper"]
     assert "to_executor" not in told["helper"]
@@ -420,10 +428,10 @@ def test_wherever_it_is_cut_off_nobody_is_called_twice(moment: str) -> None:
         assert len(begun) == len(set(begun)) == 3
         ended = [record.run for record in play.all(r.RunEnded)]
         assert len(ended) == len(set(ended))
-        returned = [(record.run, record.call) for record in play.all(r.CallReturned)]
+        returned = [(record.run, record.call) for record in play.all(r.ToolCallCompleted)]
         assert len(returned) == len(set(returned))
         assert outcomes(play) == outcomes(whole)
-        once = {f"{play.conversation.id}:{x.seq}" for x in play.all(r.CallPermitted) if x.replay == "once"}
+        once = {f"{play.conversation.id}:{x.seq}" for x in play.all(r.ToolCallStarted) if x.replay == "once"}
         assert all(play.ran[key] <= 1 for key in once)
         assert play.conversation.status == whole.conversation.status
         check_sound(play)
@@ -464,10 +472,12 @@ def test_whom_a_speaker_calls_takes_no_part_in_the_workflow() -> None:
     play = of_a_workflow(Rounds.sequence(TRIO), "writer", calls, editor=[hands_over, "seen"])
     step_until_called(play, "editor")
     assert {effect.key.part for effect in pending(play.conversation).values() if isinstance(effect, Timer)} == {
-        "turn_within.warn", "turn_within.close", "ttl.close",
-    }  # fmt: skip
+        "turn_within.warn",
+        "turn_within.close",
+        "ttl.close",
+    }
     play.settle()
-    assert "There is no tool handoff" in "".join(record.sentence for record in play.all(r.CallRefused))
+    assert "There is no tool handoff" in "".join(record.sentence for record in play.all(r.ToolCallRejected))
     assert [record.speaker for record in play.all(r.RoundClosed)] == list(TRIO)
     assert len([record for record in play.all(r.RunEnded) if "/" in record.run]) == 1
 
@@ -475,8 +485,9 @@ def test_whom_a_speaker_calls_takes_no_part_in_the_workflow() -> None:
 def test_the_call_of_a_colleague_counts_for_a_workflow_s_rule() -> None:
     graph = Rounds(
         transitions=[Transition(when=ToolCalled("to_planner"), then=AgentTarget("checker"))],
-        initial_speaker="writer", default_target=TerminateTarget("enough"),
-    )  # fmt: skip
+        initial_speaker="writer",
+        default_target=TerminateTarget("enough"),
+    )
     play = of_a_workflow(graph, "writer", says("", *to("planner")))
     play.settle()
     assert [record.speaker for record in play.all(r.RoundClosed)][:2] == ["writer", "checker"]
@@ -486,13 +497,16 @@ def test_the_call_of_a_colleague_counts_for_a_workflow_s_rule() -> None:
 def test_a_refused_call_does_not_count_because_a_colleague_s_of_the_same_id_was_let_through() -> None:
     graph = Rounds(
         transitions=[Transition(when=ToolCalled("learn"), then=AgentTarget("checker"))],
-        initial_speaker="writer", default_target=TerminateTarget("enough"),
-    )  # fmt: skip
+        initial_speaker="writer",
+        default_target=TerminateTarget("enough"),
+    )
     calls = says("", ("learn", {"lesson": "x"}), *to("planner"))
     play = of_a_workflow(graph, "writer", calls, planner=[says("", ("read_file", {"path": "a"}))])
     play.settle()
     assert [record.speaker for record in play.all(r.RoundClosed)] == ["writer"]
-    assert {record.call for record in play.all(r.CallPermitted)} == {record.call for record in play.all(r.CallRefused)}
+    assert {record.call for record in play.all(r.ToolCallStarted)} == {
+        record.call for record in play.all(r.ToolCallRejected)
+    }
 
 
 def test_a_round_that_takes_too_long_ends_whoever_was_called() -> None:
@@ -501,8 +515,9 @@ def test_a_round_that_takes_too_long_ends_whoever_was_called() -> None:
     play.fire("turn_within.close")
     play.settle()
     assert {run_agent(done.run): done.outcome for done in play.all(r.RunEnded)} == {
-        "editor": "stopped", "writer": "timed_out",
-    }  # fmt: skip
+        "editor": "stopped",
+        "writer": "timed_out",
+    }
     assert play.conversation.status == "ended"
     check_sound(play)
 
@@ -533,7 +548,7 @@ def test_a_colleague_that_one_called_before_makes_room_for_is_called_then() -> N
     config = linked(rules(), opens, executor=["helper", late])
     play = at_work(config, executor=[says("", *to("helper", "planner"), ("complete", {"response": "built"}))])
     step_until_called(play)
-    assert not play.all(r.CallRefused)
+    assert not play.all(r.ToolCallRejected)
     heard.append("helper")
     play.settle()
     assert outcomes(play) == {"helper": "finished", "planner": "finished", "executor": "finished"}
@@ -564,7 +579,7 @@ def test_a_sub_agent_whose_phase_ends_with_the_tool_before_it_is_refused() -> No
     until(play, lambda it: any(isinstance(effect, ToolCall) for effect in it.running.values()))
     checked.append("check")
     play.settle()
-    (refused,) = play.all(r.CallRefused)
+    (refused,) = play.all(r.ToolCallRejected)
     assert "it belongs to planning; nothing was done. You are in your phase research." in refused.sentence
     assert not [record for record in play.all(r.RunStarted) if record.parent]
     check_rest(play)
@@ -575,9 +590,9 @@ def test_a_tool_called_after_a_sub_agent_starts_when_that_has_answered_and_reads
     calls = (*to("helper"), ("check", {}), ("read_file", {}))
     play = at_work(executor=[says("", *calls), "built"], helper=["use green"])
     step_until_called(play)
-    assert [call.tool for call in play.all(r.CallPermitted)] == ["read_file"]
+    assert [call.tool for call in play.all(r.ToolCallStarted)] == ["read_file"]
     play.settle()
-    (_, check), (answered, _) = play.all(r.CallPermitted), play.all(r.RunEnded)[-2:]
+    (_, check), (answered, _) = play.all(r.ToolCallStarted), play.all(r.RunEnded)[-2:]
     assert (check.tool, run_agent(answered.run)) == ("check", "helper")
     assert answered.seq < check.seq
     check_rest(play)
@@ -617,7 +632,7 @@ def test_one_that_keeps_its_standing_works_for_one_caller_at_a_time() -> None:
     check_sound(play)
 
 
-def two_callers_of_one_who_asks() -> tuple[Play, r.CallQueued]:
+def two_callers_of_one_who_asks() -> tuple[Play, r.ToolCallQueued]:
     """Two agents call a colleague who keeps its standing and waits for the person; and the call that queued."""
     shared = link("helper", is_shared=True)
     config = linked(rules(limits=CALM), executor=[shared], planner=[shared])
@@ -630,7 +645,7 @@ def two_callers_of_one_who_asks() -> tuple[Play, r.CallQueued]:
         helper=[asks, "green"],
     )
     play.settle()
-    (queued,) = play.all(r.CallQueued)
+    (queued,) = play.all(r.ToolCallQueued)
     return play, queued
 
 
@@ -649,7 +664,7 @@ def test_who_queues_for_a_colleague_that_waits_for_the_person_loses_no_time(*, c
     play.person("blue")  # for the second call, which asks too
     play.settle()
     assert outcomes(play) == {"executor": "finished", "planner": "finished", "helper": "finished"}
-    assert [record.run for record in play.all(r.CallQueued)] == [queued.run]
+    assert [record.run for record in play.all(r.ToolCallQueued)] == [queued.run]
     assert min(run.close_at for run in play.all(r.RunStarted)) < play.now, "or the wait was none"
     check_sound(play)
 
@@ -661,7 +676,7 @@ def test_a_call_that_queued_for_a_link_that_is_gone_is_refused() -> None:
     play.crash()
     play.person("green")
     play.settle()
-    (refused,) = play.all(r.CallRefused)
+    (refused,) = play.all(r.ToolCallRejected)
     assert (refused.run, refused.sentence.startswith("There is no tool to_helper")) == (queued.run, True)
 
 
@@ -676,13 +691,11 @@ def test_one_that_works_in_the_turn_itself_is_called_when_it_has_ended() -> None
 
 
 def test_two_that_would_wait_for_each_other_do_not() -> None:
-    config = linked(
-        rules(), executor=[link("helper", is_shared=True)], helper=[link("executor", is_shared=True)]
-    )  # fmt: skip
+    config = linked(rules(), executor=[link("helper", is_shared=True)], helper=[link("executor", is_shared=True)])
     back = says("", *to("executor"))
     play = at_work(config, agents=("executor", "helper"), executor=[LEAD, "built"], helper=[back, "use green"])
     play.settle()
-    told = [record.sentence for record in play.all(r.CallRefused)]
+    told = [record.sentence for record in play.all(r.ToolCallRejected)]
     assert ["cannot be called" in sentence for sentence in told] == [True, True], "in its turn, and when called"
     assert [ok for _, ok, _ in results(play)][-1]
     assert set(outcomes(play).values()) == {"finished"}

@@ -9,10 +9,11 @@ from tenex.core.effects import Effect, ToolCall
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.core.signals import Signal, ToolReturned
-from tenex.workflow import Always, StayTarget, Transition, TransitionGraph
-from tests.core.kit import WAITS, Script, check_rest, go, mind, standing
+from tenex.workflows.speakers import Always, StayTarget, Transition, TransitionGraph
 from tests.fakes.play import Play, says
 from tests.fakes.workflows import begun
+
+from .kit import WAITS, Script, check_rest, go, mind, standing
 
 READS = says("", ("read_file", {"path": "a"}))
 READS_B = says("", ("read_file", {"path": "b"}))
@@ -38,7 +39,7 @@ def ended(play: Play) -> r.RunEnded:
 
 def steps(play: Play) -> int:
     """Model steps of the executor's run in execute."""
-    return sum(record.run == "turn-2.executor" for record in play.all(r.ModelStepped))
+    return sum(record.run == "turn-2.executor" for record in play.all(r.ModelResponded))
 
 
 # ---- the same call ------------------------------------------------------------------------------------------------
@@ -151,7 +152,7 @@ def test_the_same_failure_twice_stops_and_says_what_to_do() -> None:
     play = failing("no such file")
     play.settle()
     assert failures(play) == 2
-    assert [record.limit for record in play.all(r.LimitHit)] == ["same_failure"]
+    assert [record.limit for record in play.all(r.LimitReached)] == ["same_failure"]
     assert play.conversation.waiting_for == "limit"
     assert play.said()[-1] == (
         "Executor failed 2 times for the same reason, so I have stopped: it called read_file 3 times with the same "
@@ -180,7 +181,7 @@ def test_a_person_who_goes_on_gives_it_two_more_tries(text: str) -> None:
     play.person(text)
     play.settle()
     assert failures(play) == 4
-    assert len(play.all(r.LimitHit)) == 2
+    assert len(play.all(r.LimitReached)) == 2
 
 
 def test_a_workflow_stops_at_the_same_failure_too() -> None:

@@ -8,42 +8,47 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenex.core import records as r
-from tenex.core.checkpoint import Checkpoint
+from tenex.core.config import Limits, Policy, Replay
 from tenex.core.conversation import Conversation, fold
-from tenex.core.decide import decide
+from tenex.core.decide.dispatch import decide
+from tenex.core.decide.rollback import stood
 from tenex.core.effects import Key, ModelCall, NodeRun, Route, Timer, Work
 from tenex.core.graph import END, Edge, TransitionGraph
 from tenex.core.ids import ConversationId, Millis
-from tenex.core.mission_rules import MissionRule, NodeRule
-from tenex.core.missions import Mission
+from tenex.core.mission_config import MissionRule, NodeRule
 from tenex.core.pending import pending
-from tenex.core.roster import Limits, Replay, Rules
 from tenex.core.signals import (
-    ClockMoved,
-    ContinueAsked,
-    MissionAsked,
+    ClockJumped,
+    ContinueRequested,
+    MissionRequested,
     NodeFailed,
     NodeReturned,
     Opened,
-    PauseAsked,
+    PauseRequested,
     RollBack,
     Signal,
-    StepAsked,
-    StepDone,
+    StepFinished,
+    StepRequested,
     TimerFired,
 )
-from tenex.core.travel import of_fork
-from tenex.core.undoing import stood
+from tenex.core.state.mission import Mission
+from tenex.core.state.rollback import of_fork
+from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
 from tests.fakes.play import ID, Play, diligent, rules, seven_phases
 
 GRAPH = TransitionGraph(
-    nodes=("First", "Second", "Mend"), initial="First",
+    nodes=("First", "Second", "Mend"),
+    initial="First",
     edges=(
-        Edge("First", "Second"), Edge("First", END), Edge("First", "Mend"), Edge("Second", "First"),
-        Edge("Second", END), Edge("Mend", "Second"),
+        Edge("First", "Second"),
+        Edge("First", END),
+        Edge("First", "Mend"),
+        Edge("Second", "First"),
+        Edge("Second", END),
+        Edge("Mend", "Second"),
     ),
-)  # fmt: skip
+)
 RULE = MissionRule(
     graph=GRAPH,
     nodes={
@@ -56,7 +61,7 @@ RULE = MissionRule(
 STATE = {"n": 0, "current_phase": "", "phases_completed": []}
 
 
-def config(**limits: Any) -> Rules:
+def config(**limits: Any) -> Policy:
     """The usual roster with one mission."""
     return dataclasses.replace(rules(limits=Limits(**limits)), missions={"m": RULE})
 
@@ -64,12 +69,12 @@ def config(**limits: Any) -> Rules:
 class Tale(Play):
     """A play with a mission in it."""
 
-    def __init__(self, config_: Rules | None = None) -> None:
+    def __init__(self, config_: Policy | None = None) -> None:
         super().__init__(seven_phases, diligent, config=config_ or config())
 
     def begin(self) -> "Tale":
         """Open the mission at its first node."""
-        self.hear(MissionAsked(workflow="m", node="First", data={"x": 1}, state=STATE, by="alice"))
+        self.hear(MissionRequested(workflow="m", node="First", data={"x": 1}, state=STATE, by="alice"))
         return self
 
     @property
@@ -85,12 +90,12 @@ class Tale(Play):
 
     def ask(self, step: str, replay: Replay = Replay.ONCE) -> list[r.Record]:
         """The node wants a step."""
-        return self.hear(StepAsked(node=self.run.key, step=step, replay=replay))
+        return self.hear(StepRequested(node=self.run.key, step=step, replay=replay))
 
     def done(self, step: str, *, ok: bool = True, result: Any = None, **state: Any) -> list[r.Record]:
         """The step is done."""
         whole = {**self.mission.state, **state}
-        return self.hear(StepDone(node=self.run.key, step=step, ok=ok, result=result, state=whole))
+        return self.hear(StepFinished(node=self.run.key, step=step, ok=ok, result=result, state=whole))
 
     def returns(self, to: str, result: Any = None, **state: Any) -> list[r.Record]:
         """The node returns."""
@@ -116,7 +121,7 @@ class Tale(Play):
 
     def last_words(self) -> str:
         """What was said last."""
-        return str(self.all(r.Said)[-1].text)
+        return str(self.all(r.MessageSent)[-1].text)
 
 
 def test_a_mission_goes_from_node_to_node_and_keeps_its_phases() -> None:
@@ -135,18 +140,18 @@ def test_a_mission_goes_from_node_to_node_and_keeps_its_phases() -> None:
 
 def test_a_mission_that_is_open_is_not_begun_again() -> None:
     tale = Tale().begin()
-    assert tale.hear(MissionAsked(workflow="m", node="First", data={}, state=STATE, by="bob")) == []
+    assert tale.hear(MissionRequested(workflow="m", node="First", data={}, state=STATE, by="bob")) == []
     for workflow, node in (("other", "First"), ("m", "Ghost")):
-        assert Tale().hear(MissionAsked(workflow=workflow, node=node, data={}, state=STATE, by="bob")) == []
+        assert Tale().hear(MissionRequested(workflow=workflow, node=node, data={}, state=STATE, by="bob")) == []
 
 
 def test_only_what_changed_in_the_state_is_recorded() -> None:
     tale = Tale().begin()
     tale.ask("s")
     tale.done("s", n=7)
-    assert tale.all(r.StepReturned)[0].changed == {"n": 7}
+    assert tale.all(r.StepCompleted)[0].changed == {"n": 7}
     tale.returns("Second", n=7)
-    assert tale.all(r.NodeLeft)[0].changed == {"phases_completed": ["first"]}
+    assert tale.all(r.NodeCompleted)[0].changed == {"phases_completed": ["first"]}
 
 
 def test_an_undeclared_edge_is_the_nodes_failure_and_names_what_is_permitted() -> None:
@@ -212,9 +217,9 @@ def test_the_deadline_counts_work_and_neither_waits_nor_pauses() -> None:
     again = tale.missions_timers()["node-close"]
     assert again.due - first.due == pytest.approx(500_000, abs=10)
     assert again.key != first.key, "the old timer waits for the old time"
-    tale.hear(PauseAsked(by="bob", reason="lunch"))
+    tale.hear(PauseRequested(by="bob", reason="lunch"))
     tale.now = Millis(tale.now + 3_600_000)
-    tale.hear(ContinueAsked(by="bob"))
+    tale.hear(ContinueRequested(by="bob"))
     assert tale.missions_timers()["node-close"].due - again.due == pytest.approx(3_600_000, abs=10)
 
 
@@ -223,7 +228,7 @@ def test_a_deadline_that_fires_ends_the_node_and_what_ran_is_unknown() -> None:
     tale.ask("pay")
     close = tale.missions_timers()["node-close"]
     tale.hear(TimerFired(key=close.key))
-    returned = tale.all(r.StepReturned)[0]
+    returned = tale.all(r.StepCompleted)[0]
     assert (returned.ok, returned.kind) == (False, "OutcomeUnknown")
     assert (tale.run.node, tale.run.data["error"]["kind"]) == ("Mend", "TimedOut")
 
@@ -231,7 +236,7 @@ def test_a_deadline_that_fires_ends_the_node_and_what_ran_is_unknown() -> None:
 def test_time_nobody_was_there_and_a_clock_that_is_set_move_the_deadline() -> None:
     tale = Tale().begin()
     due = tale.missions_timers()["node-close"].due
-    tale.hear(ClockMoved(by=3_600_000))
+    tale.hear(ClockJumped(by=3_600_000))
     assert tale.missions_timers()["node-close"].due == due + 3_600_000
     tale.now = Millis(tale.now + 50_000_000)
     tale.hear(Opened())
@@ -241,10 +246,10 @@ def test_time_nobody_was_there_and_a_clock_that_is_set_move_the_deadline() -> No
 def test_time_nobody_was_there_in_a_pause_is_given_back_once() -> None:
     tale = Tale().begin()
     left = tale.missions_timers()["node-close"].due - tale.now
-    tale.hear(PauseAsked(by="alice", reason="lunch"))
+    tale.hear(PauseRequested(by="alice", reason="lunch"))
     tale.now = Millis(tale.now + 50_000_000)
     tale.hear(Opened())
-    tale.hear(ContinueAsked(by="alice"))
+    tale.hear(ContinueRequested(by="alice"))
     assert tale.missions_timers()["node-close"].due - tale.now == pytest.approx(left, abs=10)  # it ticks by the signal
 
 
@@ -252,15 +257,15 @@ def test_time_nobody_was_there_in_a_pause_is_given_back_once() -> None:
 def test_a_clock_that_is_set_in_a_pause_or_a_wait_gives_and_takes_no_time(by: int) -> None:
     tale = Tale().begin()
     left = tale.missions_timers()["node-close"].due - tale.now
-    tale.hear(PauseAsked(by="alice", reason="lunch"))
+    tale.hear(PauseRequested(by="alice", reason="lunch"))
     tale.now = Millis(tale.now + by)
-    tale.hear(ClockMoved(by=by))
-    tale.hear(ContinueAsked(by="alice"))
+    tale.hear(ClockJumped(by=by))
+    tale.hear(ContinueRequested(by="alice"))
     assert tale.missions_timers()["node-close"].due - tale.now == pytest.approx(left, abs=10)  # it ticks by the signal
     tale.fails("world")
     before = tale.missions_timers()["node-retry"].due - tale.now
     tale.now = Millis(tale.now + by)
-    tale.hear(ClockMoved(by=by))
+    tale.hear(ClockJumped(by=by))
     again = tale.missions_timers()["node-retry"]
     assert again.due - tale.now == pytest.approx(before, abs=10)
     tale.now = again.due
@@ -275,14 +280,16 @@ def test_a_process_that_goes_on_knows_nothing_of_a_step_that_may_not_run_twice()
     tale.crash()
     steps = tale.run.steps
     assert [(step.id, step.is_done, step.kind) for step in steps.values()] == [
-        ("pay", True, "OutcomeUnknown"), ("look", False, ""), ("put", False, ""),
-    ]  # fmt: skip
+        ("pay", True, "OutcomeUnknown"),
+        ("look", False, ""),
+        ("put", False, ""),
+    ]
 
 
 def test_a_pause_lets_a_step_return_and_begins_no_other() -> None:
     tale = Tale().begin()
     tale.ask("a")
-    tale.hear(PauseAsked(by="bob", reason="lunch"))
+    tale.hear(PauseRequested(by="bob", reason="lunch"))
     assert tale.run.steps, "the step may return"
     tale.done("a", result=5)
     assert tale.is_paused()
@@ -290,14 +297,14 @@ def test_a_pause_lets_a_step_return_and_begins_no_other() -> None:
     assert not [effect for effect in pending(tale.conversation).values() if isinstance(effect, NodeRun | Timer)]
     tale.crash()
     assert tale.is_paused(), "a restart is nobody's word"
-    tale.hear(ContinueAsked(by="bob"))
+    tale.hear(ContinueRequested(by="bob"))
     assert tale.run.steps["a"].result == 5
 
 
 def test_a_pause_that_was_asked_for_without_a_reason_is_one() -> None:
     tale = Tale().begin()
     tale.ask("a")
-    tale.hear(PauseAsked(by="bob", reason=""))
+    tale.hear(PauseRequested(by="bob", reason=""))
     tale.done("a")
     assert tale.is_paused()
 
@@ -305,7 +312,7 @@ def test_a_pause_that_was_asked_for_without_a_reason_is_one() -> None:
 def test_a_step_asked_for_after_the_pause_was_wanted_makes_it_begin() -> None:
     tale = Tale().begin()
     tale.ask("a", Replay.READ)
-    tale.hear(PauseAsked(by="bob", reason="lunch"))
+    tale.hear(PauseRequested(by="bob", reason="lunch"))
     tale.ask("b")
     assert not tale.is_paused(), "a is still under way"
     tale.done("a")
@@ -316,13 +323,13 @@ def test_a_step_asked_for_after_the_pause_was_wanted_makes_it_begin() -> None:
 def test_a_pause_that_was_wanted_is_kept_through_a_crash_and_a_failure() -> None:
     tale = Tale().begin()
     tale.ask("pay")
-    tale.hear(PauseAsked(by="bob", reason="lunch"))
+    tale.hear(PauseRequested(by="bob", reason="lunch"))
     tale.crash()
     assert tale.is_paused(), "what was under way is over"
     for who in ("world", "author"):
         tale = Tale().begin()
         tale.ask("look", Replay.READ)
-        tale.hear(PauseAsked(by="bob", reason="lunch"))
+        tale.hear(PauseRequested(by="bob", reason="lunch"))
         tale.fails(who)
         assert tale.is_paused()
         assert tale.all(r.MissionPaused)[0].by == "bob"
@@ -330,9 +337,9 @@ def test_a_pause_that_was_wanted_is_kept_through_a_crash_and_a_failure() -> None
 
 def test_a_pause_of_the_nodes_own_is_passed_when_it_goes_on() -> None:
     tale = Tale().begin()
-    tale.hear(PauseAsked(by="node", reason="look at it", node=tale.run.key, step="pause"))
+    tale.hear(PauseRequested(by="node", reason="look at it", node=tale.run.key, step="pause"))
     assert tale.is_paused()
-    tale.hear(ContinueAsked(by="bob"))
+    tale.hear(ContinueRequested(by="bob"))
     assert tale.run.steps["pause"].ok
 
 
@@ -367,7 +374,7 @@ def test_the_limit_of_nodes_asks_first_and_begins_anew_when_let_go_on() -> None:
     tale.returns("Second")
     tale.returns("First")
     assert tale.is_paused()
-    assert tale.all(r.LimitHit)[0].limit == "nodes_per_mission"
+    assert tale.all(r.LimitReached)[0].limit == "nodes_per_mission"
     tale.person("/continue")
     assert tale.run.node == "First", "the node it was about to enter"
     tale.returns("Second")
@@ -401,16 +408,16 @@ def test_a_workflow_that_is_gone_or_lost_the_node_waits_for_it_and_loses_nothing
         tale.crash()
         assert tale.is_paused()
         tale.rules = known
-        tale.hear(ContinueAsked(by="bob"))
+        tale.hear(ContinueRequested(by="bob"))
         assert tale.run.steps["a"].result == 1
     tale.fails("operator")
     assert tale.is_paused()
-    tale.hear(ContinueAsked(by="bob"))
+    tale.hear(ContinueRequested(by="bob"))
     tale.rules = dataclasses.replace(known, missions={"m": less})
     tale.returns("Second")
     assert tale.is_paused(), "a node nobody knows any more has no edges to be held against"
     tale.rules = known
-    tale.hear(ContinueAsked(by="bob"))
+    tale.hear(ContinueRequested(by="bob"))
     tale.rules = dataclasses.replace(known, missions={})
     tale.hear(TimerFired(key=tale.missions_timers()["node-close"].key))
     assert tale.is_paused()
@@ -448,7 +455,7 @@ def test_one_goes_back_to_every_record_and_on_to_the_end_from_there() -> None:
             continue
         assert again.mission.is_paused
         assert again.mission.node == then.mission.node  # type: ignore[union-attr]
-        again.hear(ContinueAsked(by="bob"))
+        again.hear(ContinueRequested(by="bob"))
         assert again.run.key.seq not in keys, "a key never means two things"
         assert not any(step.replay is Replay.ONCE for step in again.mission.open_steps)
         assert again.mission.state["n"] == then.mission.state["n"]  # type: ignore[union-attr]
@@ -461,7 +468,7 @@ def test_a_mission_is_bounded_by_a_checkpoint_that_says_all_of_it() -> None:
     tale = Tale().begin()
     tale.ask("a")
     tale.done("a", result={"deep": [1, None, "x"]}, n=4)
-    stands = Checkpoint.of(tale.conversation)
+    stands = StateSnapshot.of(tale.conversation)
     again = fold(ID, CONVERSATION.decode_lines(CONVERSATION.encode_decisions([[stands]]))[0])
     assert again.mission == tale.conversation.mission
 
@@ -480,20 +487,29 @@ def signals(draw: st.DrawFn, conversation: Conversation) -> Signal:
     stale = Key(Work.NODE, draw(st.integers(1, 40)))
     key = draw(st.sampled_from([*wanted * 4, stale]))
     kinds: list[st.SearchStrategy[Signal]] = [
-        st.builds(StepAsked, node=st.just(key), step=_names, replay=st.sampled_from(Replay)),
-        st.builds(StepDone, node=st.just(key), step=_names, ok=st.booleans(), state=_state),
+        st.builds(StepRequested, node=st.just(key), step=_names, replay=st.sampled_from(Replay)),
+        st.builds(StepFinished, node=st.just(key), step=_names, ok=st.booleans(), state=_state),
         st.builds(NodeReturned, key=st.just(key), to=st.sampled_from([*GRAPH.nodes, END, "Ghost"]), state=_state),
         st.builds(
-            NodeFailed, key=st.just(key), who=st.sampled_from(["world", "author", "operator"]), kind=st.just("E"),
+            NodeFailed,
+            key=st.just(key),
+            who=st.sampled_from(["world", "author", "operator"]),
+            kind=st.just("E"),
             message=st.just("e"),
         ),
-        st.builds(PauseAsked, by=st.just("bob"), reason=st.just("r")),
-        st.builds(PauseAsked, by=st.just("n"), reason=st.just("r"), node=st.just(key), step=_names),
-        st.builds(ContinueAsked, by=st.just("bob")),
+        st.builds(PauseRequested, by=st.just("bob"), reason=st.just("r")),
+        st.builds(PauseRequested, by=st.just("n"), reason=st.just("r"), node=st.just(key), step=_names),
+        st.builds(ContinueRequested, by=st.just("bob")),
         st.just(Opened()),
-        st.builds(MissionAsked, workflow=st.just("m"), node=st.just("First"), data=st.just({}), state=_state,
-                  by=st.just("x")),
-    ]  # fmt: skip
+        st.builds(
+            MissionRequested,
+            workflow=st.just("m"),
+            node=st.just("First"),
+            data=st.just({}),
+            state=_state,
+            by=st.just("x"),
+        ),
+    ]
     if timers:
         kinds.append(st.builds(TimerFired, key=st.sampled_from(timers)))
     return draw(st.one_of(kinds))
@@ -511,7 +527,7 @@ def live(data: st.DataObject) -> None:
         ended = getattr(signal, "key", None)
         if ended in before:
             assert ended not in pending(tale.conversation), "a task that ended is not wanted any more"
-        elif isinstance(signal, NodeReturned | NodeFailed | StepAsked | StepDone):
+        elif isinstance(signal, NodeReturned | NodeFailed | StepRequested | StepFinished):
             key = signal.key if isinstance(signal, NodeReturned | NodeFailed) else signal.node
             assert key in before or not records, "what is stale changes nothing"
         mission = tale.mission
@@ -521,7 +537,7 @@ def live(data: st.DataObject) -> None:
             assert not running
             assert not tale.missions_timers()
         for record in records:
-            if isinstance(record, r.NodeLeft) and not record.kind:
+            if isinstance(record, r.NodeCompleted) and not record.kind:
                 assert GRAPH.permits(record.node, record.to), "only declared edges are taken"
     lines = CONVERSATION.encode_decisions(tale.journal)
     kept, _, fault = CONVERSATION.decode_lines(lines)

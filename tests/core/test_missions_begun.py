@@ -7,19 +7,20 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.commands import HELP
+from tenex.core.config import Policy, Replay, Role
+from tenex.core.decide.mission_messages import TOLD
+from tenex.core.decide.rollback import stood
 from tenex.core.errors import UsageError
 from tenex.core.graph import END, Edge
 from tenex.core.graph import TransitionGraph as Graph
 from tenex.core.ids import PublicKey
-from tenex.core.mission_rules import Beginning
-from tenex.core.mission_words import TOLD
-from tenex.core.roster import Replay, Role, Rules
+from tenex.core.mission_config import Beginning
 from tenex.core.signals import NodeFailed, Opened, RollBack
-from tenex.core.undoing import stood
-from tenex.workflow import TransitionGraph
-from tests.core.test_missions import RULE, STATE, Tale, config
+from tenex.workflows.speakers import TransitionGraph
 from tests.fakes.play import ID
 from tests.fakes.workflows import TRIO, house, workflow
+
+from .test_missions import RULE, STATE, Tale, config
 
 KEY = PublicKey("e" * 64)
 
@@ -34,19 +35,19 @@ def beginning(text: str) -> Beginning:
 MINE = dataclasses.replace(RULE, pubkey=KEY, begin=beginning)
 
 
-def mine(**limits: Any) -> Rules:
+def mine(**limits: Any) -> Policy:
     """The usual roster, with one mission that people can begin."""
     return dataclasses.replace(config(**limits), missions={"m": MINE})
 
 
-def begun(rules: Rules | None = None) -> Tale:
+def begun(rules: Policy | None = None) -> Tale:
     """A mission that alice has begun."""
     tale = Tale(rules or mine())
     tale.person("@m count", addressed=("m",))
     return tale
 
 
-def tags(record: r.Said) -> dict[str, str]:
+def tags(record: r.MessageSent) -> dict[str, str]:
     """What a message bears."""
     return {tag[0]: tag[1] for tag in record.tags}
 
@@ -57,12 +58,14 @@ def test_a_mention_begins_it_and_it_speaks_with_its_own_key() -> None:
     tale.returns("Second")
     tale.returns(END, {"ok": True})
     assert tale.said() == ["Now in first", "Now in second", 'The mission m has ended. Its result: {"ok": true}']
-    assert {record.speaker for record in tale.all(r.Said)} == {KEY}
-    assert [tags(record) for record in tale.all(r.Said)] == [
-        {"workflow": "m"}, {"workflow": "m"}, {"workflow": "m", "close-reason": "finished"}
-    ]  # fmt: skip
+    assert {record.speaker for record in tale.all(r.MessageSent)} == {KEY}
+    assert [tags(record) for record in tale.all(r.MessageSent)] == [
+        {"workflow": "m"},
+        {"workflow": "m"},
+        {"workflow": "m", "close-reason": "finished"},
+    ]
     assert (tale.status(), tale.all(r.Ended)[-1].reason) == ("ended", "the mission m finished")
-    assert not tale.all(r.RouteAsked), "no model was asked"
+    assert not tale.all(r.RouteRequested), "no model was asked"
 
 
 def test_who_follows_it_reads_what_the_graph_says_of_the_way() -> None:
@@ -116,7 +119,7 @@ def test_what_is_written_after_a_refusal_begins_it_and_no_router_is_asked(betwee
     tale.person("count")
     assert (tale.mission.by, tale.run.data, tale.status()) == ("alice", {"x": 5}, "active")
     assert len(tale.all(r.MissionRefused)) == 2
-    assert not tale.all(r.RouteAsked)
+    assert not tale.all(r.RouteRequested)
     tale.returns(END)
     tale.person("once more")
     assert "To run it again, mention @m in a new note" in tale.last_words()
@@ -127,7 +130,7 @@ def test_where_the_refusing_mission_is_gone_the_router_has_the_word() -> None:
     tale.person("@m", addressed=("m",))
     tale.rules = dataclasses.replace(tale.rules, missions={})
     tale.person("count")
-    assert tale.all(r.RouteAsked)
+    assert tale.all(r.RouteRequested)
 
 
 def test_who_writes_in_the_middle_is_answered_and_disturbs_nothing() -> None:
@@ -170,7 +173,7 @@ def test_stop_pauses_and_new_ends_it_with_a_reason() -> None:
     assert tale.last_words() == "Stopped: the mission m. `/continue` goes on, `/new` ends it."
     tale.person("/new")
     assert tale.last_words() == "The mission m has ended: alice ended it."
-    assert tags(tale.all(r.Said)[-1])["close-reason"] == "stopped"
+    assert tags(tale.all(r.MessageSent)[-1])["close-reason"] == "stopped"
     assert tale.status() == "ended"
 
 
@@ -197,7 +200,7 @@ def test_who_writes_after_the_end_is_told_how_to_run_it_again(text: str) -> None
     assert tale.status() == "ended"
     tale.person("/status")
     assert tale.last_words().startswith("The mission m has ended (finished).")
-    assert (tale.all(r.RouteAsked), len(tale.all(r.MissionOpened))) == ([], 1)
+    assert (tale.all(r.RouteRequested), len(tale.all(r.MissionOpened))) == ([], 1)
 
 
 def test_a_mention_elsewhere_is_answered_with_a_sentence() -> None:
@@ -233,7 +236,7 @@ def test_a_failure_says_who_has_to_do_what(who: Any, kind: str, remedy: str) -> 
     tale.returns("Second")  # which is not tried again, and has no node that follows its failure
     tale.hear(NodeFailed(key=tale.run.key, who=who, kind=kind, message="it broke"))
     assert tale.last_words() == f"The mission m has failed: Second: it broke. {remedy}"
-    last = tags(tale.all(r.Said)[-1])
+    last = tags(tale.all(r.MessageSent)[-1])
     assert (last["close-reason"], last["error"]) == ("failed", "mission")
 
 
@@ -256,7 +259,7 @@ def test_a_long_search_is_not_told_node_by_node() -> None:
     for _ in range(TOLD):
         tale.returns("Second")
         tale.returns("First")
-    told = [record.text for record in tale.all(r.Said) if record.purpose == "announcement"]
+    told = [record.text for record in tale.all(r.MessageSent) if record.purpose == "announcement"]
     assert len(told) == TOLD
     assert "`/status` says where it is" in told[-1]
     assert tale.refold() == tale.conversation

@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 
 from tenex.core import records as r
+from tenex.core.config import Role
 from tenex.core.ids import PublicKey, Slug
-from tenex.core.roster import Role
-from tenex.core.workflows import View
-from tenex.workflow import FromSpeaker, TerminateTarget, Transition, TransitionGraph
+from tenex.core.workflow_config import View
+from tenex.workflows.speakers import FromSpeaker, TerminateTarget, Transition, TransitionGraph
 from tests.fakes.workflows import NAME, TRIO, begun, calls, house, play, session, workflow
 
 from .test_conducting import closed, speakers
@@ -92,7 +92,7 @@ def test_out_of_turn_text_is_shown_in_every_view(view: View) -> None:
     one = begun(LINE, view=view)
     one.person("mind the title")
     one.settle()
-    wrote = one.all(r.PersonWrote)[-1]
+    wrote = one.all(r.MessageRecorded)[-1]
     shown = {rec.agent: [entry.seq for entry in rec.entries if hasattr(entry, "seq")] for rec in one.all(r.RunStarted)}
     assert wrote.seq in shown["editor"]
 

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
+from tenex.core.decide.workflow_tools import LARGEST, specs
 from tenex.core.effects import ModelCall, ToolCall
-from tenex.core.participation import LARGEST, specs
 from tenex.core.ports import ToolResult
-from tenex.core.rounds import Finish, Handoff
 from tenex.core.signals import ToolReturned
-from tenex.workflow import AgentTarget, TerminateTarget, ToolCalled, Transition, TransitionGraph
+from tenex.core.workflow.rounds import Finish, Handoff
+from tenex.workflows.speakers import AgentTarget, TerminateTarget, ToolCalled, Transition, TransitionGraph
 from tests.fakes.play import says
 from tests.fakes.workflows import TRIO, begun, calls, session
 
@@ -38,7 +38,7 @@ def test_what_cannot_be_done_is_refused_with_a_sentence_and_changes_nothing(
 ) -> None:
     one = begun(LINE, {"writer": [calls((tool, arguments)), "done"]}, context={"kept": 1})
     one.settle()
-    (refused,) = one.all(r.CallRefused)
+    (refused,) = one.all(r.ToolCallRejected)
     assert said in refused.sentence
     assert session(one).speakers.context_vars == {"kept": 1}
     assert [record.speaker for record in one.all(r.RoundClosed)] == list(TRIO)
@@ -54,7 +54,7 @@ def test_a_speaker_who_only_hands_over_has_said_why() -> None:
     one = begun(LINE, {"writer": [calls(("handoff", {"target": "checker", "reason": "yours now"})), says("")]})
     one.settle()
     assert one.said()[0] == "yours now"
-    assert not one.all(r.Nudged)
+    assert not one.all(r.ModelReprompted)
 
 
 def test_every_speaker_is_offered_the_words_of_a_workflow_and_a_routing_tool_only_after_whom_it_can_route() -> None:
@@ -70,7 +70,7 @@ def test_every_speaker_is_offered_the_words_of_a_workflow_and_a_routing_tool_onl
 def test_a_workflows_words_are_no_tools_where_there_is_none() -> None:
     one = begun(LINE, {"writer": [calls(("ask_editor", {})), "done"]})
     one.settle()
-    assert "There is no tool ask_editor" in one.all(r.CallRefused)[0].sentence
+    assert "There is no tool ask_editor" in one.all(r.ToolCallRejected)[0].sentence
 
 
 def test_the_calls_of_all_steps_count_in_the_order_in_which_they_were_made() -> None:
@@ -91,8 +91,10 @@ def test_the_calls_of_all_steps_count_in_the_order_in_which_they_were_made() -> 
 
 def test_a_call_that_was_let_through_and_failed_counts_whatever_was_called_after_it() -> None:
     rules = [Transition(ToolCalled("check"), AgentTarget("checker"))]
-    one = begun(TransitionGraph("writer", rules, TerminateTarget("none")),
-                {"writer": [calls(("check", {}), ("read_file", {"path": "a"})), "done"]})  # fmt: skip
+    one = begun(
+        TransitionGraph("writer", rules, TerminateTarget("none")),
+        {"writer": [calls(("check", {}), ("read_file", {"path": "a"})), "done"]},
+    )
     one.step(lambda ready: next(effect for effect in ready if isinstance(effect, ModelCall)))
     check, _ = (effect for effect in one.running.values() if isinstance(effect, ToolCall))
     one.hear(ToolReturned(key=check.key, result=ToolResult(ok=False, content="red")))
@@ -128,7 +130,7 @@ def test_who_asks_twice_who_is_next_is_told_that_the_first_counts(first: Any, se
     graph = TransitionGraph("writer", rules, TerminateTarget("none"))
     one = begun(graph, {"writer": [calls(first), calls(("set_context", {"key": "a", "value": 1}), second), "done"]})
     one.settle()
-    (refused,) = one.all(r.CallRefused)
+    (refused,) = one.all(r.ToolCallRejected)
     assert refused.tool == second[0]
     assert f"`{first[0]}` was called first in this turn and decides what follows" in refused.sentence
     assert one.all(r.RoundClosed)[0].next == "checker"
@@ -158,7 +160,7 @@ def test_what_a_tool_returns_routes_before_a_rule_that_names_the_tool() -> None:
 
 def test_a_handoff_of_a_tool_to_somebody_else_is_refused_and_the_rules_decide() -> None:
     one = returning(ToolResult(ok=True, content="sent", route=Handoff("ghost")))
-    assert "refused: those who take part are" in one.all(r.CallReturned)[0].content
+    assert "refused: those who take part are" in one.all(r.ToolCallCompleted)[0].content
     assert one.all(r.RoundClosed)[0].next == "editor"
 
 
@@ -167,4 +169,4 @@ def test_a_tool_sets_and_deletes_variables_and_too_large_ones_are_refused() -> N
     assert session(one).speakers.context_vars == {"kept": 1, "new": [3]}
     one = returning(ToolResult(ok=True, content="noted", context={"new": "x" * LARGEST}))
     assert session(one).speakers.context_vars == {"kept": 1, "old": 2}
-    assert "new is not set: all variables together" in one.all(r.CallReturned)[0].content
+    assert "new is not set: all variables together" in one.all(r.ToolCallCompleted)[0].content

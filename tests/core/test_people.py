@@ -3,14 +3,15 @@
 import pytest
 
 from tenex.core import records as r
+from tenex.core.config import Role
 from tenex.core.effects import ModelCall, Work
 from tenex.core.ids import PublicKey
+from tenex.core.messages import UserText
 from tenex.core.phases import Phase
-from tenex.core.roster import Role
-from tenex.core.state import TITLE_CHARACTERS
-from tenex.core.steps import PersonText
-from tests.core.kit import WAITS, Script, check_rest, go, mind, plain, standing, until, work
+from tenex.core.state.conversation import TITLE_CHARACTERS
 from tests.fakes.play import Play, diligent, says, seven_phases
+
+from .kit import WAITS, Script, check_rest, go, mind, plain, standing, until, work
 
 
 def asking(*agents: str, questions: int = 1, others: tuple[str, ...] = ()) -> Play:
@@ -26,18 +27,18 @@ def asking(*agents: str, questions: int = 1, others: tuple[str, ...] = ()) -> Pl
         return says("", *(("ask", {"question": f"{who} wants to know ({n})"}) for n in range(questions)))
 
     play = standing(Phase.CHAT, Script(go("execute", *agents, *others), WAITS), mind(execute=ask))
-    until(play, lambda it: len(it.all(r.AskOpened)) == len(agents) * questions)
+    until(play, lambda it: len(it.all(r.QuestionAsked)) == len(agents) * questions)
     return play
 
 
 def event_of(play: Play, question: str) -> str:
     """The event id of a question that was put."""
-    return str(next(said.events[0].id for said in play.all(r.Said) if said.text == question))
+    return str(next(said.events[0].id for said in play.all(r.MessageSent) if said.text == question))
 
 
 def answers(play: Play) -> list[tuple[str, str]]:
     """(agent, answer) of every question answered."""
-    return [(record.run.split(".")[1], record.text) for record in play.all(r.AskAnswered)]
+    return [(record.run.split(".")[1], record.text) for record in play.all(r.QuestionAnswered)]
 
 
 # ---- answers ------------------------------------------------------------------------------------------------------
@@ -50,7 +51,7 @@ def test_while_all_is_parked_any_text_answers_the_only_question() -> None:
     assert answers(play) == [("executor", "blue")]
     (call,) = work(play)
     assert isinstance(call, ModelCall)
-    shown = [entry.text for entry in call.entries if isinstance(entry, PersonText)]
+    shown = [entry.text for entry in call.entries if isinstance(entry, UserText)]
     assert "blue" not in shown, "it is the call's result, and is shown once"
 
 
@@ -90,10 +91,11 @@ def test_a_reply_answers_although_others_are_still_at_work() -> None:
 
 def test_without_a_reply_words_while_others_work_are_for_all_who_work() -> None:
     play = standing(
-        Phase.CHAT, Script(go("execute", "executor", "helper"), WAITS),
+        Phase.CHAT,
+        Script(go("execute", "executor", "helper"), WAITS),
         mind(execute=lambda c, call: says("", ("ask", {"question": "?"})) if "executor" in call.run else says("done")),
-    )  # fmt: skip
-    until(play, lambda it: bool(it.all(r.AskOpened)))
+    )
+    until(play, lambda it: bool(it.all(r.QuestionAsked)))
     play.person("hurry")
     assert answers(play) == []
     assert [run.unseen[-1].text for run in play.conversation.runs.values()] == ["hurry", "hurry"]
@@ -165,7 +167,7 @@ def test_a_message_during_a_turn_is_shown_before_the_next_model_call_and_to_the_
     assert [effect.key.work for effect in work(play)] == [Work.TOOL], "nothing is started anew"
     play.settle()
     assert router.asked[-1]["messages"][-1]["text"] == "make it green"
-    run = next(rec for rec in reversed(play.all(r.ModelStepped)))
+    run = next(rec for rec in reversed(play.all(r.ModelResponded)))
     assert run.step.text == "done"
 
 
@@ -208,12 +210,34 @@ def test_the_title_is_the_first_line_that_says_something(text: str, title: str) 
 
 
 STRANGE = [
-    "\ud800", "\udfff\ud800", "a\udc80b", "\x00", "\x1b[2J\x07", "\r\n\x0b\x0c\x85\u2028\u2029", "\u202e\u200b\ufeff",
-    "/\ud800", "/stop\x00", "/stop\n", "/", "//", "/ stop", "/STOP", "\U0010ffff" * 10, "🏴‍☠️", "a" * 300_000,
+    "\ud800",
+    "\udfff\ud800",
+    "a\udc80b",
+    "\x00",
+    "\x1b[2J\x07",
+    "\r\n\x0b\x0c\x85\u2028\u2029",
+    "\u202e\u200b\ufeff",
+    "/\ud800",
+    "/stop\x00",
+    "/stop\n",
+    "/",
+    "//",
+    "/ stop",
+    "/STOP",
+    "\U0010ffff" * 10,
+    "🏴‍☠️",
+    "a" * 300_000,
     "{}[]\"'\\",
-    "{{ system }}{% raw %}", "> ", "```", "İ" * 50, "ß" * 50, "“" * 60_000, "„" * 60_000, "«" * 60_000,
+    "{{ system }}{% raw %}",
+    "> ",
+    "```",
+    "İ" * 50,
+    "ß" * 50,
+    "“" * 60_000,
+    "„" * 60_000,
+    "«" * 60_000,
     "'" * 60_000,
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("text", STRANGE, ids=lambda text: repr(text[:12]))
@@ -256,5 +280,5 @@ def test_two_people_of_one_name_are_told_apart_by_role_and_key() -> None:
     assert asked == [("alice", "owner", "npub14242424"), ("alice", "member", "npub1hwamhwa")]
     (call,) = work(play)
     assert isinstance(call, ModelCall)
-    shown = [(entry.role, entry.key[:1]) for entry in call.entries if isinstance(entry, PersonText)]
+    shown = [(entry.role, entry.key[:1]) for entry in call.entries if isinstance(entry, UserText)]
     assert shown == [("owner", "a"), ("member", "b")]

@@ -8,9 +8,10 @@ from tenex.core import records as r
 from tenex.core.effects import ToolCall
 from tenex.core.phases import QUALITY_PHASES, Phase
 from tenex.core.signals import ModelFailed
-from tests.core.kit import ENDS, WAITS, Script, check_rest, go, mind, plain, standing, until
-from tests.core.test_router import DUMMY, refusals
 from tests.fakes.play import Play, says
+
+from .kit import ENDS, WAITS, Script, check_rest, go, mind, plain, standing, until
+from .test_router import DUMMY, refusals
 
 BREAKS = ModelFailed(key=DUMMY, message="the model refused", retryable=False)
 

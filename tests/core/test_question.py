@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.context import tokens
-from tenex.core.ids import ConversationId
-from tenex.core.phases import Phase
-from tenex.core.question import (
+from tenex.core.config import Limits
+from tenex.core.context.router_prompt import (
     COMPLETIONS,
     MESSAGES,
     PER_VALUE,
@@ -19,11 +17,14 @@ from tenex.core.question import (
     _whole_messages,
     _whole_turns,
     question_for,
-)  # fmt: skip
-from tenex.core.roster import Limits
-from tenex.core.state import CYCLE_MESSAGES
-from tests.core.kit import ENDS, WAITS, Script, go, plain, standing
+)
+from tenex.core.context.window import tokens
+from tenex.core.ids import ConversationId
+from tenex.core.phases import Phase
+from tenex.core.state.conversation import CYCLE_MESSAGES
 from tests.fakes.play import Play, rules, says
+
+from .kit import ENDS, WAITS, Script, go, plain, standing
 
 
 def question(play: Play, **more: Any) -> dict[str, Any]:
@@ -96,9 +97,10 @@ def test_the_question_is_bounded_in_a_cycle_without_end() -> None:
 def long_cycle(turns: int = CYCLE_MESSAGES + 5, said: int = 9_000, done: int = 9_000) -> Play:
     """A cycle in which much was said and much was done; the same to all, who only look at it."""
     play = Play(
-        Script(WAITS), lambda conversation, call: says("done " + "é" * done + f" by {call.run}"),
+        Script(WAITS),
+        lambda conversation, call: says("done " + "é" * done + f" by {call.run}"),
         config=rules(limits=Limits(same_route=10**6)),
-    )  # fmt: skip
+    )
     for n in range(turns):
         play.router = Script(go(None, "executor", "helper"), WAITS)
         play.person(f'message {n} "' + "\n" * said)

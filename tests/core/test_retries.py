@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
+from tenex.core.config import Limits
 from tenex.core.effects import Key, ModelCall, Route, Timer, Work
 from tenex.core.ids import Millis
 from tenex.core.phases import Phase
-from tenex.core.roster import Limits
 from tenex.core.signals import ModelFailed
-from tests.core.kit import WAITS, Script, check_rest, go, mind, plain, standing, until, work
 from tests.fakes.play import Play, rules, says
+
+from .kit import WAITS, Script, check_rest, go, mind, plain, standing, until, work
 
 DELAYS = Limits().retry_delays
 HOLD = Limits().hold_for
@@ -25,7 +26,7 @@ def down(retry_after: int | None = None) -> ModelFailed:
 
 def retries(play: Play) -> list[tuple[int, int, bool]]:
     """(attempt, delay, held) of every retry."""
-    return [(record.attempt, record.due - record.at, record.held) for record in play.all(r.Retrying)]
+    return [(record.attempt, record.due - record.at, record.held) for record in play.all(r.RetryScheduled)]
 
 
 def broken_agent(*, times: int) -> Play:
@@ -85,7 +86,7 @@ def test_a_failure_that_arrives_twice_is_one_retry(make: Any, part: str) -> None
     signal = ModelFailed(key=wanted.key, message="reset", retryable=True)
     assert play.hear(signal)
     assert play.hear(signal) == []
-    assert len(play.all(r.Retrying)) == 1
+    assert len(play.all(r.RetryScheduled)) == 1
 
 
 def test_a_server_that_asks_for_patience_gets_it() -> None:
@@ -114,7 +115,7 @@ def test_a_long_wait_a_server_asks_for_is_told_at_once_and_once(who: str) -> Non
     for _ in range(3):
         play.fire(part)
         play.settle()
-    assert [record.held for record in play.all(r.Retrying)] == [True, True, False]
+    assert [record.held for record in play.all(r.RetryScheduled)] == [True, True, False]
     assert [text for text in play.said() if "cannot be reached" in text] == told
     check_rest(play)
 
@@ -139,7 +140,7 @@ def test_no_wait_for_another_try_counts_against_a_deadline() -> None:
 def test_time_away_is_given_back_once_to_a_run_that_waited() -> None:
     play = broken_agent(times=1)
     before = next(iter(play.conversation.runs.values()))
-    began = play.all(r.Retrying)[0].at
+    began = play.all(r.RetryScheduled)[0].at
     play.now = Millis(play.now + 7_200_000)
     play.crash()
     play.fire("retry")
@@ -221,7 +222,7 @@ def test_a_stop_ends_a_hold() -> None:
 
 def test_a_hold_survives_a_restart() -> None:
     play = broken_agent(times=1)
-    due = play.all(r.Retrying)[0].due
+    due = play.all(r.RetryScheduled)[0].due
     play.crash()
     assert any(isinstance(effect, Timer) and effect.due == due for effect in play.running.values())
     play.fire("retry")

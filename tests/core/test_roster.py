@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
+from tenex.core.config import Expectation, Limits, PeerGroup, Policy, Role
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.phases import Phase
-from tenex.core.roster import Circle, Expectation, Limits, Role, Rules
 from tests.fakes.play import agent, rules
 
 KEY = str(agent("executor").pubkey)
@@ -15,10 +15,22 @@ NPUB = "npub1v4ux2cm4w3hhyqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq23d6aj"
 
 @pytest.mark.parametrize(
     "written",
-    ["project-manager", "Project-Manager", "PROJECT-MANAGER", " project-manager ", "ProjectManager", "projectManager",
-     "project_manager", "project manager", "Project Manager", "project.manager", "project/manager", "project--manager",
-     "PROJECT_MANAGER"],
-)  # fmt: skip
+    [
+        "project-manager",
+        "Project-Manager",
+        "PROJECT-MANAGER",
+        " project-manager ",
+        "ProjectManager",
+        "projectManager",
+        "project_manager",
+        "project manager",
+        "Project Manager",
+        "project.manager",
+        "project/manager",
+        "project--manager",
+        "PROJECT_MANAGER",
+    ],
+)
 def test_a_slug_is_found_however_it_is_cased(written: str) -> None:
     found = rules().find(written)
     assert found is not None
@@ -35,9 +47,23 @@ def test_what_is_no_slug_is_nobody(written: str) -> None:
 
 @pytest.mark.parametrize(
     "written",
-    ["@executor", "Executor,", "`executor`", "`@executor`", "**Executor**", '"executor".', "@executor:", "<@executor>",
-     KEY, KEY.upper(), f"@{KEY}", NPUB, f"nostr:{NPUB}", f"`{NPUB}`,"],
-)  # fmt: skip
+    [
+        "@executor",
+        "Executor,",
+        "`executor`",
+        "`@executor`",
+        "**Executor**",
+        '"executor".',
+        "@executor:",
+        "<@executor>",
+        KEY,
+        KEY.upper(),
+        f"@{KEY}",
+        NPUB,
+        f"nostr:{NPUB}",
+        f"`{NPUB}`,",
+    ],
+)
 def test_an_agent_is_found_whatever_stands_around_its_name_and_by_its_key(written: str) -> None:
     found = rules().find(written)
     assert found is not None
@@ -55,16 +81,16 @@ def test_an_agent_is_found_by_the_name_that_is_shown_unless_two_have_it() -> Non
 def test_an_exact_slug_goes_before_one_that_only_looks_like_it() -> None:
     base = rules()
     both = {Slug("Executor"): agent("Executor"), Slug("executor"): agent("executor")}
-    config = Rules(roster=both, tools=base.tools, project=base.project)
+    config = Policy(roster=both, tools=base.tools, project=base.project)
     assert config.find("Executor") == both[Slug("Executor")]
     assert config.find("executor") == both[Slug("executor")]
 
 
 def test_roles_in_the_circle() -> None:
     alice, bob, eve = (PublicKey(char * 64) for char in "abe")
-    closed = Circle(owners=frozenset({alice}), members=frozenset({bob, alice}))
+    closed = PeerGroup(owners=frozenset({alice}), members=frozenset({bob, alice}))
     assert [closed.role(key) for key in (alice, bob, eve)] == [Role.OWNER, Role.MEMBER, None]
-    assert Circle(is_open=True).role(eve) is Role.GUEST
+    assert PeerGroup(is_open=True).role(eve) is Role.GUEST
 
 
 def test_an_expectation_of_a_phase_goes_before_the_default() -> None:

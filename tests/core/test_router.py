@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
+from tenex.core.config import Limits
 from tenex.core.effects import Route, Timer
 from tenex.core.ids import Millis
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
-from tenex.core.roster import Limits
 from tenex.core.signals import DayLimitReached, ModelFailed, RouteAnswered
-from tests.core.kit import ENDS, WAITS, Script, check_rest, go, plain, standing, until, work
 from tests.fakes.play import Play, rules, says
+
+from .kit import ENDS, WAITS, Script, check_rest, go, plain, standing, until, work
 
 DUMMY: Any = None
 
@@ -179,7 +180,7 @@ def test_user_is_asked_again_uncounted_when_the_person_has_just_written() -> Non
     play.settle()
     stale = [record for record in play.all(r.RouteRejected) if not record.counted]
     assert len(stale) == 5
-    assert {record.attempt for record in play.all(r.RouteAsked)} == {1}
+    assert {record.attempt for record in play.all(r.RouteRequested)} == {1}
     assert play.conversation.status == "waiting"
     assert play.conversation.waiting_for == "user"
 
@@ -215,7 +216,7 @@ def test_three_refusals_lead_to_a_message_and_a_wait_and_the_next_message_works(
     if answer.startswith("[{"):  # an object inside an array is found; the answer is a good one
         assert play.all(r.RouteRejected) == []
         return
-    assert [record.attempt for record in play.all(r.RouteAsked)][-3:] == [1, 2, 3]
+    assert [record.attempt for record in play.all(r.RouteRequested)][-3:] == [1, 2, 3]
     assert len(refusals(play)) == 3
     assert play.conversation.phase is before
     assert (play.conversation.status, play.conversation.waiting_for) == ("waiting", "fallback")
@@ -224,7 +225,7 @@ def test_three_refusals_lead_to_a_message_and_a_wait_and_the_next_message_works(
         "I could not decide how to go on. The orchestrator's model gave 3 decisions that I cannot use;"
     )
     assert not JARGON.search(told)
-    assert ("error", "routing") in play.all(r.Said)[-1].tags
+    assert ("error", "routing") in play.all(r.MessageSent)[-1].tags
     play.router = Script(go(None, "project-manager"), WAITS)
     play.person("try again")
     play.settle()
@@ -242,10 +243,13 @@ def test_three_refusals_lead_to_a_message_and_a_wait_and_the_next_message_works(
         (Phase.EXECUTE, ENDS, "it wanted to end although verification, chores, reflection is still to do."),
         (Phase.CHAT, {"agents": ["END", "executor"]}, "it named agents and an end of the work at the same time."),
         (Phase.EXECUTE, {**WAITS, "waive": ["plan"]}, "it wanted to skip 'plan', which is no check."),
-        (Phase.CHAT, ModelFailed(key=DUMMY, message="no such model", retryable=False),
-         "it gave no usable answer (no such model)."),
+        (
+            Phase.CHAT,
+            ModelFailed(key=DUMMY, message="no such model", retryable=False),
+            "it gave no usable answer (no such model).",
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_person_is_told_in_plain_words_what_the_router_did(phase: Phase, answer: Any, told: str) -> None:
     play = standing(phase, Script(answer))
     play.settle()
@@ -344,9 +348,7 @@ def test_the_person_hears_within_half_a_minute_that_the_router_has_not_answered(
     (timer,) = [e for e in play.running.values() if isinstance(e, Timer)]
     assert timer.due <= play.now + 30_000
     play.fire("route-warn")
-    assert warnings(play) == [
-        "The orchestrator's model has not answered for 25 s. I keep trying; `/stop` ends it."
-    ]  # fmt: skip
+    assert warnings(play) == ["The orchestrator's model has not answered for 25 s. I keep trying; `/stop` ends it."]
     assert play.conversation.question is not None, "it is still asked"
     assert play.refold() == play.conversation
 

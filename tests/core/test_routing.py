@@ -58,12 +58,30 @@ def test_an_empty_wish_to_waive_is_none(waive: Any) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", " ", "executor", "[]", "null",
-     "42", '"agents"', "{", "}{", '{"agents": ["executor"]', "{'agents': ['executor']}",
-     "```json\n```", "no " * 10_000, "{" * 100_000, '{"a":' * 50_000, "[" * 100_000, "\0\0\0", "\ud800", "{\ud800}",
-     '{"agents": ' + "9" * 10_000 + "}"],
+    [
+        "",
+        " ",
+        "executor",
+        "[]",
+        "null",
+        "42",
+        '"agents"',
+        "{",
+        "}{",
+        '{"agents": ["executor"]',
+        "{'agents': ['executor']}",
+        "```json\n```",
+        "no " * 10_000,
+        "{" * 100_000,
+        '{"a":' * 50_000,
+        "[" * 100_000,
+        "\0\0\0",
+        "\ud800",
+        "{\ud800}",
+        '{"agents": ' + "9" * 10_000 + "}",
+    ],
     ids=lambda text: repr(text[:20]),
-)  # fmt: skip
+)
 def test_nonsense_gives_a_sentence_that_says_what_to_answer(text: str) -> None:
     assert "agents" in refused(text)
 
@@ -125,9 +143,10 @@ def test_a_wish_to_waive_is_read(waive: Any) -> None:
 
 _scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10)
 _json = st.recursive(
-    _scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    _scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
-)  # fmt: skip
+)
 
 
 @given(st.text() | st.fixed_dictionaries({}, optional=dict.fromkeys(("agents", "phase", "reason", "waive"), _json)))

@@ -6,7 +6,8 @@ from typing import ClassVar
 
 import pytest
 
-from tenex.core.conditions import (
+from tenex.core.graph import END
+from tenex.core.workflow.conditions import (
     AgentTarget,
     AllOf,
     Always,
@@ -23,9 +24,8 @@ from tenex.core.conditions import (
     TransitionCondition,
     TransitionTarget,
 )
-from tenex.core.graph import END
-from tenex.core.rounds import Envelope, TransitionDecision, WorkflowState
-from tenex.core.rules import Then, Transition, compiled, described, named_agents, named_tools, speaker_of
+from tenex.core.workflow.rounds import Envelope, TransitionDecision, WorkflowState
+from tenex.core.workflow.transitions import Then, Transition, compiled, described, named_agents, named_tools, speaker_of
 
 OVER = TerminateTarget("over")
 

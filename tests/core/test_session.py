@@ -6,14 +6,14 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.conversation import fold
+from tenex.core.decide.rollback import stood
 from tenex.core.ids import ConversationId, Millis
-from tenex.core.session import told
+from tenex.core.messages import Note, Shown
 from tenex.core.signals import RollBack
-from tenex.core.steps import Note, Shown
-from tenex.core.travel import Forked, RolledBack, of_fork
-from tenex.core.undoing import stood
+from tenex.core.state.rollback import ConversationForked, RolledBack, of_fork
+from tenex.core.state.workflow import told
 from tenex.store.format import CONVERSATION
-from tenex.workflow import TransitionGraph
+from tenex.workflows.speakers import TransitionGraph
 from tests.fakes.play import ID, Play
 from tests.fakes.workflows import TRIO, begun, calls, session
 
@@ -36,7 +36,7 @@ def test_every_fact_of_a_workflow_is_written_down_and_read_again() -> None:
     kinds = {type(record) for record in read}
     assert {
         r.WorkflowOpened,
-        r.InviteAcked,
+        r.InviteAcknowledged,
         r.ContextSet,
         r.RoundClosed,
         r.ExpectationMissed,
@@ -92,15 +92,23 @@ def test_from_whatever_record_it_goes_back_to_it_comes_to_its_end_and_counts_eve
         state = one.conversation.workflow
         if state is None:  # to before it was opened
             continue
-        spoke = [completion.agent for turn in one.conversation.turns for completion in turn.completions
-                 if completion.outcome == "finished"]  # fmt: skip
+        spoke = [
+            completion.agent
+            for turn in one.conversation.turns
+            for completion in turn.completions
+            if completion.outcome == "finished"
+        ]
         assert state.speakers.turn_count == len(spoke), to
         one.person("go on")
         one.settle()
         assert session(one).is_closed, to
         assert session(one).speakers.turn_count == 3, to
-        spoke = [completion.agent for turn in one.conversation.turns for completion in turn.completions
-                 if completion.outcome == "finished"]  # fmt: skip
+        spoke = [
+            completion.agent
+            for turn in one.conversation.turns
+            for completion in turn.completions
+            if completion.outcome == "finished"
+        ]
         assert spoke == list(TRIO), to
 
 
@@ -109,7 +117,7 @@ def test_a_fork_goes_on_by_the_rules_of_what_it_was_forked_from() -> None:
     one.settle()
     then = stood(ID, records(one), one.all(r.RoundClosed)[1].seq)
     state = of_fork(then, Millis(one.now), id=ConversationId("d" * 64), address={"form": "notes"}, title="Again")
-    fork = Forked(
+    fork = ConversationForked(
         seq=1, at=Millis(one.now), id=state.id, origin=ID, at_seq=then.next_seq - 1, title="Again", state=state
     )
     lines = CONVERSATION.encode_decisions([[fork]])
@@ -131,7 +139,9 @@ def test_people_read_where_it_stands() -> None:
 def shown(one: Play, number: int) -> tuple[list[str], str]:
     """What the agent of a run was shown: the words of messages, and the note on the workflow."""
     entries = one.all(r.RunStarted)[number].entries
-    texts = {record.seq: record.text for record in records(one) if isinstance(record, (r.PersonWrote, r.Said))}
+    texts = {
+        record.seq: record.text for record in records(one) if isinstance(record, (r.MessageRecorded, r.MessageSent))
+    }
     notes = [entry.text for entry in entries if isinstance(entry, Note) and entry.title == "Workflow"]
     return [texts[entry.seq] for entry in entries if isinstance(entry, Shown)], notes[0]
 

@@ -6,7 +6,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tenex.core.conditions import (
+from tenex.core.errors import ConfigurationError
+from tenex.core.graph import TransitionGraph
+from tenex.core.workflow.conditions import (
     AgentTarget,
     AllOf,
     Always,
@@ -19,11 +21,9 @@ from tenex.core.conditions import (
     ToolCalled,
     TransitionTarget,
 )
-from tenex.core.errors import ConfigurationError
-from tenex.core.graph import TransitionGraph
-from tenex.core.rounds import Called, Envelope, Finish, Handoff, Refused, TransitionDecision, WorkflowState
-from tenex.core.rules import Transition, compiled
-from tenex.core.speakers import Folded, begin, change_context, fold, may_speak
+from tenex.core.workflow.rounds import Called, Envelope, Finish, Handoff, Refused, TransitionDecision, WorkflowState
+from tenex.core.workflow.speakers import Folded, begin, change_context, fold, may_speak
+from tenex.core.workflow.transitions import Transition, compiled
 
 WHO = ("writer", "critic", "editor")
 OVER = TerminateTarget("over")
@@ -93,10 +93,7 @@ def test_a_round_is_counted_in_before_rules_see_it() -> None:
         result.state.turn_count = 5  # type: ignore[misc]
 
 
-ROUTES = (
-    Transition(ToolCalled("route"), AgentTarget("critic")),
-    Transition(ToolCalled("edit"), AgentTarget("editor")),
-)
+ROUTES = (Transition(ToolCalled("route"), AgentTarget("critic")), Transition(ToolCalled("edit"), AgentTarget("editor")))
 
 
 @pytest.mark.parametrize(
@@ -179,9 +176,7 @@ def test_a_handoff_to_a_stranger_is_refused_and_the_rules_decide() -> None:
     graph, state = opened([*ROUTES, Transition(FromSpeaker("writer"), AgentTarget("critic"))])
     done = folded(graph, state, Called("pass_on", Handoff("ghost")))
     assert done.decision == TransitionDecision("critic")
-    assert done.sentences == (
-        "The handoff to 'ghost' is refused: those who take part are writer, critic, editor.",
-    )  # fmt: skip
+    assert done.sentences == ("The handoff to 'ghost' is refused: those who take part are writer, critic, editor.",)
     assert folded(graph, state, Called("edit", Handoff("ghost"))).decision.next_speaker == "editor"
     second = folded(graph, state, Called("a", Handoff("")), Called("b", Handoff("editor")))
     assert (second.decision.next_speaker, len(second.sentences)) == ("editor", 1)

@@ -5,18 +5,28 @@ import dataclasses
 import pytest
 
 from tenex.core import records as r
+from tenex.core.costs import ROUTER, cost_of, model_of, run_agent, spender_of
 from tenex.core.ids import Millis, RunId, Slug
+from tenex.core.messages import NO_USAGE, ModelStep, Usage
 from tenex.core.phases import Phase
-from tenex.core.spending import ROUTER, cost_of, model_of, run_agent, spender_of
-from tenex.core.steps import NO_USAGE, ModelStep, Usage
 
 PAID = Usage(input_tokens=7, output_tokens=3, cost_usd=0.5)
 AT = Millis(1)
 RUN = RunId("turn-2.security-expert")
 FILLED = {
-    "run": RUN, "text": "", "outcome": "failed", "attempt": 1, "due": AT, "message": "", "answer": "", "sentence": "",
-    "agents": (), "phase": Phase.CHAT, "reason": "", "by": "",
-}  # fmt: skip
+    "run": RUN,
+    "text": "",
+    "outcome": "failed",
+    "attempt": 1,
+    "due": AT,
+    "message": "",
+    "answer": "",
+    "sentence": "",
+    "agents": (),
+    "phase": Phase.CHAT,
+    "reason": "",
+    "by": "",
+}
 """Values for the fields that records with a cost must have."""
 
 
@@ -27,7 +37,7 @@ def paid(kind: type[r.Record]) -> r.Record:
     return kind(seq=1, at=AT, usage=PAID, model="big", **given)  # type: ignore[call-arg]
 
 
-@pytest.mark.parametrize("kind", [r.Nudged, r.Retrying, r.RunEnded, r.RouteRejected, r.Routed])
+@pytest.mark.parametrize("kind", [r.ModelReprompted, r.RetryScheduled, r.RunEnded, r.RouteRejected, r.Routed])
 def test_every_record_of_a_cost_says_how_much_which_model_and_for_whom(kind: type[r.Record]) -> None:
     record = paid(kind)
     assert (cost_of(record), model_of(record)) == (PAID, "big")
@@ -41,12 +51,12 @@ def test_no_kind_of_record_has_a_cost_without_a_model() -> None:
 
 
 def test_a_step_tells_of_itself_and_other_records_of_nothing() -> None:
-    step = r.ModelStepped(seq=1, at=AT, run=RUN, step=ModelStep(model="small", usage=PAID))
+    step = r.ModelResponded(seq=1, at=AT, run=RUN, step=ModelStep(model="small", usage=PAID))
     assert (cost_of(step), model_of(step), spender_of(step)) == (PAID, "small", "security-expert")
     due = r.RetryDue(seq=1, at=AT, run=RUN)
     assert (cost_of(due), model_of(due)) == (NO_USAGE, "")
 
 
 def test_a_try_of_the_router_that_failed_was_paid_for_by_the_router() -> None:
-    assert spender_of(dataclasses.replace(paid(r.Retrying), run=None)) == ROUTER  # type: ignore[call-arg]
+    assert spender_of(dataclasses.replace(paid(r.RetryScheduled), run=None)) == ROUTER  # type: ignore[call-arg]
     assert run_agent(RUN) == Slug("security-expert")

@@ -6,27 +6,28 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.agency import HISTORY, Program, Scope, Standing, fits
-from tenex.core.checkpoint import Checkpoint
-from tenex.core.conditions import Predicate
 from tenex.core.conversation import fold
+from tenex.core.decide.agent_phases import offered
 from tenex.core.effects import ToolCall
 from tenex.core.ids import ConversationId, Slug
-from tenex.core.own_tools import LARGEST
+from tenex.core.messages import ModelStep, ToolSpec
 from tenex.core.ports import ToolResult
 from tenex.core.signals import ToolReturned
-from tenex.core.standings import offered
-from tenex.core.steps import ModelStep, ToolSpec
-from tenex.core.travel import of_fork
+from tenex.core.state.agent import HISTORY, AgentPhaseState, Program, Scope, fits
+from tenex.core.state.agent_tools import LARGEST
+from tenex.core.state.rollback import of_fork
+from tenex.core.state.snapshot import StateSnapshot
+from tenex.core.workflow.conditions import Predicate
 from tenex.store.format import CONVERSATION
-from tenex.workflow import AgentTarget, TerminateTarget, ToolCalled, Transition
-from tenex.workflow import TransitionGraph as Rounds
-from tests.core.kit import WAITS, Script, check_sound, go
+from tenex.workflows.speakers import AgentTarget, TerminateTarget, ToolCalled, Transition
+from tenex.workflows.speakers import TransitionGraph as Rounds
 from tests.fakes.agency import program, with_program
 from tests.fakes.linked import cast, link
 from tests.fakes.play import ID, Play, says
 from tests.fakes.workflows import NAME
 from tests.fakes.workflows import play as of_rounds
+
+from .kit import WAITS, Script, check_sound, go
 
 ENDS = {"agents": ["USER"], "reason": "the person is next"}
 
@@ -39,9 +40,10 @@ def play(*steps: Any, of: Program | None = None) -> Play:
         return script.pop(0) if script else says("done")
 
     one = Play(
-        lambda question: ENDS if question["turns"] else go("execute", "executor"), worker,
+        lambda question: ENDS if question["turns"] else go("execute", "executor"),
+        worker,
         config=with_program(of or program()),
-    )  # fmt: skip
+    )
     one.person("research it")
     return one
 
@@ -50,19 +52,19 @@ def sets(field: str, value: Any) -> tuple[str, dict[str, Any]]:
     return ("set_state", {"field": field, "value": value})
 
 
-def standing(one: Play) -> Standing:
+def standing(one: Play) -> AgentPhaseState:
     return one.conversation.standings["executor"]
 
 
 def moves(one: Play) -> list[tuple[str, str]]:
-    return [(record.source, record.target) for record in one.all(r.AgentMoved)]
+    return [(record.source, record.target) for record in one.all(r.AgentPhaseChanged)]
 
 
 def test_it_stands_at_its_beginning_at_its_first_run_and_keeps_its_standing_over_turns_and_processes() -> None:
     one = play(says("", sets("plan", "read")))
     one.settle()
     assert moves(one) == [("planning", "research")]
-    assert [record.phase for record in one.all(r.AgentStood)] == ["planning"]
+    assert [record.phase for record in one.all(r.AgentStateInitialized)] == ["planning"]
     one.crash()
     assert standing(one).phase == "research"
     assert standing(one).values == {"plan": "read", "data": []}
@@ -70,7 +72,7 @@ def test_it_stands_at_its_beginning_at_its_first_run_and_keeps_its_standing_over
     one.router = lambda question: ENDS if len(question["turns"]) > 1 else go(None, "executor")
     one.person("go on")
     one.settle()
-    assert len(one.all(r.AgentStood)) == 1
+    assert len(one.all(r.AgentStateInitialized)) == 1
     assert standing(one).phase == "research"
     check_sound(one)
 
@@ -88,10 +90,10 @@ def test_one_step_an_evaluation_and_only_edges_of_the_phase_are_asked() -> None:
     chain = program((("a", "b", ask("ab")), ("b", "c", ask("bc")), ("c", "d", ask("cd"))))
     one = play(says("", ("read_file", {})), of=chain)
     one.step()
-    while not one.all(r.ModelStepped):
+    while not one.all(r.ModelResponded):
         one.step()
     assert moves(one) == [("a", "b")], "the answer"
-    while not one.all(r.CallReturned):
+    while not one.all(r.ToolCallCompleted):
         one.step()
     assert moves(one) == [("a", "b"), ("b", "c")], "the result of the call"
     assert asked == ["ab", "bc"]
@@ -109,7 +111,7 @@ def test_the_first_true_edge_in_the_order_of_the_list_is_taken() -> None:
 def test_a_call_out_of_phase_is_refused_with_the_phase_and_what_is_there(tool: str) -> None:
     one = play(says("", (tool, {})))
     one.settle()
-    (refused,) = one.all(r.CallRefused)
+    (refused,) = one.all(r.ToolCallRejected)
     assert refused.sentence.startswith(f"The tool {tool} is not there for you now: it belongs to ")
     assert "You are in your phase planning. You may use: append_state, ask, check, complete, " in refused.sentence
     assert "send" not in refused.sentence.split("You may use")[1]
@@ -119,8 +121,8 @@ def test_a_call_out_of_phase_is_refused_with_the_phase_and_what_is_there(tool: s
 def test_a_call_after_one_that_changed_the_phase_is_held_to_the_new_phase() -> None:
     one = play(says("", ("check", {}), sets("plan", "p"), ("send", {}), ("check", {})))
     one.settle()
-    assert [record.tool for record in one.all(r.CallPermitted)] == ["check", "send"]
-    (refused,) = one.all(r.CallRefused)
+    assert [record.tool for record in one.all(r.ToolCallStarted)] == ["check", "send"]
+    (refused,) = one.all(r.ToolCallRejected)
     assert refused.tool == "check"
     assert "You are in your phase research." in refused.sentence
 
@@ -129,32 +131,30 @@ def test_phases_and_condition_must_both_hold() -> None:
     both = Scope(phases=frozenset({"planning"}), when=Predicate(lambda me: me.data))
     one = play(says("", ("send", {})), says("", sets("data", [1]), ("send", {})), of=program(scopes={"send": both}))
     one.settle()
-    assert "its condition does not hold" in one.all(r.CallRefused)[0].sentence
-    assert [record.tool for record in one.all(r.CallPermitted)] == ["send"]
+    assert "its condition does not hold" in one.all(r.ToolCallRejected)[0].sentence
+    assert [record.tool for record in one.all(r.ToolCallStarted)] == ["send"]
 
 
 def test_a_condition_that_raises_is_not_true_and_is_told_once_for_each_edge_of_a_run() -> None:
     broken = program(
         (("a", "b", lambda me: me.nothing), ("a", "c", lambda me: me.plan), ("b", "a", None)),
         scopes={"send": Scope(when=Predicate(lambda me: 1 / 0))},
-    )  # fmt: skip
+    )
     one = play(says("", ("send", {})), says("", sets("plan", "p")), of=broken)
     one.settle()
     (failed,) = one.all(r.ConditionFailed)
     assert (failed.source, failed.target) == ("a", "b")
     assert "AttributeError" in failed.error
-    assert "its condition failed (ZeroDivisionError: division by zero)" in one.all(r.CallRefused)[0].sentence
+    assert "its condition failed (ZeroDivisionError: division by zero)" in one.all(r.ToolCallRejected)[0].sentence
     assert moves(one) == [("a", "c")]
     assert one.said()[-1] == "done"
 
 
 def test_an_agent_that_cannot_be_looked_at_goes_on_in_its_phase() -> None:
-    def blind(standing: Standing, conversation: Any) -> Any:
+    def blind(standing: AgentPhaseState, conversation: Any) -> Any:
         raise RuntimeError("no")
 
-    one = play(says("", ("read_file", {})), of=Program(
-        graph=program().graph, defaults={}, schema={}, look=blind,
-    ))  # fmt: skip
+    one = play(says("", ("read_file", {})), of=Program(graph=program().graph, defaults={}, schema={}, look=blind))
     one.settle()
     assert [(record.target, record.error) for record in one.all(r.ConditionFailed)] == [("", "RuntimeError: no")]
     assert standing(one).phase == "planning"
@@ -178,7 +178,7 @@ def test_a_change_of_state_that_cannot_be_is_refused_and_changes_nothing(
 ) -> None:
     one = play(says("", (tool, arguments)))
     one.settle()
-    assert said in one.all(r.CallRefused)[0].sentence
+    assert said in one.all(r.ToolCallRejected)[0].sentence
     assert standing(one).values == {"plan": "", "data": []}
 
 
@@ -191,50 +191,55 @@ def test_a_list_grows_item_by_item() -> None:
 def test_a_program_without_settable_state_has_no_calls_about_it() -> None:
     one = play(says("", sets("plan", "p")), of=program(is_settable=False))
     one.settle()
-    assert "There is no tool set_state." in one.all(r.CallRefused)[0].sentence
+    assert "There is no tool set_state." in one.all(r.ToolCallRejected)[0].sentence
 
 
 def test_a_trigger_is_the_name_of_the_pair_and_guarded_by_its_condition() -> None:
-    of = program((("a", "b", lambda me: me.plan == "go"), ("b", "c", None), ("a", "c", lambda me: False)),
-                 has_triggers=True)  # fmt: skip
+    of = program(
+        (("a", "b", lambda me: me.plan == "go"), ("b", "c", None), ("a", "c", lambda me: False)), has_triggers=True
+    )
     one = play(says("", ("a_to_b", {}), ("b_to_c", {}), ("a_to_c", {})), of=of)
     one.settle()
-    told = [record.sentence for record in one.all(r.CallRefused)]
+    told = [record.sentence for record in one.all(r.ToolCallRejected)]
     assert told == [
         "a_to_b is not permitted: its condition does not hold.",
         "b_to_c leads from b, and you are in a.",
         "a_to_c is not permitted: its condition does not hold.",
     ]
     assert not moves(one)
-    several = program((("a", "b", lambda me: me.plan), ("a", "c", lambda me: me.plan), ("b", "a", None)),
-                      defaults={"plan": "p"}, schema={"plan": {"type": "string"}}, has_triggers=True)  # fmt: skip
+    several = program(
+        (("a", "b", lambda me: me.plan), ("a", "c", lambda me: me.plan), ("b", "a", None)),
+        defaults={"plan": "p"},
+        schema={"plan": {"type": "string"}},
+        has_triggers=True,
+    )
     two = play(says("", ("b_to_a", {})), of=several)
     two.settle()
     assert moves(two)[:2] == [("a", "b"), ("b", "a")]
-    assert two.all(r.CallReturned)[0].content == "You are in a now."
+    assert two.all(r.ToolCallCompleted)[0].content == "You are in a now."
 
 
 def test_what_a_tool_changes_is_kept_and_may_move_the_agent() -> None:
     one = play(says("", ("check", {})))
-    while not one.all(r.CallPermitted):
+    while not one.all(r.ToolCallStarted):
         one.step()
     effect = next(effect for effect in one.running.values() if isinstance(effect, ToolCall))
     assert effect.context.standing is not None
     assert effect.context.standing.phase == "planning"
     one.hear(ToolReturned(key=effect.key, result=ToolResult(ok=True, content="planned", values={"plan": "p"})))
     assert standing(one).phase == "research"
-    assert one.all(r.CallReturned)[0].values == {"plan": "p"}
+    assert one.all(r.ToolCallCompleted)[0].values == {"plan": "p"}
     check_sound(one)
 
 
 @pytest.mark.parametrize("values", [{"unknown": 1}, {"plan": "x" * LARGEST}, {"plan": float("nan")}])
 def test_what_a_tool_may_not_change_makes_its_result_a_failure_that_says_so(values: dict[str, Any]) -> None:
     one = play(says("", ("check", {})))
-    while not one.all(r.CallPermitted):
+    while not one.all(r.ToolCallStarted):
         one.step()
     effect = next(effect for key, effect in one.running.items() if key.work == "tool")
     one.hear(ToolReturned(key=effect.key, result=ToolResult(ok=True, content="planned", values=values)))
-    (returned,) = one.all(r.CallReturned)
+    (returned,) = one.all(r.ToolCallCompleted)
     assert not returned.ok
     assert not returned.values
     assert standing(one).values["plan"] == ""
@@ -244,17 +249,20 @@ def test_a_changed_program_keeps_what_fits() -> None:
     one = play(says("", sets("plan", "p"), sets("data", [1])))
     one.settle()
     text = {"type": "string"}
-    one.rules = with_program(program(
-        (("start", "end", lambda me: False),), defaults={"plan": "", "data": "none", "new": 0},
-        schema={"plan": text, "data": text, "new": {"type": "integer"}},
-    ))  # fmt: skip
+    one.rules = with_program(
+        program(
+            (("start", "end", lambda me: False),),
+            defaults={"plan": "", "data": "none", "new": 0},
+            schema={"plan": text, "data": text, "new": {"type": "integer"}},
+        )
+    )
     one.router = lambda question: ENDS if len(question["turns"]) > 1 else go(None, "executor")
     one.person("go on")
     one.settle()
     assert standing(one).phase == "start"
     assert standing(one).values == {"plan": "p", "data": "none", "new": 0}
     assert [move.target for move in standing(one).history] == ["research"], "what was is not forgotten"
-    assert len(one.all(r.AgentStood)) == 2
+    assert len(one.all(r.AgentStateInitialized)) == 2
 
 
 def test_a_schema_of_several_types_is_not_looked_at() -> None:
@@ -285,16 +293,19 @@ def _spec(name: str) -> Any:
 def test_the_standing_is_written_and_read_whole_and_a_fork_takes_it_along() -> None:
     one = play(
         says("", sets("plan", "p"), ("send", {})),
-        of=program((("planning", "research", lambda me: me.plan), ("planning", "lost", lambda me: me.no)),
-                   defaults={"plan": "", "none": 0, "no": False}, scopes={}),
-    )  # fmt: skip
-    while not one.all(r.AgentMoved):
+        of=program(
+            (("planning", "research", lambda me: me.plan), ("planning", "lost", lambda me: me.no)),
+            defaults={"plan": "", "none": 0, "no": False},
+            scopes={},
+        ),
+    )
+    while not one.all(r.AgentPhaseChanged):
         one.step()
     encoded = CONVERSATION.encode_decisions(one.journal)
     read, length, fault = CONVERSATION.decode_lines(encoded)
     assert (length, fault) == (len(encoded), None)
     assert fold(ID, read) == one.conversation
-    checkpoint = Checkpoint.of(one.conversation)
+    checkpoint = StateSnapshot.of(one.conversation)
     again, _, _ = CONVERSATION.decode_lines(CONVERSATION.encode_decisions([[checkpoint]]))
     assert again == [checkpoint]
     forked = of_fork(one.conversation, one.now, id=ConversationId("d" * 64), address={}, title="other")
@@ -304,27 +315,35 @@ def test_the_standing_is_written_and_read_whole_and_a_fork_takes_it_along() -> N
 
 
 def test_a_call_that_one_before_it_makes_room_for_waits_for_that() -> None:
-    one = play(says("", ("check", {}), ("read_file", {}), ("send", {}), ("write_file", {})), of=program(scopes={
-        "check": Scope(phases=frozenset({"planning"})), "send": Scope(phases=frozenset({"research"})),
-        "read_file": Scope(phases=frozenset({"research"})), "write_file": Scope(phases=frozenset({"analysis"})),
-    }))  # fmt: skip
-    while not one.all(r.CallPermitted):
+    one = play(
+        says("", ("check", {}), ("read_file", {}), ("send", {}), ("write_file", {})),
+        of=program(
+            scopes={
+                "check": Scope(phases=frozenset({"planning"})),
+                "send": Scope(phases=frozenset({"research"})),
+                "read_file": Scope(phases=frozenset({"research"})),
+                "write_file": Scope(phases=frozenset({"analysis"})),
+            }
+        ),
+    )
+    while not one.all(r.ToolCallStarted):
         one.step()
-    assert not one.all(r.CallRefused), "whether they may run is not known before what came first has returned"
+    assert not one.all(r.ToolCallRejected), "whether they may run is not known before what came first has returned"
     effect = next(effect for effect in one.running.values() if isinstance(effect, ToolCall))
     one.hear(ToolReturned(key=effect.key, result=ToolResult(ok=True, content="planned", values={"plan": "p"})))
     one.settle()
-    assert [record.tool for record in one.all(r.CallPermitted)] == ["check", "read_file", "send"]
-    assert [record.tool for record in one.all(r.CallRefused)] == ["write_file"]
+    assert [record.tool for record in one.all(r.ToolCallStarted)] == ["check", "read_file", "send"]
+    assert [record.tool for record in one.all(r.ToolCallRejected)] == ["write_file"]
     check_sound(one)
 
 
 @pytest.mark.parametrize("call", [("set_state", {"field": "plan", "value": "p"}), ("research_to_planning", {})])
 def test_a_call_about_itself_counts_for_a_workflow_s_rule_and_is_still_what_it_is(call: Any) -> None:
     graph = Rounds(
-        transitions=[Transition(when=ToolCalled(call[0]), then=AgentTarget("checker"))], initial_speaker="writer",
+        transitions=[Transition(when=ToolCalled(call[0]), then=AgentTarget("checker"))],
+        initial_speaker="writer",
         default_target=TerminateTarget("enough"),
-    )  # fmt: skip
+    )
     one = of_rounds(graph, {"writer": [says("", call)]})
     writer = one.rules.roster[Slug("writer")]
     edges = (("planning", "research", lambda me: not me.plan), ("research", "planning", lambda me: True))
@@ -332,7 +351,10 @@ def test_a_call_about_itself_counts_for_a_workflow_s_rule_and_is_still_what_it_i
     one.rules = dataclasses.replace(one.rules, roster={**one.rules.roster, writer.slug: told})
     one.person("Make it good", addressed=(NAME,))
     one.settle()
-    assert [record.content for record in one.all(r.CallReturned)] in (["plan is set."], ["You are in planning now."])
+    assert [record.content for record in one.all(r.ToolCallCompleted)] in (
+        ["plan is set."],
+        ["You are in planning now."],
+    )
     assert [record.speaker for record in one.all(r.RoundClosed)][:2] == ["writer", "checker"]
 
 
@@ -340,7 +362,7 @@ def test_a_call_is_not_let_in_by_what_stands_after_it() -> None:
     scopes = {"send": Scope(phases=frozenset({"research"}))}
     one = play(says("", ("read_file", {}), ("send", {}), sets("plan", "p")), of=program(scopes=scopes))
     one.settle()
-    assert [record.tool for record in one.all(r.CallRefused)] == ["send"]
+    assert [record.tool for record in one.all(r.ToolCallRejected)] == ["send"]
     assert moves(one) == [("planning", "research")]
 
 
@@ -362,10 +384,10 @@ def test_what_an_agent_has_done_before_makes_neither_its_records_nor_its_checkpo
             one.person("again")
             one.settle()
         records.append(len(CONVERSATION.encode_decisions(one.journal[before:])))
-        state = dataclasses.replace(Checkpoint.of(one.conversation).state, seen={}, history=None)
-        taken = dataclasses.replace(Checkpoint.of(one.conversation), state=state)
+        state = dataclasses.replace(StateSnapshot.of(one.conversation).state, seen={}, history=None)
+        taken = dataclasses.replace(StateSnapshot.of(one.conversation), state=state)
         checkpoints.append(len(CONVERSATION.encode_decisions([[taken]])))
-    assert len(one.all(r.AgentMoved)) == 80 * 3
+    assert len(one.all(r.AgentPhaseChanged)) == 80 * 3
     assert {*one.conversation.standings} == {"executor"}
     assert len(standing(one).history) == HISTORY
     assert records[1] < records[0] * 1.02, "a digit more here and there"

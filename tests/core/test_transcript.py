@@ -7,20 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenex.core.context import BYTES_PER_TOKEN, PastCycle, entry_weight
+from tenex.core.config import Limits, Role
+from tenex.core.context.transcript import MESSAGE_CHARACTERS, START, entries_for
+from tenex.core.context.window import BYTES_PER_TOKEN, PastCycle, entry_weight
 from tenex.core.conversation import Conversation
 from tenex.core.effects import ModelCall
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, RunId, Slug, TurnId
+from tenex.core.messages import AgentText, Entry, Note, Shown, UserText, cut
 from tenex.core.phases import Phase
 from tenex.core.ports import Handoff
 from tenex.core.records import RunStarted
-from tenex.core.roster import Limits, Role
-from tenex.core.runs import Completion, Message, OrchestratorTurn, Run
-from tenex.core.state import CYCLE_MESSAGES, RECENT
-from tenex.core.steps import AgentText, Entry, Note, PersonText, Shown, cut
-from tenex.core.transcript import MESSAGE_CHARACTERS, START, entries_for
-from tests.core.kit import ENDS, WAITS, Script, go, mind, plain, standing, until, work
+from tenex.core.state.conversation import CYCLE_MESSAGES, RECENT
+from tenex.core.state.run import Completion, Message, OrchestratorTurn, Run
 from tests.fakes.play import Play, rules, says
+
+from .kit import ENDS, WAITS, Script, go, mind, plain, standing, until, work
 
 ALICE = PublicKey("a" * 64)
 
@@ -45,8 +46,8 @@ def note(entries: tuple[Any, ...], title: str) -> str:
 def test_an_agent_is_shown_what_was_said_once_and_in_order() -> None:
     play = standing(Phase.CHAT, Script(go("execute", "executor", "helper"), WAITS), agents=("project-manager",))
     entries = shown(play)
-    assert [type(entry).__name__ for entry in entries] == ["PersonText", "AgentText", "Note", "Note"]
-    assert entries[0] == PersonText(author="alice", text="build it", role="owner", key="a" * 64)
+    assert [type(entry).__name__ for entry in entries] == ["UserText", "AgentText", "Note", "Note"]
+    assert entries[0] == UserText(author="alice", text="build it", role="owner", key="a" * 64)
     assert entries[1] == AgentText(author="Project-Manager", text="project-manager has done its part of chat")
     hand, part = entries[2:]
     assert isinstance(hand, Note)
@@ -60,24 +61,29 @@ def test_an_agent_is_shown_what_was_said_once_and_in_order() -> None:
 
 def test_a_summary_written_to_be_handed_on_is_handed_on_with_its_verdict() -> None:
     done = ("complete", {"response": "It works. " * 9, "summary": "all green", "verdict": "verified"})
-    play = standing(Phase.EXECUTE, Script(go("verification", "executor"), go("chores", "helper"), WAITS),
-                    mind(verification=[says("", done)]))  # fmt: skip
+    play = standing(
+        Phase.EXECUTE,
+        Script(go("verification", "executor"), go("chores", "helper"), WAITS),
+        mind(verification=[says("", done)]),
+    )
     until(play, lambda it: it.conversation.phase is Phase.CHORES)
     assert note(shown(play), "Hand-off").endswith("What has been done:\nexecutor [verified]: all green")
 
 
 def test_a_failure_is_handed_on_in_its_own_words() -> None:
-    play = standing(Phase.CHAT, Script(go("execute", "executor"), go("verification", "helper"), WAITS),
-                    mind(execute=[says("")]))  # fmt: skip
+    play = standing(
+        Phase.CHAT, Script(go("execute", "executor"), go("verification", "helper"), WAITS), mind(execute=[says("")])
+    )
     until(play, lambda it: it.conversation.phase is Phase.VERIFICATION)
     assert note(shown(play), "Hand-off").endswith("executor failed: its model gave empty answers")
 
 
 def test_files_of_the_cycle_are_named_to_the_next_agent() -> None:
     play = standing(
-        Phase.CHAT, Script(go("execute", "executor"), go("verification", "helper"), WAITS),
+        Phase.CHAT,
+        Script(go("execute", "executor"), go("verification", "helper"), WAITS),
         mind(execute=[says("", ("write_file", {"path": "b"}), ("write_file", {"path": "a"})), says("built")]),
-    )  # fmt: skip
+    )
     until(play, lambda it: it.conversation.phase is Phase.VERIFICATION)
     part = shown(play)[-1]
     assert isinstance(part, Note)
@@ -96,7 +102,7 @@ def test_a_message_too_long_to_show_is_cut_in_the_middle() -> None:
     play = Play(Script(go(None, "project-manager"), WAITS), plain)
     play.person("begin" + "x" * 500_000 + "end")
     first = shown(play)[0]
-    assert isinstance(first, PersonText)
+    assert isinstance(first, UserText)
     assert first.text.startswith("begin")
     assert first.text.endswith("end")
     assert len(first.text) < MESSAGE_CHARACTERS + 100
@@ -144,10 +150,16 @@ class Talk:
         """Somebody says something: alice, or an agent in a turn."""
         self.seq += 1
         message = Message(
-            seq=self.seq, at=Millis(self.seq), event_id=EventId(f"{self.seq:064x}"), author=ALICE, name=by or "alice",
-            text=text, phase=phase or self.state.phase, role=None if by else Role.OWNER,
+            seq=self.seq,
+            at=Millis(self.seq),
+            event_id=EventId(f"{self.seq:064x}"),
+            author=ALICE,
+            name=by or "alice",
+            text=text,
+            phase=phase or self.state.phase,
+            role=None if by else Role.OWNER,
             after_turn=TurnId(turn) if turn else None,
-        )  # fmt: skip
+        )
         self.state.recent = (*self.state.recent, message)[-RECENT:]
         if not by:
             kept = (*self.state.messages, message)
@@ -159,16 +171,30 @@ class Talk:
         self.seq += 1
         seq, name = self.seq, f"turn-{self.seq}"
         done = tuple(
-            Completion(agent=Slug(f"agent-{n}"), outcome="failed" if failed else "finished", text=text, summary="",
-                       verdict="", error=failed, at=Millis(seq))
+            Completion(
+                agent=Slug(f"agent-{n}"),
+                outcome="failed" if failed else "finished",
+                text=text,
+                summary="",
+                verdict="",
+                error=failed,
+                at=Millis(seq),
+            )
             for n, text in enumerate(texts)
-        )  # fmt: skip
+        )
         for text in texts if not failed else ():
             self.said(text, phase=phase, by="agent", turn=name)
         closed = OrchestratorTurn(
-            turn_id=TurnId(name), seq=seq, timestamp=Millis(seq), phase=phase, agents=tuple(d.agent for d in done),
-            reason="r", completions=done, is_completed=True, summary=summary or failed or " ".join(texts),
-        )  # fmt: skip
+            turn_id=TurnId(name),
+            seq=seq,
+            timestamp=Millis(seq),
+            phase=phase,
+            agents=tuple(d.agent for d in done),
+            reason="r",
+            completions=done,
+            is_completed=True,
+            summary=summary or failed or " ".join(texts),
+        )
         self.state.turns = (*self.state.turns, closed)[-CYCLE_MESSAGES:]
         self.state.last_turn = closed
         return closed
@@ -179,30 +205,52 @@ class Talk:
         """A run begins."""
         self.seq += 1
         self.state.turn = OrchestratorTurn(
-            turn_id=TurnId("now"), seq=self.seq, timestamp=Millis(self.seq), phase=self.state.phase,
-            agents=(Slug("executor"),), reason=reason, handoff=handoff,
-        )  # fmt: skip
+            turn_id=TurnId("now"),
+            seq=self.seq,
+            timestamp=Millis(self.seq),
+            phase=self.state.phase,
+            agents=(Slug("executor"),),
+            reason=reason,
+            handoff=handoff,
+        )
         self.state.touched = touched
         return Run(
-            id=RunId("r"), agent=Slug("executor"), name="Executor", pubkey=ALICE, phase=self.state.phase, system="",
-            entries=(), warn_at=Millis(1), close_at=Millis(2), armed=self.seq,
-        )  # fmt: skip
+            id=RunId("r"),
+            agent=Slug("executor"),
+            name="Executor",
+            pubkey=ALICE,
+            phase=self.state.phase,
+            system="",
+            entries=(),
+            warn_at=Millis(1),
+            close_at=Millis(2),
+            armed=self.seq,
+        )
 
     def shown(self, budget: int, **more: Any) -> tuple[Entry, ...]:
         """What the run is shown, with the words put in as the fold does it."""
         entries = entries_for(self.state, self.begins(**more), budget)
         self.state.next_seq = self.seq + 1
-        self.state.apply(RunStarted(
-            seq=self.seq + 1, at=Millis(1), run=RunId("r"), agent=Slug("executor"), agent_name="E", pubkey=ALICE,
-            warn_at=Millis(1), close_at=Millis(2), entries=entries,
-        ))  # fmt: skip
+        self.state.apply(
+            RunStarted(
+                seq=self.seq + 1,
+                at=Millis(1),
+                run=RunId("r"),
+                agent=Slug("executor"),
+                agent_name="E",
+                pubkey=ALICE,
+                warn_at=Millis(1),
+                close_at=Millis(2),
+                entries=entries,
+            )
+        )
         assert len(self.state.runs[RunId("r")].entries) == len(entries), "every message that is named is known"
         return self.state.runs[RunId("r")].entries
 
 
 def spoken(entries: tuple[Entry, ...]) -> list[str]:
     """The first word of each message."""
-    return [entry.text.split()[0] for entry in entries if isinstance(entry, (PersonText, AgentText))]
+    return [entry.text.split()[0] for entry in entries if isinstance(entry, (UserText, AgentText))]
 
 
 def test_of_too_much_the_request_this_phase_and_the_newest_stay() -> None:
@@ -215,9 +263,18 @@ def test_of_too_much_the_request_this_phase_and_the_newest_stay() -> None:
     for n in range(3):
         talk.said(f"verification-{n} " + "x" * 3_000, phase=Phase.VERIFICATION, by="agent")
     assert spoken(talk.shown(30_000)) == [
-        "request", "chat-6", "chat-7", "chat-8", "chat-9", "execute-0", "execute-1", "execute-2", "verification-0",
-        "verification-1", "verification-2",
-    ]  # fmt: skip
+        "request",
+        "chat-6",
+        "chat-7",
+        "chat-8",
+        "chat-9",
+        "execute-0",
+        "execute-1",
+        "execute-2",
+        "verification-0",
+        "verification-1",
+        "verification-2",
+    ]
     assert spoken(talk.shown(15_000)) == ["request", "execute-0", "execute-1", "execute-2", "verification-2"]
 
 
@@ -337,9 +394,11 @@ class Said(list[Any]):
 
 
 @given(
-    st.lists(spoke, max_size=90).map(Said), st.sampled_from(list(Phase)), st.integers(0, 90),
+    st.lists(spoke, max_size=90).map(Said),
+    st.sampled_from(list(Phase)),
+    st.integers(0, 90),
     st.sampled_from([4_000, 10_000, 40_000, 100_000, 1_000_000]),
-)  # fmt: skip
+)
 def test_whatever_was_said_the_rules_of_choosing_hold(said: Said, phase: Phase, answered: int, budget: int) -> None:
     talk = Talk(phase)
     for text, where, who in said:

@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import Conversation, fold
+from tenex.core.decide.rollback import stood
 from tenex.core.effects import Effect, Key, Publish, Timer, ToolCall, Work
 from tenex.core.ids import ConversationId, Millis, Slug
+from tenex.core.messages import Usage
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.core.signals import ModelFailed, RollBack, Signal, ToolReturned
-from tenex.core.state import ROLLBACKS, History, State
-from tenex.core.steps import Usage
-from tenex.core.travel import OVER, STAYS, THEN, Forked, RolledBack, of_fork, of_then, undone
-from tenex.core.undoing import stood
+from tenex.core.state.conversation import ROLLBACKS, History, State
+from tenex.core.state.rollback import OVER, STAYS, THEN, ConversationForked, RolledBack, of_fork, of_then, undone
+from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
-from tenex.workflow import TransitionGraph
+from tenex.workflows.speakers import TransitionGraph
 from tests.fakes import agency, linked
 from tests.fakes.agency import with_program
 from tests.fakes.play import ID, Play, diligent, says, seven_phases
@@ -33,9 +33,13 @@ OTHER = ConversationId("f" * 64)
 
 
 USUAL = {
-    "chat": "project-manager", "brainstorm": "project-manager", "plan": "planner", "execute": "executor",
-    "verification": "executor", "chores": "executor",
-}  # fmt: skip
+    "chat": "project-manager",
+    "brainstorm": "project-manager",
+    "plan": "planner",
+    "execute": "executor",
+    "verification": "executor",
+    "chores": "executor",
+}
 
 
 def patient(question: dict[str, Any]) -> dict[str, Any]:
@@ -111,7 +115,7 @@ def test_after_going_back_nothing_is_pending_and_the_end_is_reached_again(to: in
     assert to < then.next_seq <= to + 3
     play.settle()
     wrote = back(play, to)
-    assert isinstance(wrote[-1], r.Said)
+    assert isinstance(wrote[-1], r.MessageSent)
     state = play.conversation
     assert {(e.key.work, e.key.part) for e in play.running.values() if not isinstance(e, Publish)} <= {EXPIRY}
     assert state.status == ("ended" if then.status in ("new", "ended") else "waiting")
@@ -172,7 +176,7 @@ def late(play: Play, effect: Effect) -> Signal:
 @pytest.mark.parametrize("to", [-1, 0, LAST, LAST + 1, LAST + 100])
 def test_an_order_that_means_nothing_gives_no_record(to: int) -> None:
     play = twin_of(WHOLE)
-    then = replace(Checkpoint.of(play.conversation).state, next_seq=to + 1)
+    then = replace(StateSnapshot.of(play.conversation).state, next_seq=to + 1)
     assert play.hear(RollBack(to=to, then=then, by="x")) == []
     assert play.hear(RollBack(to=5, then=replace(then, next_seq=6, id=OTHER), by="x")) == []
     assert play.hear(RollBack(to=5, then=replace(then, next_seq=9), by="x")) == []
@@ -216,7 +220,7 @@ def test_rollbacks_that_are_remembered_are_bounded() -> None:
     for number in range(ROLLBACKS + 5):
         back(play, 5 + number)
     assert len(play.conversation.history.rollbacks) == ROLLBACKS  # type: ignore[union-attr]
-    assert fold(ID, [Checkpoint.of(play.conversation)]) == play.conversation
+    assert fold(ID, [StateSnapshot.of(play.conversation)]) == play.conversation
 
 
 def test_files_that_stay_as_they_are_are_still_changed() -> None:
@@ -255,8 +259,9 @@ def busy_colleagues() -> tuple[Play, int]:
     )
     play = Play(
         lambda q: {"agents": ["USER"], "reason": "done"} if q["turns"] else {"agents": ["executor"], "reason": "go"},
-        minds, config=replace(known, roster={**known.roster, helper.slug: helper}),
-    )  # fmt: skip
+        minds,
+        config=replace(known, roster={**known.roster, helper.slug: helper}),
+    )
     play.person("build it")
     play.settle()
     at = play.conversation.next_seq - 1
@@ -349,7 +354,7 @@ def forked(at: int) -> OtherPlay:
     play = OtherPlay(patient, diligent)
     play.now, play.count = Millis(WHOLE.now + 60_000), 50
     state = of_fork(then, play.now, id=OTHER, address={"form": "notes"}, title="Fork of it")
-    record = Forked(seq=1, at=play.now, id=OTHER, origin=ID, at_seq=at, title="Fork of it", state=state)
+    record = ConversationForked(seq=1, at=play.now, id=OTHER, origin=ID, at_seq=at, title="Fork of it", state=state)
     play.journal = [(record,)]
     play.conversation = play.refold()
     return play
@@ -399,10 +404,10 @@ def test_what_was_said_before_a_fork_is_never_taken_for_what_is_said_in_it() -> 
 
 def test_keys_of_before_and_after_are_never_the_same() -> None:
     play = twin_of(WHOLE)
-    before = {Key(Work.TOOL, record.seq) for record in play.all(r.CallPermitted)}
+    before = {Key(Work.TOOL, record.seq) for record in play.all(r.ToolCallStarted)}
     back(play, 3)
     lead_to_end(play)
-    after = {Key(Work.TOOL, record.seq) for record in play.all(r.CallPermitted)}
+    after = {Key(Work.TOOL, record.seq) for record in play.all(r.ToolCallStarted)}
     assert before < after
 
 
@@ -413,7 +418,7 @@ def test_a_word_that_was_said_at_the_end_of_a_run_counts_as_its_end(kind: str) -
         play.settle()
     else:
         play = twin_of(WHOLE)
-    first = next(record for record in play.all(r.Said) if record.purpose == "completion")
+    first = next(record for record in play.all(r.MessageSent) if record.purpose == "completion")
     then = stood(ID, records_of(play), first.seq)
     assert then.turn is None
     assert [done.outcome for done in then.turns[-1].completions] == ["finished"]

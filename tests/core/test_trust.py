@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from tenex.core.config import Role
 from tenex.core.conversation import Conversation
 from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.phases import Phase
-from tenex.core.roster import Role
-from tenex.core.runs import Message
+from tenex.core.state.run import Message
 from tenex.core.trust import least_trusted, may_reach
 
 OWNER, MEMBER, GUEST = Role.OWNER, Role.MEMBER, Role.GUEST
@@ -19,11 +19,17 @@ def talked(*roles: Role | None) -> Conversation:
     conversation = Conversation(ConversationId("c" * 64))
     said = [
         Message(
-            seq=seq, at=Millis(seq), event_id=f"{seq}", author=PublicKey(f"{role}"), name="", text="", phase=Phase.CHAT,
+            seq=seq,
+            at=Millis(seq),
+            event_id=f"{seq}",
+            author=PublicKey(f"{role}"),
+            name="",
+            text="",
+            phase=Phase.CHAT,
             role=role,
         )
         for seq, role in enumerate(roles)
-    ]  # fmt: skip
+    ]
     conversation.messages, conversation.recent = tuple(said[:2]), tuple(said[1:])
     return conversation
 
@@ -31,10 +37,14 @@ def talked(*roles: Role | None) -> Conversation:
 @pytest.mark.parametrize(
     ("roles", "least"),
     [
-        ([], None), ([None], None), ([OWNER], OWNER), ([OWNER, MEMBER], MEMBER), ([MEMBER, OWNER], MEMBER),
+        ([], None),
+        ([None], None),
+        ([OWNER], OWNER),
+        ([OWNER, MEMBER], MEMBER),
+        ([MEMBER, OWNER], MEMBER),
         ([GUEST, None, OWNER, MEMBER], GUEST),
     ],
-)  # fmt: skip
+)
 def test_work_is_done_on_behalf_of_whoever_may_do_least(roles: list[Role | None], least: Role | None) -> None:
     person = least_trusted(talked(*roles))
     assert (person.role if person else None) == least
@@ -43,11 +53,18 @@ def test_work_is_done_on_behalf_of_whoever_may_do_least(roles: list[Role | None]
 @pytest.mark.parametrize(
     ("lesson", "roles", "reaches"),
     [
-        (OWNER, [OWNER], True), (OWNER, [MEMBER], True), (MEMBER, [MEMBER], True), (MEMBER, [GUEST], True),
-        (MEMBER, [OWNER], False), (MEMBER, [MEMBER, OWNER], False), (GUEST, [MEMBER], False), (GUEST, [GUEST], True),
-        (MEMBER, [], False), (None, [OWNER], True),
+        (OWNER, [OWNER], True),
+        (OWNER, [MEMBER], True),
+        (MEMBER, [MEMBER], True),
+        (MEMBER, [GUEST], True),
+        (MEMBER, [OWNER], False),
+        (MEMBER, [MEMBER, OWNER], False),
+        (GUEST, [MEMBER], False),
+        (GUEST, [GUEST], True),
+        (MEMBER, [], False),
+        (None, [OWNER], True),
     ],
-)  # fmt: skip
+)
 def test_a_lesson_reaches_nobody_who_may_do_more_than_its_source(
     lesson: Role | None, roles: list[Role], reaches: bool
 ) -> None:

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
+from tenex.core.config import Limits
+from tenex.core.messages import Usage
 from tenex.core.phases import Phase
-from tenex.core.roster import Limits
-from tenex.core.steps import Usage
-from tests.core.kit import WAITS, Script, check_rest, go, mind, plain, standing
 from tests.fakes.play import Play, rules, says
+
+from .kit import WAITS, Script, check_rest, go, mind, plain, standing
 
 
 def endless(question: dict[str, Any]) -> Any:
@@ -25,7 +26,7 @@ def stubborn(question: dict[str, Any]) -> Any:
 
 def limited(play: Play) -> str:
     """The limit that was hit last, with everything a hit means."""
-    hit = play.all(r.LimitHit)[-1]
+    hit = play.all(r.LimitReached)[-1]
     assert (play.conversation.status, play.conversation.waiting_for) == ("waiting", "limit")
     assert play.said()[-1] == f"{hit.sentence} Write `/continue` to go on."
     check_rest(play)
@@ -57,7 +58,7 @@ def test_turns_since_a_person_spoke_are_bounded() -> None:
     play.person("/continue")
     play.settle()
     assert play.conversation.turn_count == 15, "and so does /continue"
-    assert len(play.all(r.LimitHit)) == 3
+    assert len(play.all(r.LimitReached)) == 3
 
 
 def test_the_same_route_without_progress_is_bounded() -> None:
@@ -120,7 +121,7 @@ def test_tokens_of_a_run_are_bounded_and_the_person_is_asked_once() -> None:
     play = play_of(lambda _: go("execute", "executor", "helper"), busy, tokens_per_run=100)
     assert [run.outcome for run in play.all(r.RunEnded)] == ["over_limit", "over_limit"]
     assert (play.conversation.status, play.conversation.waiting_for) == ("waiting", "limit")
-    assert [hit.limit for hit in play.all(r.LimitHit)] == ["tokens_per_run"] * 2
+    assert [hit.limit for hit in play.all(r.LimitReached)] == ["tokens_per_run"] * 2
     (asked,) = [text for text in play.said() if "/continue" in text]
     used = [f"{name}'s run has used 105 tokens of 100." for name in ("Executor", "Helper")]
     assert asked == f"{' '.join(used)} Write `/continue` to go on."
@@ -225,7 +226,7 @@ def test_an_expert_named_in_execute_still_changes_nothing() -> None:
     play = standing(Phase.EXECUTE, worker=mind(execute=[says("", ("write_file", {"path": "a"})), says("ok")]))
     play.person("@security fix it", addressed=("security",))
     play.settle()
-    assert play.all(r.CallRefused)[0].tool == "write_file"
+    assert play.all(r.ToolCallRejected)[0].tool == "write_file"
     assert play.conversation.touched == frozenset()
 
 

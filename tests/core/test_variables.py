@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
+from tenex.core.config import Role
 from tenex.core.ids import PublicKey
-from tenex.core.roster import Role
-from tenex.core.workflows import PERSON
-from tenex.workflow import (
+from tenex.core.workflow_config import PERSON
+from tenex.workflows.speakers import (
     AllOf,
     ContextEquals,
     ContextIn,
@@ -85,9 +85,12 @@ def test_what_cannot_be_set_is_refused_with_a_sentence(text: str, said: str) -> 
 
 def test_the_command_alone_lists_them() -> None:
     assert told("/set").said()[-1].splitlines() == [
-        'any = "x" (a text)', "approved = false (true or false)", 'notes = ["a"] (a list)', "route = null (a text)",
+        'any = "x" (a text)',
+        "approved = false (true or false)",
+        'notes = ["a"] (a list)',
+        "route = null (a text)",
         "tries = null (a number)",
-    ]  # fmt: skip
+    ]
 
 
 def test_a_rule_sees_what_a_person_has_set_while_somebody_speaks() -> None:
@@ -99,8 +102,11 @@ def test_a_rule_sees_what_a_person_has_set_while_somebody_speaks() -> None:
 def test_only_an_owner_or_who_began_it_may_set_one() -> None:
     other = PublicKey("b" * 64)
     for role, author, may in (
-        (Role.OWNER, other, True), (Role.MEMBER, None, True), (Role.MEMBER, other, False), (Role.GUEST, other, False),
-    ):  # fmt: skip
+        (Role.OWNER, other, True),
+        (Role.MEMBER, None, True),
+        (Role.MEMBER, other, False),
+        (Role.GUEST, other, False),
+    ):
         one = told("/set approved=true", role=role, **({"author": author} if author else {}))
         assert session(one).speakers.context_vars["approved"] is may
         assert may or "/set is for an owner" in one.said()[-1]

@@ -7,14 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenex.core import records as r
+from tenex.core.config import GateRules, Role
+from tenex.core.decide.waivers import is_clear_yes
 from tenex.core.effects import Work
 from tenex.core.ids import PublicKey
 from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
-from tenex.core.roster import GateRules, Role
 from tenex.core.routing import DECISION_SCHEMA
-from tenex.core.waivers import is_clear_yes
-from tests.core.kit import ENDS, WAITS, Script, check_rest, go, plain, standing
 from tests.fakes.play import ALICE, Play, rules, says
+
+from .kit import ENDS, WAITS, Script, check_rest, go, plain, standing
 
 MEMBERS_MAY = rules(gates=GateRules(members_may_waive=True))
 BOB = PublicKey("b" * 64)
@@ -33,20 +34,26 @@ def wishing(play: Play, *gates: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "skip verification, I am in a hurry", "Write a parser that can skip blank lines",
-        "A calendar; leave out the weekends", "users don't need to log in", "If you skip the header, say so",
-        "I forbid you to skip the tests", "I don´t want you to skip it", "'skip\nit'", "überspringe die Tests",
+        "skip verification, I am in a hurry",
+        "Write a parser that can skip blank lines",
+        "A calendar; leave out the weekends",
+        "users don't need to log in",
+        "If you skip the header, say so",
+        "I forbid you to skip the tests",
+        "I don´t want you to skip it",
+        "'skip\nit'",
+        "überspringe die Tests",
     ],
-)  # fmt: skip
+)
 def test_whatever_a_person_writes_a_wish_of_the_router_is_a_question(text: str) -> None:
     play = standing(Phase.EXECUTE, text=text)
     wishing(play, "verification", "chores")
     assert play.all(r.Waived) == []
     assert play.conversation.phase is Phase.EXECUTE
     assert play.conversation.waiting_for == "waiver"
-    (asked,) = play.all(r.WaiverAsked)
+    (asked,) = play.all(r.WaiverRequested)
     assert (asked.phases, asked.of) == ((Phase.VERIFICATION, Phase.CHORES), ALICE)
-    question = play.all(r.Said)[-1]
+    question = play.all(r.MessageSent)[-1]
     assert question.purpose == "question"
     assert question.text == (
         "May I skip verification and chores in this cycle? Then nobody will have tried whether it works; documentation "
@@ -72,7 +79,7 @@ def test_a_yes_skips_all_that_was_asked_and_the_router_is_asked_again() -> None:
 def test_only_quality_gates_can_be_waived(phase: str) -> None:
     play = standing(Phase.EXECUTE)
     wishing(play, "verification", phase)
-    assert play.all(r.Waived) == play.all(r.WaiverAsked) == [], "nobody is asked to skip what is no gate"
+    assert play.all(r.Waived) == play.all(r.WaiverRequested) == [], "nobody is asked to skip what is no gate"
     assert "is no quality gate" in play.all(r.RouteRejected)[0].sentence
 
 
@@ -80,7 +87,7 @@ def test_what_is_waived_or_met_is_not_asked_for() -> None:
     play = standing(Phase.VERIFICATION)
     play.person("/skip chores")
     wishing(play, "chores", "verification")
-    assert play.all(r.WaiverAsked) == play.all(r.RouteRejected) == []
+    assert play.all(r.WaiverRequested) == play.all(r.RouteRejected) == []
     assert play.conversation.phase is Phase.CHORES
 
 
@@ -98,25 +105,82 @@ def asked(phase: Phase = Phase.EXECUTE, gate: str = "verification") -> Play:
 
 @pytest.mark.parametrize(
     "word",
-    ["yes", "Yes!", "YES", "y", "ok", "Okay.", "sure", "yes, please", "Yes, thank you", "“yes”", "`yes`", "ja",
-     "Ja, bitte", "jawohl", "sí", "¡Sí!", "si", "Sí, por favor", "oui", "Oui, merci", "sim", "sì", "はい",
-     "はい、お願いします", "是", "是的，谢谢", "да", "Да, спасибо", "네", "tak", "evet", "👍", "👍🏽", " \n yes \n"],
-)  # fmt: skip
+    [
+        "yes",
+        "Yes!",
+        "YES",
+        "y",
+        "ok",
+        "Okay.",
+        "sure",
+        "yes, please",
+        "Yes, thank you",
+        "“yes”",
+        "`yes`",
+        "ja",
+        "Ja, bitte",
+        "jawohl",
+        "sí",
+        "¡Sí!",
+        "si",
+        "Sí, por favor",
+        "oui",
+        "Oui, merci",
+        "sim",
+        "sì",
+        "はい",
+        "はい、お願いします",
+        "是",
+        "是的，谢谢",
+        "да",
+        "Да, спасибо",
+        "네",
+        "tak",
+        "evet",
+        "👍",
+        "👍🏽",
+        " \n yes \n",
+    ],
+)
 def test_a_clear_yes_waives(word: str) -> None:
     play = asked()
     play.person(word)
     waiver = play.all(r.Waived)[0]
     assert waiver.phases == (Phase.VERIFICATION,)
     assert waiver.quote == word.strip()
-    assert waiver.message_id == play.all(r.PersonWrote)[-1].event_id
+    assert waiver.message_id == play.all(r.MessageRecorded)[-1].event_id
 
 
 OTHER_ANSWERS = [
-    "no", "nein", "ok wait", "OK, stop", "Yes, run it please", "ok, what would be skipped?", "yes?", "yes？", "yes؟",
-    "what would that mean?", "make it blue first", "ok, but don't skip it", "yes, no, I mean: do not", "yes 👎",
-    "yes no", "yes/no", "yes please do it", "yes yes yes yes", "please", "thanks", "yesterday it worked", "okra",
-    "janein", "sick", "yes\nbut run them", "> May I skip it?\nyes", "ok ❌", "\ud800",
-]  # fmt: skip
+    "no",
+    "nein",
+    "ok wait",
+    "OK, stop",
+    "Yes, run it please",
+    "ok, what would be skipped?",
+    "yes?",
+    "yes？",
+    "yes؟",
+    "what would that mean?",
+    "make it blue first",
+    "ok, but don't skip it",
+    "yes, no, I mean: do not",
+    "yes 👎",
+    "yes no",
+    "yes/no",
+    "yes please do it",
+    "yes yes yes yes",
+    "please",
+    "thanks",
+    "yesterday it worked",
+    "okra",
+    "janein",
+    "sick",
+    "yes\nbut run them",
+    "> May I skip it?\nyes",
+    "ok ❌",
+    "\ud800",
+]
 
 
 @pytest.mark.parametrize("text", OTHER_ANSWERS)
@@ -163,7 +227,7 @@ def test_a_yes_to_an_agents_question_waives_nothing() -> None:
     play.settle()
     play.person("yes")
     play.settle()
-    assert play.all(r.AskAnswered)[0].text == "yes"
+    assert play.all(r.QuestionAnswered)[0].text == "yes"
     assert play.all(r.Waived) == []
 
 
@@ -192,7 +256,7 @@ def test_a_member_who_was_asked_may_say_yes_and_so_may_an_owner_but_no_other_mem
         play = standing(Phase.EXECUTE, config=MEMBERS_MAY)
         play.person("skip the tests", role=Role.MEMBER, author=BOB)
         wishing(play, "verification")
-        assert play.all(r.WaiverAsked)[0].of == BOB
+        assert play.all(r.WaiverRequested)[0].of == BOB
         play.person("yes", role=role, author=author)
         assert bool(play.all(r.Waived)) is may
 
@@ -201,7 +265,7 @@ def test_where_the_writer_may_not_waive_an_owner_is_asked() -> None:
     play = standing(Phase.EXECUTE)
     play.person("skip the tests", role=Role.MEMBER, author=BOB)
     wishing(play, "verification")
-    assert play.all(r.WaiverAsked)[0].of == ""
+    assert play.all(r.WaiverRequested)[0].of == ""
     assert "Only an owner can allow it." in play.said()[-1]
     play.person("yes", role=Role.OWNER)
     assert len(play.all(r.Waived)) == 1
@@ -215,12 +279,12 @@ def test_the_router_may_not_ask_again_for_the_same_gates_before_a_person_has_wri
     play.router = Script({**go("chores", "executor"), "waive": ["verification"]})
     play.person("no")
     play.settle()
-    assert len(play.all(r.WaiverAsked)) == 1
+    assert len(play.all(r.WaiverRequested)) == 1
     assert "did not say yes" in play.all(r.RouteRejected)[-1].sentence
     assert play.conversation.waiting_for == "fallback"
     play.person("on second thought, skip it after all")
     play.settle()
-    assert len(play.all(r.WaiverAsked)) == 2
+    assert len(play.all(r.WaiverRequested)) == 2
 
 
 def test_continue_does_not_put_the_same_question_again() -> None:
@@ -228,7 +292,7 @@ def test_continue_does_not_put_the_same_question_again() -> None:
     play.router = Script({**go("chores", "executor"), "waive": ["verification"]}, WAITS)
     play.person("/continue")
     play.settle()
-    assert len(play.all(r.WaiverAsked)) == 1
+    assert len(play.all(r.WaiverRequested)) == 1
 
 
 def test_a_bare_yes_is_no_new_request_when_the_cycle_ends() -> None:

@@ -39,12 +39,12 @@ def check_whole(play: Play) -> None:
     turns = conversation.history.turns if conversation.history else []
     assert all(turn.is_completed and len(turn.completions) == len(turn.agents) for turn in turns)
     assert set(conversation.participants) == conversation.reflected
-    finished = {record.call for record in play.all(r.CallReturned) if record.ok}
+    finished = {record.call for record in play.all(r.ToolCallCompleted) if record.ok}
     assert finished
     assert not conversation.outbox
     assert not pending(conversation)
     assert play.refold() == conversation
-    once = [rec for rec in play.all(r.CallPermitted) if rec.replay == "once"]
+    once = [rec for rec in play.all(r.ToolCallStarted) if rec.replay == "once"]
     assert all(play.ran[f"{conversation.id}:{record.seq}"] <= 1 for record in once)
 
 
@@ -52,7 +52,7 @@ def test_the_long_way_round_reaches_the_end() -> None:
     play = whole(Play.settle)
     check_whole(play)
     assert "Which colour?" in play.said()
-    answer = play.all(r.AskAnswered)[0]
+    answer = play.all(r.QuestionAnswered)[0]
     assert (answer.text, answer.name) == ("blue", "alice")
 
 
@@ -70,7 +70,7 @@ def test_a_crash_at_every_append_loses_and_repeats_nothing(append: int, moment: 
     play = whole(Play.settle, (append, moment))
     assert play.crashed == 1
     check_whole(play)
-    permitted = {rec.seq: rec for rec in play.all(r.CallPermitted)}
+    permitted = {rec.seq: rec for rec in play.all(r.ToolCallStarted)}
     runs_again = [seq for seq in permitted if play.ran[f"{play.conversation.id}:{seq}"] > 1]
     assert len(runs_again) <= (moment == "before"), "only the call whose result was lost runs again"
 
@@ -118,8 +118,8 @@ def test_a_message_at_every_moment_is_seen_or_gets_its_turn(moment: int) -> None
             break
         play.person("go on")
         play.settle()
-    seq = next(rec.seq for rec in play.all(r.PersonWrote) if rec.event_id == "f" * 64)
-    answers = {rec.message for rec in play.all(r.AskAnswered)}
+    seq = next(rec.seq for rec in play.all(r.MessageRecorded) if rec.event_id == "f" * 64)
+    answers = {rec.message for rec in play.all(r.QuestionAnswered)}
     assert play.conversation.answered >= seq or seq in answers
     assert not any(isinstance(e, (Route, ModelCall, ToolCall)) for e in pending(play.conversation).values())
     assert play.refold() == play.conversation
@@ -154,4 +154,4 @@ def test_the_same_event_twice_gives_one_record() -> None:
     play.settle()
     play.crash()
     assert play.person("hello", event_id="1" * 64) == []
-    assert [rec.author for rec in play.all(r.PersonWrote)] == [ALICE]
+    assert [rec.author for rec in play.all(r.MessageRecorded)] == [ALICE]

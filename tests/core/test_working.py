@@ -6,18 +6,19 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.decide import decide
+from tenex.core.config import Expectation, Limits
+from tenex.core.decide.dispatch import decide
+from tenex.core.decide.runs import NUDGES
 from tenex.core.effects import Key, ModelCall, Timer, ToolCall, Work
 from tenex.core.ids import Millis
+from tenex.core.messages import ModelStep, Note
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
-from tenex.core.roster import Expectation, Limits
 from tenex.core.signals import ModelAnswered, ModelFailed, Signal, ToolReturned
-from tenex.core.steps import ModelStep, Note
-from tenex.core.working import NUDGES
-from tests.core.kit import WAITS, Script, check_rest, go, mind, standing, until, work
 from tests.fakes.play import Play, rules, says
+
+from .kit import WAITS, Script, check_rest, go, mind, standing, until, work
 
 
 def at_work(
@@ -41,9 +42,9 @@ def results(play: Play) -> list[tuple[str, bool, str]]:
     found: list[tuple[str, bool, str]] = []
     for decision in play.journal:
         for record in decision:
-            if isinstance(record, r.CallReturned):
+            if isinstance(record, r.ToolCallCompleted):
                 found.append((record.call, record.ok, record.content))
-            elif isinstance(record, r.CallRefused):
+            elif isinstance(record, r.ToolCallRejected):
                 found.append((record.call, False, record.sentence))
     return found
 
@@ -174,7 +175,7 @@ def test_after_the_deadline_no_tool_is_begun() -> None:
     answers(play, says("", ("write_file", {"path": "a"}), ("read_file", {"path": "b"})), at=close_at + 5_000)
     assert [done.outcome for done in ended(play)] == ["timed_out"]
     assert {content for _, _, content in results(play)[-2:]} == {"not run: the time is up"}
-    assert not [permitted for permitted in play.all(r.CallPermitted) if permitted.run == ended(play)[-1].run]
+    assert not [permitted for permitted in play.all(r.ToolCallStarted) if permitted.run == ended(play)[-1].run]
     assert "I could not finish: no answer within 2 min" in play.said()[-1]
 
 
@@ -219,11 +220,11 @@ def test_time_spent_parked_does_not_count() -> None:
     play = at_work(says("", ("ask", {"question": "Which?"})), says("done"), limits=FAST)
     began = play.all(r.RunStarted)[-1]
     play.step()
-    parked = play.all(r.AskOpened)[0].at
+    parked = play.all(r.QuestionAsked)[0].at
     assert not set(timers(play)) & {"warn", "close"}, "no deadline runs while it waits for the person"
     play.now = Millis(play.now + 7 * 3_600_000)
     play.person("that one")
-    answered = play.all(r.AskAnswered)[0]
+    answered = play.all(r.QuestionAnswered)[0]
     assert answered.warn_at == began.warn_at + (answered.at - parked)
     assert answered.close_at == began.close_at + (answered.at - parked) > play.now
     play.settle()
@@ -233,7 +234,7 @@ def test_time_spent_parked_does_not_count() -> None:
 def test_time_parked_on_a_second_question_does_not_count_either() -> None:
     play = at_work(says("", ("ask", {"question": "Which?"}), ("ask", {"question": "When?"})), says("done"), limits=FAST)
     play.step()
-    first, second = play.all(r.Said)[-2:]
+    first, second = play.all(r.MessageSent)[-2:]
     play.now = Millis(play.now + 3_600_000)
     play.person("that one", reply_to=first.events[0].id)
     assert play.conversation.is_parked
@@ -250,7 +251,7 @@ def test_an_agent_that_never_stops_calling_meets_the_limit_of_steps() -> None:
     play.settle()
     done = ended(play)[0]
     assert (done.outcome, done.error) == ("failed", "it took 7 steps, which is the limit")
-    assert len([rec for rec in play.all(r.ModelStepped) if rec.run == done.run]) == 7
+    assert len([rec for rec in play.all(r.ModelResponded) if rec.run == done.run]) == 7
     assert results(play)[-1][2] == "not run: the limit of steps is reached"
     check_rest(play)
 
@@ -275,7 +276,7 @@ def test_a_good_completion_at_the_limit_still_counts() -> None:
 def test_an_empty_answer_is_reminded_twice_and_then_fails(empty: str) -> None:
     play = at_work(says(empty))
     play.settle()
-    assert [record.text for record in play.all(r.Nudged)] == [
+    assert [record.text for record in play.all(r.ModelReprompted)] == [
         "Your answer is empty. Say what the person should read."
     ] * NUDGES
     assert (ended(play)[0].outcome, ended(play)[0].error) == ("failed", "its model gave empty answers")
@@ -300,18 +301,20 @@ def test_a_reminded_model_sees_the_reminder_and_may_mend_it() -> None:
 def test_a_verification_without_a_verdict_is_reminded_and_at_last_taken_as_it_is() -> None:
     play = standing(Phase.EXECUTE, Script(go("verification", "executor"), WAITS), mind(verification=[says("fine")]))
     play.settle()
-    assert len(play.all(r.Nudged)) == NUDGES
+    assert len(play.all(r.ModelReprompted)) == NUDGES
     last = play.all(r.RunEnded)[-1]
     assert (last.outcome, last.text, last.verdict) == ("finished", "fine", "")
 
 
 @pytest.mark.parametrize("word", [None, "", "VERIFIED", "maybe", 7, ["verified"], {"is": "verified"}])
 def test_a_verdict_that_is_none_is_refused(word: Any) -> None:
-    steps = [says("", ("complete", {"response": "x", "verdict": word})),
-             says("", ("complete", {"response": "x", "verdict": "verified"}))]  # fmt: skip
+    steps = [
+        says("", ("complete", {"response": "x", "verdict": word})),
+        says("", ("complete", {"response": "x", "verdict": "verified"})),
+    ]
     play = standing(Phase.EXECUTE, Script(go("verification", "executor"), WAITS), mind(verification=steps))
     play.settle()
-    assert "needs `verdict`" in play.all(r.CallRefused)[0].sentence
+    assert "needs `verdict`" in play.all(r.ToolCallRejected)[0].sentence
     assert play.all(r.RunEnded)[-1].verdict == "verified"
 
 

@@ -6,20 +6,21 @@ from types import SimpleNamespace
 from typing import Any
 
 from tenex.core import records as r
-from tenex.core.agency import Program, Scope, Standing
-from tenex.core.conditions import Predicate
+from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
 from tenex.core.graph import Edge, TransitionGraph
 from tenex.core.ids import ConversationId, Slug
 from tenex.core.phases import Phase
 from tenex.core.records import Record
-from tenex.core.roster import Rules
-from tests.fakes.play import rules
+from tenex.core.state.agent import AgentPhaseState, Program, Scope
+from tenex.core.workflow.conditions import Predicate
+
+from .play import rules
 
 LIST, TEXT = {"type": "array"}, {"type": "string"}
 
 
-def look(standing: Standing, conversation: Phase | None) -> Any:
+def look(standing: AgentPhaseState, conversation: Phase | None) -> Any:
     """The values as attributes."""
     return SimpleNamespace(**standing.values, phase=standing.phase, conversation=conversation)
 
@@ -43,13 +44,14 @@ def program(
         graph=TransitionGraph(nodes=nodes, initial=nodes[0], edges=drawn) if nodes else None,
         defaults={"plan": "", "data": []} if defaults is None else defaults,
         schema={"plan": TEXT, "data": LIST} if schema is None else schema,
-        look=look, is_settable=more.pop("is_settable", True),
+        look=look,
+        is_settable=more.pop("is_settable", True),
         scopes={tool: Scope(phases=frozenset({phase})) for tool, phase in tools.items()} if scopes is None else scopes,
         **more,
-    )  # fmt: skip
+    )
 
 
-def with_program(of: Program, config: Rules | None = None) -> Rules:
+def with_program(of: Program, config: Policy | None = None) -> Policy:
     """Rules in which the executor has phases of its own."""
     known = config or rules()
     executor = known.roster[Slug("executor")]
@@ -61,9 +63,9 @@ def check_moves(name: ConversationId, records: Sequence[Record], edges: Containe
     then = Conversation(id=name)
     reasons: set[str] = set()
     for rec in records:
-        if isinstance(rec, r.ModelStepped | r.CallReturned | r.AskAnswered):
+        if isinstance(rec, r.ModelResponded | r.ToolCallCompleted | r.QuestionAnswered):
             reasons.add(rec.run)
-        elif isinstance(rec, r.AgentMoved):
+        elif isinstance(rec, r.AgentPhaseChanged):
             assert (rec.agent, rec.source, rec.target) in edges, f"there is no such edge: {rec}"
             assert then.standings[then.runs[rec.run].stands_as].phase == rec.source, f"it stands elsewhere: {rec}"
             assert rec.run in reasons, f"a second step in one evaluation: {rec}"

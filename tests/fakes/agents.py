@@ -1,14 +1,11 @@
-"""Minds for agents written in Python: each follows a function of what it is asked.
-
-Never: a rule of the program.
-"""
+"""Minds for agents written in Python: each follows a function of what it is asked."""
 
 import json
 from collections.abc import Callable
 
 from tenex.core.ids import CallId
-from tenex.core.ports import Whisper, unheard
-from tenex.core.steps import CallRequest, CallResult, ModelRequest, ModelStep, Note
+from tenex.core.messages import CallRequest, CallResult, ModelRequest, ModelStep, Note
+from tenex.core.ports import EphemeralStatus, unheard
 
 Answer = Callable[[ModelRequest], ModelStep]
 
@@ -20,7 +17,7 @@ class Mind:
         self.answer, self.router = answer, router
         self.asked: list[ModelRequest] = []
 
-    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
         """Answer."""
         if request.purpose == "route":
             note = next(entry for entry in request.entries if isinstance(entry, Note))
@@ -73,8 +70,12 @@ def manages(request: ModelRequest) -> ModelStep:
         return ModelStep(text=f"{request.agent} did what was asked", model="script")
     done = [entry.tool for entry in request.entries if isinstance(entry, CallResult)]
     way = (
-        calls("planner", message="plan it"), calls("save_plan", plan_text="p"), calls("executor", message="do it"),
-        calls("planner", message="late"), calls("complete_execution"), calls("reviewer", message="look"),
+        calls("planner", message="plan it"),
+        calls("save_plan", plan_text="p"),
+        calls("executor", message="do it"),
+        calls("planner", message="late"),
+        calls("complete_execution"),
+        calls("reviewer", message="look"),
         ModelStep(text="All done.", model="script"),
-    )  # fmt: skip
+    )
     return way[len(done)]

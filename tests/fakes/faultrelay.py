@@ -2,8 +2,6 @@
 
 Without instructions it is a small honest relay: it stores, serves stored events newest first, broadcasts, answers
 OK and EOSE. A test replaces `on_req`, `on_event` or `on_auth`, or does something to the connections.
-
-Never: verify anything; a test may want a relay that spreads forgeries.
 """
 
 import asyncio

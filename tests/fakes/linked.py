@@ -4,13 +4,14 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tenex.core.agency import Link, Program, Scope
+from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
 from tenex.core.effects import ModelCall
 from tenex.core.graph import TransitionGraph
 from tenex.core.ids import Slug
-from tenex.core.roster import Rules
-from tests.fakes.play import AgentMind, says
+from tenex.core.state.agent import Link, Program, Scope
+
+from .play import AgentMind, says
 
 
 def link(agent: str, *, scope: Scope | None = None, is_shared: bool = False) -> Link:
@@ -23,7 +24,7 @@ def program(links: Mapping[str, Link], graph: TransitionGraph | None = None) -> 
     return Program(graph=graph, defaults={}, schema={}, look=lambda standing, _: standing, links=links)
 
 
-def linked(config: Rules, graph: TransitionGraph | None = None, **links: Sequence[str | Link]) -> Rules:
+def linked(config: Policy, graph: TransitionGraph | None = None, **links: Sequence[str | Link]) -> Policy:
     """The rules with links from an agent, by its slug, to others; the tool is called `to_<slug>`."""
     roster = dict(config.roster)
     for slug, targets in links.items():

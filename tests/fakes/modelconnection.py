@@ -1,7 +1,4 @@
-"""One socket of HTTP/1.1 as a server sees it: requests one after the other, and word at once when the client has gone.
-
-Never: what a request means; `modelserver` knows.
-"""
+"""One HTTP/1.1 connection as a server sees it: requests in turn, and notice when the client has gone."""
 
 import asyncio
 from collections.abc import Awaitable, Mapping
@@ -74,9 +71,13 @@ class Connection:
         raise Gone
 
     async def send(
-        self, body: bytes, *, status: int = 200, content_type: str = "application/json",
+        self,
+        body: bytes,
+        *,
+        status: int = 200,
+        content_type: str = "application/json",
         headers: Mapping[str, str] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Write a whole answer."""
         self.head(status, content_type, {"content-length": str(len(body)), **(headers or {})})
         await self.write(body)

@@ -2,8 +2,6 @@
 
 A mind keeps nothing between two requests: what it answers follows from the request alone, so a restart of either side
 changes nothing.
-
-Never: a look at anything but the request.
 """
 
 import json

@@ -2,8 +2,6 @@
 
 Tokens are counted in words, so that a test and the server come to the same number: `tokens_in` of a request,
 `tokens_out` of an answer.
-
-Never: a socket; `modelserver` has it.
 """
 
 import json

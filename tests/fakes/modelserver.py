@@ -6,8 +6,6 @@
 A mind gets the parsed request and gives a reply (`modelprotocol`), at once or after a while. `server.exchanges` holds
 every request with what became of its answer. `down` refuses connections at the same port until `up`.
 `python -m tests.fakes.modelserver MODULE:MIND` serves in a process of its own.
-
-Never: a rule about what to answer; minds have them.
 """
 
 import argparse
@@ -286,9 +284,7 @@ class _Chat(Connection):
 
 
 @asynccontextmanager
-async def model_server(
-    mind: Mind, *, key: str = KEY, models: Sequence[str] = ("test",)
-) -> AsyncIterator[ModelServer]:  # fmt: skip
+async def model_server(mind: Mind, *, key: str = KEY, models: Sequence[str] = ("test",)) -> AsyncIterator[ModelServer]:
     """A server for as long as the block lasts, at a port of its own."""
     server = ModelServer(mind, key=key, models=models)
     await server.up()

@@ -5,8 +5,6 @@ and ends as any other. Only the loading of modules is not seen: who tests that s
 
     child = nursery().start(["tenex.cli.main", "run"], environment, folder, [stdin, out, err])
     child.wait()
-
-Never: a thread before a fork, nor any other state that a fresh interpreter would not have.
 """
 
 import atexit
@@ -28,11 +26,26 @@ from types import FrameType
 from typing import Any, Final
 
 LOADED: Final = (
-    "tenex.app", "tenex.app.doctor", "tenex.app.missions", "tenex.app.preview", "tenex.cli.agents",
-    "tenex.cli.conversations", "tenex.cli.doctor", "tenex.cli.graph", "tenex.cli.init", "tenex.cli.inspecting",
-    "tenex.cli.rebuilding", "tenex.cli.run", "tenex.cli.stats", "tenex.cli.status", "tenex.cli.travelling",
-    "tenex.llm.vendor", "tenex.service.notify", "pydantic_ai.models.openai", "pydantic_ai.providers.openai_compatible",
-)  # fmt: skip
+    "tenex.app",
+    "tenex.operations.doctor",
+    "tenex.operations.mission_folder",
+    "tenex.operations.prompt_preview",
+    "tenex.cli.agents",
+    "tenex.cli.conversations",
+    "tenex.cli.doctor",
+    "tenex.cli.workflows",
+    "tenex.cli.init",
+    "tenex.cli.verify",
+    "tenex.cli.rebuild",
+    "tenex.cli.run",
+    "tenex.cli.stats",
+    "tenex.cli.status",
+    "tenex.cli.rollback",
+    "tenex.llm.provider_model",
+    "tenex.service.notify",
+    "pydantic_ai.models.openai",
+    "pydantic_ai.providers.openai_compatible",
+)
 """What most programs need and what takes long; a fork loads what else it needs by itself."""
 _ROOT: Final = Path(__file__).parents[2]
 _MESSAGE: Final = 2**17
@@ -90,9 +103,13 @@ class Nursery:
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", __name__, str(theirs.fileno())], pass_fds=[theirs.fileno()], cwd=_ROOT,
-                env={**kept, "PYTHONPATH": str(_ROOT)}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            )  # fmt: skip
+                [sys.executable, "-m", __name__, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                cwd=_ROOT,
+                env={**kept, "PYTHONPATH": str(_ROOT)},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )
 
     def start(
         self, words: Sequence[str], environment: Mapping[str, str], folder: Path, streams: Sequence[int]

@@ -12,30 +12,30 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tenex.core import records as r
+from tenex.core.config import Agent, GateRules, Kind, Limits, Policy, Replay, Role, ToolRule
+from tenex.core.context.prompt_lookup import prompted
+from tenex.core.context.transcript import entries_for, question_for
 from tenex.core.conversation import Conversation, fold
-from tenex.core.decide import decide
+from tenex.core.decide.dispatch import decide
 from tenex.core.effects import Effect, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
+from tenex.core.messages import CallRequest, ModelStep, Usage
 from tenex.core.pending import pending
 from tenex.core.phases import Access, Phase
 from tenex.core.ports import Prompt, PublishOutcome, ToolResult, UnsignedEvent
-from tenex.core.prompts import prompted
-from tenex.core.roster import Agent, GateRules, Kind, Limits, Replay, Role, Rules, ToolRule
-from tenex.core.runs import Run
 from tenex.core.signals import (
-    Incoming,
+    InboundMessage,
+    MessageReceived,
     ModelAnswered,
     ModelFailed,
     Opened,
-    PersonSpoke,
     Published,
     RouteAnswered,
     Signal,
     TimerFired,
     ToolReturned,
-)  # fmt: skip
-from tenex.core.steps import CallRequest, ModelStep, Usage
-from tenex.core.transcript import entries_for, question_for
+)
+from tenex.core.state.run import Run
 
 ID = ConversationId("c" * 64)
 RELAY = "ws://relay"
@@ -58,16 +58,20 @@ TOOLS = {
 def agent(slug: str, kind: Kind = Kind.WORKER, tools: Iterable[str] = TOOLS) -> Agent:
     """A member of the roster with a key of its own."""
     return Agent(
-        slug=Slug(slug), name=slug.title(), pubkey=PublicKey(slug.encode().hex().ljust(64, "0")[:64]), kind=kind,
-        tools=frozenset(tools), use_when=f"when {slug} is needed",
-    )  # fmt: skip
+        slug=Slug(slug),
+        name=slug.title(),
+        pubkey=PublicKey(slug.encode().hex().ljust(64, "0")[:64]),
+        kind=kind,
+        tools=frozenset(tools),
+        use_when=f"when {slug} is needed",
+    )
 
 
-def rules(*, limits: Limits | None = None, gates: GateRules | None = None) -> Rules:
+def rules(*, limits: Limits | None = None, gates: GateRules | None = None) -> Policy:
     """The roster of the tests: a project manager, a planner, two executors and an expert."""
     people = [agent("project-manager"), agent("planner"), agent("executor"), agent("helper")]
     people.append(agent("security", Kind.EXPERT))
-    return Rules(
+    return Policy(
         roster={member.slug: member for member in people},
         tools=TOOLS,
         project=agent("orchestrator", Kind.ORCHESTRATOR, ()),
@@ -95,7 +99,7 @@ def says(text: str, *calls: tuple[str, dict[str, Any]]) -> ModelStep:
 class Play:
     """One conversation, its journal, and work in flight."""
 
-    def __init__(self, router: RouterMind, worker: AgentMind, *, config: Rules | None = None) -> None:
+    def __init__(self, router: RouterMind, worker: AgentMind, *, config: Policy | None = None) -> None:
         self.router, self.worker = router, worker
         self.rules = config or rules()
         self.now = Millis(1_000_000)
@@ -121,7 +125,7 @@ class Play:
         self.appends += 1
         if self.crash_at == (self.appends, "before"):
             self.crash()
-            if not isinstance(signal, (PersonSpoke, Opened)):
+            if not isinstance(signal, (MessageReceived, Opened)):
                 return []  # the task's result is lost with the process; it is still pending and runs again
             return self.hear(signal)  # relays keep what we never acknowledged: the message comes again
         sealed: list[r.Record] = []
@@ -135,18 +139,22 @@ class Play:
         return sealed
 
     def _seal(self, record: r.Record) -> r.Record:
-        if isinstance(record, r.Said):
+        if isinstance(record, r.MessageSent):
             event = UnsignedEvent(
-                id=EventId(f"{record.seq:064x}"), pubkey=record.speaker, created_at=record.at // 1000, kind=1,
-                tags=record.tags, content=record.text,
-            )  # fmt: skip
+                id=EventId(f"{record.seq:064x}"),
+                pubkey=record.speaker,
+                created_at=record.at // 1000,
+                kind=1,
+                tags=record.tags,
+                content=record.text,
+            )
             return dataclasses.replace(record, events=(event,), relays=(RELAY,))
         if isinstance(record, r.RunStarted):
             twin = self.conversation.fork()
             twin.apply(record)
             entries = entries_for(twin, twin.runs[record.run])
             return dataclasses.replace(record, digest="d", system="You are an agent.", entries=entries)
-        if isinstance(record, r.PromptRenewed):
+        if isinstance(record, r.PromptRerendered):
             return prompted(self.conversation, record, _shown)
         return record
 
@@ -167,17 +175,31 @@ class Play:
     # ---- the world ----
 
     def person(
-        self, text: str, *, reply_to: str | None = None, addressed: tuple[str, ...] = (), role: Role = Role.OWNER,
-        event_id: str | None = None, author: PublicKey = ALICE,
-    ) -> list[r.Record]:  # fmt: skip
+        self,
+        text: str,
+        *,
+        reply_to: str | None = None,
+        addressed: tuple[str, ...] = (),
+        role: Role = Role.OWNER,
+        event_id: str | None = None,
+        author: PublicKey = ALICE,
+    ) -> list[r.Record]:
         """Alice writes, or somebody else."""
         self.count += 1
-        message = Incoming(
-            event_id=EventId(event_id or f"{self.count:064d}"), author=author, text=text, created_at=self.now // 1000,
-            conversation=ID, starts=True, reply_to=EventId(reply_to) if reply_to else None,
-            address={"form": "notes"}, origin={"id": self.count},
-        )  # fmt: skip
-        return self.hear(PersonSpoke(message=message, role=role, name="alice", addressed=tuple(map(Slug, addressed))))
+        message = InboundMessage(
+            event_id=EventId(event_id or f"{self.count:064d}"),
+            author=author,
+            text=text,
+            created_at=self.now // 1000,
+            conversation=ID,
+            starts=True,
+            reply_to=EventId(reply_to) if reply_to else None,
+            address={"form": "notes"},
+            origin={"id": self.count},
+        )
+        return self.hear(
+            MessageReceived(message=message, role=role, name="alice", addressed=tuple(map(Slug, addressed)))
+        )
 
     def perform(self, effect: Effect) -> Signal:
         """Do one piece of work and say how it ended."""
@@ -245,7 +267,7 @@ class Play:
 
     def said(self) -> list[str]:
         """Everything said to people, in order."""
-        return [record.text for record in self.all(r.Said)]
+        return [record.text for record in self.all(r.MessageSent)]
 
     def phases(self) -> list[Phase]:
         """The phases entered, in order."""
@@ -286,8 +308,13 @@ def diligent(conversation: Conversation, call: ModelCall) -> ModelStep:
     run = conversation.runs[call.run]
     if run.phase is Phase.EXECUTE:
         if run.agent == "executor" and run.steps == 0:
-            return says("", ("read_file", {"path": "a"}), ("read_file", {"path": "b"}), ("send", {"path": "m"}),
-                        ("write_file", {"path": "a"}))  # fmt: skip
+            return says(
+                "",
+                ("read_file", {"path": "a"}),
+                ("read_file", {"path": "b"}),
+                ("send", {"path": "m"}),
+                ("write_file", {"path": "a"}),
+            )
         if run.agent == "helper" and run.steps == 0:
             return says("", ("ask", {"question": "Which colour?"}), ("write_file", {"path": "h"}))
         return says("", ("complete", {"response": f"{run.agent} built it", "summary": "built"}))

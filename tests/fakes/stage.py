@@ -12,37 +12,38 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from tenex.core.config import PeerGroup, Policy
+from tenex.core.context.transcript import entries_for, question_for
 from tenex.core.conversation import Conversation, Run, fold
 from tenex.core.errors import AppendFailed
 from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
+from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Note, Quote, ToolSpec, Usage
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import (
-    Draft,
+    EphemeralStatus,
     ExecutionContext,
     Missions,
     Notice,
+    OutgoingMessage,
     Prompt,
     PublishOutcome,
     ToolResult,
     UnsignedEvent,
-    Whisper,
     unheard,
-)  # fmt: skip
+)
 from tenex.core.records import Record
-from tenex.core.roster import Circle, Rules
-from tenex.core.signals import Incoming
-from tenex.core.steps import NO_USAGE, ModelRequest, ModelStep, Note, Quote, ToolSpec, Usage
-from tenex.core.transcript import entries_for, question_for
-from tenex.flow.coordinator import ConversationCoordinator
-from tenex.flow.daily_limits import DailyLimits, quote_tokens
-from tenex.flow.inbox import Inbox
-from tenex.flow.outbox import Outbox
-from tenex.flow.runtime import Runtime, Spawner
-from tenex.flow.stages import Stages
-from tenex.flow.surroundings import Surroundings
-from tests.fakes.play import ALICE, RELAY, rules, says
-from tests.fakes.virtual import VirtualClock
+from tenex.core.signals import InboundMessage
+from tenex.runtime.coordinator import ConversationCoordinator
+from tenex.runtime.daily_limits import DailyLimits, quote_tokens
+from tenex.runtime.dependencies import ActorDependencies
+from tenex.runtime.executors import Executors
+from tenex.runtime.inbox import Inbox
+from tenex.runtime.lifecycle import Runtime, TaskFactory
+from tenex.runtime.outbox import Outbox
+
+from .play import ALICE, RELAY, rules, says
+from .virtual import VirtualClock
 
 
 class MemoryJournal:
@@ -100,8 +101,8 @@ class World:
     def __init__(self, router: Callable[[dict[str, Any]], Any], worker: Callable[[ModelRequest], Any]) -> None:
         self.router, self.worker = router, worker
         self.books: dict[ConversationId, list[tuple[Record, ...]]] = {}
-        self.rules: Rules = rules()
-        self.circle = Circle(owners=frozenset({ALICE}))
+        self.rules: Policy = rules()
+        self.circle = PeerGroup(owners=frozenset({ALICE}))
         self.clock = VirtualClock()
         self.appends = 0
         self.append_time = 0.0002
@@ -156,7 +157,7 @@ class World:
         """Whether there is a journal."""
         return bool(self.books.get(conversation))
 
-    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
         """A mind thinks for a while."""
         self.requests.append(request)
         self.overlap += 1
@@ -196,31 +197,38 @@ class World:
         self.sent[event.id] += 1
         return PublishOutcome(accepted=True)
 
-    def seal(self, draft: Draft) -> tuple[UnsignedEvent, ...]:
+    def seal(self, draft: OutgoingMessage) -> tuple[UnsignedEvent, ...]:
         """An event whose id follows from everything in it."""
         whole = repr((draft.speaker, draft.created_at, draft.tags, draft.text))
         event_id = EventId(hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest())
         return (
             UnsignedEvent(
-                id=event_id, pubkey=draft.speaker, created_at=draft.created_at, kind=1, tags=draft.tags,
+                id=event_id,
+                pubkey=draft.speaker,
+                created_at=draft.created_at,
+                kind=1,
+                tags=draft.tags,
                 content=draft.text,
             ),
-        )  # fmt: skip
+        )
 
-    def relays(self, draft: Draft) -> tuple[str, ...]:
+    def relays(self, draft: OutgoingMessage) -> tuple[str, ...]:
         """One relay."""
         return (RELAY,)
 
-    def others(self, draft: Draft) -> tuple[str, ...]:
+    def others(self, draft: OutgoingMessage) -> tuple[str, ...]:
         """None."""
         return ()
 
     def route(self, conversation: Conversation) -> ModelRequest:
         """The router's question."""
         return ModelRequest(
-            purpose="route", agent=Slug("orchestrator"), phase=conversation.phase, system="Route.",
+            purpose="route",
+            agent=Slug("orchestrator"),
+            phase=conversation.phase,
+            system="Route.",
             entries=(question_for(conversation, self.rules),),
-        )  # fmt: skip
+        )
 
     def prompt(self, conversation: Conversation, run: Run) -> Prompt:
         """An agent's prompt."""
@@ -239,7 +247,7 @@ class World:
     @asynccontextmanager
     async def daemon(self, *, kill: bool = False) -> AsyncIterator["Daemon"]:
         """A daemon on this world; `kill` ends it as SIGKILL would: nothing is flushed."""
-        spawn = Spawner()
+        spawn = TaskFactory()
         prompter = _Prompter(self)
         outbox = Outbox(self)
         daily = self.daily = DailyLimits(
@@ -247,21 +255,34 @@ class World:
         )
         for name, book in self.books.items():
             daily.load(name, fold(name, [record for decision in book for record in decision]).spending)
-        stages = Stages(
-            clock=self.clock, model=self, tools=self, prompter=prompter, outbox=outbox, rules=lambda: self.rules,
-            missions=self.missions, daily=daily,
-        )  # fmt: skip
-        around = Surroundings(
-            journals=self, stages=stages, sealer=self, notices=self.notices, prompter=prompter, clock=self.clock,
-            rules=lambda: self.rules, observers=(daily, _Observer(self)), spawn=spawn,
-        )  # fmt: skip
+        stages = Executors(
+            clock=self.clock,
+            model=self,
+            tools=self,
+            prompter=prompter,
+            outbox=outbox,
+            rules=lambda: self.rules,
+            missions=self.missions,
+            daily=daily,
+        )
+        around = ActorDependencies(
+            journals=self,
+            stages=stages,
+            sealer=self,
+            notices=self.notices,
+            prompter=prompter,
+            clock=self.clock,
+            rules=lambda: self.rules,
+            observers=(daily, _Observer(self)),
+            spawn=spawn,
+        )
         coordinator = ConversationCoordinator(around)
         workflows = {workflow.pubkey: workflow.slug for workflow in self.rules.workflows.values()}
         workflows |= {rule.pubkey: Slug(slug) for slug, rule in self.rules.missions.items() if rule.pubkey}
         slugs = {agent.pubkey: agent.slug for agent in self.rules.roster.values()} | workflows
         inbox = Inbox(
             coordinator, self, self.circle, self.clock, names={ALICE: "alice"}, slugs=slugs, workflows=set(workflows)
-        )  # fmt: skip
+        )
         runtime = Runtime(spawn, coordinator, inbox)
         unfinished = self.unfinished()
         ready = asyncio.Event()
@@ -312,20 +333,37 @@ class Daemon:
     _folded: dict[str, tuple[int, Conversation]] = dataclasses.field(default_factory=dict)
 
     def write(
-        self, text: str, *, conversation: str = "c" * 64, event_id: str | None = None, author: PublicKey = ALICE,
-        reply_to: str | None = None, by_machine: bool = False, mentions: tuple[PublicKey, ...] = (),
-        address: Mapping[str, Any] | None = None, created_at: int | None = None, tagged: tuple[PublicKey, ...] = (),
+        self,
+        text: str,
+        *,
+        conversation: str = "c" * 64,
+        event_id: str | None = None,
+        author: PublicKey = ALICE,
+        reply_to: str | None = None,
+        by_machine: bool = False,
+        mentions: tuple[PublicKey, ...] = (),
+        address: Mapping[str, Any] | None = None,
+        created_at: int | None = None,
+        tagged: tuple[PublicKey, ...] = (),
         starts: bool = True,
-    ) -> str:  # fmt: skip
+    ) -> str:
         """A person writes; returns what the door said."""
         self.world.ids += 1
         event = EventId(event_id or f"{self.world.ids:064x}")
-        message = Incoming(
-            event_id=event, author=author, text=text, created_at=created_at or self.world.clock.now() // 1000,
-            conversation=ConversationId(conversation), starts=starts, reply_to=EventId(reply_to) if reply_to else None,
-            references=(EventId(reply_to),) if reply_to else (), by_machine=by_machine, mentions=mentions,
-            tagged=tagged, address=address or {"form": "notes"},
-        )  # fmt: skip
+        message = InboundMessage(
+            event_id=event,
+            author=author,
+            text=text,
+            created_at=created_at or self.world.clock.now() // 1000,
+            conversation=ConversationId(conversation),
+            starts=starts,
+            reply_to=EventId(reply_to) if reply_to else None,
+            references=(EventId(reply_to),) if reply_to else (),
+            by_machine=by_machine,
+            mentions=mentions,
+            tagged=tagged,
+            address=address or {"form": "notes"},
+        )
         verdict = self.runtime.inbox.receive(message)
         if verdict == "admitted":
             self.sent.setdefault(conversation, set()).add(event)

@@ -4,17 +4,18 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tenex.core.config import Limits, Policy
 from tenex.core.conversation import Conversation
 from tenex.core.effects import ModelCall
 from tenex.core.graph import TransitionGraph as Compiled
 from tenex.core.ids import PublicKey, Slug
-from tenex.core.roster import Limits, Rules
-from tenex.core.session import Session
+from tenex.core.messages import ModelStep
 from tenex.core.signals import ModelFailed
-from tenex.core.steps import ModelStep
-from tenex.core.workflows import DEFAULTS, View, Within, Workflow
-from tenex.workflow import TransitionGraph
-from tests.fakes.play import Play, agent, rules, says
+from tenex.core.state.workflow import WorkflowSession
+from tenex.core.workflow_config import DEFAULTS, View, Within, Workflow
+from tenex.workflows.speakers import TransitionGraph
+
+from .play import Play, agent, rules, says
 
 TRIO = ("writer", "editor", "checker")
 NAME = "review"
@@ -31,25 +32,35 @@ def compile_graph(data: Mapping[str, Any], participants: tuple[str, ...]) -> Com
 
 
 def workflow(
-    graph: TransitionGraph, *participants: str, expectations: Mapping[str, Within] | None = None,
-    context: Mapping[str, Any] | None = None, view: View = "windowed",
-) -> Workflow:  # fmt: skip
+    graph: TransitionGraph,
+    *participants: str,
+    expectations: Mapping[str, Within] | None = None,
+    context: Mapping[str, Any] | None = None,
+    view: View = "windowed",
+) -> Workflow:
     """A workflow called `review`, by default of the trio."""
     return Workflow(
-        slug=Slug(NAME), name="Review", pubkey=KEY, participants=tuple(map(Slug, participants or TRIO)),
-        graph_data=graph.to_dict(), context_vars=context or {}, view=view,
+        slug=Slug(NAME),
+        name="Review",
+        pubkey=KEY,
+        participants=tuple(map(Slug, participants or TRIO)),
+        graph_data=graph.to_dict(),
+        context_vars=context or {},
+        view=view,
         expectations={**DEFAULTS, **(expectations or {})},
-    )  # fmt: skip
+    )
 
 
-def house(*workflows: Workflow, limits: Limits | None = None, config: Rules | None = None) -> Rules:
+def house(*workflows: Workflow, limits: Limits | None = None, config: Policy | None = None) -> Policy:
     """The rules of a play with the trio in its roster, and these workflows."""
     base = config or rules(limits=limits)
     trio = {Slug(name): agent(name) for name in TRIO}
     return dataclasses.replace(
-        base, roster={**base.roster, **trio}, workflows={one.slug: one for one in workflows},
+        base,
+        roster={**base.roster, **trio},
+        workflows={one.slug: one for one in workflows},
         compile_graph=compile_graph,
-    )  # fmt: skip
+    )
 
 
 class Cast:
@@ -103,7 +114,7 @@ def begun(graph: TransitionGraph, lines: Lines | None = None, *participants: str
     return one
 
 
-def session(one: Play) -> Session:
+def session(one: Play) -> WorkflowSession:
     """Where its workflow stands."""
     assert one.conversation.workflow is not None
     return one.conversation.workflow

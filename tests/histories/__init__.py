@@ -1,7 +1,5 @@
 """Journals kept for ever: what was written once must always be read, and mean what it meant.
 
-    python -m tests.histories.record                 adds those of `scenes` that are not there
-    python -m tests.histories.record NAME FOLDER     adds a conversation of a data folder, such as a simulation's
-
-Never: a changed or removed history; what is rendered otherwise than it was is a fault of the program.
+python -m tests.histories.record                 adds those of `scenes` that are not there
+python -m tests.histories.record NAME FOLDER     adds a conversation of a data folder, such as a simulation's
 """

@@ -1,26 +1,23 @@
-"""Conversations of agents with phases, colleagues and output states of their own, worth keeping as those of `scenes`.
-
-Never: a real key, a path, or a clock.
-"""
+"""Recorded conversations of agents with their own phases, sub-agents and output states."""
 
 import json
 from dataclasses import replace
 from typing import Any
 
 from tenex.core import records as r
-from tenex.core.agency import Program, Scope, Standing
+from tenex.core.config import Policy, Replay, ToolRule
 from tenex.core.conversation import Conversation
+from tenex.core.decide.rollback import stood
 from tenex.core.effects import Key, ModelCall, ToolCall, Work
 from tenex.core.ids import Slug
+from tenex.core.messages import ModelStep, ToolSpec
 from tenex.core.phases import Access
 from tenex.core.ports import ToolResult
-from tenex.core.roster import Replay, Rules, ToolRule
-from tenex.core.signals import ModelFailed, RollBack, StandingGiven, ToolReturned
-from tenex.core.steps import ModelStep, ToolSpec
-from tenex.core.undoing import stood
-from tenex.workflow.output import AgentOutput, Python, Scratchpad, Thinking, ToolCallState
-from tenex.workflow.output.journaled import step_of
-from tenex.workflow.output.model import read
+from tenex.core.signals import AgentStateProvided, ModelFailed, RollBack, ToolReturned
+from tenex.core.state.agent import AgentPhaseState, Program, Scope
+from tenex.output_states import AgentOutput, Python, Scratchpad, Thinking, ToolCallState
+from tenex.output_states.history import step_of
+from tenex.output_states.model import read
 from tests.core.kit import WAITS, Script, go, until
 from tests.fakes.agency import program, with_program
 from tests.fakes.linked import cast, link, linked, to
@@ -49,19 +46,25 @@ def _call(play: Play, tool: str) -> ToolCall:
 def own_phases() -> Decisions:
     """Every way to move and to be refused; a crash, a changed program, a standing from outside, and going back."""
     edges = (
-        ("planning", "lost", lambda me: me.no_such_field), ("planning", "research", lambda me: me.plan),
-        ("research", "analysis", lambda me: len(me.data) >= 2), ("analysis", "planning", None),
+        ("planning", "lost", lambda me: me.no_such_field),
+        ("planning", "research", lambda me: me.plan),
+        ("research", "analysis", lambda me: len(me.data) >= 2),
+        ("analysis", "planning", None),
         ("research", "planning", lambda me: not me.plan),
-    )  # fmt: skip
+    )
     script = [
         says("", ("send", {"path": "m"}), _sets("plan", "read it 📖"), _sets("plan", 7), ("check", {})),
-        says("", ("append_state", {"field": "data", "value": {"n": [1, None]}}), ("analysis_to_planning", {}),
-             ("send", {"path": "m"})),
+        says(
+            "",
+            ("append_state", {"field": "data", "value": {"n": [1, None]}}),
+            ("analysis_to_planning", {}),
+            ("send", {"path": "m"}),
+        ),
         says("", ("write_file", {"path": "a"}), ("research_to_planning", {})),
         "it is analysed",
         says("", ("check", {}), ("teleport", {})),
         "once more",
-    ]  # fmt: skip
+    ]
     play = Play(Script(WAITS), cast(executor=script), config=with_program(program(edges, has_triggers=True)))
     _begins(play, "research it")
     call = _call(play, "send")
@@ -72,12 +75,17 @@ def own_phases() -> Decisions:
     play.settle()
     play.crash()
     changed = program(
-        (("research", "done", lambda me: me.count), ("planning", "research", None)), is_settable=False,
-        defaults={"plan": "", "count": 0}, schema={"plan": {"type": "string"}, "count": {"type": "integer"}}, scopes={},
-    )  # fmt: skip
+        (("research", "done", lambda me: me.count), ("planning", "research", None)),
+        is_settable=False,
+        defaults={"plan": "", "count": 0},
+        schema={"plan": {"type": "string"}, "count": {"type": "integer"}},
+        scopes={},
+    )
     play.rules = with_program(changed)
     play.hear(
-        StandingGiven(agent=Slug("executor"), standing=Standing(phase="research", values={"plan": "p", "gone": 1}))
+        AgentStateProvided(
+            agent=Slug("executor"), standing=AgentPhaseState(phase="research", values={"plan": "p", "gone": 1})
+        )
     )
     play.worker = cast(executor=[says("", ("check", {})), says("", ("send", {"path": "m"})), "done"])
     _begins(play, "go on")
@@ -86,7 +94,7 @@ def own_phases() -> Decisions:
     _call(play, "send")
     play.crash()
     play.settle()
-    first = next(record for record in play.all(r.AgentMoved))
+    first = next(record for record in play.all(r.AgentPhaseChanged))
     then = stood(ID, [record for decision in play.journal for record in decision], first.seq)
     play.hear(RollBack(to=then.next_seq - 1, then=then, by="the operator", reason="it went astray"))
     _begins(play, "from there on")
@@ -97,18 +105,22 @@ def own_phases() -> Decisions:
 def _program(**links: Any) -> Program:
     return program(
         (("asking", "building", lambda me: me.n), ("building", "asking", lambda me: me.n > 1)),
-        defaults={"n": 0}, schema={"n": {"type": "integer"}}, links=links, scopes={},
-    )  # fmt: skip
+        defaults={"n": 0},
+        schema={"n": {"type": "integer"}},
+        links=links,
+        scopes={},
+    )
 
 
-def household() -> Rules:
+def household() -> Policy:
     known = linked(rules(), helper=["planner", "executor"])
     planner = replace(known.roster[Slug("planner")], program=_program())
     known = replace(known, roster={**known.roster, planner.slug: planner})
     own = _program(
-        to_helper=link("helper"), to_security=link("security", is_shared=True),
+        to_helper=link("helper"),
+        to_security=link("security", is_shared=True),
         to_planner=link("planner", scope=Scope(phases=frozenset({"building"})), is_shared=True),
-    )  # fmt: skip
+    )
     return with_program(own, known)
 
 

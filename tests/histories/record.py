@@ -1,7 +1,4 @@
-"""Adds a history: its journal, and beside it what it must always render and add up to. Never overwrites.
-
-Never: called by a test.
-"""
+"""Adds a history: its journal, and beside it what it must always render and add up to. Never overwrites."""
 
 import asyncio
 import json
@@ -12,21 +9,22 @@ from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
-from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import fold
 from tenex.core.ids import ConversationId, EventId, PublicKey
 from tenex.core.ports import Notice
 from tenex.core.records import ConversationStarted, Record
-from tenex.store.daemon import DaemonBook
+from tenex.core.state.snapshot import StateSnapshot
+from tenex.store.daemon_journal import DaemonJournal
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
-from tenex.store.loading import JOURNAL, VIEW, peek
-from tenex.store.rendering import render
+from tenex.store.journal_reader import JOURNAL, VIEW, peek
 from tenex.store.segments import name_of
 from tenex.store.stats import Stats, as_json
-from tests.histories.agency_scenes import Decisions
-from tests.histories.scenes import SCENES
+from tenex.store.view_json import render
 from tests.store.kit import StillClock
+
+from .agency_scenes import Decisions
+from .scenes import SCENES
 
 ROOT = Path(__file__).parent
 STATS = "stats.json"
@@ -56,7 +54,7 @@ def _write(folder: Path, decisions: Decisions, split: int) -> None:
     (folder / JOURNAL).write_bytes(CONVERSATION.encode_decisions(first))
     if second:
         start = next(rec for rec in first[0] if isinstance(rec, ConversationStarted))
-        stands = Checkpoint.of(fold(start.id, [record for decision in first for record in decision]))
+        stands = StateSnapshot.of(fold(start.id, [record for decision in first for record in decision]))
         (folder / name_of(2)).write_bytes(CONVERSATION.encode_decisions([[stands], *second]))
 
 
@@ -71,16 +69,20 @@ async def _book() -> None:
     """The daemon's own: lessons, a profile, and words of which one is over; the newest of its files tells all."""
     disk = Disk()
     notice = Notice(
-        conversation=ConversationId("c" * 64), author=PublicKey("b" * 64), trouble="damaged", written=5,
-        address={"form": "notes", "relays": ["wss://r"]}, origin={"id": "e" * 64, "tags": [["e", "f" * 64, ""], []]},
-    )  # fmt: skip
+        conversation=ConversationId("c" * 64),
+        author=PublicKey("b" * 64),
+        trouble="damaged",
+        written=5,
+        address={"form": "notes", "relays": ["wss://r"]},
+        origin={"id": "e" * 64, "tags": [["e", "f" * 64, ""], []]},
+    )
     with (
         patch("tenex.store.journal.FILE_BYTES", 2_000),
         patch("tenex.store.journal.PER_CHECKPOINT", 0),
-        patch("tenex.store.daemon.LESSONS_KEPT", 2),
-        patch("tenex.store.daemon.KEYS_KEPT", 4),
+        patch("tenex.store.daemon_journal.LESSONS_KEPT", 2),
+        patch("tenex.store.daemon_journal.KEYS_KEPT", 4),
     ):
-        own = await DaemonBook.open(BOOK, disk, StillClock())
+        own = await DaemonJournal.open(BOOK, disk, StillClock())
         await own.published(PublicKey("a" * 64), 0, EventId("1" * 64), "hash", 100)
         await own.tell(notice)
         await own.tell(replace(notice, conversation=ConversationId("d" * 64), trouble="disk"))

@@ -1,30 +1,35 @@
-"""Conversations worth keeping, each a list of decisions; the same every time.
-
-Never: a real key, a path, or a clock.
-"""
+"""Conversations worth keeping, each a list of decisions; the same every time."""
 
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from tenex.core.config import Limits, Replay
 from tenex.core.conversation import fold
 from tenex.core.effects import Key, Work
 from tenex.core.graph import END, Edge
 from tenex.core.graph import TransitionGraph as TransitionsOf
 from tenex.core.ids import Millis, PublicKey
-from tenex.core.mission_rules import Beginning, MissionRule, NodeRule
+from tenex.core.messages import Usage
+from tenex.core.mission_config import Beginning, MissionRule, NodeRule
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
-from tenex.core.records import PromptRenewed
-from tenex.core.roster import Limits, Replay
-from tenex.core.signals import ClockMoved, MissionAsked, ModelFailed, NodeFailed, NodeReturned, StepAsked, StepDone
-from tenex.core.steps import Usage
-from tenex.core.workflows import Within
-from tenex.store.readable import past_of_view
-from tenex.store.regained import decisions_of
-from tenex.store.rendering import render
-from tenex.workflow import (
+from tenex.core.records import PromptRerendered
+from tenex.core.signals import (
+    ClockJumped,
+    MissionRequested,
+    ModelFailed,
+    NodeFailed,
+    NodeReturned,
+    StepFinished,
+    StepRequested,
+)
+from tenex.core.workflow_config import Within
+from tenex.store.recovered_history import decisions_of
+from tenex.store.view_json import render
+from tenex.store.view_reader import past_of_view
+from tenex.workflows.speakers import (
     AgentTarget,
     AllOf,
     ContextEquals,
@@ -39,7 +44,8 @@ from tests.fakes.agency import program, with_program
 from tests.fakes.linked import cast
 from tests.fakes.play import ID, Play, diligent, rules, says, seven_phases
 from tests.fakes.workflows import TRIO, begun, calls
-from tests.histories.agency_scenes import Decisions, colleagues, output_states, own_phases
+
+from .agency_scenes import Decisions, colleagues, output_states, own_phases
 
 DOWN = ModelFailed(
     key=Key(Work.MODEL, 0), message="connection refused", retryable=True, usage=Usage(input_tokens=3, cost_usd=0.5)
@@ -124,7 +130,7 @@ def clock_set() -> Decisions:
     play.settle()
     for by in (315_360_000_000, -315_360_000_000, -3_600_000):
         play.now = Millis(max(1, play.now + by))
-        play.hear(ClockMoved(by=by))
+        play.hear(ClockJumped(by=by))
         play.reconcile()
     play.fire("retry")
     play.settle()
@@ -135,7 +141,10 @@ def clock_set() -> Decisions:
 def rebuilt() -> Decisions:
     """Made of the readable file of another, and gone on with."""
     view: dict[str, Any] = json.loads(render(fold(ID, [record for decision in seven() for record in decision])))
-    decisions = [tuple(decision) for decision in decisions_of(past_of_view(view, ID, "conversation.json", None), Millis(2_000_000))]  # fmt: skip # noqa: E501
+    decisions = [
+        tuple(decision)
+        for decision in decisions_of(past_of_view(view, ID, "conversation.json", None), Millis(2_000_000))
+    ]
     play = Play(seven_phases, diligent)
     play.journal, play.now = decisions, Millis(3_000_000)
     play.conversation = play.refold()
@@ -231,14 +240,14 @@ def costs() -> Decisions:
     play.reconcile()
     play.router = Script(go("execute", "executor"), WAITS)
     play.person("and now?")
-    until(play, lambda it: bool(it.all(PromptRenewed)))
+    until(play, lambda it: bool(it.all(PromptRerendered)))
     play.crash()
     play.settle()
     state = {"n": 0, "current_phase": "", "phases_completed": []}
-    play.hear(MissionAsked(workflow="m", node="First", data={"x": 1}, state=state, by="alice"))
+    play.hear(MissionRequested(workflow="m", node="First", data={"x": 1}, state=state, by="alice"))
     _asks(play, "look", Replay.READ)
     large = {"vendor:large": Usage(input_tokens=4_000, output_tokens=1_500, cost_usd=0.25)}
-    play.hear(StepDone(node=_node(play), step="look", ok=True, result=3, state=_state(play, n=3), spent=large))
+    play.hear(StepFinished(node=_node(play), step="look", ok=True, result=3, state=_state(play, n=3), spent=large))
     _asks(play, "send", Replay.ONCE)
     play.crash()
     play.person("/continue")
@@ -254,7 +263,8 @@ def costs() -> Decisions:
 
 MISSION = MissionRule(
     graph=TransitionsOf(
-        nodes=("First", "Mend", "Last"), initial="First",
+        nodes=("First", "Mend", "Last"),
+        initial="First",
         edges=(Edge("First", "Mend"), Edge("First", "Last"), Edge("Mend", "Last", label="mended"), Edge("Last", END)),
     ),
     nodes={
@@ -267,7 +277,7 @@ MISSION = MissionRule(
     begin=lambda text: Beginning(
         node="First", data={"x": len(text)}, state={"n": 0, "current_phase": "", "phases_completed": []}
     ),
-)  # fmt: skip
+)
 
 
 def _node(play: Play) -> Key:
@@ -280,11 +290,11 @@ def _state(play: Play, **changed: Any) -> dict[str, Any]:
 
 
 def _asks(play: Play, step: str, replay: Replay) -> None:
-    play.hear(StepAsked(node=_node(play), step=step, replay=replay))
+    play.hear(StepRequested(node=_node(play), step=step, replay=replay))
 
 
 def _has(play: Play, step: str, result: Any, **changed: Any) -> None:
-    play.hear(StepDone(node=_node(play), step=step, ok=True, result=result, state=_state(play, **changed)))
+    play.hear(StepFinished(node=_node(play), step=step, ok=True, result=result, state=_state(play, **changed)))
 
 
 SCENES: dict[str, tuple[Callable[[], Decisions], int]] = {

@@ -5,11 +5,12 @@ from pathlib import Path
 
 from tenex.core.ids import PublicKey
 from tenex.store import segments
-from tenex.store.daemon import DAEMON, FOLDER, BookCheckpoint, DaemonBook
+from tenex.store.daemon_journal import DAEMON, FOLDER, DaemonJournal, DaemonSnapshot
 from tenex.store.disk import Disk
-from tenex.store.loading import JOURNAL, peek
-from tests.histories.record import BOOK
+from tenex.store.journal_reader import JOURNAL, peek
 from tests.store.kit import StillClock
+
+from .record import BOOK
 
 FILES = segments.numbers(BOOK / FOLDER)
 
@@ -21,7 +22,7 @@ def test_its_lines_are_written_again_to_the_byte_and_one_file_follows_on_the_oth
         records, length, fault = DAEMON.decode_lines(data)
         assert (length, fault) == (len(data), None)
         assert DAEMON.encode_decisions([[record] for record in records]) == data
-        assert isinstance(records[0], BookCheckpoint) == (number > 1)
+        assert isinstance(records[0], DaemonSnapshot) == (number > 1)
     assert [record.seq for record in peek(BOOK / FOLDER / JOURNAL, DAEMON)] == list(range(1, 12))
 
 
@@ -29,7 +30,7 @@ async def test_it_stands_where_it_stood(tmp_path: Path) -> None:
     shutil.copytree(BOOK, tmp_path, dirs_exist_ok=True)
     disk = Disk()
     try:
-        book = await DaemonBook.open(tmp_path, disk, StillClock())
+        book = await DaemonJournal.open(tmp_path, disk, StillClock())
         await book.record("executor", book.lessons("executor")[0].conversation, "", "said before", "", "key-3")
         await book.close()
     finally:

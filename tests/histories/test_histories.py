@@ -8,20 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from tenex.cli import inspecting
+from tenex.cli import verify as inspecting
 from tenex.core.conversation import Conversation, fold
 from tenex.core.ids import ConversationId
 from tenex.core.pending import pending
 from tenex.core.records import Record
+from tenex.store.archive import plain
 from tenex.store.disk import Disk
-from tenex.store.folder import NEWEST, ConversationFolder
 from tenex.store.format import CONVERSATION
-from tenex.store.loading import JOURNAL, VIEW, peek
-from tenex.store.transfer import plain
+from tenex.store.journal_reader import JOURNAL, VIEW, peek
+from tenex.store.repository import NEWEST, ConversationFolder
 from tenex.store.verify import verify
-from tests.histories.record import ROOT, STATS, shown, sums, whole
-from tests.histories.scenes import SCENES
 from tests.store.kit import StillClock
+
+from .record import ROOT, STATS, shown, sums, whole
+from .scenes import SCENES
 
 HISTORIES = sorted(path.parent for path in ROOT.glob(f"*/{JOURNAL}"))
 each = pytest.mark.parametrize("history", HISTORIES, ids=lambda path: path.name)
@@ -61,7 +62,7 @@ def test_its_lines_are_written_again_to_the_byte(history: Path) -> None:
 
 def _decisions(data: bytes, records: list[Record]) -> list[list[Record]]:
     """The records in the decisions in which they were appended."""
-    left = [json.loads(line)["left"] for line in data.splitlines()]
+    left = [json.loads(line)["remaining"] for line in data.splitlines()]
     ends = itertools.accumulate((count == 0 for count in left), initial=0)
     numbered = zip(ends, records, strict=False)
     return [[record for _, record in group] for _, group in itertools.groupby(numbered, key=lambda pair: pair[0])]

@@ -1,31 +1,29 @@
-"""Going back, branching off, carrying away and regaining where agents stand in phases and call each other.
-
-Never: a conversation made for the purpose; the recorded ones are gone back in.
-"""
+"""Going back, branching off, carrying away and regaining where agents stand in phases and call each other."""
 
 import json
 
 import pytest
 
-from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import Conversation, fold
+from tenex.core.decide.rollback import stood
 from tenex.core.effects import Publish
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
-from tenex.core.record import Record
+from tenex.core.records.base import Record
 from tenex.core.signals import RollBack
-from tenex.core.travel import Forked, of_fork
-from tenex.core.undoing import stood
+from tenex.core.state.rollback import ConversationForked, of_fork
+from tenex.core.state.snapshot import StateSnapshot
+from tenex.store.archive import packed, unpacked
 from tenex.store.format import CONVERSATION
-from tenex.store.readable import past_of_view
-from tenex.store.regained import decisions_of
-from tenex.store.rendering import render
-from tenex.store.transfer import packed, unpacked
+from tenex.store.recovered_history import decisions_of
+from tenex.store.view_json import render
+from tenex.store.view_reader import past_of_view
 from tests.core.kit import WAITS, Script, check_sound, go, plain
 from tests.fakes.play import Play
-from tests.histories.agency_scenes import household
-from tests.histories.record import ROOT, whole
+
+from .agency_scenes import household
+from .record import ROOT, whole
 
 NAMES = ("own-phases", "colleagues", "output-states")
 NOW = Millis(3_000_000)
@@ -40,7 +38,7 @@ def told(request: pytest.FixtureRequest) -> tuple[ConversationId, list[Record]]:
 
 def again(state: Conversation) -> Conversation:
     """The state as it is read from a checkpoint of it."""
-    return fold(state.id, CONVERSATION.decode_lines(CONVERSATION.encode_decisions([[Checkpoint.of(state)]]))[0])
+    return fold(state.id, CONVERSATION.decode_lines(CONVERSATION.encode_decisions([[StateSnapshot.of(state)]]))[0])
 
 
 def check_rest(state: Conversation) -> None:
@@ -52,9 +50,7 @@ def check_rest(state: Conversation) -> None:
 
 
 @pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.soak), 9])
-def test_from_every_record_one_can_go_back_and_branch_off(
-    told: tuple[ConversationId, list[Record]], step: int
-) -> None:  # fmt: skip
+def test_from_every_record_one_can_go_back_and_branch_off(told: tuple[ConversationId, list[Record]], step: int) -> None:
     name, records = told
     for at in range(1, records[-1].seq, step):
         then = stood(name, records, at)
@@ -69,7 +65,8 @@ def test_from_every_record_one_can_go_back_and_branch_off(
         assert play.conversation.standings == roster, "agents stand where they stood then"
         forked = of_fork(then, NOW, id=ConversationId("e" * 64), address={}, title="other")
         fork = fold(
-            forked.id, [Forked(seq=1, at=NOW, id=forked.id, origin=name, at_seq=at, title="other", state=forked)]
+            forked.id,
+            [ConversationForked(seq=1, at=NOW, id=forked.id, origin=name, at_seq=at, title="other", state=forked)],
         )
         check_rest(fork)
         assert fork.standings == roster

@@ -1,7 +1,4 @@
-"""What is asked of the daemon's answers, whichever client received them. An answer is an event as NIP-01 writes it.
-
-Never: a client's own types.
-"""
+"""What is asked of the daemon's answers, whichever client received them. An answer is an event as NIP-01 writes it."""
 
 from collections.abc import Callable, Sequence
 from itertools import groupby, pairwise

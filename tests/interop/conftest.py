@@ -1,7 +1,4 @@
-"""What the tests of this folder share: a real relay, both ways to run the daemon, the packages in JavaScript.
-
-Never: a client, or a question put to an answer; those have modules of their own.
-"""
+"""What the tests of this folder share: a real relay, both ways to run the daemon, the packages in JavaScript."""
 
 import os
 from collections.abc import AsyncIterator

@@ -1,7 +1,4 @@
-"""The real daemon, put together in this process or started as one of its own, on a folder that `tenex init` made.
-
-Never: a shortcut into a conversation; what tests say and hear goes over the relay.
-"""
+"""The real daemon, put together in this process or started as one of its own, on a folder that `tenex init` made."""
 
 import asyncio
 import json
@@ -138,6 +135,9 @@ def _environment() -> dict[str, str]:
 
 def _daemon(url: str, data: Path, project: str, agents: Mapping[str, str], app: Application | None) -> Daemon:
     return Daemon(
-        url=url, data=data, project=parse_public_key(project),
-        agents={slug: parse_public_key(key) for slug, key in agents.items()}, app=app,
-    )  # fmt: skip
+        url=url,
+        data=data,
+        project=parse_public_key(project),
+        agents={slug: parse_public_key(key) for slug, key in agents.items()},
+        app=app,
+    )

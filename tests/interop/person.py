@@ -1,7 +1,4 @@
-"""A person with a client built on nostr-sdk: rust-nostr's own parsing, verification and connections.
-
-Never: anything of tenex but the address to write to.
-"""
+"""A person with a client built on nostr-sdk: rust-nostr's own parsing, verification and connections."""
 
 import asyncio
 import json

@@ -1,7 +1,4 @@
-"""The clients in JavaScript: their packages, and one of them as a process that takes orders and tells what it hears.
-
-Never: a client's work done in Python.
-"""
+"""The clients in JavaScript: their packages, and one of them as a process that takes orders and tells what it hears."""
 
 import asyncio
 import fcntl
@@ -145,9 +142,13 @@ class Script:
 async def script(name: str, url: str, secret: str) -> AsyncIterator[Script]:
     """Run a client of `clients/`, connected to a relay with a person's key."""
     process = await asyncio.create_subprocess_exec(
-        "node", str(HERE / "clients" / name), cwd=HERE, limit=2**22,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+        "node",
+        str(HERE / "clients" / name),
+        cwd=HERE,
+        limit=2**22,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
     client = Script(process)
     taking_in = asyncio.create_task(client.take_in())
     try:

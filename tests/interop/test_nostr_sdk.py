@@ -39,7 +39,7 @@ async def test_a_whole_conversation_and_a_second_cycle(opened: Opening, relay: s
             ["e", root, relay, "root", alice.pubkey],
             ["e", last["id"], relay, "reply", last["pubkey"]],
             ["p", last["pubkey"]],
-        )  # fmt: skip
+        )
         await alice.until(closed(2))
         await daemon.ended(root, 2)
         second = alice.heard[len(first) :]

@@ -43,10 +43,14 @@ async def test_a_nested_comment_goes_on_with_the_conversation(relay: str, tmp_pa
         first, last = len(alice.heard), alice.answers[-1]
         await alice.say(
             "Create bye.py that prints bye",
-            ["E", root, relay, alice.pubkey], ["K", "11"], ["P", alice.pubkey, relay],
-            ["e", last["id"], relay, last["pubkey"]], ["k", "1111"], ["p", last["pubkey"], relay],
+            ["E", root, relay, alice.pubkey],
+            ["K", "11"],
+            ["P", alice.pubkey, relay],
+            ["e", last["id"], relay, last["pubkey"]],
+            ["k", "1111"],
+            ["p", last["pubkey"], relay],
             kind=1111,
-        )  # fmt: skip
+        )
         await alice.until(closed(2))
         await daemon.ended(root, 2)
         assert phases(alice.answers[first:]) == CYCLE

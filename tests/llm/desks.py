@@ -5,34 +5,43 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tenex.core.ids import CallId, Slug
+from tenex.core.messages import CallRequest, CallResult, Entry, ModelRequest, ModelStep, Note, ToolSpec, UserText
 from tenex.core.routing import DECISION_SCHEMA
-from tenex.core.steps import CallRequest, CallResult, Entry, ModelRequest, ModelStep, Note, PersonText, ToolSpec
-from tenex.llm.config import DeskConfig, Price, ProviderConfig
-from tenex.llm.desk import ModelDesk
-from tenex.llm.offline import OfflineModel
-from tenex.llm.report import CallReport
+from tenex.llm.call_metrics import CallReport
+from tenex.llm.client import ModelClient
+from tenex.llm.config import ModelClientConfig, Price, ProviderConfig
+from tenex.llm.scripted import OfflineModel
 from tests.fakes.modelprotocol import Json, Reply
 from tests.fakes.modelserver import ModelServer, model_server
 
 NAME = "local:test"
 WRITE = ToolSpec(
-    name="write_file", description="Write a file.",
+    name="write_file",
+    description="Write a file.",
     parameters={"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
-)  # fmt: skip
+)
 
 
 def work(*entries: Entry, tools: tuple[ToolSpec, ...] = (), system: str = "You are a test.") -> ModelRequest:
     return ModelRequest(
-        purpose="work", agent=Slug("executor"), phase="execute", system=system,
-        entries=entries or (PersonText(author="Ada", text="Hello"),), tools=tools,
-    )  # fmt: skip
+        purpose="work",
+        agent=Slug("executor"),
+        phase="execute",
+        system=system,
+        entries=entries or (UserText(author="Ada", text="Hello"),),
+        tools=tools,
+    )
 
 
 def route() -> ModelRequest:
     return ModelRequest(
-        purpose="route", agent=Slug("tenex"), phase="chat", system="You are the orchestrator of a test.",
-        entries=(Note(title="routing", text='{"phase": "chat"}'),), output_schema=DECISION_SCHEMA,
-    )  # fmt: skip
+        purpose="route",
+        agent=Slug("tenex"),
+        phase="chat",
+        system="You are the orchestrator of a test.",
+        entries=(Note(title="routing", text='{"phase": "chat"}'),),
+        output_schema=DECISION_SCHEMA,
+    )
 
 
 def called(*ids: str, text: str = "", vendor: Any = None) -> ModelStep:
@@ -50,15 +59,18 @@ def provider(server: ModelServer, **settings: Any) -> ProviderConfig:
 
 
 def desk_for(
-    *providers: ProviderConfig, chain: tuple[str, ...] = (NAME,), prices: Mapping[str, Price] | None = None,
-    observe: Callable[[CallReport], None] = lambda _report: None, **settings: Any,
-) -> ModelDesk:  # fmt: skip
-    config = DeskConfig(providers={one.name: one for one in providers}, prices=prices or {}, **settings)
-    return ModelDesk(config, lambda _purpose, _agent, _phase: chain, OfflineModel(), observe)
+    *providers: ProviderConfig,
+    chain: tuple[str, ...] = (NAME,),
+    prices: Mapping[str, Price] | None = None,
+    observe: Callable[[CallReport], None] = lambda _report: None,
+    **settings: Any,
+) -> ModelClient:
+    config = ModelClientConfig(providers={one.name: one for one in providers}, prices=prices or {}, **settings)
+    return ModelClient(config, lambda _purpose, _agent, _phase: chain, OfflineModel(), observe)
 
 
 @asynccontextmanager
-async def talking(mind: Callable[[Json], Reply], **settings: Any) -> AsyncIterator[tuple[ModelDesk, ModelServer]]:
+async def talking(mind: Callable[[Json], Reply], **settings: Any) -> AsyncIterator[tuple[ModelClient, ModelServer]]:
     """A desk whose only model is the mind, behind real HTTP. Settings of the provider are given as `provider_*`."""
     own = {
         name.removeprefix("provider_"): settings.pop(name) for name in list(settings) if name.startswith("provider_")

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tenex.core.ids import Slug
-from tenex.core.phases import PHASE_ACCESS, PHASE_TRANSITIONS, QUALITY_PHASES, Access, Phase
-from tenex.core.steps import (
+from tenex.core.messages import (
     AgentText,
     CallRequest,
     CallResult,
@@ -18,10 +17,11 @@ from tenex.core.steps import (
     ModelRequest,
     ModelStep,
     Note,
-    PersonText,
     ToolSpec,
+    UserText,
 )
-from tenex.llm.offline import OfflineModel
+from tenex.core.phases import PHASE_ACCESS, PHASE_TRANSITIONS, QUALITY_PHASES, Access, Phase
+from tenex.llm.scripted import OfflineModel
 
 TOOLS = {
     "read_file": Access.READ,
@@ -50,8 +50,8 @@ def work(*entries: Entry, phase: str = "execute", agent: str = "executor", tools
     )
 
 
-def person(text: str) -> PersonText:
-    return PersonText(author="Ada", text=text)
+def person(text: str) -> UserText:
+    return UserText(author="Ada", text=text)
 
 
 class Workspace:

@@ -4,8 +4,8 @@ import pytest
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
 
 from tenex.core.errors import ModelRefused, ModelUnavailable
-from tenex.core.steps import CallRequest, Usage
-from tenex.llm.answers import step_of
+from tenex.core.messages import CallRequest, Usage
+from tenex.llm.response import step_of
 
 USAGE = Usage(input_tokens=7, output_tokens=3)
 
@@ -19,10 +19,16 @@ def call(args: object, finish: str = "tool_call") -> CallRequest:
 @pytest.mark.parametrize(
     ("args", "read"),
     [
-        ('{"a": 1}', {"a": 1}), ({"a": 1}, {"a": 1}), ("", {}), ("  ", {}), (None, {}), ("{}", {}), ("null", {}),
+        ('{"a": 1}', {"a": 1}),
+        ({"a": 1}, {"a": 1}),
+        ("", {}),
+        ("  ", {}),
+        (None, {}),
+        ("{}", {}),
+        ("null", {}),
         ('"{\\"a\\": 1}"', {"a": 1}),
     ],
-)  # fmt: skip
+)
 def test_arguments_that_leave_no_doubt_are_read(args: object, read: object) -> None:
     request = call(args)
     assert request.arguments == read
@@ -32,11 +38,18 @@ def test_arguments_that_leave_no_doubt_are_read(args: object, read: object) -> N
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        ('{"a": ', "no valid JSON"), ("{'a': 1}", "no valid JSON"), ('{"a": 1} {"b": 2}', "no valid JSON"),
-        ("[1]", "not a list"), ("7", "not a number"), ("true", "not a truth value"), ('"\\"x\\""', "not a string"),
-        ('{"a": NaN}', "no valid JSON"), ("[" * 100_000, "no valid JSON"), ("9" * 5000, "no valid JSON"),
+        ('{"a": ', "no valid JSON"),
+        ("{'a': 1}", "no valid JSON"),
+        ('{"a": 1} {"b": 2}', "no valid JSON"),
+        ("[1]", "not a list"),
+        ("7", "not a number"),
+        ("true", "not a truth value"),
+        ('"\\"x\\""', "not a string"),
+        ('{"a": NaN}', "no valid JSON"),
+        ("[" * 100_000, "no valid JSON"),
+        ("9" * 5000, "no valid JSON"),
     ],
-)  # fmt: skip
+)
 def test_arguments_that_cannot_be_used_are_a_fault_the_model_can_read(args: str, says: str) -> None:
     request = call(args)
     assert request.arguments == {}

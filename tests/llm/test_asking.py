@@ -5,8 +5,9 @@ from pydantic_ai.models import Model
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.profiles import ModelProfile
 
-from tenex.llm.asking import DECISION, Form, best_form, parameters
-from tests.llm.desks import WRITE, route, work
+from tenex.llm.request_params import DECISION, Form, best_form, parameters
+
+from .desks import WRITE, route, work
 
 
 @pytest.mark.parametrize(

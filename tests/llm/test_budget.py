@@ -3,10 +3,11 @@
 import json
 from itertools import pairwise
 
-from tenex.core.context import fitted, request_tokens
-from tenex.core.steps import CallResult, Entry, PersonText
+from tenex.core.context.window import fitted, request_tokens
+from tenex.core.messages import CallResult, Entry, UserText
 from tests.fakes.modelprotocol import Answer, Call, Json, Reply
-from tests.llm.desks import WRITE, talking, work
+
+from .desks import WRITE, talking, work
 
 BUDGET = 30_000
 OFF = 1.1
@@ -23,7 +24,7 @@ async def test_a_long_run_of_a_model_that_thinks_is_never_sent_more_than_the_bud
             text="On.", reasoning="Let me see. " * 1_500, calls=(Call(tool="write_file", arguments=arguments),)
         )
 
-    entries: list[Entry] = [PersonText(author="Ada", text="Write it." + " please" * 500)]
+    entries: list[Entry] = [UserText(author="Ada", text="Write it." + " please" * 500)]
     sizes: list[float] = []
     async with talking(mind) as (desk, server):
         for _ in range(9):

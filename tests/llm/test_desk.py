@@ -9,14 +9,15 @@ import pytest
 
 from tenex.core.errors import ConfigurationError, ModelRefused, ModelUnavailable
 from tenex.core.ids import Slug
+from tenex.core.messages import UserText
 from tenex.core.ports import Model
-from tenex.core.steps import PersonText
-from tenex.llm.config import DeskConfig, Price, ProviderConfig
-from tenex.llm.desk import ModelDesk
-from tenex.llm.offline import OfflineModel
+from tenex.llm.client import ModelClient
+from tenex.llm.config import ModelClientConfig, Price, ProviderConfig
+from tenex.llm.scripted import OfflineModel
 from tests.fakes.modelprotocol import Answer, Fails, Json, Reply
 from tests.fakes.modelserver import model_server
-from tests.llm.desks import NAME, desk_for, provider, result, talking, work
+
+from .desks import NAME, desk_for, provider, result, talking, work
 
 PRICES = {f"local:{name}": Price(input=1.0, output=1.0) for name in ("a", "b", "c")}
 
@@ -70,7 +71,7 @@ async def test_the_last_refusal_is_told_with_what_all_cost() -> None:
 
 async def test_the_model_made_of_rules_may_stand_at_the_end_of_a_chain() -> None:
     async with talking(lambda _request: Fails(status=500), chain=(NAME, "offline")) as (desk, _):
-        step = await desk.step(work(PersonText(author="Ada", text="hi")))
+        step = await desk.step(work(UserText(author="Ada", text="hi")))
     assert step.model == "offline"
 
 
@@ -85,8 +86,8 @@ async def test_a_step_of_another_vendor_is_sent_in_neutral_form() -> None:
 
     async with model_server(mind) as server:
         providers = {name: provider(server, name=name) for name in ("one", "two")}
-        desk = ModelDesk(DeskConfig(providers=providers), lambda *_asked: tuple(chain), OfflineModel())
-        person = PersonText(author="Ada", text="hi")
+        desk = ModelClient(ModelClientConfig(providers=providers), lambda *_asked: tuple(chain), OfflineModel())
+        person = UserText(author="Ada", text="hi")
         step = await desk.step(work(person))
         chain[:] = ["two:test"]
         await desk.step(work(person, step, person))
@@ -104,7 +105,7 @@ async def test_the_choice_is_asked_for_each_request() -> None:
         asked.append((purpose, agent, phase))
         return ("offline",)
 
-    desk: Model = ModelDesk(DeskConfig(), choose, OfflineModel())
+    desk: Model = ModelClient(ModelClientConfig(), choose, OfflineModel())
     await desk.step(work())
     await desk.step(replace(work(), phase="plan", agent=Slug("planner")))
     assert asked == [("work", "executor", "execute"), ("work", "planner", "plan")]
@@ -135,13 +136,13 @@ def test_neither_the_package_nor_a_desk_loads_the_library() -> None:
     """`tenex --help` stays fast, and a daemon of the offline model stays small."""
     program = (
         "import sys, asyncio\n"
-        "from tenex.llm.config import DeskConfig, ProviderConfig, Price\n"
-        "from tenex.llm.desk import ModelDesk\n"
+        "from tenex.llm.config import ModelClientConfig, ProviderConfig, Price\n"
+        "from tenex.llm.client import ModelClient\n"
         "from tenex.llm import probe\n"
-        "from tenex.llm.offline import OfflineModel\n"
-        "desk = ModelDesk(DeskConfig(), lambda *asked: ('offline',), OfflineModel())\n"
+        "from tenex.llm.scripted import OfflineModel\n"
+        "desk = ModelClient(ModelClientConfig(), lambda *asked: ('offline',), OfflineModel())\n"
         "desk.check(['offline'])\n"
-        "print(asyncio.run(probe.probe(DeskConfig(), 'offline')).model)\n"
+        "print(asyncio.run(probe.probe(ModelClientConfig(), 'offline')).model)\n"
         "assert not {'pydantic_ai', 'openai', 'httpx', 'httpx2', 'genai_prices'} & sys.modules.keys()\n"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
@@ -167,7 +168,7 @@ async def test_a_failure_of_one_call_of_many_hurts_no_other() -> None:
     async with talking(mind, provider_concurrency=4) as (desk, server):
         words = ["good", "bad"] * 8
         done = await asyncio.gather(
-            *(desk.step(work(PersonText(author="Ada", text=word))) for word in words), return_exceptions=True
+            *(desk.step(work(UserText(author="Ada", text=word))) for word in words), return_exceptions=True
         )
         assert desk.status()[0].active == desk.status()[0].waiting == 0
     assert [isinstance(one, ModelUnavailable) for one in done] == [word == "bad" for word in words]
@@ -176,6 +177,6 @@ async def test_a_failure_of_one_call_of_many_hurts_no_other() -> None:
 
 async def test_an_answer_after_a_call_and_its_result_is_understood_by_every_server() -> None:
     async with talking(lambda _request: Answer(text="ok")) as (desk, server):
-        entries = [PersonText(author="Ada", text="hi")]
+        entries = [UserText(author="Ada", text="hi")]
         await desk.step(work(*entries, result("lost", "an orphan")))
     assert not server.refused

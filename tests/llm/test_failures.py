@@ -4,8 +4,8 @@ import pytest
 from pydantic_ai import exceptions as library
 
 from tenex.core.errors import ModelRefused, ModelUnavailable
-from tenex.core.steps import Usage
-from tenex.llm.failures import rejects_form, retry_after, translate
+from tenex.core.messages import Usage
+from tenex.llm.errors import rejects_form, retry_after, translate
 
 USAGE = Usage(input_tokens=3)
 NAME = "cloud:model"

@@ -3,7 +3,7 @@
 import asyncio
 
 from tenex.llm.fairness import ADVANTAGE, FairQueue
-from tenex.llm.limits import PATIENCE, Turns
+from tenex.llm.rate_limit import PATIENCE, ProviderQueue
 from tests.fakes.virtual import run
 
 
@@ -43,7 +43,7 @@ def test_a_call_that_gives_up_leaves_the_queue() -> None:
 
 def test_an_owner_waits_for_no_more_than_the_calls_in_flight() -> None:
     """Three hundred calls of one member wait; two are in flight."""
-    turns = Turns("p", concurrency=2)
+    turns = ProviderQueue("p", concurrency=2)
 
     async def call(person: str, priority: int) -> float:
         began = asyncio.get_running_loop().time()
@@ -64,7 +64,7 @@ def test_an_owner_waits_for_no_more_than_the_calls_in_flight() -> None:
 
 
 def test_another_member_waits_for_one_call_of_the_first_and_not_for_all() -> None:
-    turns = Turns("p", concurrency=1)
+    turns = ProviderQueue("p", concurrency=1)
 
     async def call(person: str) -> float:
         began = asyncio.get_running_loop().time()
@@ -84,7 +84,7 @@ def test_another_member_waits_for_one_call_of_the_first_and_not_for_all() -> Non
 
 
 def test_a_call_that_was_refused_and_cancelled_at_once_holds_no_place() -> None:
-    turns = Turns("p", concurrency=1)
+    turns = ProviderQueue("p", concurrency=1)
 
     async def main() -> None:
         async with turns.turn():

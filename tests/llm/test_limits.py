@@ -6,11 +6,13 @@ from itertools import pairwise
 import pytest
 
 from tenex.core.errors import ModelUnavailable
-from tenex.llm.limits import LONGEST_PAUSE, MINUTE, PATIENCE, Turns, Window
+from tenex.llm.rate_limit import LONGEST_PAUSE, MINUTE, PATIENCE, ProviderQueue, RateWindow
 from tests.fakes.virtual import run
 
 
-def starts(turns: Turns, calls: int, lasting: float = 0.0, tokens: int = 0, truly: int | None = None) -> list[float]:
+def starts(
+    turns: ProviderQueue, calls: int, lasting: float = 0.0, tokens: int = 0, truly: int | None = None
+) -> list[float]:
     """When each of so many calls, all wanted at once, got its turn."""
     began: list[float] = [0.0] * calls
 
@@ -33,35 +35,35 @@ def starts(turns: Turns, calls: int, lasting: float = 0.0, tokens: int = 0, trul
 
 
 def test_no_more_than_so_many_at_once_and_in_order() -> None:
-    assert starts(Turns("p", concurrency=2), 6, lasting=1.0) == [0, 0, 1, 1, 2, 2]
+    assert starts(ProviderQueue("p", concurrency=2), 6, lasting=1.0) == [0, 0, 1, 1, 2, 2]
 
 
 def test_no_minute_holds_more_requests_than_the_limit() -> None:
-    began = starts(Turns("p", requests_per_minute=3), 10, lasting=0.1)
+    began = starts(ProviderQueue("p", requests_per_minute=3), 10, lasting=0.1)
     assert began == sorted(began)
     assert all(later - earlier >= MINUTE - 1e-6 for earlier, later in zip(began, began[3:], strict=False))
     assert began[-1] == pytest.approx(3 * MINUTE)
 
 
 def test_tokens_are_counted_as_estimated_until_they_are_known() -> None:
-    began = starts(Turns("p", tokens_per_minute=100, concurrency=1), 4, tokens=60, truly=30, lasting=1.0)
+    began = starts(ProviderQueue("p", tokens_per_minute=100, concurrency=1), 4, tokens=60, truly=30, lasting=1.0)
     assert began == pytest.approx([0, 1, MINUTE, MINUTE + 1])  # two truly took 60, a third estimated at 60 does not fit
 
 
 def test_a_call_larger_than_the_limit_goes_when_nothing_else_does() -> None:
-    assert starts(Turns("p", tokens_per_minute=10), 2, tokens=50) == pytest.approx([0, MINUTE])
+    assert starts(ProviderQueue("p", tokens_per_minute=10), 2, tokens=50) == pytest.approx([0, MINUTE])
 
 
 @pytest.mark.parametrize(("amount", "wait"), [(1, 0.0), (6, 10.0), (9, 40.0), (99, 40.0)])
 def test_a_window_says_how_long_to_wait(amount: int, wait: float) -> None:
-    window = Window(10)
+    window = RateWindow(10)
     window.add(3, 0.0)
     window.add(2, 30.0)
     assert window.wait(amount, 50.0) == pytest.approx(wait)
 
 
 def test_a_pause_holds_everybody_and_a_shorter_one_does_not_end_it() -> None:
-    turns = Turns("p")
+    turns = ProviderQueue("p")
 
     async def main() -> float:
         turns.pause(20)
@@ -75,7 +77,7 @@ def test_a_pause_holds_everybody_and_a_shorter_one_does_not_end_it() -> None:
 
 @pytest.mark.parametrize("pause", [20.0, PATIENCE + 60])
 def test_a_call_a_person_wants_now_goes_through_a_pause_and_the_others_do_not(pause: float) -> None:
-    turns = Turns("p", concurrency=1)
+    turns = ProviderQueue("p", concurrency=1)
 
     async def main() -> float:
         turns.pause(pause)
@@ -89,7 +91,7 @@ def test_a_call_a_person_wants_now_goes_through_a_pause_and_the_others_do_not(pa
 
 
 def test_who_would_have_to_wait_too_long_is_told_at_once() -> None:
-    turns = Turns("p", concurrency=1)
+    turns = ProviderQueue("p", concurrency=1)
 
     async def main() -> None:
         turns.pause(PATIENCE + 60)
@@ -106,7 +108,7 @@ def test_who_would_have_to_wait_too_long_is_told_at_once() -> None:
 
 
 def test_a_pause_that_comes_while_one_waits_counts_too() -> None:
-    turns = Turns("p", requests_per_minute=1)
+    turns = ProviderQueue("p", requests_per_minute=1)
 
     async def main() -> None:
         async with turns.turn():
@@ -121,7 +123,7 @@ def test_a_pause_that_comes_while_one_waits_counts_too() -> None:
 
 
 def test_who_gives_up_waiting_leaves_no_trace() -> None:
-    turns = Turns("p", concurrency=1, requests_per_minute=2)
+    turns = ProviderQueue("p", concurrency=1, requests_per_minute=2)
 
     async def main() -> list[float]:
         clock = asyncio.get_running_loop().time
@@ -145,5 +147,5 @@ def test_who_gives_up_waiting_leaves_no_trace() -> None:
 
 
 def test_fairness_holds_when_long_and_short_calls_mix() -> None:
-    began = starts(Turns("p", concurrency=3, requests_per_minute=5), 12, lasting=7.0)
+    began = starts(ProviderQueue("p", concurrency=3, requests_per_minute=5), 12, lasting=7.0)
     assert all(earlier <= later for earlier, later in pairwise(began))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.llm.small_core import SmallCore, Workspace
+from .small_core import SmallCore, Workspace
 
 FULL = ["execute", "verification", "chores", "reflection"]
 

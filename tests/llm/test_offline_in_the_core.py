@@ -12,9 +12,9 @@ from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Effect, ModelCall, ToolCall
 from tenex.core.ids import Slug
+from tenex.core.messages import ModelRequest, ModelStep, Note
 from tenex.core.signals import Signal, ToolReturned
-from tenex.core.steps import ModelRequest, ModelStep, Note
-from tenex.llm.offline import OfflineModel
+from tenex.llm.scripted import OfflineModel
 from tenex.tools.check import CheckPolicy
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.standard import standard_tools
@@ -69,7 +69,7 @@ class OfflinePlay(Play):
     def refusals(self) -> list[Any]:
         """Everything the core refused."""
         waits = [record for record in self.all(r.Waiting) if record.reason == "fallback"]
-        return [*self.all(r.RouteRejected), *self.all(r.CallRefused), *self.all(r.Nudged), *waits]
+        return [*self.all(r.RouteRejected), *self.all(r.ToolCallRejected), *self.all(r.ModelReprompted), *waits]
 
 
 @pytest.fixture

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tenex.llm.offline.manners import Manner, manner_of
-from tests.llm.test_offline_in_the_core import OfflinePlay
+from tenex.llm.scripted.manners import Manner, manner_of
+
+from .test_offline_in_the_core import OfflinePlay
 
 REQUEST = "Create hello.py that prints hello"
 
@@ -19,25 +20,40 @@ def play(tmp_path: Path) -> OfflinePlay:
 @pytest.mark.parametrize(
     ("text", "manner"),
     [
-        ("hi", Manner.GREETING), ("Hello there!", Manner.GREETING), ("Guten Tag", Manner.GREETING),
-        ("no", Manner.REFUSAL), ("No, thanks.", Manner.REFUSAL),
-        ("not now", Manner.REFUSAL), ("never mind", Manner.REFUSAL),
-        ("thanks", Manner.THANKS), ("Thank you so much :)", Manner.THANKS), ("great, thanks!", Manner.THANKS),
-        ("bye", Manner.FAREWELL), ("thanks, bye", Manner.FAREWELL), ("¡Adiós!", Manner.FAREWELL),
-        ("what did you do?", Manner.ABOUT), ("So what have you done so far?", Manner.ABOUT),
-        ("", None), ("hm", None), ("ok", None), ("yes please", None), ("no, make it red", None),
-        ("that is not good", None), ("what did you do to my file a.txt?", None), ("hi, create a.txt with x", None),
-        ("say hi", None), ("no " * 20, None),
+        ("hi", Manner.GREETING),
+        ("Hello there!", Manner.GREETING),
+        ("Guten Tag", Manner.GREETING),
+        ("no", Manner.REFUSAL),
+        ("No, thanks.", Manner.REFUSAL),
+        ("not now", Manner.REFUSAL),
+        ("never mind", Manner.REFUSAL),
+        ("thanks", Manner.THANKS),
+        ("Thank you so much :)", Manner.THANKS),
+        ("great, thanks!", Manner.THANKS),
+        ("bye", Manner.FAREWELL),
+        ("thanks, bye", Manner.FAREWELL),
+        ("¡Adiós!", Manner.FAREWELL),
+        ("what did you do?", Manner.ABOUT),
+        ("So what have you done so far?", Manner.ABOUT),
+        ("", None),
+        ("hm", None),
+        ("ok", None),
+        ("yes please", None),
+        ("no, make it red", None),
+        ("that is not good", None),
+        ("what did you do to my file a.txt?", None),
+        ("hi, create a.txt with x", None),
+        ("say hi", None),
+        ("no " * 20, None),
     ],
-)  # fmt: skip
+)
 def test_only_a_message_that_is_nothing_else_is_small_talk(text: str, manner: Manner | None) -> None:
     assert manner_of(text) is manner
 
 
 @pytest.mark.parametrize("first", [(), (REQUEST,)])
 @pytest.mark.parametrize(
-    ("text", "answer"),
-    [("hi", "Hello."), ("no", "All right"), ("thanks", "You are welcome"), ("bye", "Goodbye")],
+    ("text", "answer"), [("hi", "Hello."), ("no", "All right"), ("thanks", "You are welcome"), ("bye", "Goodbye")]
 )
 def test_small_talk_is_answered_in_a_sentence_and_nothing_is_made(
     play: OfflinePlay, first: tuple[str, ...], text: str, answer: str

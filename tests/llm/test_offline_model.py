@@ -7,11 +7,12 @@ from itertools import pairwise
 import pytest
 
 from tenex.core.ids import Slug
+from tenex.core.messages import ModelRequest, Note, Usage
 from tenex.core.phases import Phase
 from tenex.core.ports import Model
-from tenex.core.steps import ModelRequest, Note, Usage
-from tenex.llm.offline import OfflineModel
-from tests.llm.small_core import TOOLS, person, work
+from tenex.llm.scripted import OfflineModel
+
+from .small_core import TOOLS, person, work
 
 
 @pytest.mark.parametrize("phase", list(Phase))

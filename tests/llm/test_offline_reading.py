@@ -2,10 +2,10 @@
 
 import pytest
 
-from tenex.llm.offline.intent import Intent, intent_of, intent_of_all
-from tenex.llm.offline.marks import file_names, mark
-from tenex.llm.offline.reading import answered, read_request
-from tenex.llm.offline.tasks import Function, Lines, ListFile, Program, Replacement, Task, TextFile, Unable
+from tenex.llm.scripted.intent import Intent, intent_of, intent_of_all
+from tenex.llm.scripted.marks import file_names, mark
+from tenex.llm.scripted.reading import answered, read_request
+from tenex.llm.scripted.tasks import Function, Lines, ListFile, Program, Replacement, Task, TextFile, Unable
 
 
 def only(text: str) -> Task:

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from tenex.core.ids import Slug
-from tenex.core.steps import ModelRequest, Note
-from tenex.llm.offline.router import answer_route
-from tests.llm.small_core import ROSTER
+from tenex.core.messages import ModelRequest, Note
+from tenex.llm.scripted.router import answer_route
+
+from .small_core import ROSTER
 
 PERMITTED = {
     "chat": ["execute", "plan", "brainstorm"],
@@ -200,14 +201,30 @@ def test_experts_are_never_chosen_and_an_empty_roster_waits() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "null", "[]", "7", "{", '{"phase": 3, "turns": 1}', '{"turns": [null]}', '{"messages": [{"text": null}]}',
-        '{"messages": "x"}', '{"roster": {"a": 1}}', "[" * 100_000, '{"phase": "' + "\ud800" + '"}', "\x00",
-        '{"turns": [{"completions": [{"outcome": null}]}]}', "{}", '{"messages": []}', '{"messages": [{}]}',
-        '{"phase": "Nowhere", "messages": [{"text": "Create x.py"}]}', '{"turns": [{}], "phase": "moon"}',
-        '{"turns": [{"phase": "reflection"}]}', '{"turns": [{"phase": "verification", "completions": [{}]}]}',
+        "",
+        "null",
+        "[]",
+        "7",
+        "{",
+        '{"phase": 3, "turns": 1}',
+        '{"turns": [null]}',
+        '{"messages": [{"text": null}]}',
+        '{"messages": "x"}',
+        '{"roster": {"a": 1}}',
+        "[" * 100_000,
+        '{"phase": "' + "\ud800" + '"}',
+        "\x00",
+        '{"turns": [{"completions": [{"outcome": null}]}]}',
+        "{}",
+        '{"messages": []}',
+        '{"messages": [{}]}',
+        '{"phase": "Nowhere", "messages": [{"text": "Create x.py"}]}',
+        '{"turns": [{}], "phase": "moon"}',
+        '{"turns": [{"phase": "reflection"}]}',
+        '{"turns": [{"phase": "verification", "completions": [{}]}]}',
         '{"turns": [{"phase": "execute", "completions": [{}]}], "messages": [{"after_turn": 7}]}',
     ],
-)  # fmt: skip
+)
 def test_odd_questions_lead_to_the_person(text: str) -> None:
     """Whatever the note holds, the answer is a decision, and without a roster it is to wait."""
     assert ask(text)["agents"] == ["USER"]

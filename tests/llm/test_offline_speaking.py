@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tenex.core.ids import CallId, Slug
-from tenex.core.steps import AgentText, CallRequest, CallResult, Entry, ModelRequest, ModelStep, PersonText, ToolSpec
-from tenex.llm.offline.worker import answer_work
+from tenex.core.messages import AgentText, CallRequest, CallResult, Entry, ModelRequest, ModelStep, ToolSpec, UserText
+from tenex.llm.scripted.worker import answer_work
 
 WORDS = ("handoff", "finish", "set_context", "delete_context")
 
@@ -15,9 +15,13 @@ def request(text: str, *entries: Entry, agent: str = "planner", offered: tuple[s
     """What an agent is asked in a workflow."""
     tools = tuple(ToolSpec(name=name, description="", parameters={}) for name in offered)
     return ModelRequest(
-        purpose="work", agent=Slug(agent), phase="execute", system="", tools=tools,
-        entries=(PersonText(author="alice", text=text), *entries),
-    )  # fmt: skip
+        purpose="work",
+        agent=Slug(agent),
+        phase="execute",
+        system="",
+        tools=tools,
+        entries=(UserText(author="alice", text=text), *entries),
+    )
 
 
 def calls(step: ModelStep) -> list[tuple[str, dict[str, Any]]]:

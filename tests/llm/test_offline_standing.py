@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from tenex.core import records as r
-from tenex.core.agency import Program
+from tenex.core.decide.agent_phases import offered
 from tenex.core.ids import Slug
-from tenex.core.standings import offered
-from tenex.core.steps import ModelRequest, ModelStep, PersonText, ToolSpec
-from tenex.llm.offline.worker import answer_work
+from tenex.core.messages import ModelRequest, ModelStep, ToolSpec, UserText
+from tenex.core.state.agent import Program
+from tenex.llm.scripted.worker import answer_work
 from tenex.prompting.agents import read_agent
 from tests.core.kit import WAITS, Script, go
 from tests.fakes.agency import program, with_program
@@ -25,16 +25,14 @@ def moves(of: Program) -> list[tuple[str, str]]:
         run = conversation.runs[call.run]
         tools = offered(conversation, run, one.rules, [ToolSpec(name="complete", description="", parameters={})])
         return answer_work(
-            ModelRequest(
-                purpose="work", agent=run.agent, phase=run.phase, system="", entries=call.entries, tools=tools
-            )
-        )  # fmt: skip
+            ModelRequest(purpose="work", agent=run.agent, phase=run.phase, system="", entries=call.entries, tools=tools)
+        )
 
     one = Play(Script(go("execute", "executor"), WAITS), worker, config=with_program(of))
     one.person("Find out why the sky is blue")
     one.settle()
     assert one.all(r.RunEnded)[0].outcome == "finished"
-    return [(record.source, record.target) for record in one.all(r.AgentMoved)]
+    return [(record.source, record.target) for record in one.all(r.AgentPhaseChanged)]
 
 
 def test_the_shipped_researcher_goes_through_all_its_phases() -> None:
@@ -53,10 +51,14 @@ def test_an_agent_s_own_tools_are_named_as_left_alone_with_what_to_set() -> None
     """Else who asks an agent in Python without a key is answered as if it had no tools, and looks for what is wrong."""
     tools = [ToolSpec(name=name, description="", parameters={}) for name in ("read_file", "list_claims", "settle")]
     request = ModelRequest(
-        purpose="work", agent=Slug("fact-checker"), phase="chat", system="", tools=tuple(tools),
-        entries=(PersonText(author="Ann", text="Is the moon made of cheese?"),),
+        purpose="work",
+        agent=Slug("fact-checker"),
+        phase="chat",
+        system="",
+        tools=tuple(tools),
+        entries=(UserText(author="Ann", text="Is the moon made of cheese?"),),
         methods=frozenset({"list_claims", "settle"}),
-    )  # fmt: skip
+    )
     said = answer_work(request).text
     assert said.endswith(
         "This agent has tools of its own that no rule of mine can use: `list_claims`, `settle`. For anything that "

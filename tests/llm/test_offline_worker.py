@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from tenex.core.ids import CallId
+from tenex.core.messages import AgentText, CallRequest, CallResult, Entry, ModelStep, Note
 from tenex.core.phases import Phase
-from tenex.core.steps import AgentText, CallRequest, CallResult, Entry, ModelStep, Note
-from tenex.llm.offline.closing import tidied
-from tenex.llm.offline.worker import answer_work
-from tests.llm.small_core import TOOLS, called, person, work
+from tenex.llm.scripted.closing import tidied
+from tenex.llm.scripted.worker import answer_work
+
+from .small_core import TOOLS, called, person, work
 
 ALL = tuple(TOOLS)
 WISH = person("Create hello.py that prints hello")

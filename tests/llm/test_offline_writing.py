@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tenex.llm.offline.formulas import formula
-from tenex.llm.offline.python_source import is_expression
-from tenex.llm.offline.recipes import find_recipe, repeated
-from tenex.llm.offline.tasks import Function, Lines, ListFile, Program, Replacement, Task, TextFile, Unable
-from tenex.llm.offline.writing import CannotWrite, fold
+from tenex.llm.scripted.formulas import formula
+from tenex.llm.scripted.python_source import is_expression
+from tenex.llm.scripted.recipes import find_recipe, repeated
+from tenex.llm.scripted.tasks import Function, Lines, ListFile, Program, Replacement, Task, TextFile, Unable
+from tenex.llm.scripted.writing import CannotWrite, fold
 
 ADD = Function(path="c.py", name="add", params="a, b", returns="a + b")
 
@@ -64,11 +64,17 @@ def test_programs_print_exactly_their_words(tmp_path: Path, text: str, suffix: s
 @pytest.mark.parametrize(
     "phrase",
     [
-        "the first 12 Fibonacci numbers", "the first ten primes", "all prime numbers up to 30", "fizzbuzz",
-        "FizzBuzz up to 20", "the numbers from 5 to 1", "die Zahlen von 1 bis 4", "the sum of 2 and 40",
+        "the first 12 Fibonacci numbers",
+        "the first ten primes",
+        "all prime numbers up to 30",
+        "fizzbuzz",
+        "FizzBuzz up to 20",
+        "the numbers from 5 to 1",
+        "die Zahlen von 1 bis 4",
+        "the sum of 2 and 40",
         "the product of 6 and 7",
     ],
-)  # fmt: skip
+)
 def test_recipes_print_what_they_promise(tmp_path: Path, phrase: str) -> None:
     recipe = find_recipe(phrase)
     assert recipe is not None

@@ -7,9 +7,9 @@ import pytest
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
 
 from tenex.core.ids import CallId
-from tenex.core.steps import ModelStep, Usage
-from tenex.llm.answers import step_of
-from tenex.llm.opaque import BYTES, restored
+from tenex.core.messages import ModelStep, Usage
+from tenex.llm.provider_parts import BYTES, restored
+from tenex.llm.response import step_of
 
 MAKER = "anthropic:anthropic"
 ANSWER = ModelResponse(
@@ -19,8 +19,11 @@ ANSWER = ModelResponse(
         ToolCallPart("write_file", {"path": "a.py"}, tool_call_id="c1"),
         ToolCallPart("write_file", '{"path": "b.py"}', tool_call_id="c1"),
     ],
-    model_name="claude", provider_name="anthropic", provider_url="https://user:secret@host/", finish_reason="tool_call",
-)  # fmt: skip
+    model_name="claude",
+    provider_name="anthropic",
+    provider_url="https://user:secret@host/",
+    finish_reason="tool_call",
+)
 
 
 def step(answer: ModelResponse = ANSWER) -> ModelStep:
@@ -79,11 +82,16 @@ def test_what_grows_too_large_is_not_kept() -> None:
 @pytest.mark.parametrize(
     "vendor",
     [
-        "text", 7, {"by": MAKER}, {"by": MAKER, "from": {}, "parts": [{}]}, {"by": MAKER, "from": 1, "parts": []},
-        {"by": MAKER, "from": {}, "parts": [{"part_kind": "nonsense"}]}, {"by": MAKER, "from": {}, "parts": None},
+        "text",
+        7,
+        {"by": MAKER},
+        {"by": MAKER, "from": {}, "parts": [{}]},
+        {"by": MAKER, "from": 1, "parts": []},
+        {"by": MAKER, "from": {}, "parts": [{"part_kind": "nonsense"}]},
+        {"by": MAKER, "from": {}, "parts": None},
         {"by": MAKER, "from": {}, "parts": [{"part_kind": "tool-call"}] * 3},
         {"by": MAKER, "from": {}, "parts": [{"part_kind": "text"}]},
     ],
-)  # fmt: skip
+)
 def test_a_damaged_value_is_passed_over(vendor: object) -> None:
     assert restored(replace(step(), vendor=vendor), MAKER) is None

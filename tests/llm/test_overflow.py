@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tenex.core.context import request_tokens, squeezed
+from tenex.core.context.window import request_tokens, squeezed
 from tenex.core.errors import ModelRefused
-from tenex.core.steps import CallResult, Entry, Note, PersonText
+from tenex.core.messages import CallResult, Entry, Note, UserText
 from tenex.llm.config import ProviderConfig
 from tests.fakes.modelprotocol import Answer, Fails, Json, Reply
-from tests.llm.desks import NAME, WRITE, called, desk_for, talking, work
-from tests.llm.otherservers import Request, anthropic, google, serving
+
+from .desks import NAME, WRITE, called, desk_for, talking, work
+from .otherservers import Request, anthropic, google, serving
 
 WINDOW = 2_000
 SYSTEM = "You are a test. " * 20
@@ -24,47 +25,129 @@ def size(request: Json) -> int:
 
 
 def long_run(texts: int = 12, each: int = 2_000) -> list[Entry]:
-    made: list[Entry] = [PersonText(author="Ada", text="Read all of it.")]
+    made: list[Entry] = [UserText(author="Ada", text="Read all of it.")]
     for number in range(texts):
-        made += [called(f"c{number}"), CallResult(id=called(f"c{number}").calls[0].id, tool="read", ok=True,
-                                                  content=f"{number} " * (each // 3))]  # fmt: skip
+        made += [
+            called(f"c{number}"),
+            CallResult(id=called(f"c{number}").calls[0].id, tool="read", ok=True, content=f"{number} " * (each // 3)),
+        ]
     return made
 
 
 ANSWERS: dict[str, tuple[int, dict[str, Any]]] = {
-    "openai": (400, {"message": "This model's maximum context length is {w} tokens. However, your messages resulted in "
-                     "{n} tokens. Please reduce the length of the messages.", "code": "context_length_exceeded"}),
-    "openai-newer": (400, {"message": "Input tokens exceed the configured limit of {w} tokens. Your messages resulted "
-                           "in {n} tokens. Please reduce the length of the messages.",
-                           "code": "context_length_exceeded"}),
-    "openai-without-numbers": (400, {"message": "Your input exceeds the context window of this model. Please adjust "
-                                     "your input and try again.", "code": "context_length_exceeded"}),
-    "openai-tokens-a-minute": (429, {"message": "Request too large for model in organization x on tokens per min "
-                                     "(TPM): Limit {w}, Requested {n}.", "code": "rate_limit_exceeded"}),
-    "vllm": (400, {"message": "This model's maximum context length is {w} tokens. However, you requested {n} tokens "
-                   "({n} in the messages, 0 in the completion). Please reduce the length of the messages or "
-                   "completion.", "type": "BadRequestError", "code": 400}),
-    "vllm-newer": (400, {"message": "You passed {n} input tokens and requested 100 output tokens. However, the model's "
-                         "context length is only {w} tokens, resulting in a maximum input length of 1900 tokens.",
-                         "type": "BadRequestError", "code": 400}),
-    "vllm-engine": (400, {"message": "The decoder prompt (length {n}) is longer than the maximum model length of {w}.",
-                          "type": "BadRequestError", "code": 400}),
-    "llama.cpp": (400, {"code": 400, "message": "the request exceeds the available context size, try increasing it",
-                        "type": "exceed_context_size_error", "n_prompt_tokens": "{n}", "n_ctx": "{w}"}),
-    "llama.cpp-as-500": (500, {"code": 500, "message": "the request exceeds the available context size. try increasing "
-                               "the context size or enable context shift", "type": "server_error"}),
-    "llama.cpp-newer": (400, {"code": 400, "message": "request ({n} tokens) exceeds the available context size ({w} "
-                              "tokens), try increasing it", "type": "exceed_context_size_error"}),
+    "openai": (
+        400,
+        {
+            "message": "This model's maximum context length is {w} tokens. However, your messages resulted in "
+            "{n} tokens. Please reduce the length of the messages.",
+            "code": "context_length_exceeded",
+        },
+    ),
+    "openai-newer": (
+        400,
+        {
+            "message": "Input tokens exceed the configured limit of {w} tokens. Your messages resulted "
+            "in {n} tokens. Please reduce the length of the messages.",
+            "code": "context_length_exceeded",
+        },
+    ),
+    "openai-without-numbers": (
+        400,
+        {
+            "message": "Your input exceeds the context window of this model. Please adjust your input and try again.",
+            "code": "context_length_exceeded",
+        },
+    ),
+    "openai-tokens-a-minute": (
+        429,
+        {
+            "message": "Request too large for model in organization x on tokens per min "
+            "(TPM): Limit {w}, Requested {n}.",
+            "code": "rate_limit_exceeded",
+        },
+    ),
+    "vllm": (
+        400,
+        {
+            "message": "This model's maximum context length is {w} tokens. However, you requested {n} tokens "
+            "({n} in the messages, 0 in the completion). Please reduce the length of the messages or "
+            "completion.",
+            "type": "BadRequestError",
+            "code": 400,
+        },
+    ),
+    "vllm-newer": (
+        400,
+        {
+            "message": "You passed {n} input tokens and requested 100 output tokens. However, the model's "
+            "context length is only {w} tokens, resulting in a maximum input length of 1900 tokens.",
+            "type": "BadRequestError",
+            "code": 400,
+        },
+    ),
+    "vllm-engine": (
+        400,
+        {
+            "message": "The decoder prompt (length {n}) is longer than the maximum model length of {w}.",
+            "type": "BadRequestError",
+            "code": 400,
+        },
+    ),
+    "llama.cpp": (
+        400,
+        {
+            "code": 400,
+            "message": "the request exceeds the available context size, try increasing it",
+            "type": "exceed_context_size_error",
+            "n_prompt_tokens": "{n}",
+            "n_ctx": "{w}",
+        },
+    ),
+    "llama.cpp-as-500": (
+        500,
+        {
+            "code": 500,
+            "message": "the request exceeds the available context size. try increasing "
+            "the context size or enable context shift",
+            "type": "server_error",
+        },
+    ),
+    "llama.cpp-newer": (
+        400,
+        {
+            "code": 400,
+            "message": "request ({n} tokens) exceeds the available context size ({w} tokens), try increasing it",
+            "type": "exceed_context_size_error",
+        },
+    ),
     "llama-cpp-python": (400, {"message": "Requested tokens ({n}) exceed context window of {w}"}),
     "ollama": (400, {"message": "the input length exceeds the context length", "type": "invalid_request_error"}),
     "ollama-cloud": (400, {"message": "prompt too long; exceeded max context length by {o} tokens"}),
-    "lm-studio": (400, {"message": "Trying to keep the first {n} tokens when context the overflows. However, the model "
-                        "is loaded with context length of only {w} tokens, which is not enough."}),
-    "openrouter": (400, {"message": "This endpoint's maximum context length is {w} tokens. However, you requested "
-                         "about {n} tokens ({n} of text input, 0 in the output).", "code": 400}),
-    "mistral": (400, {"message": "Prompt contains {n} tokens and 0 draft tokens, too large for model with {w} maximum "
-                      "context length", "type": "invalid_request_prompt", "code": "3051"}),
-}  # fmt: skip
+    "lm-studio": (
+        400,
+        {
+            "message": "Trying to keep the first {n} tokens when context the overflows. However, the model "
+            "is loaded with context length of only {w} tokens, which is not enough."
+        },
+    ),
+    "openrouter": (
+        400,
+        {
+            "message": "This endpoint's maximum context length is {w} tokens. However, you requested "
+            "about {n} tokens ({n} of text input, 0 in the output).",
+            "code": 400,
+        },
+    ),
+    "mistral": (
+        400,
+        {
+            "message": "Prompt contains {n} tokens and 0 draft tokens, too large for model with {w} maximum "
+            "context length",
+            "type": "invalid_request_prompt",
+            "code": "3051",
+        },
+    ),
+}
 
 
 def refusal(name: str, tokens: int) -> tuple[int, bytes]:
@@ -86,8 +169,13 @@ async def test_a_request_that_is_too_large_is_cut_to_what_fits(name: str) -> Non
             status, body = refusal(name, tokens)
             return status, "application/json", body
         message = {"role": "assistant", "content": "I have read it."}
-        whole = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "id": "x", "model": "m",
-                 "created": 1, "object": "chat.completion"}  # fmt: skip
+        whole = {
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+            "id": "x",
+            "model": "m",
+            "created": 1,
+            "object": "chat.completion",
+        }
         return 200, "application/json", json.dumps(whole).encode()
 
     entries = long_run()
@@ -96,7 +184,7 @@ async def test_a_request_that_is_too_large_is_cut_to_what_fits(name: str) -> Non
         with capture_logs() as logs:
             step = await desk.step(work(*entries, tools=(WRITE,), system=SYSTEM))
         tries = len(served.requests)
-        entries += [step, PersonText(author="Ada", text="Good.")]
+        entries += [step, UserText(author="Ada", text="Good.")]
         await desk.step(work(*entries, tools=(WRITE,), system=SYSTEM))
         await desk.close()
     assert step.text == "I have read it."
@@ -109,15 +197,42 @@ async def test_a_request_that_is_too_large_is_cut_to_what_fits(name: str) -> Non
 @pytest.mark.parametrize(
     ("kind", "model", "error", "answer"),
     [
-        ("anthropic", "claude-sonnet-4-6", {"type": "error", "error": {"type": "invalid_request_error",
-            "message": "prompt is too long: {n} tokens > {w} maximum"}}, anthropic),
-        ("anthropic", "claude-sonnet-4-6", {"type": "error", "error": {"type": "invalid_request_error",
-            "message": "input length and `max_tokens` exceed context limit: {n} + 50 > {w}, decrease input length or "
-            "`max_tokens` and try again"}}, anthropic),
-        ("google", "gemini-2.5-pro", {"error": {"code": 400, "status": "INVALID_ARGUMENT",
-            "message": "The input token count ({n}) exceeds the maximum number of tokens allowed ({w})."}}, google),
+        (
+            "anthropic",
+            "claude-sonnet-4-6",
+            {
+                "type": "error",
+                "error": {"type": "invalid_request_error", "message": "prompt is too long: {n} tokens > {w} maximum"},
+            },
+            anthropic,
+        ),
+        (
+            "anthropic",
+            "claude-sonnet-4-6",
+            {
+                "type": "error",
+                "error": {
+                    "type": "invalid_request_error",
+                    "message": "input length and `max_tokens` exceed context limit: {n} + 50 > {w}, "
+                    "decrease input length or `max_tokens` and try again",
+                },
+            },
+            anthropic,
+        ),
+        (
+            "google",
+            "gemini-2.5-pro",
+            {
+                "error": {
+                    "code": 400,
+                    "status": "INVALID_ARGUMENT",
+                    "message": "The input token count ({n}) exceeds the maximum number of tokens allowed ({w}).",
+                }
+            },
+            google,
+        ),
     ],
-)  # fmt: skip
+)
 async def test_vendors_say_so_in_their_own_protocols(kind: str, model: str, error: Json, answer: Any) -> None:
     def answering(request: Request) -> tuple[int, str, bytes]:
         tokens = size(request.body)
@@ -180,7 +295,7 @@ async def test_a_long_message_of_a_person_is_cut_where_nothing_else_can_be() -> 
         return Answer(text="Short.")
 
     async with talking(mind, chain=(NAME,)) as (desk, server):
-        await desk.step(work(PersonText(author="Ada", text="begin " + "x" * 30_000 + " end")))
+        await desk.step(work(UserText(author="Ada", text="begin " + "x" * 30_000 + " end")))
     sent = json.dumps(server.exchanges[-1].request)
     assert "begin" in sent
     assert "end\\n" in sent
@@ -188,7 +303,7 @@ async def test_a_long_message_of_a_person_is_cut_where_nothing_else_can_be() -> 
 
 
 def test_squeezed_entries_fit_as_long_as_there_is_room_for_them() -> None:
-    entries = (PersonText(author="Ada", text="a" * 9_000), Note(title="Summary", text="b" * 50_000), *long_run(3))
+    entries = (UserText(author="Ada", text="a" * 9_000), Note(title="Summary", text="b" * 50_000), *long_run(3))
     for budget in (20_000, 5_000, 1_500):
         shown = squeezed(SYSTEM, entries, (WRITE,), budget)
         assert len(shown) == len(entries)

@@ -3,16 +3,16 @@
 import pytest
 from pydantic_ai.usage import RequestUsage
 
-from tenex.core.steps import Usage
-from tenex.llm.config import DeskConfig, Price, ProviderConfig
-from tenex.llm.prices import bill_for, price_of, usage_of
+from tenex.core.messages import Usage
+from tenex.llm.config import ModelClientConfig, Price, ProviderConfig
+from tenex.llm.pricing import bill_for, price_of, usage_of
 
 USED = RequestUsage(input_tokens=1000, cache_read_tokens=400, output_tokens=100)
 
 
-def config(**settings: object) -> DeskConfig:
+def config(**settings: object) -> ModelClientConfig:
     provider = ProviderConfig(name="mine", **settings)  # type: ignore[arg-type]
-    return DeskConfig(providers={"mine": provider}, prices={"mine:priced": Price(input=3.0, output=15.0)})
+    return ModelClientConfig(providers={"mine": provider}, prices={"mine:priced": Price(input=3.0, output=15.0)})
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def config(**settings: object) -> DeskConfig:
         ("offline", {}, Price(input=0.0, output=0.0)),
         ("nonsense", {}, None),
     ],
-)  # fmt: skip
+)
 def test_the_price_of_talking(name: str, settings: dict[str, object], price: Price | None) -> None:
     assert price_of(config(**settings), name) == price
 
@@ -44,7 +44,7 @@ def test_the_price_of_talking(name: str, settings: dict[str, object], price: Pri
         ("mine:own", {"kind": "openai", "base_url": "http://127.0.0.1:8000/v1"}, None),
         ("nonsense", {}, None),
     ],
-)  # fmt: skip
+)
 def test_a_call_is_billed_by_it(name: str, settings: dict[str, object], dollars: float | None) -> None:
     bill = bill_for(config(**settings), name)(USED, name.partition(":")[2])
     assert bill == (None if dollars is None else pytest.approx(dollars))

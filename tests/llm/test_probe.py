@@ -5,18 +5,20 @@ import json
 import pytest
 
 from tenex.core.errors import ConfigurationError, ModelUnavailable
-from tenex.llm.config import DeskConfig, Price
+from tenex.llm.config import ModelClientConfig, Price
 from tenex.llm.probe import price_of, probe
 from tests.fakes.modelprotocol import Answer, Call, Fails, Json, Reply
 from tests.fakes.modelserver import ModelServer, model_server
-from tests.llm.desks import NAME, provider
+
+from .desks import NAME, provider
 
 
-def config(server: ModelServer, **settings: str) -> DeskConfig:
-    return DeskConfig(
-        providers={"local": provider(server, **settings)}, prices={NAME: Price(input=2.0, output=4.0)},
+def config(server: ModelServer, **settings: str) -> ModelClientConfig:
+    return ModelClientConfig(
+        providers={"local": provider(server, **settings)},
+        prices={NAME: Price(input=2.0, output=4.0)},
         max_output_tokens=16_000,
-    )  # fmt: skip
+    )
 
 
 def able(request: Json) -> Reply:
@@ -48,10 +50,7 @@ async def test_what_work_sends_is_sent() -> None:
 @pytest.mark.parametrize(
     ("message", "setting"),
     [
-        (
-            "max_tokens is too large: 16000. This model supports at most 4096",
-            "models.max_output_tokens",
-        ),
+        ("max_tokens is too large: 16000. This model supports at most 4096", "models.max_output_tokens"),
         ("registry.ollama.ai/library/gemma3:4b does not support tools", "cannot call tools"),
         ('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set', "cannot call tools"),
         ("Your organization must be verified to stream this model.", "models.stream = false"),
@@ -87,10 +86,10 @@ async def test_a_wrong_key_a_closed_port_and_a_missing_key_are_told() -> None:
         with pytest.raises(ModelUnavailable, match="cannot be reached"):
             await probe(config(server), NAME)
     with pytest.raises(ConfigurationError, match="no key"):
-        await probe(DeskConfig(), "anthropic:claude-sonnet-4-5")
+        await probe(ModelClientConfig(), "anthropic:claude-sonnet-4-5")
 
 
 async def test_the_model_made_of_rules_needs_no_call() -> None:
-    found = await probe(DeskConfig(), "offline")
+    found = await probe(ModelClientConfig(), "offline")
     assert found.usage.calls == 0
     assert "no network" in found.sentence

@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from tenex.core.errors import ConfigurationError, ModelUnavailable
+from tenex.core.messages import UserText
 from tenex.core.routing import RoutingDecision, parse
-from tenex.core.steps import PersonText
-from tenex.llm.config import DeskConfig, ProviderConfig
+from tenex.llm.config import ModelClientConfig, ProviderConfig
 from tenex.llm.providers import base_settings, make_model, make_provider
 from tests.fakes.modelprotocol import Answer
 from tests.fakes.modelserver import model_server
-from tests.llm.desks import WRITE, desk_for, result, route, work
-from tests.llm.otherservers import anthropic, google, serving
+
+from .desks import WRITE, desk_for, result, route, work
+from .otherservers import anthropic, google, serving
 
 KEY = "sk-very-secret"
 
@@ -28,13 +29,15 @@ def faults_of(**settings: Any) -> str:
 @pytest.mark.parametrize(
     ("kind", "model", "address"),
     [
-        ("openai", "gpt-5", "https://api.openai.com/v1/"), ("openai-responses", "gpt-5", "https://api.openai.com/v1/"),
+        ("openai", "gpt-5", "https://api.openai.com/v1/"),
+        ("openai-responses", "gpt-5", "https://api.openai.com/v1/"),
         ("anthropic", "claude-sonnet-4-5", "https://api.anthropic.com"),
         ("google", "gemini-2.5-pro", "https://generativelanguage.googleapis.com/"),
-        ("ollama", "qwen3", "http://127.0.0.1:11434/v1/"), ("openrouter", "x/y", "https://openrouter.ai/api/v1"),
+        ("ollama", "qwen3", "http://127.0.0.1:11434/v1/"),
+        ("openrouter", "x/y", "https://openrouter.ai/api/v1"),
         ("deepseek", "deepseek-chat", "https://api.deepseek.com"),
     ],
-)  # fmt: skip
+)
 def test_every_vendor_is_made_without_the_environment(
     kind: str, model: str, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,7 +51,7 @@ def test_every_vendor_is_made_without_the_environment(
     tries = getattr(provider.client, "max_retries", base_settings(config, made).get("max_retries"))
     assert tries == 0
     assert KEY not in repr(config)
-    assert KEY not in repr(DeskConfig(providers={kind: config}))
+    assert KEY not in repr(ModelClientConfig(providers={kind: config}))
 
 
 @pytest.mark.parametrize(("given", "used"), [("http://h:1", "http://h:1/v1/"), ("http://h:1/api", "http://h:1/api/")])
@@ -59,10 +62,12 @@ def test_a_bare_address_of_an_ollama_is_completed(given: str, used: str) -> None
 @pytest.mark.parametrize(
     ("kind", "variable"),
     [
-        ("openai", "OPENAI_API_KEY"), ("anthropic", "ANTHROPIC_API_KEY"), ("google", "GOOGLE_API_KEY"),
+        ("openai", "OPENAI_API_KEY"),
+        ("anthropic", "ANTHROPIC_API_KEY"),
+        ("google", "GOOGLE_API_KEY"),
         ("openrouter", "OPENROUTER_API_KEY"),
     ],
-)  # fmt: skip
+)
 def test_a_missing_key_is_named_with_where_it_was_looked_for(
     kind: str, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,7 +129,7 @@ async def test_claude_is_asked_in_its_own_protocol() -> None:
     async with serving(anthropic) as served:
         config = ProviderConfig(name="anthropic", base_url=served.url, api_key=KEY)
         desk = desk_for(config, chain=("anthropic:claude-sonnet-4-6",), max_output_tokens=500)
-        person = PersonText(author="Ada", text="Write")
+        person = UserText(author="Ada", text="Write")
         step = await desk.step(work(person, tools=(WRITE,)))
         await desk.step(work(person, step, result(step.calls[0].id, "no", ok=False), tools=(WRITE,)))
         decision = parse((await desk.step(route())).text)

@@ -8,12 +8,13 @@ import pytest
 
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import CallId
-from tenex.core.steps import AgentText, CallRequest, CallResult, Entry, ModelStep, Note, PersonText
+from tenex.core.messages import AgentText, CallRequest, CallResult, Entry, ModelStep, Note, UserText
 from tenex.llm.config import ProviderConfig
 from tests.fakes import providerrules
 from tests.fakes.modelprotocol import Answer, Fails, Json, Reply
-from tests.llm.desks import WRITE, desk_for, talking, work
-from tests.llm.otherservers import Request, anthropic, google, serving
+
+from .desks import WRITE, desk_for, talking, work
+from .otherservers import Request, anthropic, google, serving
 
 SEEDS = range(25)
 NAMES = ("write_file", "functions.write file", "schreibe_größe", "", "n" * 90, "1st-tool", "<|tool|>", "a.b:c")
@@ -27,7 +28,7 @@ def entries(seed: int) -> list[Entry]:
     for _ in range(dice.randrange(1, 9)):
         match dice.randrange(5):
             case 0:
-                made.append(PersonText(author="Ada", text=dice.choice(["Go on.", ""])))
+                made.append(UserText(author="Ada", text=dice.choice(["Go on.", ""])))
             case 1:
                 made.append(AgentText(author="planner", text="A plan."))
             case 2:

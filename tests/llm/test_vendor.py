@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tenex.core.context import request_tokens
+from tenex.core.context.window import request_tokens
 from tenex.core.errors import ModelRefused, ModelUnavailable
+from tenex.core.messages import NO_USAGE, ModelStep, Usage, UserText
 from tenex.core.routing import RoutingDecision, parse
-from tenex.core.steps import NO_USAGE, ModelStep, PersonText, Usage
+from tenex.llm.call_metrics import CallReport
 from tenex.llm.config import Price
-from tenex.llm.report import CallReport
-from tenex.llm.vendor import STREAM_PAUSE
+from tenex.llm.provider_model import STREAM_PAUSE
 from tests.fakes.modelprotocol import Answer, Breaks, Call, Closes, Fails, Hangs, Json, Reply, Sends, nonsense
 from tests.fakes.modelserver import KEY, text_of
-from tests.llm.desks import NAME, WRITE, result, route, talking, work
+
+from .desks import NAME, WRITE, result, route, talking, work
 
 BOTH = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 DECISION = {"agents": ["planner"], "phase": "plan", "reason": "it needs a design"}
@@ -45,7 +46,7 @@ async def test_usage_that_is_not_reported_is_estimated_and_marked(stream: bool, 
     answer = Answer(
         text=nonsense(200), calls=(Call(tool="write_file", arguments={"path": "x" * 400}),), reports=reports
     )
-    request = work(PersonText(author="Ada", text="x" * 40_000), tools=(WRITE,))
+    request = work(UserText(author="Ada", text="x" * 40_000), tools=(WRITE,))
     prices = {NAME: Price(input=1.0, output=10.0)}
     async with talking(lambda _request: answer, stream=stream, prices=prices) as (desk, _):
         usage = (await desk.step(request)).usage
@@ -79,7 +80,7 @@ async def test_of_usage_that_comes_with_every_chunk_the_last_counts() -> None:
 
 
 async def test_a_limit_of_tokens_counts_what_a_server_does_not_report() -> None:
-    request = work(PersonText(author="Ada", text="x" * 4_000))
+    request = work(UserText(author="Ada", text="x" * 4_000))
     mind = lambda _request: Answer(text="Hi", reports="nothing")  # noqa: E731
     async with talking(mind, provider_tokens_per_minute=1_500) as (desk, server):
         await desk.step(request)
@@ -91,7 +92,7 @@ async def test_a_limit_of_tokens_counts_what_a_server_does_not_report() -> None:
 async def test_what_a_broken_stream_took_is_estimated() -> None:
     async with talking(lambda _request: Breaks(answer=LONG, after=5)) as (desk, _):
         with pytest.raises(ModelUnavailable) as caught:
-            await desk.step(work(PersonText(author="Ada", text="x" * 4_000)))
+            await desk.step(work(UserText(author="Ada", text="x" * 4_000)))
     assert caught.value.usage.estimated == caught.value.usage.tokens > 1_000
 
 
@@ -188,7 +189,7 @@ async def test_a_second_step_sends_the_first_back_with_its_thought_and_the_same_
         return Answer(calls=(Call(tool="write_file", arguments={"path": "a"}, id="c"),), reasoning="I must write")
 
     async with talking(mind) as (desk, server):
-        person = PersonText(author="Ada", text="Write")
+        person = UserText(author="Ada", text="Write")
         first = await desk.step(work(person, tools=(WRITE,)))
         stored: Any = json.loads(json.dumps(first.vendor))
         kept = ModelStep(calls=first.calls, thinking=first.thinking, vendor=stored)
@@ -257,7 +258,7 @@ async def test_a_request_that_fails_in_words_too_changes_no_form(message: str) -
         (Sends(body=b"\xff\xfe not json"), "cannot be read"),
     ],
     ids=lambda value: value.__class__.__name__ + str(getattr(value, "status", "")),
-)  # fmt: skip
+)
 async def test_what_may_pass_or_be_mended_is_held_with_a_sentence(stream: bool, fails: Reply, says: str) -> None:
     async with talking(lambda _request: fails, stream=stream) as (desk, server):
         with pytest.raises(ModelUnavailable) as caught, capture_logs() as logs:
@@ -309,7 +310,7 @@ async def test_a_stream_that_breaks_is_no_answer_even_if_it_ends_in_good_order()
 
 async def test_after_broken_streams_a_stream_is_tried_again_later_and_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("tenex.llm.vendor.monotonic", lambda: now)
+    monkeypatch.setattr("tenex.llm.provider_model.monotonic", lambda: now)
     is_updated = False
     mind = lambda request: Answer(text="Hello") if is_updated or not request.get("stream") else unended()  # noqa: E731
 
@@ -366,12 +367,16 @@ async def test_a_closed_port_is_held_and_answers_once_it_is_open() -> None:
 @pytest.mark.parametrize(
     ("headers", "seconds"),
     [
-        ({"Retry-After": "90"}, 90), ({"retry-after-ms": "45000"}, 45), ({"Retry-After": "999999"}, 3600),
-        ({"Retry-After": "Wed, 01 Jan 2200 00:00:00 GMT"}, 3600), ({"Retry-After": "soon"}, None), ({}, None),
+        ({"Retry-After": "90"}, 90),
+        ({"retry-after-ms": "45000"}, 45),
+        ({"Retry-After": "999999"}, 3600),
+        ({"Retry-After": "Wed, 01 Jan 2200 00:00:00 GMT"}, 3600),
+        ({"Retry-After": "soon"}, None),
+        ({}, None),
         ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1m30s"}, 90),
         ({"x-ratelimit-remaining-tokens": "5", "x-ratelimit-reset-tokens": "1m30s"}, None),
     ],
-)  # fmt: skip
+)
 async def test_a_wait_that_was_asked_for_is_told_and_kept_by_all(headers: dict[str, str], seconds: int | None) -> None:
     async with talking(lambda _request: Fails(status=429, headers=headers)) as (desk, server):
         with pytest.raises(ModelUnavailable, match="slow down") as caught:
@@ -489,7 +494,7 @@ async def test_cached_tokens_are_priced_as_such(stream: bool) -> None:
 async def test_one_line_is_logged_for_a_call_without_what_was_said() -> None:
     async with talking(lambda _request: Answer(text="PRIVATE")) as (desk, _):
         with capture_logs() as logs:
-            await desk.step(work(PersonText(author="Ada", text="SECRET")))
+            await desk.step(work(UserText(author="Ada", text="SECRET")))
     (line,) = [entry for entry in logs if entry["event"].startswith("model.")]
     assert line["event"] == "model.answered"
     assert (line["model"], line["agent"], line["purpose"]) == (NAME, "executor", "work")

@@ -5,15 +5,17 @@ import time
 
 import pytest
 
-from tenex.core.steps import ToolSpec
+from tenex.core.messages import ToolSpec
 from tenex.llm.written_calls import UNREADABLE, written_calls
 from tests.fakes.modelprotocol import Answer, Call, nonsense
-from tests.llm.desks import WRITE, talking, work
+
+from .desks import WRITE, talking, work
 
 COMPLETE = ToolSpec(
-    name="complete", description="End.",
+    name="complete",
+    description="End.",
     parameters={"type": "object", "properties": {"response": {"type": "string"}, "steps": {"type": "integer"}}},
-)  # fmt: skip
+)
 TOOLS = (WRITE, COMPLETE)
 CALL = '{"name": "write_file", "arguments": {"path": "a.txt"}}'
 

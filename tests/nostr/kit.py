@@ -1,7 +1,4 @@
-"""What the tests of the client share: short timings, keys, events, real relays.
-
-Never: a test.
-"""
+"""What the tests of the client share: short timings, keys, events, real relays."""
 
 import asyncio
 import itertools
@@ -17,12 +14,12 @@ from tenex.nostr.events import Event, sign, unsigned_event
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.relay import RelayConnection
-from tenex.nostr.timings import Timings
+from tenex.nostr.timeouts import RelayTimeouts
 
 ALICE = SecretKey(b"\x7f" * 32)
 BOB = SecretKey(b"\x11" * 32)
 
-FAST = Timings(
+FAST = RelayTimeouts(
     retry_first=0.02,
     retry_most=0.1,
     stable_after=5.0,
@@ -105,7 +102,7 @@ async def running(thing: RelayPool | RelayConnection) -> AsyncIterator[None]:
 
 
 def connection(
-    url: str, heard: Heard, timings: Timings = FAST, identity: SecretKey | None = None, now: Any = None
+    url: str, heard: Heard, timings: RelayTimeouts = FAST, identity: SecretKey | None = None, now: Any = None
 ) -> RelayConnection:
     return RelayConnection(
         url, on_event=heard.raw, identity=identity, timings=timings, dice=Random(7), now=now or (lambda: float(NOW))

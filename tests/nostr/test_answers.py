@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from tenex.nostr.answers import Advice, printable, read_answer
-from tenex.nostr.patience import Patience
-from tenex.nostr.timings import Backoff, Pace, Timings
+from tenex.nostr.relay_reasons import ReasonAction, printable, read_answer
+from tenex.nostr.retry import RetryPolicy
+from tenex.nostr.timeouts import Backoff, RelayTimeouts, TokenBucket
 
 from .kit import FAST
 
@@ -15,22 +15,22 @@ from .kit import FAST
 @pytest.mark.parametrize(
     ("text", "prefix", "advice"),
     [
-        ("duplicate: have it", "duplicate", Advice.HAVE),
-        ("auth-required: who are you", "auth-required", Advice.AUTH),
-        ("rate-limited: slow down", "rate-limited", Advice.SLOWER),
-        ("error: could not save", "error", Advice.AGAIN),
-        ("", "", Advice.AGAIN),
-        ("bad day", "", Advice.AGAIN),
-        ("note: something", "", Advice.AGAIN),
-        ("pow: 20 bits", "pow", Advice.FINAL),
-        ("invalid: kind", "invalid", Advice.FINAL),
-        ("blocked: you", "blocked", Advice.FINAL),
-        ("restricted: members", "restricted", Advice.FINAL),
-        ("unsupported: filter", "unsupported", Advice.FINAL),
-        ("mute: nobody", "mute", Advice.FINAL),
+        ("duplicate: have it", "duplicate", ReasonAction.HAVE),
+        ("auth-required: who are you", "auth-required", ReasonAction.AUTH),
+        ("rate-limited: slow down", "rate-limited", ReasonAction.SLOWER),
+        ("error: could not save", "error", ReasonAction.AGAIN),
+        ("", "", ReasonAction.AGAIN),
+        ("bad day", "", ReasonAction.AGAIN),
+        ("note: something", "", ReasonAction.AGAIN),
+        ("pow: 20 bits", "pow", ReasonAction.FINAL),
+        ("invalid: kind", "invalid", ReasonAction.FINAL),
+        ("blocked: you", "blocked", ReasonAction.FINAL),
+        ("restricted: members", "restricted", ReasonAction.FINAL),
+        ("unsupported: filter", "unsupported", ReasonAction.FINAL),
+        ("mute: nobody", "mute", ReasonAction.FINAL),
     ],
 )
-def test_a_prefix_says_what_to_do(text: str, prefix: str, advice: Advice) -> None:
+def test_a_prefix_says_what_to_do(text: str, prefix: str, advice: ReasonAction) -> None:
     answer = read_answer(text)
     assert (answer.prefix, answer.advice, answer.text) == (prefix, advice, text)
 
@@ -63,12 +63,12 @@ def test_pauses_double_to_the_ceiling_with_full_jitter() -> None:
 
 
 def test_the_first_retry_of_a_connection_is_within_a_second() -> None:
-    assert Timings().retry_first <= 1
+    assert RelayTimeouts().retry_first <= 1
 
 
 def test_a_pace_never_exceeds_its_rate_and_loses_nothing() -> None:
     """6,000 frames asked for at once: at 90 a second the relay that resets at 6,001 a minute never sees so many."""
-    pace = Pace(90, 0.0)
+    pace = TokenBucket(90, 0.0)
     due = [pace.take(0.0) for _ in range(6000)]
     assert due[:90] == [0.0] * 90
     assert due == sorted(due)
@@ -78,7 +78,7 @@ def test_a_pace_never_exceeds_its_rate_and_loses_nothing() -> None:
 
 
 def test_a_pace_refills_while_nothing_is_sent() -> None:
-    pace = Pace(10, 0.0)
+    pace = TokenBucket(10, 0.0)
     assert [pace.take(0.0) for _ in range(11)][-1] == pytest.approx(0.1)
     assert [pace.take(5.0) for _ in range(10)] == [0.0] * 10
     assert pace.take(5.0) > 0
@@ -88,7 +88,7 @@ async def test_after_two_greetings_a_relay_that_asks_again_means_no() -> None:
     async def welcome() -> str:
         return ""
 
-    patience, answer = Patience(FAST, Random(1)), read_answer("auth-required: please")
+    patience, answer = RetryPolicy(FAST, Random(1)), read_answer("auth-required: please")
     assert [await patience.bear(answer, welcome) for _ in range(2)] == ["", ""]
     assert "accepted our AUTH" in await patience.bear(answer, welcome)
 
@@ -97,7 +97,7 @@ async def test_a_refusal_to_know_us_is_final_and_says_why() -> None:
     async def turned_away() -> str:
         return "restricted: not a member"
 
-    why = await Patience(FAST, Random(1)).bear(read_answer("auth-required: please"), turned_away)
+    why = await RetryPolicy(FAST, Random(1)).bear(read_answer("auth-required: please"), turned_away)
     assert why == "auth-required: please (restricted: not a member)"
 
 
@@ -107,5 +107,5 @@ async def test_the_wait_a_relay_asks_for_is_kept() -> None:
 
     loop = asyncio.get_running_loop()
     began = loop.time()
-    assert await Patience(FAST, Random(1)).bear(read_answer("rate-limited: 1s"), unasked) == ""
+    assert await RetryPolicy(FAST, Random(1)).bear(read_answer("rate-limited: 1s"), unasked) == ""
     assert loop.time() - began >= 1

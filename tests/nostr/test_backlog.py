@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tenex.nostr.backlog import Backlog, in_order
+from tenex.nostr.history_buffer import Backlog, in_order
 
 READER = object()
 

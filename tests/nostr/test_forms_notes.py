@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenex.core.ids import PublicKey
-from tenex.core.ports import Draft
-from tenex.core.signals import Incoming
+from tenex.core.ports import OutgoingMessage
+from tenex.core.signals import InboundMessage
 from tenex.nostr.events import Event, sign, unsigned_event
-from tenex.nostr.forms import FORMS, form_named, read_event
-from tenex.nostr.forms.base import MAX_PEOPLE, MAX_REFERENCES
 from tenex.nostr.keys import SecretKey, npub
+from tenex.nostr.threading import FORMS, form_named, read_event
+from tenex.nostr.threading.base import MAX_PEOPLE, MAX_REFERENCES
 
 PERSON, PROJECT, PLANNER, FRIEND = (SecretKey(bytes([n]) * 32) for n in (1, 2, 3, 4))
 OURS = frozenset({PROJECT.public, PLANNER.public})
@@ -30,7 +30,7 @@ def note(*tags: Sequence[str], text: str = "hello", by: SecretKey = PERSON, kind
     return sign(unsigned_event(by.public, at, kind, tags, text), by)
 
 
-def read(event: Event, relay: str = RELAY) -> Incoming:
+def read(event: Event, relay: str = RELAY) -> InboundMessage:
     incoming = read_event(event, OURS, SLUGS, relay, None)
     assert incoming is not None
     assert json.loads(json.dumps(incoming.address)) == incoming.address
@@ -38,11 +38,11 @@ def read(event: Event, relay: str = RELAY) -> Incoming:
     return incoming
 
 
-def answer(opener: Incoming, to: Incoming | None, speaker: SecretKey = PROJECT) -> list[tuple[str, ...]]:
+def answer(opener: InboundMessage, to: InboundMessage | None, speaker: SecretKey = PROJECT) -> list[tuple[str, ...]]:
     """Seal an answer from what the journal would give back, and keep the tags of the thread."""
     address: dict[str, Any] = json.loads(json.dumps(opener.address))
     origin: dict[str, Any] = json.loads(json.dumps(to.origin)) if to else {}
-    draft = Draft(speaker=speaker.public, text="answer", created_at=2000, address=address, reply_to=origin)
+    draft = OutgoingMessage(speaker=speaker.public, text="answer", created_at=2000, address=address, reply_to=origin)
     (event,) = form_named(address["form"]).seal(draft, ())
     assert event.kind == 1
     return list(event.tags)
@@ -258,7 +258,7 @@ def test_hostile_tags_are_passed_over(tags: list[tuple[str, ...]], kind: int, te
         return
     hexes = [incoming.conversation, *incoming.references, *incoming.origin.get("people", [])]
     assert all(len(one) == 64 and set(one) <= set("0123456789abcdef") for one in hexes)
-    draft = Draft(
+    draft = OutgoingMessage(
         speaker=PROJECT.public, text="hm", created_at=2000, address=incoming.address, reply_to=incoming.origin
     )
     (sealed,) = form_named(incoming.address["form"]).seal(draft, ())

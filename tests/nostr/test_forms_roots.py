@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from tenex.core.ports import Draft
+from tenex.core.ports import OutgoingMessage
+from tenex.nostr.compose import FormSealer
 from tenex.nostr.events import Event, sign, to_wire, unsigned_event
-from tenex.nostr.forms import form_named, read_event
 from tenex.nostr.keys import SecretKey
-from tenex.nostr.sealing import FormSealer
+from tenex.nostr.threading import form_named, read_event
 
 PROJECT, OWNER = SecretKey.generate(), SecretKey.generate()
 RELAY = "wss://relay.example"
@@ -17,13 +17,22 @@ OLD = "b" * 64
 
 def begun(form: str, **more: Any) -> tuple[Any, dict[str, Any]]:
     address = {
-        "form": form, "root": OLD, "root_kind": 1, "root_author": OWNER.public, "root_relay": f"{RELAY}/?token=secret",
-        "relays": [RELAY], **more,
-    }  # fmt: skip
-    draft = Draft(
-        speaker=PROJECT.public, text="Fork of it: reply here.", tags=(("phase", "execute"),), created_at=1_700_000_000,
-        address=address, reply_to={},
-    )  # fmt: skip
+        "form": form,
+        "root": OLD,
+        "root_kind": 1,
+        "root_author": OWNER.public,
+        "root_relay": f"{RELAY}/?token=secret",
+        "relays": [RELAY],
+        **more,
+    }
+    draft = OutgoingMessage(
+        speaker=PROJECT.public,
+        text="Fork of it: reply here.",
+        tags=(("phase", "execute"),),
+        created_at=1_700_000_000,
+        address=address,
+        reply_to={},
+    )
     return FormSealer([RELAY]).begin(draft, "Fork of it", [OWNER.public, PROJECT.public, ""])
 
 
@@ -41,13 +50,11 @@ def test_a_reply_to_it_belongs_to_the_new_conversation(form: str, kind: int) -> 
     if kind == 1:
         reply = replied(["e", event.id, RELAY, "root"], ["p", PROJECT.public], kind=1)
     else:
-        reply = replied(
-            ["E", event.id, RELAY, PROJECT.public], ["K", "11"], ["e", event.id], ["k", "11"], kind=1111
-        )  # fmt: skip
+        reply = replied(["E", event.id, RELAY, PROJECT.public], ["K", "11"], ["e", event.id], ["k", "11"], kind=1111)
     incoming = read_event(reply, {PROJECT.public}, {}, RELAY, None)
     assert incoming is not None
     assert (incoming.conversation, incoming.references) == (event.id, (event.id,))
-    answer = Draft(
+    answer = OutgoingMessage(
         speaker=PROJECT.public, text="done", created_at=1_700_000_200, address=address, reply_to=incoming.origin
     )
     (sealed,) = form_named(form).seal(answer, ())

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import pytest
 
 from tenex.core.ids import PublicKey
-from tenex.core.ports import Draft
-from tenex.core.signals import Incoming
+from tenex.core.ports import OutgoingMessage
+from tenex.core.signals import InboundMessage
 from tenex.nostr.events import Event, sign, unsigned_event
-from tenex.nostr.forms import form_named, read_event
 from tenex.nostr.keys import SecretKey, npub
+from tenex.nostr.threading import form_named, read_event
 
 PERSON, PROJECT, PLANNER, FRIEND = (SecretKey(bytes([n]) * 32) for n in (1, 2, 3, 4))
 OURS = frozenset({PROJECT.public, PLANNER.public})
@@ -26,17 +26,17 @@ def made(kind: int, *tags: Sequence[str], text: str = "hello", by: SecretKey = P
     return sign(unsigned_event(by.public, 1000, kind, tags, text), by)
 
 
-def read(event: Event, relay: str = RELAY) -> Incoming:
+def read(event: Event, relay: str = RELAY) -> InboundMessage:
     incoming = read_event(event, OURS, SLUGS, relay, ADDRESS)
     assert incoming is not None
     return incoming
 
 
-def answer(opener: Incoming, to: Incoming | None, speaker: SecretKey = PROJECT) -> list[tuple[str, ...]]:
+def answer(opener: InboundMessage, to: InboundMessage | None, speaker: SecretKey = PROJECT) -> list[tuple[str, ...]]:
     """Seal an answer from what the journal would give back."""
     address = json.loads(json.dumps(opener.address))
     origin = json.loads(json.dumps(to.origin)) if to else {}
-    draft = Draft(speaker=speaker.public, text="answer", created_at=2000, address=address, reply_to=origin)
+    draft = OutgoingMessage(speaker=speaker.public, text="answer", created_at=2000, address=address, reply_to=origin)
     (event,) = form_named(address["form"]).seal(draft, ())
     assert event.kind == 1111
     return list(event.tags)
@@ -76,9 +76,16 @@ def test_a_thread_is_answered_by_a_comment_on_it() -> None:
 def test_a_comment_is_read_by_its_root() -> None:
     """The order of the tags says nothing; the parent is the first of the references."""
     event = made(
-        1111, ["e", P, "", STRANGER], ["k", "1111"], ["p", PLANNER.public], ["P", STRANGER, HINT2], ["K", "11"],
-        ["e", X], ["E", R, HINT, STRANGER], by=FRIEND,
-    )  # fmt: skip
+        1111,
+        ["e", P, "", STRANGER],
+        ["k", "1111"],
+        ["p", PLANNER.public],
+        ["P", STRANGER, HINT2],
+        ["K", "11"],
+        ["e", X],
+        ["E", R, HINT, STRANGER],
+        by=FRIEND,
+    )
     incoming = read(event)
     assert (incoming.conversation, incoming.reply_to, incoming.references) == (R, P, (P, R, X))
     assert (incoming.starts, incoming.mentions) == (True, ())

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import ClientConnection
 
-from tenex.nostr import session as session_module
+from tenex.nostr import connection as session_module
 from tenex.nostr.events import to_wire
-from tenex.nostr.limits import read_limits
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.relay import RelayStatus
+from tenex.nostr.relay_info import read_limits
 from tenex.nostr.websocket import MAX_MESSAGE_BYTES
 from tests.fakes.faultrelay import FaultRelay, Peer
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tenex.nostr.limits import RelayLimits, limits_of, read_limits
+from tenex.nostr.relay_info import RelayLimits, limits_of, read_limits
 from tenex.nostr.urls import is_loopback, normalise_url
 from tests.fakes.faultrelay import FaultRelay
 

@@ -3,10 +3,10 @@
 import asyncio
 from typing import Any
 
-from tenex.core.signals import Incoming
+from tenex.core.signals import InboundMessage
 from tenex.nostr.events import Event
-from tenex.nostr.listener import BEFORE, FIRST, FOLLOWED, OVERLAP, PER_REQ, RECENT, Listener
 from tenex.nostr.pool import RelayPool
+from tenex.nostr.subscriptions import BEFORE, FIRST, FOLLOWED, OVERLAP, PER_REQ, RECENT, Listener
 from tests.fakes.faultrelay import FaultRelay
 
 from .kit import ALICE, BOB, FAST, NOW, note, real_relay, running
@@ -99,11 +99,11 @@ async def test_a_new_thread_leaves_the_past_of_the_others_owed() -> None:
 
 async def test_an_answer_that_lost_our_name_while_we_were_away_is_heard_once_its_thread_is() -> None:
     """Both were written 20 minutes ago; the thread is known only when its first message has been taken."""
-    got: asyncio.Queue[Incoming] = asyncio.Queue()
+    got: asyncio.Queue[InboundMessage] = asyncio.Queue()
     opening = note("hello", at=NOW - 1300, tags=[["p", BOB.public]])
     answer = note("and now build it", at=NOW - 1200, tags=[["e", opening.id, "", "root"], ["p", ALICE.public]])
 
-    def receive(message: Incoming) -> None:
+    def receive(message: InboundMessage) -> None:
         got.put_nowait(message)
         heard.follow(message.conversation, message.created_at)
 

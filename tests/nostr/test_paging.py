@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenex.nostr.paging import Pager
+from tenex.nostr.pagination import Pager
 
 Stored = list[tuple[str, int]]
 

@@ -12,13 +12,13 @@ import pytest
 import structlog
 
 from tenex.core.errors import RelayUnavailable
-from tenex.core.signals import Incoming
+from tenex.core.signals import InboundMessage
 from tenex.nostr.events import Event, to_wire
 from tenex.nostr.keys import SecretKey, npub
-from tenex.nostr.listener import Listener
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.seen import RecentIds
-from tenex.nostr.timings import Timings
+from tenex.nostr.subscriptions import Listener
+from tenex.nostr.timeouts import RelayTimeouts
 from tests.fakes.faultrelay import FaultRelay, Peer
 
 from .kit import ALICE, BOB, FAST, NOW, Heard, note, real_relay, running
@@ -27,7 +27,7 @@ NOTES = [{"kinds": [1]}]
 
 
 def pool(
-    *urls: str, heard: Heard, timings: Timings = FAST, is_seen: Callable[[str], bool] = lambda _: False
+    *urls: str, heard: Heard, timings: RelayTimeouts = FAST, is_seen: Callable[[str], bool] = lambda _: False
 ) -> RelayPool:
     return RelayPool(
         urls, on_event=heard, is_seen=is_seen, identity=ALICE, timings=timings, dice=Random(7), now=lambda: float(NOW)
@@ -128,9 +128,13 @@ async def test_what_a_stranger_writes_is_dropped_unread_and_taken_once_they_are_
 
     async with FaultRelay() as fault:
         pool = RelayPool(
-            [fault.url], on_event=heard, is_seen=is_seen, is_wanted=lambda author: author in known, timings=FAST,
+            [fault.url],
+            on_event=heard,
+            is_seen=is_seen,
+            is_wanted=lambda author: author in known,
+            timings=FAST,
             now=lambda: float(NOW),
-        )  # fmt: skip
+        )
         pool.subscribe("notes", NOTES, None)
         async with running(pool):
             await pool.listening("notes", 10)
@@ -154,15 +158,18 @@ async def test_long_notes_full_of_keys_by_a_stranger_do_not_delay_the_owner(is_o
     came, last = asyncio.Event(), note("/status", tags=[["p", BOB.public]])
     stranger, others = SecretKey.generate(), " ".join(npub(SecretKey.generate().public) for _ in range(20))
 
-    def receive(message: Incoming) -> None:
+    def receive(message: InboundMessage) -> None:
         if message.event_id == last.id:
             came.set()
 
     async with FaultRelay() as fault:
         pool = RelayPool(
-            [fault.url], on_event=lambda event, relay: listener.heard(event, relay), timings=FAST,
-            is_wanted=lambda author: is_open or author == ALICE.public, now=lambda: float(NOW),
-        )  # fmt: skip
+            [fault.url],
+            on_event=lambda event, relay: listener.heard(event, relay),
+            timings=FAST,
+            is_wanted=lambda author: is_open or author == ALICE.public,
+            now=lambda: float(NOW),
+        )
         listener = Listener(pool, [BOB.public], {"agent": BOB.public}, None, receive, now=lambda: float(NOW))
         listener.start(None)
         async with running(pool):

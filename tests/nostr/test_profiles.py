@@ -30,11 +30,17 @@ def test_every_key_says_who_and_where_it_is() -> None:
     """Kind 0 with `bot: true` (NIP-24) and kind 10002 with each relay once, canonical."""
     events = profile_events(WHO, RELAYS, 1000, {})
     assert [(event.pubkey, event.kind) for event in events] == [
-        (PROJECT.public, 0), (PROJECT.public, 10002), (PLANNER.public, 0), (PLANNER.public, 10002)
-    ]  # fmt: skip
+        (PROJECT.public, 0),
+        (PROJECT.public, 10002),
+        (PLANNER.public, 0),
+        (PLANNER.public, 10002),
+    ]
     assert json.loads(events[0].content) == {
-        "name": "Demo", "about": "Builds things", "bot": True, "picture": "https://example.com/p.png"
-    }  # fmt: skip
+        "name": "Demo",
+        "about": "Builds things",
+        "bot": True,
+        "picture": "https://example.com/p.png",
+    }
     assert json.loads(events[2].content) == {"name": "Planner", "about": "", "bot": True}
     assert events[1].tags == (("r", "wss://one.example"), ("r", "wss://two.example"))
     for event in events:
@@ -69,8 +75,12 @@ def test_what_others_wrote_into_a_profile_stays() -> None:
     )
     (event,) = profile_events(WHO[1:], [], 1000, known(last, of=PLANNER, kind=0))
     assert json.loads(event.content) == {
-        "name": "Planner", "about": "", "bot": True, "nip05": "p@example.com", "picture": "u"
-    }  # fmt: skip
+        "name": "Planner",
+        "about": "",
+        "bot": True,
+        "nip05": "p@example.com",
+        "picture": "u",
+    }
     assert event.tags == (("i", "github:x", "proof"),)
 
 

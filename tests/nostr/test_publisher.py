@@ -3,10 +3,11 @@
 import pytest
 
 from tenex.nostr.events import unsigned_event
-from tenex.nostr.listener import KINDS
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.publisher import Publisher
-from tests.nostr.kit import ALICE, BOB, FAST, NOW
+from tenex.nostr.subscriptions import KINDS
+
+from .kit import ALICE, BOB, FAST, NOW
 
 
 @pytest.mark.parametrize(("key", "kind", "why"), [(ALICE, 0, "kind 0"), (ALICE, 5, "kind 5"), (BOB, 1, "the key")])

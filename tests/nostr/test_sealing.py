@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from websockets.asyncio.client import connect
 
-from tenex.core.errors import Bug, ConfigurationError
-from tenex.core.ports import Draft, Sealer, UnsignedEvent
+from tenex.core.errors import ConfigurationError, InternalError
+from tenex.core.ports import OutgoingMessage, Sealer, UnsignedEvent
+from tenex.nostr.compose import FormSealer
 from tenex.nostr.events import event_id, parse_event, sign, to_wire, unsigned_event
-from tenex.nostr.forms import read_event
-from tenex.nostr.forms.parts import clean_text, clip, split_text
 from tenex.nostr.keys import SecretKey
-from tenex.nostr.sealing import FormSealer
+from tenex.nostr.threading import read_event
+from tenex.nostr.threading.split import clean_text, clip, split_text
 
 PERSON, PROJECT = SecretKey(bytes([1]) * 32), SecretKey(bytes([2]) * 32)
 ADDRESS = f"31933:{PERSON.public}:demo"
@@ -26,9 +26,13 @@ MARKS = (("L", "agent"), ("l", "ai", "agent"))
 
 
 def draft(
-    text: str = "hello", *tags: tuple[str, ...], kind: int = 1, relay: str = "wss://seen.example", group: str = "",
+    text: str = "hello",
+    *tags: tuple[str, ...],
+    kind: int = 1,
+    relay: str = "wss://seen.example",
+    group: str = "",
     at: int = 2000,
-) -> Draft:  # fmt: skip
+) -> OutgoingMessage:
     """Answer a person's message of a kind, as the journal gives it back."""
     asked_tags = [["p", PROJECT.public], *([["h", group]] if group else [])]
     asked = read_event(
@@ -37,7 +41,9 @@ def draft(
     assert asked is not None
     address: dict[str, Any] = json.loads(json.dumps(asked.address))
     origin: dict[str, Any] = json.loads(json.dumps(asked.origin))
-    return Draft(speaker=PROJECT.public, text=text, tags=tags, created_at=at, address=address, reply_to=origin)
+    return OutgoingMessage(
+        speaker=PROJECT.public, text=text, tags=tags, created_at=at, address=address, reply_to=origin
+    )
 
 
 def wire_bytes(event: UnsignedEvent) -> int:
@@ -74,8 +80,8 @@ def test_the_same_draft_becomes_the_same_events() -> None:
 
 def test_an_unknown_form_is_refused() -> None:
     """The sentence names the form and those that exist."""
-    lost = Draft(speaker=PROJECT.public, text="", created_at=1, address={"form": "pigeon"}, reply_to={})
-    with pytest.raises(Bug, match=r"'pigeon'.*notes, threads"):
+    lost = OutgoingMessage(speaker=PROJECT.public, text="", created_at=1, address={"form": "pigeon"}, reply_to={})
+    with pytest.raises(InternalError, match=r"'pigeon'.*notes, threads"):
         FormSealer(RELAYS).seal(lost)
 
 
@@ -94,9 +100,15 @@ def test_a_long_text_becomes_several_events_in_order() -> None:
 def test_a_transition_is_told_first_and_a_completion_last() -> None:
     """Clients add up costs and draw each transition, so neither is repeated on every part."""
     said = draft(
-        "word " * 40_000, ("phase", "plan"), ("phase-from", "chat"), ("new-phase", "plan"), ("status", "completed"),
-        ("tool", "complete"), ("llm-cost-usd", "0.1"), ("error", "agent"),
-    )  # fmt: skip
+        "word " * 40_000,
+        ("phase", "plan"),
+        ("phase-from", "chat"),
+        ("new-phase", "plan"),
+        ("status", "completed"),
+        ("tool", "complete"),
+        ("llm-cost-usd", "0.1"),
+        ("error", "agent"),
+    )
     events = FormSealer(RELAYS).seal(said)
     assert len(events) == 4
     own = [{tag[0] for tag in event.tags} - {"e", "p", "L", "l"} for event in events]
@@ -106,11 +118,9 @@ def test_a_transition_is_told_first_and_a_completion_last() -> None:
 
 
 @given(
-    text=st.text(
-        st.one_of(st.sampled_from(' \n\t\r"\\\0\x1f'), st.characters(codec="utf-8")), max_size=400
-    ),
+    text=st.text(st.one_of(st.sampled_from(' \n\t\r"\\\0\x1f'), st.characters(codec="utf-8")), max_size=400),
     room=st.integers(6, 120),
-)  # fmt: skip
+)
 def test_splitting_loses_nothing_but_white_space_at_the_cuts(text: str, room: int) -> None:
     """Pieces hold the text in order, none is too large, none empty unless all is."""
     pieces = split_text(text, room)
@@ -179,17 +189,13 @@ def test_a_long_tag_value_is_shortened() -> None:
 
 def test_tags_that_fill_an_event_are_a_bug() -> None:
     """No room is left for the text, and the sentence says so."""
-    with pytest.raises(Bug, match="tags of a kind 1 leave"):
+    with pytest.raises(InternalError, match="tags of a kind 1 leave"):
         FormSealer(RELAYS).seal(draft("x", *[("t", "y" * 1000)] * 70))
 
 
 def test_relays_are_where_it_was_heard_then_the_configured() -> None:
     """Each once, in one spelling, in order."""
-    assert FormSealer(RELAYS).relays(draft()) == (
-        "wss://seen.example",
-        "wss://one.example",
-        "ws://127.0.0.1:7447",
-    )
+    assert FormSealer(RELAYS).relays(draft()) == ("wss://seen.example", "wss://one.example", "ws://127.0.0.1:7447")
     assert FormSealer(RELAYS).relays(draft(relay="wss://ONE.example/"))[0] == "wss://one.example"
     assert len(FormSealer(RELAYS).relays(draft(relay=""))) == 2
 
@@ -197,7 +203,9 @@ def test_relays_are_where_it_was_heard_then_the_configured() -> None:
 def test_an_asker_on_another_relay_is_answered_there_too() -> None:
     """The conversation's relay comes first, then the asker's."""
     opened, asked = draft(), draft(relay="wss://two.example")
-    both = Draft(speaker=PROJECT.public, text="", created_at=1, address=opened.address, reply_to=asked.reply_to)
+    both = OutgoingMessage(
+        speaker=PROJECT.public, text="", created_at=1, address=opened.address, reply_to=asked.reply_to
+    )
     assert FormSealer([]).relays(both) == ("wss://seen.example", "wss://two.example")
 
 

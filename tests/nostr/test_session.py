@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 from websockets.exceptions import ConnectionClosedOK
 
-from tenex.nostr.session import Session
-from tenex.nostr.timings import Timings
+from tenex.nostr.connection import ClientConnection
+from tenex.nostr.timeouts import RelayTimeouts
 from tenex.nostr.websocket import RelaySocket
 
 
@@ -46,6 +46,8 @@ async def test_each_read_of_the_socket_is_acknowledged_once_with_its_first_frame
     notice = '["NOTICE","hello"]'
     ws = Socket([notice], [notice] * 3, [notice] * 2, [notice])
     url = "ws://127.0.0.1:1"
-    session = Session(cast("RelaySocket", ws), url, prefix="1.", identity=None, timings=Timings(), now=lambda: 0.0)
+    session = ClientConnection(
+        cast("RelaySocket", ws), url, prefix="1.", identity=None, timings=RelayTimeouts(), now=lambda: 0.0
+    )
     await session.read()
     assert ws.acked == [1, 2, 5, 7]

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tenex.nostr import backlog
+from tenex.nostr import history_buffer
 from tenex.nostr.events import Event, to_wire
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.relay import RelayConnection
-from tenex.nostr.subscriptions import CLOCKS_DIFFER, Live, replace_lives
+from tenex.nostr.req import CLOCKS_DIFFER, Subscription, replace_lives
 from tests.fakes.faultrelay import FaultRelay, Peer
 
 from .kit import BOB, FAST, NOW, Heard, connection, note, real_relay, running
@@ -142,7 +142,7 @@ async def test_a_new_reply_waits_for_the_past_that_holds_its_root_and_what_is_bo
 async def test_what_is_new_waits_for_a_past_without_an_end_only_once_and_not_for_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(backlog, "NEW_WAIT", 0.2)
+    monkeypatch.setattr(history_buffer, "NEW_WAIT", 0.2)
     heard = Heard()
     async with FaultRelay() as fault:
         old, live, later = note(at=NOW - 50), note(at=NOW), note(at=NOW)
@@ -157,7 +157,7 @@ async def test_what_is_new_waits_for_a_past_without_an_end_only_once_and_not_for
             await fault.until(lambda: len(fault.reqs()) == 2)
             await fault.spread(to_wire(live))
             await heard.has(old, live)
-            monkeypatch.setattr(backlog, "NEW_WAIT", 60.0)
+            monkeypatch.setattr(history_buffer, "NEW_WAIT", 60.0)
             await fault.spread(to_wire(later))
             await heard.has(later)
     assert heard.ids == ids([old, live, later])
@@ -337,8 +337,8 @@ async def test_after_a_gap_an_heir_looks_back_as_far_as_what_it_replaced() -> No
     assert pages(fault, 2)[0]["since"] == NOW - FAST.overlap
 
 
-def live(filters: list[dict[str, Any]], since: int | None, covered: float | None = None) -> Live:
-    return Live(name="s", filters=filters, backlog_since=since, asked_at=NOW - 50, covered=covered)
+def live(filters: list[dict[str, Any]], since: int | None, covered: float | None = None) -> Subscription:
+    return Subscription(name="s", filters=filters, backlog_since=since, asked_at=NOW - 50, covered=covered)
 
 
 @pytest.mark.parametrize(
@@ -352,7 +352,9 @@ def live(filters: list[dict[str, Any]], since: int | None, covered: float | None
         (live(thread("1"), None), NOW - 600),
     ],
 )
-def test_an_heir_begins_at_the_earlier_of_what_it_is_asked_for_and_what_it_inherits(former: Live, since: int) -> None:
+def test_an_heir_begins_at_the_earlier_of_what_it_is_asked_for_and_what_it_inherits(
+    former: Subscription, since: int
+) -> None:
     kept, added = replace_lives([former], "s", [thread("1", "3")], NOW - 600, NOW, overlap=1000)
     assert kept == []
     assert [heir.backlog_since for heir in added] == [since]

@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from tenex.nostr.timings import Reconnecting, Timings, clock_ahead
+from tenex.nostr.timeouts import Reconnecting, RelayTimeouts, clock_ahead
 
-TIMINGS = Timings()
+TIMINGS = RelayTimeouts()
 SEEDS = range(100)
 
 

@@ -11,23 +11,24 @@ from hypothesis import strategies as st
 from tenex.core.ids import Slug
 from tenex.core.ports import UnsignedEvent
 from tenex.nostr.embedded import embedded_relay
-from tenex.nostr.events import parse_event, sign, to_wire, unsigned_event
-from tenex.nostr.forms import read_event
-from tenex.nostr.forms.parts import clean_text
-from tenex.nostr.keys import SecretKey
-from tenex.nostr.pool import RelayPool
-from tenex.nostr.relay import RelayConnection
-from tenex.nostr.whispers import (
+from tenex.nostr.ephemeral import (
+    EphemeralPublisher,
     ProjectStatus,
-    Whisperer,
     is_whispered_in,
     operations_event,
     status_event,
     text_event,
     typing_event,
 )
+from tenex.nostr.events import parse_event, sign, to_wire, unsigned_event
+from tenex.nostr.keys import SecretKey
+from tenex.nostr.pool import RelayPool
+from tenex.nostr.relay import RelayConnection
+from tenex.nostr.threading import read_event
+from tenex.nostr.threading.split import clean_text
 from tests.fakes.faultrelay import FaultRelay, Peer
-from tests.nostr.kit import FAST, Heard, note, running
+
+from .kit import FAST, Heard, note, running
 
 PERSON, PROJECT, EXECUTOR = (SecretKey(bytes([n]) * 32) for n in (1, 2, 3))
 RELAY = "ws://127.0.0.1:7447"
@@ -35,17 +36,17 @@ ADDRESS = f"31933:{PERSON.public}:demo"
 AT = 1_800_000_000
 
 
-def asked(kind: int, *tags: list[str]) -> Whisperer:
+def asked(kind: int, *tags: list[str]) -> EphemeralPublisher:
     """The executor works on what a person wrote, as the journal gives it back."""
     event = sign(unsigned_event(PERSON.public, AT, kind, [["p", PROJECT.public], *tags], "?"), PERSON)
     read = read_event(event, [PROJECT.public, EXECUTOR.public], {}, RELAY, None)
     assert read is not None
     address: dict[str, Any] = json.loads(json.dumps(read.address))
     origin: dict[str, Any] = json.loads(json.dumps(read.origin))
-    return Whisperer(speaker=EXECUTOR.public, address=address, origin=origin, phase="execute", project=ADDRESS)
+    return EphemeralPublisher(speaker=EXECUTOR.public, address=address, origin=origin, phase="execute", project=ADDRESS)
 
 
-def root(who: Whisperer) -> str:
+def root(who: EphemeralPublisher) -> str:
     return str(who.address["root"])
 
 
@@ -65,8 +66,9 @@ def test_in_notes_each_tells_what_was_added() -> None:
     second = text_event(who, "Once upon", "Once", 2, AT)
     assert (first.kind, first.content, second.content) == (24135, "Once", " upon")
     assert [tag for tag in second.tags if tag[0] in ("e", "stream-seq")] == [
-        ("e", root(who), RELAY), ("stream-seq", "2"),
-    ]  # fmt: skip
+        ("e", root(who), RELAY),
+        ("stream-seq", "2"),
+    ]
 
 
 @pytest.mark.parametrize("told", ["", "Twice"])
@@ -81,16 +83,21 @@ def test_in_threads_each_tells_the_text_so_far() -> None:
     event = text_event(who, "Once upon", "Once", 2, AT)
     assert (event.kind, event.content) == (21111, "Once upon")
     assert event.tags == (
-        ("E", root(who), RELAY, PERSON.public), ("e", root(who), RELAY), ("a", ADDRESS), ("p", EXECUTOR.public),
-        ("phase", "execute"), ("streaming", "true"), ("sequence", "2"),
-    )  # fmt: skip
+        ("E", root(who), RELAY, PERSON.public),
+        ("e", root(who), RELAY),
+        ("a", ADDRESS),
+        ("p", EXECUTOR.public),
+        ("phase", "execute"),
+        ("streaming", "true"),
+        ("sequence", "2"),
+    )
 
 
 def test_a_note_in_another_thread_is_whispered_of_there() -> None:
     """Where the answer will stand, there its client looks."""
     other = "e" * 64
     who = asked(1, ["e", other, "", "root"])
-    moved = Whisperer(speaker=who.speaker, address=asked(1).address, origin=who.origin)
+    moved = EphemeralPublisher(speaker=who.speaker, address=asked(1).address, origin=who.origin)
     assert typing_event(moved, "", AT).tags[0][1] == other
 
 
@@ -106,26 +113,30 @@ def test_who_is_active_and_nobody() -> None:
     who = asked(1)
     busy = operations_event(who, [EXECUTOR.public], [PERSON.public], AT)
     assert busy.kind == 24133
-    assert busy.tags == (
-        ("e", root(who), RELAY), ("a", ADDRESS), ("P", PERSON.public), ("p", EXECUTOR.public),
-    )  # fmt: skip
+    assert busy.tags == (("e", root(who), RELAY), ("a", ADDRESS), ("P", PERSON.public), ("p", EXECUTOR.public))
     assert [tag for tag in operations_event(who, [], [PERSON.public], AT).tags if tag[0] == "p"] == []
 
 
 def test_the_project_names_owner_agents_models_and_tools() -> None:
     """Kind 24010: clients look for it by the owner's `p`, and take the first agent for the one to write to."""
     status = ProjectStatus(
-        speaker=PROJECT.public, owners=(PERSON.public,), project=ADDRESS,
+        speaker=PROJECT.public,
+        owners=(PERSON.public,),
+        project=ADDRESS,
         agents=((PROJECT.public, Slug("orchestrator")), (EXECUTOR.public, Slug("executor"))),
-        models={"offline": (Slug("orchestrator"), Slug("executor"))}, tools={"read_file": (Slug("executor"),)},
-    )  # fmt: skip
+        models={"offline": (Slug("orchestrator"), Slug("executor"))},
+        tools={"read_file": (Slug("executor"),)},
+    )
     event = status_event(status, AT)
     assert (event.kind, event.pubkey, event.content) == (24010, PROJECT.public, "")
     assert event.tags == (
-        ("a", ADDRESS), ("p", PERSON.public), ("agent", PROJECT.public, "orchestrator"),
-        ("agent", EXECUTOR.public, "executor"), ("model", "offline", "orchestrator", "executor"),
+        ("a", ADDRESS),
+        ("p", PERSON.public),
+        ("agent", PROJECT.public, "orchestrator"),
+        ("agent", EXECUTOR.public, "executor"),
+        ("model", "offline", "orchestrator", "executor"),
         ("tool", "read_file", "executor"),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(("form", "open_to_all"), [("notes", True), ("threads", True), ("direct", False), ("", False)])

@@ -1,7 +1,4 @@
-"""The built-in library, and a copy of its folder that a test may spoil.
-
-Never: prompts written for the tests alone; what is tested is what ships.
-"""
+"""The built-in library, and a copy of its folder that a test may spoil."""
 
 import shutil
 from pathlib import Path

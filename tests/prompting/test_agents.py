@@ -2,9 +2,9 @@
 
 import pytest
 
+from tenex.core.config import Kind
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.phases import Phase
-from tenex.core.roster import Kind
 from tenex.prompting.agents import AgentDefinition, read_agent
 
 FRONT = """---

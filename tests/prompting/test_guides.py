@@ -3,7 +3,7 @@
 import pytest
 
 from tenex.core.phases import Phase
-from tenex.prompting.guides import HEADINGS, read_guide
+from tenex.prompting.phase_guides import HEADINGS, read_guide
 
 GOOD = "\n\n".join(f"## {heading}\n\nText of {heading}." for heading in HEADINGS) + "\n"
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tenex.core.errors import Bug, ConfigurationError
+from tenex.core.config import Kind
+from tenex.core.errors import ConfigurationError, InternalError
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
-from tenex.core.roster import Kind
 from tenex.prompting import PromptLibrary, builtin_prompts
 
 from .conftest import READS, TOOLS
@@ -34,12 +34,14 @@ def faults(builtin: Path, overrides: Path | None = None) -> tuple[str, ...]:
 
 def test_the_built_in_agents_are_the_five_and_may_do_what_they_should(library: PromptLibrary) -> None:
     assert {slug: set(agent.tools) for slug, agent in library.definitions.items()} == {
-        "executor": TOOLS, "orchestrator": set(), "planner": READS, "project-manager": READS, "security-expert": READS,
-    }  # fmt: skip
+        "executor": TOOLS,
+        "orchestrator": set(),
+        "planner": READS,
+        "project-manager": READS,
+        "security-expert": READS,
+    }
     assert library.orchestrator.slug == "orchestrator"
-    assert [agent.slug for agent in library.roster] == [
-        "executor", "planner", "project-manager", "security-expert",
-    ]  # fmt: skip
+    assert [agent.slug for agent in library.roster] == ["executor", "planner", "project-manager", "security-expert"]
     assert [agent.slug for agent in library.roster if agent.kind is Kind.EXPERT] == ["security-expert"]
 
 
@@ -61,8 +63,13 @@ def test_an_own_agent_is_added_in_the_order_of_slugs(own: Path) -> None:
     (own / "lawyer.md~").write_text("an editor's copy")
     library = PromptLibrary.load(builtin_prompts(), own, tools=TOOLS)
     assert list(library.definitions) == [
-        "executor", "lawyer", "orchestrator", "planner", "project-manager", "security-expert",
-    ]  # fmt: skip
+        "executor",
+        "lawyer",
+        "orchestrator",
+        "planner",
+        "project-manager",
+        "security-expert",
+    ]
     assert "- `lawyer` (expert): helps. Use when: needed." in library.router_prompt(project_name="demo")
 
 
@@ -175,7 +182,7 @@ def test_a_folder_named_like_an_agent_is_a_fault(own: Path) -> None:
 
 def test_a_prompt_for_the_orchestrator_or_a_stranger_is_our_own_mistake(library: PromptLibrary) -> None:
     for slug in ("orchestrator", "nobody"):
-        with pytest.raises(Bug, match=slug):
+        with pytest.raises(InternalError, match=slug):
             library.system_prompt(Slug(slug), Phase.CHAT, tools=(), project_name="demo")
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tenex.core.agency import Moved, Program, Standing
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Millis, Slug
 from tenex.core.phases import Phase
+from tenex.core.state.agent import AgentPhaseState, Moved, Program
 from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.prompting.agents import AgentDefinition, read_agent
 
@@ -42,7 +42,7 @@ def test_the_shipped_example_is_whole_and_runs_through_its_phases() -> None:
     for values in ({"research_plan": "look"}, {"data": [1, 2]}, {"data": [1, 2, 3]}, {}):
         standing = standing.changed(values)
         after = found.program.evaluate(standing, Phase.EXECUTE).target
-        standing = Standing(phase=after or standing.phase, values=standing.values)
+        standing = AgentPhaseState(phase=after or standing.phase, values=standing.values)
         way.append(standing.phase)
     assert way == ["research", "research", "analysis", "analysis"]
 
@@ -80,7 +80,9 @@ def test_conditions_see_state_by_name_and_whole_the_phase_and_the_conversations(
     ready = begun.changed({"plan": "p", "n": 2})
     assert found.evaluate(ready, Phase.EXECUTE).target == "b"
     assert found.evaluate(ready, Phase.PLAN).target is None
-    assert found.evaluate(Standing(phase="b", values=begun.values), None).target == "a", "no condition is always true"
+    assert found.evaluate(AgentPhaseState(phase="b", values=begun.values), None).target == "a", (
+        "no condition is always true"
+    )
 
 
 def test_a_condition_cannot_change_what_it_sees_and_one_that_raises_is_not_true() -> None:
@@ -101,11 +103,11 @@ def test_a_tool_has_phases_and_a_condition_and_a_word_alone_has_none() -> None:
         "  - list_files: {phases: b}\n"
     )
     begun = found.begin()
-    there = Standing(phase="b", values={"ok": True})
+    there = AgentPhaseState(phase="b", values={"ok": True})
     names = ("read_file", "shell", "check", "list_files")
     assert [name for name in names if found.offers(name, begun, None)] == ["read_file"]
     assert [name for name in names if found.offers(name, there, None)] == list(names)
-    assert not found.offers("shell", Standing(phase="b", values={"ok": False}), None), "phases AND condition"
+    assert not found.offers("shell", AgentPhaseState(phase="b", values={"ok": False}), None), "phases AND condition"
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,7 @@ def test_a_tool_has_phases_and_a_condition_and_a_word_alone_has_none() -> None:
         ("input: x\n", "r.md:6: `input` is a template for agents with `phases` or `state`."),
         ("state: {a: 0}\ninput: '{{ b }}'\n", "r.md:7: there is no variable 'b'."),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_named_with_its_line(front: str, fault: str) -> None:
     definition, faults = read(front)
     assert definition is None
@@ -177,7 +179,7 @@ def test_the_old_form_of_phases_is_told_where_they_went() -> None:
         ("You.\n{{ plan.missing }}", "r.md:9: the template cannot be rendered"),
         ("You.\n\n## In plan\n\n{{ no }}", "r.md:12: there is no variable 'no'."),
     ],
-)  # fmt: skip
+)
 def test_words_that_are_templates_are_tried_when_the_file_is_read(body: str, fault: str) -> None:
     _, faults = read("state: {plan: ''}\n", body)
     assert len(faults) == 1, faults
@@ -202,32 +204,41 @@ def library(folder: Path, **agents: str) -> PromptLibrary:
 def test_a_prompt_is_filled_in_with_where_the_agent_stands(own: Path) -> None:
     known = library(own, scout="phases: [[a, b, plan]]\nstate: {plan: ''}\n", plain="")
     told = [
-        known.system_prompt(Slug("scout"), Phase.PLAN, tools=(), project_name="p", standing=Standing(
-            phase=phase, values={"plan": ""},
-        ))
+        known.system_prompt(
+            Slug("scout"),
+            Phase.PLAN,
+            tools=(),
+            project_name="p",
+            standing=AgentPhaseState(phase=phase, values={"plan": ""}),
+        )
         for phase in ("a", "b")
-    ]  # fmt: skip
+    ]
     assert "In a of plan, scout." in told[0]
     assert "In b of plan, scout." in told[1]
     assert "You work." in known.system_prompt(Slug("plain"), Phase.PLAN, tools=(), project_name="p")
 
 
 def test_words_that_cannot_be_filled_in_now_stand_as_they_were_written(own: Path) -> None:
-    (own / "scout.md").write_text(f"{HEAD}state: {{data: []}}\n---\nThe first: {{{{ data[0] }}}}!\n".replace(
-        "{{ data[0] }}", "{% if data %}{{ data[0].title }}{% endif %}"
-    ))  # fmt: skip
+    (own / "scout.md").write_text(
+        f"{HEAD}state: {{data: []}}\n---\nThe first: {{{{ data[0] }}}}!\n".replace(
+            "{{ data[0] }}", "{% if data %}{{ data[0].title }}{% endif %}"
+        )
+    )
     known = PromptLibrary.load(builtin_prompts(), own, tools=TOOLS)
     told = known.system_prompt(
-        Slug("scout"), Phase.PLAN, tools=(), project_name="p", standing=Standing(values={"data": [1]})
-    )  # fmt: skip
+        Slug("scout"), Phase.PLAN, tools=(), project_name="p", standing=AgentPhaseState(values={"data": [1]})
+    )
     assert "{{ data[0].title }}" in told
 
 
 def test_a_colleague_is_a_tool_described_by_what_the_colleague_is(own: Path) -> None:
-    known = library(own, lead=(
-        "phases: [[a, b, plan]]\nstate: {plan: ''}\n"
-        "agents:\n  - planner: {phases: [a], when: not plan, shared: true}\n  - security-expert\n"
-    ))  # fmt: skip
+    known = library(
+        own,
+        lead=(
+            "phases: [[a, b, plan]]\nstate: {plan: ''}\n"
+            "agents:\n  - planner: {phases: [a], when: not plan, shared: true}\n  - security-expert\n"
+        ),
+    )
     found = known.definitions[Slug("lead")].program
     assert found is not None
     assert set(found.links) == {"ask_planner", "ask_security_expert"}
@@ -235,8 +246,8 @@ def test_a_colleague_is_a_tool_described_by_what_the_colleague_is(own: Path) -> 
     assert (link.agent, link.is_shared) == ("planner", True)
     assert link.description.startswith("Asks Planner, who designs the technical approach")
     assert found.offers("ask_planner", found.begin(), None)
-    assert not found.offers("ask_planner", Standing(phase="b", values={"plan": ""}), None)
-    assert found.offers("ask_security_expert", Standing(phase="b", values={"plan": ""}), None)
+    assert not found.offers("ask_planner", AgentPhaseState(phase="b", values={"plan": ""}), None)
+    assert found.offers("ask_security_expert", AgentPhaseState(phase="b", values={"plan": ""}), None)
 
 
 @pytest.mark.parametrize(
@@ -262,8 +273,9 @@ def test_an_orchestrator_has_no_phases_of_its_own() -> None:
 
 
 def test_a_field_may_be_called_as_what_python_gives_every_mapping() -> None:
-    found = program("phases:\n - [a, b, state.items|length > 1]\n - [b, a, state.get == 'x']\n"
-                    "state: {items: [], get: ''}\n")  # fmt: skip
+    found = program(
+        "phases:\n - [a, b, state.items|length > 1]\n - [b, a, state.get == 'x']\nstate: {items: [], get: ''}\n"
+    )
     begins = found.begin()
     assert found.evaluate(begins, None).failed == ()
     assert found.evaluate(begins.changed({"items": [1, 2]}), None).target == "b"
@@ -272,7 +284,7 @@ def test_a_field_may_be_called_as_what_python_gives_every_mapping() -> None:
 def test_a_template_sees_where_the_agent_has_been(own: Path) -> None:
     agent = "phases: [[a, b, n]]\nstate: {n: 0}\n---\n{{ state.phase }} after {{ state.history|length }} moves\n"
     found = library(own, r=agent)
-    been = Standing(phase="b", values={"n": 1}, history=(Moved(source="a", target="b", at=Millis(1)),))
+    been = AgentPhaseState(phase="b", values={"n": 1}, history=(Moved(source="a", target="b", at=Millis(1)),))
     prompt = found.system_prompt(Slug("r"), Phase.CHAT, tools=(), project_name="demo", standing=been)
     assert "b after 1 moves" in prompt
 

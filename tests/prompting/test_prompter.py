@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tenex.core.agency import Standing
-from tenex.core.context import request_tokens, tokens
+from tenex.core.context.window import request_tokens, tokens
 from tenex.core.ids import Slug
-from tenex.core.steps import AgentText, Note, PersonText, Shown, ToolSpec
+from tenex.core.messages import AgentText, Note, Shown, ToolSpec, UserText
+from tenex.core.state.agent import AgentPhaseState
 from tenex.prompting import PromptLibrary, builtin_prompts
 from tenex.prompting.prompter import DATA, ConversationPrompter
 from tests.fakes.agency import with_program
@@ -20,10 +20,14 @@ from tests.fakes.play import Play, rules, says
 def prompter(lessons: dict[str, list[str]], notes: list[str | None], budget: int = 100_000) -> ConversationPrompter:
     tool = ToolSpec(name="complete", description="Ends.", parameters={"type": "object", "properties": {}})
     return ConversationPrompter(
-        PromptLibrary.load(builtin_prompts()), rules=rules, tools=lambda phase, slug: (tool,),
-        lessons=lambda slug, _: lessons.get(slug, []), workspace_notes=lambda: notes[0], project_name="demo",
+        PromptLibrary.load(builtin_prompts()),
+        rules=rules,
+        tools=lambda phase, slug: (tool,),
+        lessons=lambda slug, _: lessons.get(slug, []),
+        workspace_notes=lambda: notes[0],
+        project_name="demo",
         budget=budget,
-    )  # fmt: skip
+    )
 
 
 def at_work() -> Play:
@@ -55,7 +59,7 @@ def test_a_prompt_names_messages_by_their_record_and_ends_with_the_part() -> Non
     assert isinstance(entries[0], Shown)
     assert isinstance(entries[-1], Note)
     assert entries[-1].title == "Your part"
-    assert run.entries[0] == PersonText(author="alice", text="Build it", role="owner", key="a" * 64), (
+    assert run.entries[0] == UserText(author="alice", text="Build it", role="owner", key="a" * 64), (
         "the fold puts the words in"
     )
 
@@ -63,11 +67,18 @@ def test_a_prompt_names_messages_by_their_record_and_ends_with_the_part() -> Non
 def test_colleagues_that_may_be_called_are_named_and_a_called_one_is_shown_only_what_is_wanted() -> None:
     config = linked(rules(), executor=["planner"])
     words = ConversationPrompter(
-        PromptLibrary.load(builtin_prompts()), rules=lambda: config, tools=lambda phase, slug: (),
-        lessons=lambda slug, _: (), workspace_notes=lambda: None, project_name="demo",
-    )  # fmt: skip
-    play = Play(lambda q: {"agents": ["executor"], "phase": "execute", "reason": "build"},
-                lambda c, m: says("", *to("planner", message="how?")), config=config)  # fmt: skip
+        PromptLibrary.load(builtin_prompts()),
+        rules=lambda: config,
+        tools=lambda phase, slug: (),
+        lessons=lambda slug, _: (),
+        workspace_notes=lambda: None,
+        project_name="demo",
+    )
+    play = Play(
+        lambda q: {"agents": ["executor"], "phase": "execute", "reason": "build"},
+        lambda c, m: says("", *to("planner", message="how?")),
+        config=config,
+    )
     play.person("Build it")
     while len(play.conversation.runs) < 2:
         play.step()
@@ -104,9 +115,13 @@ def test_the_phase_a_run_comes_from_is_in_its_prompt() -> None:
 def test_a_prompt_is_rendered_once_for_equal_knowledge_and_anew_for_other_tools() -> None:
     play, tools = at_work(), [ToolSpec(name="ask", description="Asks.", parameters={})]
     words = ConversationPrompter(
-        PromptLibrary.load(builtin_prompts()), rules=rules, tools=lambda phase, slug: tuple(tools),
-        lessons=lambda slug, _: [], workspace_notes=lambda: None, project_name="demo",
-    )  # fmt: skip
+        PromptLibrary.load(builtin_prompts()),
+        rules=rules,
+        tools=lambda phase, slug: tuple(tools),
+        lessons=lambda slug, _: [],
+        workspace_notes=lambda: None,
+        project_name="demo",
+    )
     run = next(iter(play.conversation.runs.values()))
     first = words.work(play.conversation, run).system
     assert words.work(play.conversation, run).system is first
@@ -132,8 +147,9 @@ def test_the_routers_corrections_in_other_conversations_are_shown_to_it_and_its_
 def test_a_small_budget_leaves_room_for_the_work(budget: int) -> None:
     notes: list[str | None] = ["n" * 200_000]
     words = prompter({"executor": [f"lesson {n} " + "x" * 900 for n in range(50)]}, notes, budget)
-    play = Play(lambda q: {"agents": ["executor"], "phase": "execute", "reason": "r" * 2_000},
-                lambda c, m: says("done"))  # fmt: skip
+    play = Play(
+        lambda q: {"agents": ["executor"], "phase": "execute", "reason": "r" * 2_000}, lambda c, m: says("done")
+    )
     play.person("Build it " + "p" * 60_000)
     question = words.route(play.conversation)
     if budget >= 8_000:
@@ -156,9 +172,13 @@ def test_what_an_agent_is_told_as_its_part_may_have_a_template(tmp_path: Path) -
     program = library.definitions[Slug("executor")].program
     assert program is not None
     words = ConversationPrompter(
-        library, rules=lambda: with_program(program), tools=lambda phase, slug: (), lessons=lambda slug, _: (),
-        workspace_notes=lambda: None, project_name="demo",
-    )  # fmt: skip
+        library,
+        rules=lambda: with_program(program),
+        tools=lambda phase, slug: (),
+        lessons=lambda slug, _: (),
+        workspace_notes=lambda: None,
+        project_name="demo",
+    )
     play = at_work()
     run = next(iter(play.conversation.runs.values()))
     told = words.work(play.conversation, run)
@@ -166,7 +186,7 @@ def test_what_an_agent_is_told_as_its_part_may_have_a_template(tmp_path: Path) -
     assert isinstance(part, Note)
     assert part.text == "In a of execute: build."
     assert "You work in a." in told.system
-    play.conversation.standings = {"executor": Standing(phase="b", values={"n": 1})}
+    play.conversation.standings = {"executor": AgentPhaseState(phase="b", values={"n": 1})}
     assert "You work in b." in words.work(play.conversation, run).system
 
 
@@ -186,11 +206,18 @@ def test_the_template_of_a_called_one_is_given_the_message_of_its_call_and_nothi
     roster = {**config.roster, known.slug: dataclasses.replace(known, program=planner.program)}
     config = dataclasses.replace(config, roster=roster)
     words = ConversationPrompter(
-        library, rules=lambda: config, tools=lambda phase, slug: (), lessons=lambda slug, _: (),
-        workspace_notes=lambda: None, project_name="demo",
-    )  # fmt: skip
-    play = Play(lambda q: {"agents": ["executor"], "phase": "execute", "reason": "build"},
-                lambda c, m: says("", *to("planner", message="how?")), config=config)  # fmt: skip
+        library,
+        rules=lambda: config,
+        tools=lambda phase, slug: (),
+        lessons=lambda slug, _: (),
+        workspace_notes=lambda: None,
+        project_name="demo",
+    )
+    play = Play(
+        lambda q: {"agents": ["executor"], "phase": "execute", "reason": "build"},
+        lambda c, m: says("", *to("planner", message="how?")),
+        config=config,
+    )
     play.person("a secret of the conversation")
     while len(play.conversation.runs) < 2:
         play.step()

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenex.core.ids import Slug
+from tenex.core.messages import ToolSpec
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.routing import DECISION_SCHEMA
-from tenex.core.steps import ToolSpec
 from tenex.prompting import PromptLibrary
 from tenex.prompting.render import LESSONS_CHARACTERS, NOTES_CHARACTERS, fenced
 
@@ -32,10 +32,17 @@ COMPLETE = ToolSpec(
 
 
 def prompt(
-    library: PromptLibrary, slug: Slug = EXECUTOR, phase: Phase = Phase.EXECUTE, *,
-    tools: tuple[ToolSpec, ...] = (READ, ASK), lessons: tuple[str, ...] = (), notes: str | None = None,
-    project: str = "demo", language: str = "", previous: Phase | None = None,
-) -> str:  # fmt: skip
+    library: PromptLibrary,
+    slug: Slug = EXECUTOR,
+    phase: Phase = Phase.EXECUTE,
+    *,
+    tools: tuple[ToolSpec, ...] = (READ, ASK),
+    lessons: tuple[str, ...] = (),
+    notes: str | None = None,
+    project: str = "demo",
+    language: str = "",
+    previous: Phase | None = None,
+) -> str:
     return library.system_prompt(
         slug,
         phase,
@@ -303,10 +310,22 @@ def test_every_field_of_the_answer_is_explained(router: str) -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        "phase", "permitted", "cycle", "earlier", "messages", "turns", "open_gates", "can_end", "participants",
-        "still_to_reflect", "waived", "roster", "rejections", "lessons",
+        "phase",
+        "permitted",
+        "cycle",
+        "earlier",
+        "messages",
+        "turns",
+        "open_gates",
+        "can_end",
+        "participants",
+        "still_to_reflect",
+        "waived",
+        "roster",
+        "rejections",
+        "lessons",
     ],
-)  # fmt: skip
+)
 def test_every_key_of_the_question_is_explained(router: str, key: str) -> None:
     assert f"\n| `{key}` | " in router
 

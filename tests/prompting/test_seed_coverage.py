@@ -5,11 +5,11 @@ The table is read by people too: left, what the seed asks for, told anew; right,
 
 import pytest
 
+from tenex.core.config import Kind
 from tenex.core.phases import Phase
-from tenex.core.roster import Kind
 from tenex.prompting import PromptLibrary
-from tenex.prompting.guides import HEADINGS
 from tenex.prompting.markdown import sections
+from tenex.prompting.phase_guides import HEADINGS
 
 PURPOSE, ENTER, DO, LEAVE, CONSTRAINTS = HEADINGS
 

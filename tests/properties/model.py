@@ -1,7 +1,4 @@
-"""What a conversation must look like, said so simply that one look shows it is right.
-
-Never: an import of the core; the table is written down here once more on purpose.
-"""
+"""What a conversation must look like, said so simply that one look shows it is right."""
 
 from dataclasses import dataclass, field
 

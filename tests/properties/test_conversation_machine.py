@@ -16,31 +16,23 @@ from hypothesis.stateful import (
     precondition,
     rule,
     run_state_machine_as_test,
-)  # fmt: skip
+)
 
 from tenex.core import records as r
-from tenex.core.agency import Scope
-from tenex.core.checkpoint import Checkpoint
 from tenex.core.commands import NAMES
+from tenex.core.config import Limits, Policy, Role
 from tenex.core.conversation import Conversation, fold
-from tenex.core.decide import decide
+from tenex.core.decide.dispatch import decide
 from tenex.core.effects import Effect, ModelCall, Publish, Route, Timer, ToolCall, Work
 from tenex.core.ids import CallId, Slug
+from tenex.core.messages import CallRequest, ModelStep, Usage
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import PublishOutcome, ToolResult
-from tenex.core.roster import Limits, Role, Rules
-from tenex.core.runs import CallState
-from tenex.core.signals import (
-    ModelAnswered,
-    ModelFailed,
-    Published,
-    RouteAnswered,
-    Signal,
-    TimerFired,
-    ToolReturned,
-)  # fmt: skip
-from tenex.core.steps import CallRequest, ModelStep, Usage
+from tenex.core.signals import ModelAnswered, ModelFailed, Published, RouteAnswered, Signal, TimerFired, ToolReturned
+from tenex.core.state.agent import Scope
+from tenex.core.state.run import CallState
+from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
 from tests.core.kit import check_rest, check_sound, plain
 from tests.fakes import agency
@@ -101,25 +93,38 @@ _usages = st.builds(
     Usage, input_tokens=st.integers(0, 50), output_tokens=st.integers(0, 50), cost_usd=st.none() | st.just(0.01)
 )
 _arguments = st.fixed_dictionaries(
-    {}, optional={"path": st.sampled_from(["a", "b"]), "question": st.sampled_from(["Which?", ""]),
-                  "response": st.sampled_from(["done", ""]),
-                  "verdict": st.sampled_from(["verified", "issues", "maybe"]),
-                  "summary": st.just("short"), "lesson": st.just("test early")}
-)  # fmt: skip
+    {},
+    optional={
+        "path": st.sampled_from(["a", "b"]),
+        "question": st.sampled_from(["Which?", ""]),
+        "response": st.sampled_from(["done", ""]),
+        "verdict": st.sampled_from(["verified", "issues", "maybe"]),
+        "summary": st.just("short"),
+        "lesson": st.just("test early"),
+    },
+)
 _COLLEAGUES = [name for name, _ in to(*SLUGS)]
 _calls = st.lists(
     st.builds(
-        CallRequest, id=st.sampled_from(["", "k", "l"]).map(CallId), tool=st.sampled_from([*TOOLS, "teleport"]),
+        CallRequest,
+        id=st.sampled_from(["", "k", "l"]).map(CallId),
+        tool=st.sampled_from([*TOOLS, "teleport"]),
         arguments=_arguments,
-    ) | st.builds(
-        CallRequest, id=st.sampled_from(["", "k", "l"]).map(CallId), tool=st.sampled_from(_COLLEAGUES),
+    )
+    | st.builds(
+        CallRequest,
+        id=st.sampled_from(["", "k", "l"]).map(CallId),
+        tool=st.sampled_from(_COLLEAGUES),
         arguments=st.sampled_from([{"message": "look"}, {"message": "look"}, {}]),
-    ) | st.builds(
-        CallRequest, id=st.just(CallId("k")), tool=st.sampled_from(["set_state", "second_to_first", "second_to_third"]),
+    )
+    | st.builds(
+        CallRequest,
+        id=st.just(CallId("k")),
+        tool=st.sampled_from(["set_state", "second_to_first", "second_to_third"]),
         arguments=st.sampled_from([{"field": "n", "value": 1}, {"field": "n", "value": 0}, {"field": "n"}]),
     ),
     max_size=4,
-)  # fmt: skip
+)
 _steps = st.builds(
     ModelStep, text=st.sampled_from(["", "done", "  "]), calls=_calls.map(tuple), usage=_usages, model=st.just("m")
 )
@@ -127,18 +132,24 @@ _steps = st.builds(
 
 EDGES = (("first", "second", lambda me: me.n >= 1), ("second", "first", lambda me: me.n < 1), ("second", "third", None))
 OWN = agency.program(
-    EDGES, defaults={"n": 0}, schema={"n": {"type": "integer"}}, scopes={"send": Scope(phases=frozenset({"second"}))},
+    EDGES,
+    defaults={"n": 0},
+    schema={"n": {"type": "integer"}},
+    scopes={"send": Scope(phases=frozenset({"second"}))},
     has_triggers=True,
-)  # fmt: skip
+)
 MOVES = {(slug, source, target) for slug in SLUGS for source, target, _ in EDGES}
 
 
-def colleagues(limits: Limits | None = None) -> Rules:
+def colleagues(limits: Limits | None = None) -> Policy:
     """The rules of the tests, where everybody may call somebody, and all who call have phases of their own."""
     known = linked(
-        rules(limits=limits), executor=["helper", "security", link("planner", is_shared=True)],
-        helper=["executor", "planner"], planner=["helper", "project-manager"], security=["helper"],
-    )  # fmt: skip
+        rules(limits=limits),
+        executor=["helper", "security", link("planner", is_shared=True)],
+        helper=["executor", "planner"],
+        planner=["helper", "project-manager"],
+        security=["helper"],
+    )
     roster = dict(known.roster)
     for slug, member in known.roster.items():
         if member.program is not None:
@@ -196,9 +207,11 @@ class ConversationMachine(RuleBasedStateMachine):
                 self.play.person("blue")
 
     @rule(
-        text=st.sampled_from(TEXTS), role=st.sampled_from(Role), addressed=st.lists(st.sampled_from(SLUGS), max_size=2),
+        text=st.sampled_from(TEXTS),
+        role=st.sampled_from(Role),
+        addressed=st.lists(st.sampled_from(SLUGS), max_size=2),
         replies=st.booleans(),
-    )  # fmt: skip
+    )
     def somebody_writes(self, text: str, role: Role, addressed: list[str], replies: bool) -> None:
         """A message, a reply to a question, words for an agent."""
         asked = next(iter(self.play.conversation.asks), None) if replies else None
@@ -259,9 +272,11 @@ class ConversationMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.ready(ToolCall))
     @rule(
-        which=st.integers(0, 9), ok=st.booleans(), touched=st.lists(st.sampled_from(["a", "b"]), max_size=1),
+        which=st.integers(0, 9),
+        ok=st.booleans(),
+        touched=st.lists(st.sampled_from(["a", "b"]), max_size=1),
         own=st.sampled_from([{}, {}, {"values": {"n": 1}}, {"values": {"m": 1}}, {"moves": (("second", "first"),)}]),
-    )  # fmt: skip
+    )
     def a_call_returns(self, which: int, ok: bool, touched: list[str], own: dict[str, Any]) -> None:
         """Calls that run at once return in any order, and may change whoever made them."""
         calls = self.ready(ToolCall)
@@ -344,7 +359,7 @@ class ConversationMachine(RuleBasedStateMachine):
         conversation = self.play.conversation
         if conversation.next_seq % 3:  # a sample is enough: it is the dearest look of all
             return
-        data = CONVERSATION.encode_decisions([[Checkpoint.of(conversation)]])
+        data = CONVERSATION.encode_decisions([[StateSnapshot.of(conversation)]])
         there = fold(conversation.id, CONVERSATION.decode_lines(data)[0])
         assert there == conversation
         assert pending(there) == pending(conversation)
@@ -363,8 +378,9 @@ class ConversationMachine(RuleBasedStateMachine):
     def who_is_called_has_a_caller_that_waits(self) -> None:
         """A called run stands on an open call of an open run, and no such call stands on nothing."""
         runs = self.play.conversation.runs
-        waits = {(run.id, call.request.id) for run in runs.values() for call in run.calls
-                 if call.state is CallState.LINKED}  # fmt: skip
+        waits = {
+            (run.id, call.request.id) for run in runs.values() for call in run.calls if call.state is CallState.LINKED
+        }
         assert waits == {(run.parent, run.call) for run in runs.values() if run.parent is not None}
 
     @invariant()
@@ -402,15 +418,22 @@ class ConversationMachine(RuleBasedStateMachine):
 
 
 ConversationMachine.TestCase.settings = settings(
-    max_examples=30, stateful_step_count=45, derandomize=True,
+    max_examples=30,
+    stateful_step_count=45,
+    derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
-)  # fmt: skip
+)
 TestConversationMachine = ConversationMachine.TestCase
 
 
 @pytest.mark.soak
 def test_many_other_conversations() -> None:
     """New ones every time; one that fails is printed with the blob that shows it again."""
-    many = settings(ConversationMachine.TestCase.settings, max_examples=300, stateful_step_count=60, derandomize=False,
-                    print_blob=True)  # fmt: skip
+    many = settings(
+        ConversationMachine.TestCase.settings,
+        max_examples=300,
+        stateful_step_count=60,
+        derandomize=False,
+        print_blob=True,
+    )
     run_state_machine_as_test(ConversationMachine, settings=many)

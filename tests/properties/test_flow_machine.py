@@ -22,22 +22,23 @@ from hypothesis.stateful import (
     precondition,
     rule,
     run_state_machine_as_test,
-)  # fmt: skip
+)
 
 from tenex.core import records as r
+from tenex.core.config import Expectation, Limits
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import ConversationId
+from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.pending import pending
-from tenex.core.ports import Draft, UnsignedEvent, Whisper, unheard
-from tenex.core.roster import Expectation, Limits
-from tenex.core.steps import ModelRequest, ModelStep
+from tenex.core.ports import EphemeralStatus, OutgoingMessage, UnsignedEvent, unheard
 from tests.core.kit import check_sound
 from tests.fakes.linked import linked, to
 from tests.fakes.play import rules, says
 from tests.fakes.stage import Daemon, World
 from tests.fakes.virtual import VirtualLoop
-from tests.properties.model import Model
 from tests.simulation.oracle import Told, is_notice
+
+from .model import Model
 
 ID = "c" * 64
 CALLED = "security"
@@ -56,8 +57,9 @@ def quiet() -> Iterator[None]:
 
 
 def _decision(phase: str, agents: list[str]) -> str:
-    return json.dumps({"phase": phase, "agents": agents, "reason": "because"} if phase else
-                      {"agents": agents, "reason": "because"})  # fmt: skip
+    return json.dumps(
+        {"phase": phase, "agents": agents, "reason": "because"} if phase else {"agents": agents, "reason": "because"}
+    )
 
 
 class PatientWorld(World):
@@ -66,23 +68,21 @@ class PatientWorld(World):
     def __init__(self) -> None:
         super().__init__(lambda _question: None, lambda _request: None)
         patient = Expectation(warn_after=YEARS, close_after=YEARS)  # the model knows no deadline, and stories are long
-        limits = Limits(
-            turns_per_message=1_000, same_route=1_000, steps_per_run=1_000, default_expectation=patient
-        )  # fmt: skip
+        limits = Limits(turns_per_message=1_000, same_route=1_000, steps_per_run=1_000, default_expectation=patient)
         self.rules = linked(rules(limits=limits), executor=[CALLED])
         self.asked: dict[str, asyncio.Future[Any]] = {}
         self.refusing: set[str] = set()
         self.faults = 0
         """How often a word cannot be sealed from now on."""
 
-    def seal(self, draft: Draft) -> tuple[UnsignedEvent, ...]:
+    def seal(self, draft: OutgoingMessage) -> tuple[UnsignedEvent, ...]:
         """As ever, but for a fault of ours."""
         if self.faults:
             self.faults -= 1
             raise ZeroDivisionError
         return super().seal(draft)
 
-    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
         """Wait for the answer a rule gives."""
         who = "router" if request.purpose == "route" else request.agent
         if who in self.refusing:
@@ -172,7 +172,7 @@ class FlowMachine(RuleBasedStateMachine):
     @rule(
         answer=st.sampled_from(["hm", '{"agents": ["wizard"], "reason": "-"}', '{"agents": []}', "failed", "leap"]),
         which=st.integers(0, 99),
-    )  # fmt: skip
+    )
     def the_router_errs(self, answer: str, which: int) -> None:
         """Asked again with the reason, three times in all; a failed call is no answer."""
         if answer == "failed":
@@ -232,9 +232,12 @@ class FlowMachine(RuleBasedStateMachine):
                 self.a_person_replies(which)
 
     @rule(
-        odd=st.sampled_from(["stop", "process", "clock", "disk", "ours"]), kill=st.booleans(), times=st.integers(1, 4),
-        away=st.sampled_from([0.0, 60.0, 10_000.0]), by=st.sampled_from([-3_600_000, YEARS, -YEARS, 4_000]),
-    )  # fmt: skip
+        odd=st.sampled_from(["stop", "process", "clock", "disk", "ours"]),
+        kill=st.booleans(),
+        times=st.integers(1, 4),
+        away=st.sampled_from([0.0, 60.0, 10_000.0]),
+        by=st.sampled_from([-3_600_000, YEARS, -YEARS, 4_000]),
+    )
     def something_odd_happens(self, odd: str, times: int, away: float, by: int, *, kill: bool) -> None:
         """One rule for all that is rare, so that most steps are work."""
         match odd:
@@ -281,7 +284,7 @@ class FlowMachine(RuleBasedStateMachine):
         assert len(state.asks) == len(model.parked)
         assert (state.question is not None) is model.is_asking
         assert set(state.participants) == model.participants
-        heard = [rec.event_id for rec in self._records() if isinstance(rec, r.PersonWrote)]
+        heard = [rec.event_id for rec in self._records() if isinstance(rec, r.MessageRecorded)]
         assert heard == model.messages
         assert set(self.world.asked) == model.thinking | ({"router"} if model.is_asking else set())
 
@@ -292,7 +295,7 @@ class FlowMachine(RuleBasedStateMachine):
             return
         state = self.daemon.state()
         check_sound(Told(self.world.books[ConversationId(ID)], state))  # type: ignore[arg-type]
-        said = {event.id for rec in self._records() if isinstance(rec, r.Said) for event in rec.events}
+        said = {event.id for rec in self._records() if isinstance(rec, r.MessageSent) for event in rec.events}
         published = self.world.published
         assert said <= set(published)
         assert all(is_notice(event) for key, event in published.items() if key not in said)
@@ -310,15 +313,18 @@ class FlowMachine(RuleBasedStateMachine):
 
 
 FlowMachine.TestCase.settings = settings(
-    max_examples=15, stateful_step_count=25, derandomize=True,
+    max_examples=15,
+    stateful_step_count=25,
+    derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
-)  # fmt: skip
+)
 TestFlowMachine = FlowMachine.TestCase
 
 
 @pytest.mark.soak
 def test_many_other_stories() -> None:
     """New ones every time; a story that fails is printed with the seed that shows it again."""
-    many = settings(FlowMachine.TestCase.settings, max_examples=400, stateful_step_count=50, derandomize=False,
-                    print_blob=True)  # fmt: skip
+    many = settings(
+        FlowMachine.TestCase.settings, max_examples=400, stateful_step_count=50, derandomize=False, print_blob=True
+    )
     run_state_machine_as_test(FlowMachine, settings=many)

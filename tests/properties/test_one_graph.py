@@ -14,16 +14,16 @@ from typing import Any, Union
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenex.core.agency import Program, Standing
-from tenex.core.conditions import AgentTarget, AllOf, ContextEquals, FromSpeaker, Predicate, StayTarget
 from tenex.core.graph import Edge
 from tenex.core.graph import TransitionGraph as Compiled
 from tenex.core.phases import Phase
-from tenex.core.rounds import Envelope
-from tenex.core.rules import Transition
-from tenex.core.speakers import Folded, change_context, fold
-from tenex.workflow import TransitionGraph
-from tenex.workflow.missions import BaseNode, End, Graph, GraphRunContext, GraphRunResult
+from tenex.core.state.agent import AgentPhaseState, Program
+from tenex.core.workflow.conditions import AgentTarget, AllOf, ContextEquals, FromSpeaker, Predicate, StayTarget
+from tenex.core.workflow.rounds import Envelope
+from tenex.core.workflow.speakers import Folded, change_context, fold
+from tenex.core.workflow.transitions import Transition
+from tenex.workflows.missions.graph import BaseNode, End, Graph, GraphRunContext, GraphRunResult
+from tenex.workflows.speakers import TransitionGraph
 
 Arrow = tuple[str, str, int]
 """From, to, and the value at which it is open."""
@@ -77,7 +77,7 @@ def by_phases(case: Case) -> list[str]:
     """An agent's own phases; who stays is there again."""
     edges = tuple(Edge(s, t, Predicate(partial(equals, value))) for s, t, value in case.arrows)
 
-    def look(standing: Standing, conversation: Phase | None) -> dict[str, Any]:
+    def look(standing: AgentPhaseState, conversation: Phase | None) -> dict[str, Any]:
         return dict(standing.values)
 
     program = Program(
@@ -87,7 +87,7 @@ def by_phases(case: Case) -> list[str]:
     for value in case.values:
         standing = standing.changed({"v": value})
         way.append(program.evaluate(standing, None).target or way[-1])
-        standing = Standing(phase=way[-1], values=standing.values)
+        standing = AgentPhaseState(phase=way[-1], values=standing.values)
     return way
 
 

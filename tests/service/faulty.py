@@ -5,8 +5,6 @@
     hung    while there is a file `hang`, its disk takes no flush and gives no answer; it writes the file `held`
 
 It waits for relays a second where others wait a quarter of a minute, so that a deaf one is soon found out.
-
-Never: a fault in what is tested; what tells of these faults is the real thing.
 """
 
 import os
@@ -19,12 +17,12 @@ from typing import Any
 
 from tenex.cli.run import FORCED, serve
 from tenex.core.errors import ModelUnavailable
-from tenex.core.ports import Model, Whisper, unheard
-from tenex.core.steps import ModelRequest, ModelStep
-from tenex.llm.offline import OfflineModel
+from tenex.core.messages import ModelRequest, ModelStep
+from tenex.core.ports import EphemeralStatus, Model, unheard
+from tenex.llm.scripted import OfflineModel
 from tenex.nostr import pool
 from tenex.nostr.keys import parse_public_key
-from tenex.nostr.timings import Timings
+from tenex.nostr.timeouts import RelayTimeouts
 from tenex.settings import load
 from tenex.store.disk import Disk
 
@@ -44,7 +42,7 @@ class _Faulty:
 class Stuck(_Faulty):
     """Hangs in a way that nothing else can go on."""
 
-    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
         """Hang, then answer."""
         (self._marks / "held").touch()
         while not self.may_go:
@@ -55,7 +53,7 @@ class Stuck(_Faulty):
 class Away(_Faulty):
     """Cannot be reached."""
 
-    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
         """Fail, or answer."""
         if not self.may_go:
             raise ModelUnavailable("connection refused by the model's server")
@@ -76,7 +74,7 @@ class Hung(_Faulty):
             time.sleep(0.01)  # a thread of the store waits in the kernel like this
         os.fdatasync(descriptor)
 
-    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
         """Answer."""
         return await self._inner.step(request, whisper)
 
@@ -87,7 +85,7 @@ KINDS: Mapping[str, Callable[[Path], Model]] = {"stuck": Stuck, "away": Away, "h
 def main() -> int:
     """Serve; the exit code is that of `tenex run`."""
     data, marks, kind = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
-    setattr(pool, "Timings", partial(Timings, probe_timeout=1.0, eose_timeout=1.0))  # noqa: B010  (for mypy)
+    setattr(pool, "RelayTimeouts", partial(RelayTimeouts, probe_timeout=1.0, eose_timeout=1.0))  # noqa: B010  (for mypy)
     settings = load(None, data, env={}, parse_key=parse_public_key)
     return 0 if serve(settings, model=KINDS[kind](marks)) else FORCED
 

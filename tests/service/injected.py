@@ -3,8 +3,6 @@
 strace counts for each thread and each call by itself: of the threads, the first to make its n-th call is met; so the
 disk's work is in one. Given a path, only calls that name it, or a descriptor of it, are counted. Programs that the
 daemon starts are let go of.
-
-Never: a fault between system calls; `moments` has those.
 """
 
 import asyncio
@@ -43,9 +41,19 @@ class Point:
         path = folder.data / self.where.replace("<id>", f"conversations/{name}")
         only = ["-P", str(path)] if self.where else []
         return [
-            "strace", "-f", "-b", "execve", "-qq", "-o", str(folder.marks / "trace"), *only,
-            "-e", f"trace={self.call}", "-e", f"inject={self.call}:{self.fault}:when={self.at}",
-        ]  # fmt: skip
+            "strace",
+            "-f",
+            "-b",
+            "execve",
+            "-qq",
+            "-o",
+            str(folder.marks / "trace"),
+            *only,
+            "-e",
+            f"trace={self.call}",
+            "-e",
+            f"inject={self.call}:{self.fault}:when={self.at}",
+        ]
 
     def __str__(self) -> str:
         where = "rotating" if self.rotates else self.where.rpartition("/")[2]

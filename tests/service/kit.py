@@ -1,7 +1,4 @@
-"""A data folder with its daemon: made by `tenex init`, started, signalled and read as an operator does it.
-
-Never: a look into the daemon's memory; what a test knows is in files, in logs and on the relay.
-"""
+"""A data folder with its daemon: made by `tenex init`, started, signalled and read as an operator does it."""
 
 import asyncio
 import json
@@ -22,7 +19,7 @@ from tenex.core.ids import ConversationId
 from tenex.core.records import Record
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.store.format import CONVERSATION
-from tenex.store.loading import peek
+from tenex.store.journal_reader import peek
 from tests.fakes.nursery import Child, begin, run
 
 from . import person
@@ -158,9 +155,14 @@ class Process:
     async def start(cls, words: Sequence[str], **env: str) -> Self:
         """Start it, with its stderr read."""
         process = await asyncio.create_subprocess_exec(
-            *words, cwd=ROOT, env=environment(**env), stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE, limit=_LINE,
-        )  # fmt: skip
+            *words,
+            cwd=ROOT,
+            env=environment(**env),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            limit=_LINE,
+        )
         return cls(process, process.stderr)
 
     @classmethod

@@ -1,7 +1,4 @@
-"""A daemon whose minds sit behind HTTP on loopback: how it is configured, and what both sides counted.
-
-Never: a mind; those are in `tests.fakes.modelminds`.
-"""
+"""A daemon whose minds sit behind HTTP on loopback: how it is configured, and what both sides counted."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
@@ -12,8 +9,8 @@ from typing import Any
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
 from tenex.core.ids import ConversationId
+from tenex.core.messages import Usage
 from tenex.core.records import Record
-from tenex.core.steps import Usage
 from tests.fakes.modelserver import Exchange, ModelServer
 
 from . import person
@@ -56,7 +53,7 @@ async def settled(folder: Folder, name: str, status: str = "ended", *, messages:
             return None  # reading it all again would tell the same
         seen = size
         records = folder.records(name)
-        if len(of_kind(records, r.PersonWrote)) < messages:
+        if len(of_kind(records, r.MessageRecorded)) < messages:
             return None
         state = fold(ConversationId(name), records)
         return state if state.status == status and state.turn is None and not state.outbox else None
@@ -73,8 +70,10 @@ def _size(folder: Folder, name: str) -> int:
 
 def spent(records: Iterable[Record]) -> list[Usage]:
     """What each answer cost, as the journal has it; a call that broke off unmetered counts there without tokens."""
-    usages = [record.step.usage if isinstance(record, r.ModelStepped) else getattr(record, "usage", None)
-              for record in records]  # fmt: skip
+    usages = [
+        record.step.usage if isinstance(record, r.ModelResponded) else getattr(record, "usage", None)
+        for record in records
+    ]
     return [usage for usage in usages if usage is not None and usage.input_tokens]
 
 

@@ -1,7 +1,4 @@
-"""Workflows and missions as a person meets them: files an operator wrote, mentions that begin them, a thread to read.
-
-Never: a shortcut into a conversation; what is said and heard goes over the relay.
-"""
+"""Workflows and missions as users meet them: an operator's files, mentions that start them, a thread to read."""
 
 from typing import Any
 

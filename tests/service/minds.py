@@ -1,16 +1,13 @@
-"""Minds written for these tests: they do what a model should not.
-
-Never: a rule of the program; what they try is what the gate has to stop.
-"""
+"""Minds written for these tests: they do what a model should not."""
 
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from tenex.core.ids import CallId
+from tenex.core.messages import CallRequest, CallResult, ModelRequest, ModelStep, Note, Usage
 from tenex.core.phases import Phase
-from tenex.core.ports import Model, Whisper, unheard
-from tenex.core.steps import CallRequest, CallResult, ModelRequest, ModelStep, Note, Usage
+from tenex.core.ports import EphemeralStatus, Model, unheard
 
 SECRET = "the-combination-is-4711"
 """What stands in the workspace's `secret.txt`; nobody in chat may learn it."""
@@ -19,7 +16,7 @@ SECRET = "the-combination-is-4711"
 class Trespasser:
     """Reads the workspace in chat and writes it in plan, though neither is offered there."""
 
-    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
         """Answer."""
         if request.purpose == "route":
             return _says(json.dumps(_route(request)))
@@ -33,7 +30,7 @@ class Trespasser:
 class Editor:
     """Reads `pets.txt`, changes it with `edit_file`, and looks what came of it."""
 
-    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
         """Answer."""
         if request.purpose == "route":
             question = _question(request)
@@ -51,7 +48,7 @@ class Editor:
 class Household:
     """An executor that has its planner write a plan, goes through its own phases by it, and then the cycle's to END."""
 
-    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
         """Answer."""
         if request.purpose == "route":
             return _says(json.dumps(self.route(request)))
@@ -64,10 +61,12 @@ class Household:
         ways: dict[str, list[tuple[str, dict[str, Any]]]] = {
             "planner": [("set_state", {"field": "stage", "value": 1}), ("write_file", writes)],
             "executor": [
-                ("ask_planner", {"message": "How shall it be built?"}), ("set_state", {"field": "stage", "value": 1}),
-                ("write_file", writes), ("set_state", {"field": "stage", "value": 2}),
+                ("ask_planner", {"message": "How shall it be built?"}),
+                ("set_state", {"field": "stage", "value": 1}),
+                ("write_file", writes),
+                ("set_state", {"field": "stage", "value": 2}),
             ],
-        }  # fmt: skip
+        }
         way = ways[request.agent]
         return _calls(way[steps][0], **way[steps][1]) if steps < len(way) else _says(f"{request.agent} is done")
 
@@ -105,6 +104,7 @@ def _says(text: str) -> ModelStep:
 
 def _calls(tool: str, **arguments: Any) -> ModelStep:
     return ModelStep(
-        calls=(CallRequest(id=CallId("mine"), tool=tool, arguments=arguments),), model="script",
+        calls=(CallRequest(id=CallId("mine"), tool=tool, arguments=arguments),),
+        model="script",
         usage=Usage(input_tokens=1, output_tokens=1),
-    )  # fmt: skip
+    )

@@ -2,8 +2,6 @@
 
 It is `tenex run` (the same `serve`, with the same signals) with counters at the seams: before a model is asked, before
 and after a tool works, before a file is changed, before, within and after an append, before and after a publish.
-
-Never: a way to end that a power cut does not have: it dies by SIGKILL, in the middle of whatever it does.
 """
 
 import asyncio
@@ -19,14 +17,22 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tenex.cli.run import FORCED, serve
-from tenex.core.ports import ExecutionContext, Model, PublishOutcome, ToolResult, UnsignedEvent, Whisper, unheard
-from tenex.core.steps import ModelRequest, ModelStep
-from tenex.llm.offline import OfflineModel
+from tenex.core.messages import ModelRequest, ModelStep
+from tenex.core.ports import (
+    EphemeralStatus,
+    ExecutionContext,
+    Model,
+    PublishOutcome,
+    ToolResult,
+    UnsignedEvent,
+    unheard,
+)
+from tenex.llm.scripted import OfflineModel
 from tenex.nostr.keys import parse_public_key
 from tenex.nostr.publisher import Publisher
 from tenex.settings import load
 from tenex.store import journal
-from tenex.store.daemon import FOLDER
+from tenex.store.daemon_journal import FOLDER
 from tenex.store.disk import Disk
 from tenex.store.journal import FileJournal
 from tenex.tools.registry import ToolRegistry
@@ -113,7 +119,7 @@ class Watched:
     def __init__(self, inner: Model, moments: Moments) -> None:
         self._inner, self._moments = inner, moments
 
-    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
         """Answer as the inner one does."""
         if request.purpose == "work":
             self._moments.note("steps", request.idempotency_key)

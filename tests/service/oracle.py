@@ -2,8 +2,6 @@
 
 Call it when the conversation has come to rest and the last daemon has stopped; who died on the way, and with what on
 disk, is told with `survey`.
-
-Never: a look into a daemon's memory; its view and its index are what it thought, and have to say what the journal says.
 """
 
 import re
@@ -18,21 +16,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from tenex.core import records as r
-from tenex.core.checkpoint import Checkpoint
+from tenex.core.config import Replay
 from tenex.core.conversation import fold
 from tenex.core.effects import Work
 from tenex.core.ids import ConversationId
 from tenex.core.pending import pending
 from tenex.core.records import Record
-from tenex.core.roster import Replay
-from tenex.flow.clock import SystemClock
+from tenex.core.state.snapshot import StateSnapshot
+from tenex.runtime.clock import SystemClock
 from tenex.store.disk import Disk
-from tenex.store.folder import ConversationFolder
 from tenex.store.format import CONVERSATION
 from tenex.store.index import Index
-from tenex.store.loading import NEWEST, peek
-from tenex.store.rendering import render
+from tenex.store.journal_reader import NEWEST, peek
+from tenex.store.repository import ConversationFolder
 from tenex.store.verify import verify
+from tenex.store.view_json import render
 
 from . import person
 from .kit import FULL_CYCLE, Folder, of_kind, phases
@@ -79,9 +77,14 @@ def steps_of(folder: Folder) -> list[tuple[str, str]]:
 
 
 async def check(
-    folder: Folder, name: str, deaths: Sequence[Survived] = (), *, way: Sequence[str] = FULL_CYCLE,
-    messages: Sequence[str] | None = None, quarrels: int = 0,
-) -> None:  # fmt: skip
+    folder: Folder,
+    name: str,
+    deaths: Sequence[Survived] = (),
+    *,
+    way: Sequence[str] = FULL_CYCLE,
+    messages: Sequence[str] | None = None,
+    quarrels: int = 0,
+) -> None:
     """Hold everything that is promised against what there is.
 
     Args:
@@ -113,7 +116,7 @@ def _check_journal(folder: Folder, name: str, records: list[Record], deaths: Seq
         data = file.read_bytes()
         part, length, fault = CONVERSATION.decode_lines(data)
         assert (length, fault) == (len(data), None), file
-        whole.extend(record for record in part if not isinstance(record, Checkpoint))
+        whole.extend(record for record in part if not isinstance(record, StateSnapshot))
     assert whole == records
     newest = peek(folder.conversation(name) / "journal.jsonl", CONVERSATION, NEWEST)
     assert fold(ConversationId(name), newest) == fold(ConversationId(name), records)
@@ -124,33 +127,33 @@ def _check_journal(folder: Folder, name: str, records: list[Record], deaths: Seq
 
 def _check_messages(records: list[Record], messages: Sequence[str]) -> None:
     """Each was taken in once, and something was said after it."""
-    wrote = of_kind(records, r.PersonWrote)
+    wrote = of_kind(records, r.MessageRecorded)
     assert Counter(record.event_id for record in wrote) == Counter(messages)
-    said = of_kind(records, r.Said)
+    said = of_kind(records, r.MessageSent)
     for record in wrote:
         assert any(word.seq > record.seq for word in said), f"{record.event_id} was not answered"
 
 
 async def _check_relay(folder: Folder, records: list[Record]) -> None:
     """What people see: exactly what the journal says was said, once each."""
-    said = [event for record in of_kind(records, r.Said) for event in record.events]
+    said = [event for record in of_kind(records, r.MessageSent) for event in record.events]
     seen = await person.stored(folder.url, kinds=[1], authors=sorted(folder.voices))
     assert Counter(event["id"] for event in seen) == Counter(event.id for event in said)
     assert {event["id"]: event["content"] for event in seen} == {event.id: event.content for event in said}
-    words = Counter((record.speaker, record.run, record.text) for record in of_kind(records, r.Said))
+    words = Counter((record.speaker, record.run, record.text) for record in of_kind(records, r.MessageSent))
     assert max(words.values()) == 1, f"said again: {words.most_common(1)}"
 
 
 def _check_executions(folder: Folder, name: str, records: list[Record], deaths: Sequence[Survived]) -> None:
     """What tools did: what had returned is not run again, what may not be repeated is run once at most."""
     executions = folder.executions()
-    permitted = {f"{name}:{record.seq}": record for record in of_kind(records, r.CallPermitted)}
+    permitted = {f"{name}:{record.seq}": record for record in of_kind(records, r.ToolCallStarted)}
     assert {key for key, _, _ in executions} <= set(permitted), "a tool ran whose intent was never durable"
     for key, record in permitted.items():
         if record.replay is not Replay.ONCE:
             assert any(key == ran for ran, _, _ in executions), f"{record.tool} was permitted and never run"
     for death in deaths:
-        returned = {(record.run, record.call) for record in of_kind(death.records, r.CallReturned)}
+        returned = {(record.run, record.call) for record in of_kind(death.records, r.ToolCallCompleted)}
         for key, _, _ in executions[death.executions :]:
             assert (permitted[key].run, permitted[key].call) not in returned, "a finished call ran again"
     for key, times in Counter(key for key, _, _ in executions).items():
@@ -170,7 +173,7 @@ def _check_steps(folder: Folder, name: str, records: list[Record], deaths: Seque
         asked_before = {key for key, _ in steps[: death.steps]}
         again = {key for key, _ in steps[death.steps :]} & asked_before
         assert again <= open_then, "a finished step was asked for again"
-    assert len({key for key, _ in steps}) >= len(of_kind(records, r.ModelStepped))
+    assert len({key for key, _ in steps}) >= len(of_kind(records, r.ModelResponded))
 
 
 async def _check_books(folder: Folder, name: str) -> None:

@@ -1,7 +1,4 @@
-"""A person's client in its barest form: one socket, and JSON as NIP-01 writes it.
-
-Never: anything of the daemon's own client; a fault there must not hide one here.
-"""
+"""A person's client in its barest form: one socket, and JSON as NIP-01 writes it."""
 
 import asyncio
 import json

@@ -36,9 +36,17 @@ deadline = "soon"
 cooking = "offline"
 """
 NAMES = (
-    "colour", "relays.urls[0]", "relays.urls[1]", "people.owners[0]", "people.open", "limits.turns_per_message",
-    "limits.same_rout", "log.level", "shutdown.deadline", "models.phases.cooking",
-)  # fmt: skip
+    "colour",
+    "relays.urls[0]",
+    "relays.urls[1]",
+    "people.owners[0]",
+    "people.open",
+    "limits.turns_per_message",
+    "limits.same_rout",
+    "log.level",
+    "shutdown.deadline",
+    "models.phases.cooking",
+)
 
 
 # ---- what the operator got wrong --------------------------------------------------------------------------------
@@ -292,7 +300,7 @@ async def test_a_long_message_below_the_limit_is_taken_whole(folder: Folder) -> 
         name = await folder.write(text)
         state = await folder.until(name, "waiting")
         assert await process.stop() == 0
-    assert [record.text for record in of_kind(folder.records(name), r.PersonWrote)] == [text]
+    assert [record.text for record in of_kind(folder.records(name), r.MessageRecorded)] == [text]
     assert "longer than what I am shown" in state.recent[-1].text
 
 

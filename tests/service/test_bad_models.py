@@ -69,7 +69,7 @@ CASES: dict[str, Case] = {
         replies=_says(
             f'{SECRET}</think>\n<tool_call>{{"name": "teleport", "arguments": {{"to": "Mars"}}}}</tool_call>'
         ),
-        follows={r.CallRefused: 1},
+        follows={r.ToolCallRejected: 1},
     ),
     "nonsense to the router": Case(to="router", replies=_says(nonsense(10_000)), follows={r.RouteRejected: 1}),
     "nobody's name": Case(
@@ -77,37 +77,43 @@ CASES: dict[str, Case] = {
         replies=_says(GOOD.replace("executor", "wizard")),
         follows={r.RouteRejected: 1, r.RouterCorrected: 1},
     ),
-    "a tool that is none": Case(to="execute", replies=_calls("teleport", {"to": "Mars"}), follows={r.CallRefused: 1}),
+    "a tool that is none": Case(
+        to="execute", replies=_calls("teleport", {"to": "Mars"}), follows={r.ToolCallRejected: 1}
+    ),
     "a tool of another phase": Case(
-        to="verification", replies=_calls("write_file", {"path": "x.txt", "content": "x"}), follows={r.CallRefused: 1}
+        to="verification",
+        replies=_calls("write_file", {"path": "x.txt", "content": "x"}),
+        follows={r.ToolCallRejected: 1},
     ),
     "arguments that are no JSON": Case(
-        to="execute", replies=_calls("edit_file", '{"path": "evil.txt", "old": '), follows={r.CallRefused: 1}
+        to="execute", replies=_calls("edit_file", '{"path": "evil.txt", "old": '), follows={r.ToolCallRejected: 1}
     ),
     "arguments that are no object": Case(
-        to="execute", replies=_calls("edit_file", '["evil.txt", "x"]'), follows={r.CallRefused: 1}
+        to="execute", replies=_calls("edit_file", '["evil.txt", "x"]'), follows={r.ToolCallRejected: 1}
     ),
-    "an empty answer": Case(to="execute", replies=_says(""), follows={r.Nudged: 1}),
-    "no verdict": Case(to="verification", replies=_says("It looks fine."), follows={r.Nudged: 1}),
-    "cut off by length": Case(to="execute", replies=(Answer(text="I wro", finish="length"),), follows={r.Nudged: 1}),
-    "filtered": Case(to="execute", replies=(Answer(text="", finish="content_filter"),), follows={r.Nudged: 1}),
+    "an empty answer": Case(to="execute", replies=_says(""), follows={r.ModelReprompted: 1}),
+    "no verdict": Case(to="verification", replies=_says("It looks fine."), follows={r.ModelReprompted: 1}),
+    "cut off by length": Case(
+        to="execute", replies=(Answer(text="I wro", finish="length"),), follows={r.ModelReprompted: 1}
+    ),
+    "filtered": Case(to="execute", replies=(Answer(text="", finish="content_filter"),), follows={r.ModelReprompted: 1}),
     # transport: tried again, and nobody hears of it
-    "a 500": Case(to="execute", replies=(Fails(),), follows={r.Retrying: 1}),
-    "a 500 to the router": Case(to="router", replies=(Fails(),), follows={r.Retrying: 1}),
-    "a 529": Case(to="execute", replies=(Fails(status=529, message="overloaded"),), follows={r.Retrying: 1}),
-    "a broken stream": Case(to="execute", replies=(BROKEN, BROKEN), follows={r.Retrying: 2}),
-    "a broken stream to the router": Case(to="router", replies=(BROKEN,), follows={r.Retrying: 1}),
-    "a closed socket": Case(to="execute", replies=(Closes(),), follows={r.Retrying: 1}),
+    "a 500": Case(to="execute", replies=(Fails(),), follows={r.RetryScheduled: 1}),
+    "a 500 to the router": Case(to="router", replies=(Fails(),), follows={r.RetryScheduled: 1}),
+    "a 529": Case(to="execute", replies=(Fails(status=529, message="overloaded"),), follows={r.RetryScheduled: 1}),
+    "a broken stream": Case(to="execute", replies=(BROKEN, BROKEN), follows={r.RetryScheduled: 2}),
+    "a broken stream to the router": Case(to="router", replies=(BROKEN,), follows={r.RetryScheduled: 1}),
+    "a closed socket": Case(to="execute", replies=(Closes(),), follows={r.RetryScheduled: 1}),
     "a page of HTML": Case(
-        to="execute", replies=(Sends(body=BYTES, content_type="text/html"),), follows={r.Retrying: 1}
+        to="execute", replies=(Sends(body=BYTES, content_type="text/html"),), follows={r.RetryScheduled: 1}
     ),
     "a reply after the deadline": Case(
-        to="execute", replies=(Answer(text="too late", delay=20),), follows={r.Retrying: 1}
+        to="execute", replies=(Answer(text="too late", delay=20),), follows={r.RetryScheduled: 1}
     ),
-    "no reply at all": Case(to="router", replies=(Hangs(),), follows={r.Retrying: 1}),
+    "no reply at all": Case(to="router", replies=(Hangs(),), follows={r.RetryScheduled: 1}),
 }
 FILES = {name: f"case-{place:02}.txt" for place, name in enumerate(CASES, 1)}
-COUNTED = (r.RouteRejected, r.RouterCorrected, r.CallRefused, r.Nudged, r.Retrying)
+COUNTED = (r.RouteRejected, r.RouterCorrected, r.ToolCallRejected, r.ModelReprompted, r.RetryScheduled)
 TROUBLE = re.compile(r"cannot be reached|could not decide|could not be used", re.IGNORECASE)
 
 
@@ -238,14 +244,14 @@ async def test_five_429s_are_waited_out_as_long_as_the_server_asks(tmp_path: Pat
         assert all(gap >= 0.9 for gap in gaps), gaps  # ms are rounded on the way
         agree(server, spent(folder.records(name)))
     assert len(told(folder, (await words(folder))[name])) == 1
-    assert [record.held for record in of_kind(folder.records(name), r.Retrying)] == [False] * 3 + [True] * 2
+    assert [record.held for record in of_kind(folder.records(name), r.RetryScheduled)] == [False] * 3 + [True] * 2
 
 
 async def held_until_mended(folder: Folder, server: ModelServer, file: str, mend: Any, **env: str) -> list[str]:
     """Have a conversation run into trouble, mend it once the person was told and more tries failed; what was said."""
     async with serving(folder, server, **env) as process:
         name = await folder.write(f"Write {file}.")
-        await person.until(lambda: sum(record.held for record in of_kind(folder.records(name), r.Retrying)) >= 3)
+        await person.until(lambda: sum(record.held for record in of_kind(folder.records(name), r.RetryScheduled)) >= 3)
         assert not (folder.workspace / file).exists()
         await mend()
         await settled(folder, name)
@@ -367,6 +373,6 @@ async def test_those_who_wait_for_a_busy_provider_are_not_given_up(tmp_path: Pat
             assert await process.stop() == 0
         agree(server, [usage for name in names for usage in spent(folder.records(name))])
     records = [folder.records(name) for name in names]
-    queued = [sum(record.step.queued for record in of_kind(each, r.ModelStepped)) for each in records]
+    queued = [sum(record.step.queued for record in of_kind(each, r.ModelResponded)) for each in records]
     assert max(queued) > most * 1000, "nobody waited: this shows nothing"
     assert {record.outcome for each in records for record in of_kind(each, r.RunEnded)} == {"finished"}

@@ -20,9 +20,15 @@ QUICK = [Point("fdatasync", 9, JOURNAL, EIO[0])]
 """A write that fails is what a full disk is (`test_disk`)."""
 
 SWEEP = [
-    ("fdatasync", JOURNAL, EIO, 1), ("write", JOURNAL, ENOSPC, 1), ("write", JOURNAL, EIO, 5), ("fsync", "", EIO, 1),
-    ("rename", "", ENOSPC, 1), ("mkdir", "<id>", ENOSPC, 1), ("fdatasync", WAL, EIO, 1), ("pwrite64", WAL, ENOSPC, 9),
-]  # fmt: skip
+    ("fdatasync", JOURNAL, EIO, 1),
+    ("write", JOURNAL, ENOSPC, 1),
+    ("write", JOURNAL, EIO, 5),
+    ("fsync", "", EIO, 1),
+    ("rename", "", ENOSPC, 1),
+    ("mkdir", "<id>", ENOSPC, 1),
+    ("fdatasync", WAL, EIO, 1),
+    ("pwrite64", WAL, ENOSPC, 9),
+]
 """Calls, where, what is said of them, and every how many-th."""
 
 

@@ -24,7 +24,7 @@ import yaml
 from tenex.cli.main import COMMANDS, load_command
 from tenex.cli.run import LETTING_GO
 from tenex.settings import Settings
-from tests.house.tree import files
+from tests.repository.tree import files
 
 from .kit import PATIENCE, ROOT
 
@@ -170,10 +170,14 @@ def test_what_is_copied_is_all_the_build_and_the_program_need(source: Path) -> N
         assert (source / name).exists(), name
     for words in (["--version"], ["agents", "list", "--data", source / "data"], ["graph", "add"], ["config", "show"]):
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "tenex.cli.main", *map(str, words)], cwd=source.parent, timeout=60,
-            env={"PYTHONPATH": str(source), "PATH": os.environ["PATH"], "HOME": "/nonexistent"}, capture_output=True,
-            text=True, check=False,
-        )  # fmt: skip
+            [sys.executable, "-P", "-m", "tenex.cli.main", *map(str, words)],
+            cwd=source.parent,
+            timeout=60,
+            env={"PYTHONPATH": str(source), "PATH": os.environ["PATH"], "HOME": "/nonexistent"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
 
 

@@ -102,10 +102,21 @@ async def test_a_fault_of_ours_is_said_and_survived(path: Path, verb: str) -> No
 @pytest.mark.parametrize(
     "junk",
     [
-        b"GET / HTTP/1.1\r\n\r\n", b"\x00\xff\xfe\n", b"[]\n", b"null\n", b"17\n", b'"do"\n', b"{}\n", b'{"do":1}\n',
-        b'{"do":["echo"]}\n', b'{"do":"nonsense"}\n', b"[" * 50_000 + b"\n", b'{"do":"echo"\n', b"\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x00\xff\xfe\n",
+        b"[]\n",
+        b"null\n",
+        b"17\n",
+        b'"do"\n',
+        b"{}\n",
+        b'{"do":1}\n',
+        b'{"do":["echo"]}\n',
+        b'{"do":"nonsense"}\n',
+        b"[" * 50_000 + b"\n",
+        b'{"do":"echo"\n',
+        b"\n",
     ],
-)  # fmt: skip
+)
 async def test_junk_is_answered_with_an_error(path: Path, junk: bytes) -> None:
     """Whatever a line holds, the answer is a sentence, and the connection is still of use."""
     async with connected(path) as (reader, writer):

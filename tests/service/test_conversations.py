@@ -135,7 +135,7 @@ async def test_an_empty_folder_has_none_and_says_so(tmp_path: Path) -> None:
         *(["export", "c"], ["rollback", "c", "--to", "1", "--yes"], ["fork", "c", "--at", "1"]),
     ],
     ids=" ".join,
-)  # fmt: skip
+)
 async def test_where_the_conversations_cannot_be_read_each_command_says_so(tmp_path: Path, words: list[str]) -> None:
     """As for another user, or where something else has the folder's name."""
     (tmp_path / "conversations").write_text("")

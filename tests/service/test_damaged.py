@@ -184,7 +184,7 @@ async def _answered(folder: Folder, name: str, messages: set[str]) -> bool:
     """Wait until these have been taken in and the conversation rests."""
 
     def there() -> bool:
-        wrote = {record.event_id for record in of_kind(folder.records(name), r.PersonWrote)}
+        wrote = {record.event_id for record in of_kind(folder.records(name), r.MessageRecorded)}
         state = folder.state(name)
         return wrote >= messages and state.status in ("ended", "waiting") and state.turn is None and not state.outbox
 

@@ -128,9 +128,14 @@ async def test_a_folder_in_use_is_a_sentence(tmp_path: Path) -> None:
 def test_make_demo_is_that_command() -> None:
     """The README's first command runs it on the checkout."""
     done = subprocess.run(
-        ["make", "-n", "demo", "ARGS=--message x"], cwd=ROOT, env=environment(), capture_output=True, text=True,
-        check=True, timeout=60,
-    )  # fmt: skip
+        ["make", "-n", "demo", "ARGS=--message x"],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
     assert ".venv/bin/tenex demo --data . --message x" in done.stdout
 
 

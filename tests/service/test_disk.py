@@ -109,7 +109,7 @@ async def complaints(folder: Folder) -> tuple[int, str]:
 
 async def whole(folder: Folder, name: str, messages: int) -> None:
     """Every message was taken in once, and the journal has no fault."""
-    wrote = of_kind(folder.records(name), r.PersonWrote)
+    wrote = of_kind(folder.records(name), r.MessageRecorded)
     assert len({record.event_id for record in wrote}) == len(wrote) == messages
     code, out, said = await tenex_here("conversations", "verify", name, "--data", folder.data)
     assert code == 0, out + said

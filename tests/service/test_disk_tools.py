@@ -58,11 +58,11 @@ async def test_no_room_in_the_workspace_is_told_to_the_agent_and_by_it_to_the_pe
             await folder.until(name, "waiting")
             found = await warnings(folder)
             assert is_mounted == (found.get(str(folder.workspace)) == "only 0 bytes are free"), found
-        failed = [call for call in of_kind(folder.records(name), r.CallReturned) if call.tool == "write_file"]
+        failed = [call for call in of_kind(folder.records(name), r.ToolCallCompleted) if call.tool == "write_file"]
         assert not any(call.ok for call in failed)
         reason = "the disk is full; nothing was changed" if is_mounted else "the system does not permit it"
         assert all(reason in call.content for call in failed)
-        said = [record.text for record in of_kind(folder.records(name), r.Said)]
+        said = [record.text for record in of_kind(folder.records(name), r.MessageSent)]
         assert reason in said[-1]
         await folder.write("Create two.py that prints two", to=name)
         await folder.until(name, "ended")

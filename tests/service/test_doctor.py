@@ -96,42 +96,148 @@ def _model(folder: Folder, table: str) -> None:
 
 BROKEN: list[tuple[str, Break, int, str, str, str, str]] = [
     # name, how it is broken, exit code, check, place, what is said, what mends it
-    ("a setting that is none", lambda f: _append(f, "[limits]\nsame_rout = 3"), 3, "settings", "tenex.toml",
-     "there is no such setting", "example"),
-    ("settings that are no text", lambda f: f.file.write_bytes(b"\xff\xfe"), 3, "settings", "tenex.toml",
-     "no UTF-8", "example"),
-    ("a key others may read", lambda f: (f.data / "keys/project.nsec").chmod(0o644), 3, "permissions",
-     "keys/project.nsec", "others may read this key", "chmod 600"),
-    ("no project key", lambda f: (f.data / "keys/project.nsec").unlink(), 3, "keys", "keys/project.nsec",
-     "project's key is missing", "tenex init"),
+    (
+        "a setting that is none",
+        lambda f: _append(f, "[limits]\nsame_rout = 3"),
+        3,
+        "settings",
+        "tenex.toml",
+        "there is no such setting",
+        "example",
+    ),
+    (
+        "settings that are no text",
+        lambda f: f.file.write_bytes(b"\xff\xfe"),
+        3,
+        "settings",
+        "tenex.toml",
+        "no UTF-8",
+        "example",
+    ),
+    (
+        "a key others may read",
+        lambda f: (f.data / "keys/project.nsec").chmod(0o644),
+        3,
+        "permissions",
+        "keys/project.nsec",
+        "others may read this key",
+        "chmod 600",
+    ),
+    (
+        "no project key",
+        lambda f: (f.data / "keys/project.nsec").unlink(),
+        3,
+        "keys",
+        "keys/project.nsec",
+        "project's key is missing",
+        "tenex init",
+    ),
     ("one key twice", _doubled, 3, "keys", "keys/planner.nsec", "same key as executor.nsec", "move away"),
-    ("a workspace over the rest", lambda f: _append(f, '[paths]\nworkspace = "."'), 3, "configuration",
-     "paths.workspace", "holds our", "place of its own"),
-    ("an agent that is none", lambda f: (f.data / "agents/critic.md").write_text("hello"), 3, "agents",
-     "agents/critic.md", "", "mend the file"),
+    (
+        "a workspace over the rest",
+        lambda f: _append(f, '[paths]\nworkspace = "."'),
+        3,
+        "configuration",
+        "paths.workspace",
+        "holds our",
+        "place of its own",
+    ),
+    (
+        "an agent that is none",
+        lambda f: (f.data / "agents/critic.md").write_text("hello"),
+        3,
+        "agents",
+        "agents/critic.md",
+        "",
+        "mend the file",
+    ),
     ("a file for a folder", _file_for_a_folder, 3, "folders", "workspace", "a file, where a folder must be", "move it"),
-    ("a model without a key", lambda f: _model(f, 'default = "openai:gpt-5"'), 3, "models", "models.providers.openai",
-     "key", "[models]"),
-    ("a model of nobody", lambda f: _model(f, 'default = "nobody:x"'), 3, "models", "models.providers.nobody",
-     "no provider", "[models]"),
-    ("a damaged journal", lambda f: _replace(_conversation(f) / "journal.jsonl", b'"seq":5', b'"seq":6'), 4,
-     "conversations", "journal.jsonl", "line 5 cannot be right", "from a copy"),
-    ("a journal that is gone", lambda f: (_conversation(f) / "journal.jsonl").unlink(), 4, "conversations", "",
-     "the journal is missing", "from a copy"),
+    (
+        "a model without a key",
+        lambda f: _model(f, 'default = "openai:gpt-5"'),
+        3,
+        "models",
+        "models.providers.openai",
+        "key",
+        "[models]",
+    ),
+    (
+        "a model of nobody",
+        lambda f: _model(f, 'default = "nobody:x"'),
+        3,
+        "models",
+        "models.providers.nobody",
+        "no provider",
+        "[models]",
+    ),
+    (
+        "a damaged journal",
+        lambda f: _replace(_conversation(f) / "journal.jsonl", b'"seq":5', b'"seq":6'),
+        4,
+        "conversations",
+        "journal.jsonl",
+        "line 5 cannot be right",
+        "from a copy",
+    ),
+    (
+        "a journal that is gone",
+        lambda f: (_conversation(f) / "journal.jsonl").unlink(),
+        4,
+        "conversations",
+        "",
+        "the journal is missing",
+        "from a copy",
+    ),
     ("a lock that is a folder", _folder_for_the_lock, 4, "daemon", ".lock", "no file", "move it away"),
-    ("a damaged index", lambda f: (f.data / "conversations/index.sqlite").write_bytes(b"x" * 9_000), 0, "index",
-     "index.sqlite", "the index is damaged", "move it away"),
-    ("a torn tail", lambda f: _tear(_conversation(f) / "journal.jsonl"), 0, "conversations", "journal.jsonl",
-     "cut short", "nothing to do"),
-    ("an end that is gone", lambda f: os.truncate(_conversation(f) / "journal.jsonl",
-     (_conversation(f) / "journal.jsonl").stat().st_size - 9), 4, "conversations", "conversation.json",
-     "the end of it is missing", "copy"),
-    ("a view that is no JSON", lambda f: (_conversation(f) / "conversation.json").write_text("{"), 0, "conversations",
-     "conversation.json", "cannot be read", "move it away"),
+    (
+        "a damaged index",
+        lambda f: (f.data / "conversations/index.sqlite").write_bytes(b"x" * 9_000),
+        0,
+        "index",
+        "index.sqlite",
+        "the index is damaged",
+        "move it away",
+    ),
+    (
+        "a torn tail",
+        lambda f: _tear(_conversation(f) / "journal.jsonl"),
+        0,
+        "conversations",
+        "journal.jsonl",
+        "cut short",
+        "nothing to do",
+    ),
+    (
+        "an end that is gone",
+        lambda f: os.truncate(
+            _conversation(f) / "journal.jsonl", (_conversation(f) / "journal.jsonl").stat().st_size - 9
+        ),
+        4,
+        "conversations",
+        "conversation.json",
+        "the end of it is missing",
+        "copy",
+    ),
+    (
+        "a view that is no JSON",
+        lambda f: (_conversation(f) / "conversation.json").write_text("{"),
+        0,
+        "conversations",
+        "conversation.json",
+        "cannot be read",
+        "move it away",
+    ),
     ("a socket that was left", _left_socket, 0, "control", "tenex.sock", "left by a daemon", "next start"),
-    ("limits that make no sense", lambda f: _append(f, "[limits]\nturns_per_message = 3"), 0, "configuration",
-     "limits.turns_per_message", "too few", "at least 4"),
-]  # fmt: skip
+    (
+        "limits that make no sense",
+        lambda f: _append(f, "[limits]\nturns_per_message = 3"),
+        0,
+        "configuration",
+        "limits.turns_per_message",
+        "too few",
+        "at least 4",
+    ),
+]
 
 
 @pytest.fixture
@@ -242,7 +348,9 @@ async def test_what_a_daemon_holds_is_told(folder: Folder) -> None:
     (folder.data / "keys" / "local.api-key").chmod(0o600)
     async with daemon(folder) as process:
         name = await folder.write("Create hello.py that prints hello")
-        await person.until(lambda: of_kind(folder.records(name), r.Retrying, lambda record: record.held), PATIENCE)
+        await person.until(
+            lambda: of_kind(folder.records(name), r.RetryScheduled, lambda record: record.held), PATIENCE
+        )
         code, report = await examined(folder.data)
         await process.stop()
     assert code == 1
@@ -282,9 +390,17 @@ async def test_somebody_who_may_not_look_is_told_so(folder: Folder) -> None:
     (folder.data / "conversations").chmod(0o700)
     words = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sys.executable, *TENEX[1:]]
     process = await asyncio.create_subprocess_exec(
-        *words, "doctor", "--data", str(folder.data), "--json", cwd=ROOT, env=environment(),
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+        *words,
+        "doctor",
+        "--data",
+        str(folder.data),
+        "--json",
+        cwd=ROOT,
+        env=environment(),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
     async with asyncio.timeout(2 * PATIENCE):
         out, said = await process.communicate()
     assert b"Traceback" not in said

@@ -56,7 +56,7 @@ async def test_a_conversation_from_elsewhere_is_inert_until_somebody_writes(tmp_
         async with daemon(here) as process:
             await folder_rests(here)
             assert spoken(relay_here, here, name) == sent
-            assert of_kind(here.records(name), r.Reopened) == []
+            assert of_kind(here.records(name), r.ProcessRestarted) == []
             wrote = await here.write("Are you there?", to=name)
             await person.until(lambda: wrote in here.state(name).seen and here.state(name).status != "active")
             await person.until(lambda: not here.state(name).outbox)

@@ -168,7 +168,7 @@ async def test_a_message_the_readable_file_does_not_know_yet_is_answered_after_a
     async with daemon(folder) as process:
         await folder.until(name, "ended", cycle=2)
         assert await process.stop() == 0
-    asked = [record.text for record in of_kind(folder.records(name), r.PersonWrote)]
+    asked = [record.text for record in of_kind(folder.records(name), r.MessageRecorded)]
     assert asked == ["Create zebra.py that prints xylophone", "Create yak.py that prints gong"]
     assert (folder.workspace / "yak.py").exists()
     contents = Counter(event["content"] for event in await said(folder))
@@ -253,7 +253,7 @@ async def test_an_old_file_is_taken_in_when_its_conversation_goes_on(folder: Fol
             {"from": "EXECUTE", "to": "CHAT", "message": "m", "timestamp": 1_755_000_001_000, "agentName": "o"},
         ],
         "orchestratorTurns": [],
-    }  # fmt: skip
+    }
     file = folder.data / "conversations" / f"{root['id']}.json"
     file.parent.mkdir(exist_ok=True)
     file.write_text(json.dumps(old))
@@ -271,18 +271,25 @@ async def test_an_old_file_is_taken_in_when_its_conversation_goes_on(folder: Fol
         await person.publish(
             folder.url,
             person.note(
-                folder.owner, "Create yak.py that prints gong", ["E", root["id"], folder.url], ["K", "11"],
-                ["e", root["id"], folder.url], ["k", "11"], ["p", folder.project.public], kind=1111,
+                folder.owner,
+                "Create yak.py that prints gong",
+                ["E", root["id"], folder.url],
+                ["K", "11"],
+                ["e", root["id"], folder.url],
+                ["k", "11"],
+                ["p", folder.project.public],
+                kind=1111,
             ),
-        )  # fmt: skip
+        )
         await process.until("conversation.taken_in")
         await folder.until(root["id"], "ended")
         assert await process.stop() == 0
     records = folder.records(root["id"])
-    assert [record.text for record in of_kind(records, r.PersonWrote)] == [
-        "Please add a login page", "Create yak.py that prints gong",
-    ]  # fmt: skip
-    assert [record.source for record in of_kind(records, r.Rebuilt)] == [file.name]
+    assert [record.text for record in of_kind(records, r.MessageRecorded)] == [
+        "Please add a login page",
+        "Create yak.py that prints gong",
+    ]
+    assert [record.source for record in of_kind(records, r.JournalRebuilt)] == [file.name]
     assert phases(folder.view(root["id"]))[:2] == ["execute", "chat"]
     assert not file.exists()
     assert json.loads((folder.conversation(root["id"]) / file.name).read_text()) == old

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from tenex.core import records as r
+from tenex.core.decide.runs import UNKNOWN
 from tenex.core.records import Record
-from tenex.core.working import UNKNOWN
 
 from . import person
 from .kit import FULL_CYCLE, Folder, Process, daemon, of_kind, ordered, phases
@@ -91,7 +91,7 @@ async def test_a_daemon_that_dies_again_and_again_still_arrives(folder: Folder) 
     assert lives >= 3
     async with daemon(folder) as last:
         assert await last.stop() == 0
-    said = {event.id for record in of_kind(folder.records(name), r.Said) for event in record.events}
+    said = {event.id for record in of_kind(folder.records(name), r.MessageSent) for event in record.events}
     assert {event["id"] for event in await person.stored(folder.url, kinds=[1], authors=sorted(folder.voices))} == said
 
 
@@ -110,8 +110,8 @@ async def test_an_edit_that_was_cut_off_is_told_as_unknown_and_not_repeated(
         state = await folder.until(name, "waiting")
         assert await second.stop() == 0
     records = folder.records(name)
-    cut_off = of_kind(records, r.CallPermitted, lambda record: record.tool == "edit_file")[0]
-    result = next(x for x in of_kind(records, r.CallReturned) if (x.run, x.call) == (cut_off.run, cut_off.call))
+    cut_off = of_kind(records, r.ToolCallStarted, lambda record: record.tool == "edit_file")[0]
+    result = next(x for x in of_kind(records, r.ToolCallCompleted) if (x.run, x.call) == (cut_off.run, cut_off.call))
     assert (result.ok, result.content) == (False, UNKNOWN)
     assert [tool for _, tool, _ in folder.executions()] == ["read_file", "edit_file", "read_file"]
     assert pets.read_text() == content
@@ -130,7 +130,7 @@ async def test_a_plain_kill_from_outside_while_an_agent_thinks(folder: Folder) -
         await folder.until(name, "ended")
         assert await second.stop() == 0
     assert phases(folder.view(name)) == FULL_CYCLE
-    assert of_kind(folder.records(name), r.Reopened)
+    assert of_kind(folder.records(name), r.ProcessRestarted)
 
 
 async def test_what_was_written_while_no_daemon_ran_is_answered(folder: Folder) -> None:

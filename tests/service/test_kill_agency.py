@@ -48,12 +48,12 @@ async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
         assert not [log for log in second.logs if log["level"] == "error"], second.said
     await check(folder, name, [death])
     records = folder.records(name)
-    moved = Counter((rec.agent, rec.source, rec.target) for rec in of_kind(records, r.AgentMoved))
+    moved = Counter((rec.agent, rec.source, rec.target) for rec in of_kind(records, r.AgentPhaseChanged))
     steps = [("executor", "asking", "building"), ("executor", "building", "built"), ("planner", "asking", "building")]
     assert moved == Counter(steps), "each step is taken once"
     called = of_kind(records, r.RunStarted, lambda record: record.parent is not None)
     assert [record.agent for record in called] == ["planner"]
-    answers = of_kind(records, r.CallReturned, lambda record: record.tool == "ask_planner")
+    answers = of_kind(records, r.ToolCallCompleted, lambda record: record.tool == "ask_planner")
     assert [(record.ok, record.content) for record in answers] == [(True, "planner is done")]
     standings = folder.state(name).standings
     assert {agent: standing.phase for agent, standing in standings.items()} == {"executor": "built"}

@@ -21,11 +21,22 @@ QUICK = [Point("fdatasync", 21, JOURNAL), Point("rename", 3, rotates=True)]
 """What no moment of `test_kill` is: within the flush of a line, and within the naming of another file."""
 
 SWEEP = [
-    ("write", JOURNAL, 1), ("fdatasync", JOURNAL, 1), ("write", DAEMON, 1),
-    ("fdatasync", DAEMON, 1), ("fdatasync", INDEX, 1), ("pwrite64", WAL, 9), ("fdatasync", WAL, 1), ("mkdir", "", 1),
-    ("fsync", "", 1), ("rename", "", 1), ("unlink", "", 1), ("ftruncate", "", 1), ("write", "", 1), ("sendto", "", 2),
+    ("write", JOURNAL, 1),
+    ("fdatasync", JOURNAL, 1),
+    ("write", DAEMON, 1),
+    ("fdatasync", DAEMON, 1),
+    ("fdatasync", INDEX, 1),
+    ("pwrite64", WAL, 9),
+    ("fdatasync", WAL, 1),
+    ("mkdir", "", 1),
+    ("fsync", "", 1),
+    ("rename", "", 1),
+    ("unlink", "", 1),
+    ("ftruncate", "", 1),
+    ("write", "", 1),
+    ("sendto", "", 2),
     *((call, "rotating", 1) for call in ("write", "fsync", "fdatasync", "rename")),
-]  # fmt: skip
+]
 """Calls, where, and every how many-th: what files are made of is met each time, pages of SQLite's and frames in steps.
 
 By count, a talk makes 36 writes and 35 flushes of its journal, 13 of each of the daemon's, 54 writes in one thread, 16

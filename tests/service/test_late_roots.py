@@ -16,7 +16,7 @@ async def test_the_first_message_of_a_thread_is_received_after_a_reply_to_it(fol
     thanks = person.note(folder.owner, "Thank you in advance", ["e", name, folder.url, "root"], called)
 
     def received() -> list[str]:
-        return [record.event_id for record in of_kind(folder.records(name), r.PersonWrote)]
+        return [record.event_id for record in of_kind(folder.records(name), r.MessageRecorded)]
 
     async with daemon(folder) as first:
         await person.publish(folder.url, thanks)

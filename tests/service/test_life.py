@@ -107,9 +107,7 @@ async def test_an_abstract_address_and_a_watchdog_of_somebody_else(folder: Folde
     name = f"tenex-test-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as listening:
         listening.bind(f"\0{name}")
-        async with daemon(
-            folder, NOTIFY_SOCKET=f"@{name}", WATCHDOG_USEC=usec(0.02), WATCHDOG_PID="1"
-        ) as process:  # fmt: skip
+        async with daemon(folder, NOTIFY_SOCKET=f"@{name}", WATCHDOG_USEC=usec(0.02), WATCHDOG_PID="1") as process:
             await process.until("relay.connected")
             assert await process.stop() == 0
         heard = []
@@ -232,9 +230,18 @@ async def test_a_terminal_that_is_closed_stops_it_in_stages(folder: Folder) -> N
     """SIGHUP meant this first: with nobody to read its log, a daemon in the foreground ends as by Ctrl-C."""
     ours, theirs = pty.openpty()
     process = await asyncio.create_subprocess_exec(
-        *TENEX, "run", "--data", str(folder.data), cwd=ROOT, env=environment(), start_new_session=True,
-        stdin=theirs, stdout=theirs, stderr=theirs, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-    )  # fmt: skip
+        *TENEX,
+        "run",
+        "--data",
+        str(folder.data),
+        cwd=ROOT,
+        env=environment(),
+        start_new_session=True,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
     try:
         os.close(theirs)
         await person.until((folder.data / "tenex.sock").exists)

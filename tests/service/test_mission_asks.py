@@ -4,7 +4,7 @@ import re
 import shutil
 from pathlib import Path
 
-from tenex.core import mission_records as m
+from tenex.core.records import mission as m
 from tests.fakes.modelminds import Asked, calls
 from tests.fakes.modelprotocol import Answer, Json
 from tests.fakes.modelserver import model_server
@@ -17,7 +17,7 @@ SHIPPED = ROOT / "config" / "workflows"
 ASKS = """
 from dataclasses import dataclass
 from pydantic import BaseModel
-from tenex.workflow.missions import BaseNode, End, Graph, GraphRunContext
+from tenex.workflows.missions.graph import BaseNode, End, Graph, GraphRunContext
 
 class Case(BaseModel):
     name: str
@@ -72,7 +72,7 @@ async def test_a_node_asks_an_agent_and_a_workflow_by_name(tmp_path: Path, relay
     agents = [Asked(exchange.request).agent for exchange in delivered]
     assert agents == ["planner", "planner", "security-expert", "security-expert", "executor", "executor"]
     assert "Plan this: hello.py" in Asked(delivered[0].request).words
-    spent = of_kind(folder.records(name), m.MissionSpent)
+    spent = of_kind(folder.records(name), m.MissionUsageRecorded)
     assert sum(one.usage.input_tokens for one in spent) == sum(exchange.input_tokens for exchange in delivered)
     assert len([*(folder.data / "conversations").glob("*/journal.jsonl")]) == 2, "the mission's, and the daemon's own"
 

@@ -12,11 +12,12 @@ import pytest
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.nostr.keys import KeyRing
-from tests.service import person
-from tests.service.kit import ROOT, Folder, daemon, of_kind, ordered, tenex, tenex_here
-from tests.service.mentioned import begin, heard, key_of, put, tags
-from tests.service.moments import Moment
-from tests.workflow.mission_kit import competition
+from tests.workflows.mission_kit import competition
+
+from . import person
+from .kit import ROOT, Folder, daemon, of_kind, ordered, tenex, tenex_here
+from .mentioned import begin, heard, key_of, put, tags
+from .moments import Moment
 
 WORKFLOWS = ROOT / "config" / "workflows"
 TALLY = '''"""Writes lines, one a step, each when it is let."""
@@ -27,7 +28,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from tenex.workflow.missions import BaseNode, Dependency, End, Graph, GraphRunContext
+from tenex.workflows.missions.graph import BaseNode, Dependency, End, Graph, GraphRunContext
 
 
 class Tally(BaseModel):
@@ -166,7 +167,7 @@ async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
     async with ordered(folder, moment, at) as first:
         name = await begin(folder, "x", "tally")
         assert await first.ended() == -signal.SIGKILL, first.said
-    durable = {step.step for step in of_kind(folder.records(name), r.StepReturned)}
+    durable = {step.step for step in of_kind(folder.records(name), r.StepCompleted)}
     ran = runs(folder)
     async with ordered(folder) as second:
         state = await folder.until(name, "ended")
@@ -177,8 +178,10 @@ async def kill_and_go_on(folder: Folder, moment: Moment, at: int) -> None:
     assert state.mission is not None
     assert (state.mission.outcome, state.mission.result, state.mission.state["written"]) == ("finished", 3, 3)
     assert [event["content"] for event in events] == [
-        "Now in write", "Now in rest", "The mission tally has ended. Its result: 3"
-    ]  # fmt: skip
+        "Now in write",
+        "Now in rest",
+        "The mission tally has ended. Its result: 3",
+    ]
 
 
 async def test_a_mission_whose_file_is_gone_after_a_kill_waits_until_it_is_back(folder: Folder) -> None:
@@ -210,7 +213,7 @@ async def test_it_is_paused_stopped_reloaded_gone_back_in_and_branched_off(folde
         await person.until(lambda: len(runs(folder)) == 1)
         await folder.write("how far are you?", to=name)
         await folder.write("/pause", to=name)
-        await person.until(lambda: of_kind(folder.records(name), r.MissionPausing))
+        await person.until(lambda: of_kind(folder.records(name), r.MissionPauseRequested))
         (folder.workspace / "go-0").touch()
         assert paused(await folder.until(name, "waiting")) == "write#1"
         # a broken file is refused whole; then the node is gone, which holds the mission and drops nothing
@@ -238,7 +241,7 @@ async def test_it_is_paused_stopped_reloaded_gone_back_in_and_branched_off(folde
         said = " ".join(event["content"] for event in await heard(folder, name))
         for part in ("It does not read what is written here", "It pauses as soon as", "Once the operator has mended"):
             assert part in said
-        first = of_kind(folder.records(name), r.StepReturned)[0].seq
+        first = of_kind(folder.records(name), r.StepCompleted)[0].seq
         for word, at, more in (("rollback", "--to", ["--yes"]), ("fork", "--at", [])):
             code, out, fault = await tenex_here(
                 "conversations", word, name, at, str(first), *more, "--json", "--data", folder.data
@@ -303,7 +306,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from tenex.workflow.missions import BaseNode, End, Graph, GraphRunContext
+from tenex.workflows.missions.graph import BaseNode, End, Graph, GraphRunContext
 
 
 class Wanted(BaseModel):

@@ -98,8 +98,10 @@ def check_agents(server: ModelServer) -> None:
     first = [asked for asked, _ in seen if asked.steps == 0]
     assert [asked.phase for asked in first if asked.phase != "reflection"] == ["chat", *WAY[:-1]]
     assert sorted(asked.agent for asked in first if asked.phase == "reflection") == [
-        "executor", "planner", "project-manager",
-    ]  # fmt: skip
+        "executor",
+        "planner",
+        "project-manager",
+    ]
     came_from = dict(zip(range(1, len(WAY) + 1), ["chat", *WAY[:-1]], strict=True))
     for place, asked in enumerate(first):
         handed = re.search(r'<note title="Hand-off">\n(.*?)\n</note>', asked.words, re.DOTALL)

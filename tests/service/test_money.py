@@ -6,9 +6,9 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
-from tenex.core import day_limits
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
+from tenex.core.decide import daily_limits
 from tenex.nostr.keys import SecretKey
 from tests.fakes.modelminds import Team
 from tests.fakes.modelprotocol import Answer, Json, Reply
@@ -44,7 +44,7 @@ def tokens(server: ModelServer) -> int:
 
 def is_on_hold(state: Conversation) -> bool:
     """Whether a limit of the day holds it."""
-    return bool(day_limits.on_hold(state))
+    return bool(daily_limits.on_hold(state))
 
 
 async def at_rest(folder: Folder, names: list[str]) -> list[Conversation]:
@@ -126,8 +126,8 @@ async def test_a_call_that_a_member_stops_counts_for_the_day(tmp_path: Path, rel
             name = await folder.write("Question?", by=member)
             await person.until(lambda: server.exchanges)
             await folder.write("/stop", by=member, to=name)
-            await person.until(lambda: of_kind(folder.records(name), r.CallCancelled))
-            (cut,) = of_kind(folder.records(name), r.CallCancelled)
+            await person.until(lambda: of_kind(folder.records(name), r.ModelCallCancelled))
+            (cut,) = of_kind(folder.records(name), r.ModelCallCancelled)
             assert cut.usage.tokens == cut.usage.estimated > 500, "the request, which the server had read"
             _, told, _ = await tenex_here("status", "--data", folder.data, "--json")
             assert json.loads(told)["today"]["tokens"] == cut.usage.tokens

@@ -25,7 +25,7 @@ async def test_an_old_event_whose_conversation_is_not_here_any_more_starts_nothi
         again = await folder.write("Hello again", to=name)
         await folder.until(name, "waiting")
         assert await process.stop() == 0
-    assert [record.event_id for record in of_kind(folder.records(name), r.PersonWrote)] == [again]
+    assert [record.event_id for record in of_kind(folder.records(name), r.MessageRecorded)] == [again]
     assert not (folder.workspace / "old.py").exists()
 
 

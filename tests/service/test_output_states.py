@@ -16,8 +16,8 @@ from tenex.service.client import ask
 from tests.fakes.modelminds import Asked, decision
 from tests.fakes.modelprotocol import Answer, Json
 from tests.fakes.modelserver import model_server, text_of
+from tests.output_states.kit import Engine
 from tests.tools.conftest import needs_bubblewrap
-from tests.workflow.output.kit import Engine
 
 from . import person
 from .kit import ROOT, Folder, of_kind, tenex_here
@@ -25,7 +25,7 @@ from .loopback import minded, serving, settled
 
 SECRET = "nobody-is-to-read-4711"
 STATES = '''"""A state of an operator, as people of Proxy Base Agent write one."""
-from tenex.workflow.output import AgentState, FencedFreeformStateMachine, StateMachine
+from tenex.output_states import AgentState, FencedFreeformStateMachine, StateMachine
 
 
 class Critique(AgentState):
@@ -146,10 +146,10 @@ async def test_1_2_a_conversation_by_states_outlives_a_kill_and_tells_nobody_its
         stored = await person.stored(relay)
     assert (folder.workspace / "started").read_text() == "once ", "what was cut off is not repeated"
     records = folder.records(name)
-    steps = [record.step for record in of_kind(records, r.ModelStepped)]
+    steps = [record.step for record in of_kind(records, r.ModelResponded)]
     assert [call.tool for step in steps for call in step.calls] == ["complete", "python", "python", "complete"]
     assert all(step.thinking.startswith(f"critique:\n{SECRET}") for step in steps), "people can read it on disk"
-    results = {record.tool: record.content for record in of_kind(records, r.CallReturned)}
+    results = {record.tool: record.content for record in of_kind(records, r.ToolCallCompleted)}
     assert "home /tmp/home 42" in results["python"], "it ran in the sandbox"
     assert [step.usage.calls for step in steps] == [2, 1, 1, 2], "what was refused is paid for"
     check_requests(server.exchanges)
@@ -219,8 +219,8 @@ async def test_a_fault_of_the_front_matter_is_named_before_anything_runs(
 
 
 REPORTER = '''
-from tenex.workflow.agents import BaseAgent
-from tenex.workflow.output import AgentState, JsonStateMachine, StateMachine, Thinking
+from tenex.workflows.agents import BaseAgent
+from tenex.output_states import AgentState, JsonStateMachine, StateMachine, Thinking
 
 
 class Report(AgentState):

@@ -35,7 +35,7 @@ async def test_a_refused_answer_is_shown_and_goes_to_the_relays_that_the_message
             await person.until(lambda: answers() and not folder.state(name).outbox)
             _, told, _ = await tenex("status", "--data", folder.data)
             assert await process.stop() == 0
-        said = [event.id for record in of_kind(folder.records(name), r.Said) for event in record.events]
+        said = [event.id for record in of_kind(folder.records(name), r.MessageSent) for event in record.events]
         assert answers() == said
         refusals = folder.view(name)["refusals"]
         assert {one["eventId"] for one in refusals} == set(said)

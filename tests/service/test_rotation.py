@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from tenex.core import records as r
-from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import fold
 from tenex.core.ids import ConversationId
+from tenex.core.state.snapshot import StateSnapshot
 from tenex.store import segments
 from tenex.store.format import CONVERSATION
-from tenex.store.loading import JOURNAL, NEWEST, peek
+from tenex.store.journal_reader import JOURNAL, NEWEST, peek
 from tenex.store.view import render
 
 from .kit import FULL_CYCLE, ROOT, environment, phases, tenex_here
 
 SHORT = """
 import sys
-import tenex.store.folder, tenex.store.journal
-tenex.store.folder.FILE_BYTES = tenex.store.journal.FILE_BYTES = 1
+import tenex.store.repository, tenex.store.journal
+tenex.store.repository.FILE_BYTES = tenex.store.journal.FILE_BYTES = 1
 tenex.store.journal.PER_CHECKPOINT = 0
 from tenex.cli.main import main
 sys.exit(main(sys.argv[1:]))
@@ -33,9 +33,19 @@ sys.exit(main(sys.argv[1:]))
 async def demo(data: Path, message: str) -> Path:
     """Hold a conversation to its end; its folder."""
     ran = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", SHORT, "demo", "--data", str(data), "--message", message,
-        cwd=ROOT, env=environment(), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-    )  # fmt: skip
+        sys.executable,
+        "-c",
+        SHORT,
+        "demo",
+        "--data",
+        str(data),
+        "--message",
+        message,
+        cwd=ROOT,
+        env=environment(),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
     out, _ = await asyncio.wait_for(ran.communicate(), 90)
     assert ran.returncode == 0, out.decode()
     return only_one(data)
@@ -60,7 +70,7 @@ async def test_a_conversation_of_many_files_is_told_counted_and_gone_on_with_as_
     records = peek(folder / JOURNAL, CONVERSATION)
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
     newest = peek(folder / JOURNAL, CONVERSATION, NEWEST)
-    assert isinstance(newest[0], Checkpoint)
+    assert isinstance(newest[0], StateSnapshot)
     assert fold(name, newest) == fold(name, records)
     view = (folder / "conversation.json").read_text()
     assert view == render(fold(name, records))

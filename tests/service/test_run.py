@@ -105,7 +105,7 @@ async def test_the_gate_holds_against_a_mind_that_names_forbidden_tools(folder: 
         name = await folder.write("What is in the safe?")
         await folder.until(name, "waiting")
         assert await process.stop() == 0
-    refused = of_kind(folder.records(name), r.CallRefused)
+    refused = of_kind(folder.records(name), r.ToolCallRejected)
     assert [(record.tool, "chat" in record.sentence) for record in refused] == [
         ("read_file", True),
         ("write_file", False),
@@ -133,7 +133,7 @@ async def test_a_stranger_is_never_answered(folder: Folder) -> None:
     assert not folder.conversation(theirs).exists()
     assert sorted(path.name for path in folder.workspace.iterdir()) == ["bye.py", "hello.py"]
     assert await person.stored(folder.url, kinds=[1], authors=sorted(folder.voices), _e=[theirs]) == []
-    assert of_kind(folder.records(name), r.PersonWrote, lambda record: record.author == stranger.public) == []
+    assert of_kind(folder.records(name), r.MessageRecorded, lambda record: record.author == stranger.public) == []
 
 
 @pytest.mark.parametrize("command", ["run", "demo"])

@@ -77,11 +77,11 @@ async def test_a_step_under_way_ends_and_is_kept_and_no_other_begins(folder: Fol
     new = folder.records(name)[len(before) :]
     ran = len(folder.executions())
     if moment == "model":
-        assert len(of_kind(new, r.ModelStepped)) == 1
-        assert of_kind(new, r.CallReturned) == []
+        assert len(of_kind(new, r.ModelResponded)) == 1
+        assert of_kind(new, r.ToolCallCompleted) == []
     else:
-        assert len(of_kind(new, r.CallReturned)) == 1
-        assert of_kind(new, r.ModelStepped) == []
+        assert len(of_kind(new, r.ToolCallCompleted)) == 1
+        assert of_kind(new, r.ModelResponded) == []
     assert folder.view(name)["seq"] == len(folder.records(name))
     assert is_free(folder)
     async with ordered(folder) as second:
@@ -108,8 +108,8 @@ async def test_what_comes_while_it_stops_is_taken_in_by_the_next_start(folder: F
     await finish(folder, name, late, asking)
     assert sorted(path.name for path in folder.workspace.iterdir()) == ["bye.py", "greeter.py", "hello.py"]
     records = folder.records(asking)
-    assert [record.event_id for record in of_kind(records, r.PersonWrote)] == [asking, answer]
-    assert len(of_kind(records, r.AskAnswered)) == 1
+    assert [record.event_id for record in of_kind(records, r.MessageRecorded)] == [asking, answer]
+    assert len(of_kind(records, r.QuestionAnswered)) == 1
 
 
 async def test_what_was_said_is_delivered_before_it_ends(folder: Folder) -> None:
@@ -119,7 +119,7 @@ async def test_what_was_said_is_delivered_before_it_ends(folder: Folder) -> None
         await begin_to_stop(process)
         (folder.marks / "go").touch()
         assert await process.ended() == 0
-    said = [event.id for record in of_kind(folder.records(name), r.Said) for event in record.events]
+    said = [event.id for record in of_kind(folder.records(name), r.MessageSent) for event in record.events]
     seen = await person.stored(folder.url, kinds=[1], authors=sorted(folder.voices))
     assert said
     assert sorted(event["id"] for event in seen) == sorted(said)
@@ -135,9 +135,12 @@ async def test_a_step_that_takes_too_long_is_cut_off_and_still_owed(folder: Fold
         before = folder.records(name)
         assert await process.stop() == FORCED
         assert process.logs[-1] | {"timestamp": ""} == {
-            "timestamp": "", "level": "info", "event": "runtime.stopped", "rested": False,
-            "logger": "tenex.flow.runtime",
-        }  # fmt: skip
+            "timestamp": "",
+            "level": "info",
+            "event": "runtime.stopped",
+            "rested": False,
+            "logger": "tenex.runtime.lifecycle",
+        }
     assert folder.records(name) == before
     assert folder.state(name).turn is not None
     assert is_free(folder)
@@ -169,7 +172,7 @@ async def test_a_parked_question_survives_a_stop_and_is_answered_after_it(folder
         await folder.until(name, "ended")
         assert await second.stop() == 0
     assert (folder.workspace / "greeter.py").exists()
-    assert len(of_kind(folder.records(name), r.AskAnswered)) == 1
+    assert len(of_kind(folder.records(name), r.QuestionAnswered)) == 1
 
 
 async def test_a_relay_that_never_answers_does_not_hold_up_the_end(tmp_path: Path) -> None:

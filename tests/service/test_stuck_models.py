@@ -30,7 +30,7 @@ async def test_an_agent_that_repeats_a_refused_call_costs_few_requests(tmp_path:
             assert await process.stop() == 0
         assert len(server.exchanges) == 8
     records = folder.records(name)
-    assert [record.limit for record in of_kind(records, r.LimitHit)] == ["same_failure"]
+    assert [record.limit for record in of_kind(records, r.LimitReached)] == ["same_failure"]
     said = (await words(folder))[name]
     assert sum("has stopped" in text or "have stopped" in text for text in said) == 1
     assert any("There is no tool teleport" in text and "`/continue`" in text for text in said)
@@ -50,7 +50,7 @@ async def test_the_person_hears_once_of_a_router_that_never_answers(tmp_path: Pa
             await settled(folder, name)
             assert await process.stop() == 0
     (delayed,) = of_kind(folder.records(name), r.RouteDelayed)
-    (asked,) = [record for record in of_kind(folder.records(name), r.RouteAsked) if record.seq < delayed.seq]
+    (asked,) = [record for record in of_kind(folder.records(name), r.RouteRequested) if record.seq < delayed.seq]
     assert delayed.at - asked.at < 2_000, "before the first try has timed out"
     said = (await words(folder))[name]
     assert [text for text in said if "has not answered" in text] == [
@@ -70,7 +70,7 @@ async def test_continue_goes_through_a_pause_the_provider_asked_for(tmp_path: Pa
         folder = minded(tmp_path / "data", relay, server, QUICK)
         async with serving(folder, server) as process:
             name = await folder.write("Write note-03.txt.")
-            await until(lambda: of_kind(folder.records(name), r.Retrying))
+            await until(lambda: of_kind(folder.records(name), r.RetryScheduled))
             await folder.write("/continue", to=name)
             await until(lambda: len(server.delivered()) == 1)
             assert await process.stop() == 0

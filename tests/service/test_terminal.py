@@ -82,9 +82,14 @@ class Terminal:
 
     def _tmux(self, *words: str) -> str:
         done = subprocess.run(
-            ["tmux", "-S", self._socket, *words], env=self._environment, cwd=ROOT, capture_output=True, text=True,
-            timeout=20, check=False,
-        )  # fmt: skip
+            ["tmux", "-S", self._socket, *words],
+            env=self._environment,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -112,9 +117,13 @@ async def test_a_person_watches_writes_in_between_and_leaves(terminal: Terminal,
     await terminal.shows("chat → execute")
     terminal.type("also create bye.py that prints bye")
     screen = await terminal.shows(
-        "execute → verification", "verification → chores", "chores → reflection", "write_file(path=hello.py",
-        "Executor", "END",
-    )  # fmt: skip
+        "execute → verification",
+        "verification → chores",
+        "chores → reflection",
+        "write_file(path=hello.py",
+        "Executor",
+        "END",
+    )
     places = [screen.index(word) for word in ("chat → execute", "execute → verification", "chores → reflection", "END")]
     assert places == sorted(places)
     await terminal.until(lambda screen: "this cycle has ended" in screen)
@@ -150,9 +159,13 @@ async def test_ctrl_c_leaves_and_stops_everything(terminal: Terminal, tmp_path: 
     assert "ended 0" in screen
     assert "Traceback" not in screen
     again = await asyncio.create_subprocess_exec(
-        *demo(tmp_path), cwd=ROOT, env=environment(), stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
+        *demo(tmp_path),
+        cwd=ROOT,
+        env=environment(),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
     async with asyncio.timeout(60):
         assert await again.wait() == 0
 

@@ -11,9 +11,10 @@ import pytest
 from tenex.core import records as r
 from tenex.core.ids import ConversationId
 from tenex.core.phases import Phase
-from tenex.core.travel import Forked, RolledBack
-from tests.service import person
-from tests.service.kit import FULL_CYCLE, Folder, daemon, of_kind, ordered, phases, tenex_here
+from tenex.core.state.rollback import ConversationForked, RolledBack
+
+from . import person
+from .kit import FULL_CYCLE, Folder, daemon, of_kind, ordered, phases, tenex_here
 
 Wire = dict[str, Any]
 
@@ -86,8 +87,10 @@ async def test_a_conversation_goes_back_with_its_files_and_comes_to_its_end_agai
         assert "notes.txt" not in in_workspace(folder)
         state = folder.state(name)
         assert (state.phase, state.status, state.open_gates) == (
-            Phase.EXECUTE, "waiting", (Phase.VERIFICATION, Phase.CHORES, Phase.REFLECTION),
-        )  # fmt: skip
+            Phase.EXECUTE,
+            "waiting",
+            (Phase.VERIFICATION, Phase.CHORES, Phase.REFLECTION),
+        )
         assert state.usage == at_end.usage
 
         undone = await did(folder, "rollback", name, "--to", str(done["undo"]), "--files", "--yes")
@@ -123,7 +126,7 @@ async def test_work_under_way_ends_and_without_a_daemon_the_next_start_says_so(f
         process.signal(signal.SIGKILL)
         await process.ended()
     ran = folder.executions()
-    first = of_kind(folder.records(name), r.PersonWrote)[0].seq
+    first = of_kind(folder.records(name), r.MessageRecorded)[0].seq
     done = await did(folder, "rollback", name, "--to", str(first), "--yes")
     assert (done["status"], done["undone"]) == ("waiting", ["turn-1"])
     assert folder.view(name)["rollbacks"][0]["to"] == first
@@ -146,7 +149,7 @@ async def test_a_daemon_that_runs_a_tool_stops_it_and_its_late_result_changes_no
     async with ordered(folder, "model", 2, hold=True) as process:
         name = await folder.write("Create hello.py that prints hello")
         await person.until((folder.marks / "held").exists)
-        first = of_kind(folder.records(name), r.PersonWrote)[0].seq
+        first = of_kind(folder.records(name), r.MessageRecorded)[0].seq
         done = await did(folder, "rollback", name, "--to", str(first), "--yes")
         assert done["undone"] == ["turn-1"]
         after = folder.state(name)
@@ -205,8 +208,8 @@ async def test_a_fork_is_a_conversation_of_its_own(folder: Folder) -> None:
         assert await process.stop() == 0
     assert folder.records(name) == records
     begins = folder.records(other)[0]
-    assert isinstance(begins, Forked)
-    known = {event.id for said_ in of_kind(records, r.Said) for event in said_.events}
+    assert isinstance(begins, ConversationForked)
+    known = {event.id for said_ in of_kind(records, r.MessageSent) for event in said_.events}
     mine = [event for event in await said(folder) if event["id"] not in known and ["e", other] in heads(event)]
     assert mine, "answers stand in the thread of the fork"
     view = folder.view(other)
@@ -291,9 +294,15 @@ async def test_a_fork_without_a_daemon_and_in_a_thread_is_answered_by_the_next_o
         event = await published(folder, other)
         assert (event["kind"], ["title", "Fork of Hello"] in event["tags"]) == (11, True)
         reply = person.note(
-            folder.owner, "Go on and verify it", ["E", other, folder.url, folder.project.public], ["K", "11"],
-            ["e", other, folder.url, folder.project.public], ["k", "11"], ["p", folder.project.public], kind=1111,
-        )  # fmt: skip
+            folder.owner,
+            "Go on and verify it",
+            ["E", other, folder.url, folder.project.public],
+            ["K", "11"],
+            ["e", other, folder.url, folder.project.public],
+            ["k", "11"],
+            ["p", folder.project.public],
+            kind=1111,
+        )
         await person.publish(folder.url, reply)
         await ended(folder, other)
         assert await process.stop() == 0

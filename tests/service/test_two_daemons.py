@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tenex.core import records as r
-from tenex.core.travel import RolledBack
+from tenex.core.state.rollback import RolledBack
 
 from . import person
 from .kit import Folder, daemon, of_kind, tenex, tenex_here
@@ -35,7 +35,7 @@ async def test_a_daemon_that_is_stopped_keeps_its_folder_and_one_that_was_killed
 
     Nor is an order left with it, which it would carry out long after somebody was told that it did not answer.
     """
-    monkeypatch.setattr("tenex.cli.travelling.ANSWERING", 0.2)
+    monkeypatch.setattr("tenex.cli.rollback.ANSWERING", 0.2)
     async with daemon(folder) as first:
         name = await folder.write(REQUEST)
         await folder.until(name, "ended")
@@ -45,8 +45,7 @@ async def test_a_daemon_that_is_stopped_keeps_its_folder_and_one_that_was_killed
         await person.until(lambda: is_stopped(first.pid))
         before = content(folder)
         started = await asyncio.gather(
-            tenex("run", "--data", folder.data),
-            tenex("demo", "--message", "hello", "--data", folder.data),
+            tenex("run", "--data", folder.data), tenex("demo", "--message", "hello", "--data", folder.data)
         )
         rebuild = ("conversations", "rebuild", name, "--from", "conversation.json", "--force")
         both = (rebuild, ("conversations", "import", packed))
@@ -88,6 +87,6 @@ async def test_of_two_that_start_at_once_one_serves(folder: Folder) -> None:
         await folder.until(name, "ended")
         serving.signal(signal.SIGTERM)
         assert [await end for end in ends if end is not loser] == [0]
-    said = [event.id for record in of_kind(folder.records(name), r.Said) for event in record.events]
+    said = [event.id for record in of_kind(folder.records(name), r.MessageSent) for event in record.events]
     seen = await person.stored(folder.url, kinds=[1], authors=sorted(folder.voices))
     assert sorted(event["id"] for event in seen) == sorted(said)

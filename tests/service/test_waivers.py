@@ -38,6 +38,6 @@ async def test_only_a_clear_yes_to_the_question_skips_a_check(
             await settled(folder, name, messages=2)
             assert await process.stop() == 0
     records = folder.records(name)
-    assert len(of_kind(records, r.WaiverAsked)) == 1
+    assert len(of_kind(records, r.WaiverRequested)) == 1
     assert bool(of_kind(records, r.Waived)) is waived
     assert (Phase.VERIFICATION in [turn.phase for turn in of_kind(records, r.TurnOpened)]) is not waived

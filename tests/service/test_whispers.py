@@ -13,11 +13,11 @@ import nostr_sdk as sdk
 import pytest
 
 from tenex.app import Application, open_application
-from tenex.app.voices import GRACE
+from tenex.app.run_indicator import GRACE
 from tenex.cli.init import prepare
 from tenex.core.ids import Slug
-from tenex.core.ports import Whisper, unheard
-from tenex.core.steps import ModelRequest, ModelStep, Note, Usage
+from tenex.core.messages import ModelRequest, ModelStep, Note, Usage
+from tenex.core.ports import EphemeralStatus, unheard
 from tenex.nostr.keys import parse_public_key
 from tenex.settings import load
 from tests.interop.person import Person, person
@@ -33,7 +33,7 @@ class Teller:
 
     heard: list[asyncio.Event] = field(default_factory=lambda: [asyncio.Event() for _ in TALE])
 
-    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
         """Answer."""
         usage = Usage(input_tokens=1, output_tokens=1)
         if request.purpose == "route":
@@ -104,10 +104,7 @@ async def test_a_client_hears_typing_text_and_stop_and_then_the_answer(
 ) -> None:
     """In this order, from the agent itself, and nothing of the run after its answer; the relay keeps just that."""
     mind, keys = Teller(), sdk.Keys.generate()
-    async with (
-        serving(tmp_path, relay, keys.public_key().to_bech32(), mind) as app,
-        person(relay, keys) as alice,
-    ):
+    async with serving(tmp_path, relay, keys.public_key().to_bech32(), mind) as app, person(relay, keys) as alice:
         executor = app.rules.roster[Slug("executor")].pubkey
         event = alice.event(form, "Tell me a tale", ["p", app.project.public])
         root = str(event.id().to_hex())
@@ -165,10 +162,7 @@ async def test_off_is_silent(relay: str, tmp_path: Path) -> None:
 async def test_a_stop_is_heard_before_what_is_said_of_it(relay: str, tmp_path: Path) -> None:
     """`/stop` in the middle of a text: typing ends, and nothing more of it comes."""
     mind, keys = Teller(), sdk.Keys.generate()
-    async with (
-        serving(tmp_path, relay, keys.public_key().to_bech32(), mind) as app,
-        person(relay, keys) as alice,
-    ):
+    async with serving(tmp_path, relay, keys.public_key().to_bech32(), mind) as app, person(relay, keys) as alice:
         executor = app.rules.roster[Slug("executor")].pubkey
         event = alice.event(1, "Tell me a tale", ["p", app.project.public])
         root = str(event.id().to_hex())

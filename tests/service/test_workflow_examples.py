@@ -13,17 +13,18 @@ import pytest
 
 from tenex.app import open_application
 from tenex.core.ids import CallId, PublicKey
-from tenex.core.ports import Whisper, unheard
-from tenex.core.steps import CallRequest, ModelRequest, ModelStep
+from tenex.core.messages import CallRequest, ModelRequest, ModelStep
+from tenex.core.ports import EphemeralStatus, unheard
 from tenex.nostr.keys import KeyRing, parse_public_key
 from tenex.settings import load
-from tenex.workflow import AgentTarget, Always, TerminateTarget, Transition, TransitionGraph
-from tenex.workflow.definitions import Workflow
-from tenex.workflow.registry import TransitionRegistry
-from tests.service import person
-from tests.service.kit import Folder
-from tests.workflow import test_ag2_examples as page
-from tests.workflow.pages import agent_k
+from tenex.workflows.speakers import AgentTarget, Always, TerminateTarget, Transition, TransitionGraph
+from tenex.workflows.speakers.definitions import Workflow
+from tenex.workflows.speakers.registry import TransitionRegistry
+from tests.workflows import test_ag2_examples as page
+from tests.workflows.pages import agent_k
+
+from . import person
+from .kit import Folder
 
 AGENTS = ("alice", "bob", "carol", "generic", "legal", "billing", "triage", "security", "reviewer", "intake", "oncall")
 CALLS: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
@@ -76,7 +77,7 @@ class Players:
         """The workflow each conversation is of."""
         self.called: set[tuple[str, str]] = set()
 
-    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
         wanted = CALLS.get((self.names[request.conversation], request.agent))
         if wanted is not None and (request.conversation, request.agent) not in self.called:
             self.called.add((request.conversation, request.agent))
@@ -165,8 +166,7 @@ async def test_the_mission_of_agent_k_s_page_goes_through_its_phases(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("example", "there"),
-    [(agent_k.DiscoveryNode, 14), (agent_k.MissionState, 15), (agent_k.GraphContext, 6)],
+    ("example", "there"), [(agent_k.DiscoveryNode, 14), (agent_k.MissionState, 15), (agent_k.GraphContext, 6)]
 )
 def test_an_example_of_agent_k_s_page_has_no_more_lines_than_there(example: type, there: int) -> None:
     lines = [line for line in inspect.getsource(example).splitlines() if line.strip()]

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from tenex.core import records as r
-from tenex.workflow.agents.loading import find_agents
-from tenex.workflow.agents.phased import blueprint
+from tenex.workflows.agents.definition import blueprint
+from tenex.workflows.agents.loading import find_agents
 from tests.fakes.modelminds import Asked, calls
 from tests.fakes.modelprotocol import Answer, Json
 from tests.fakes.modelserver import model_server
@@ -15,8 +15,8 @@ from .loopback import minded, serving, settled
 from .mentioned import put
 
 TRIAGE = """
-from tenex.workflow import Finish, Handoff, delete_context, set_context
-from tenex.workflow.agents import BaseAgent, tool
+from tenex.workflows.speakers import Finish, Handoff, delete_context, set_context
+from tenex.workflows.agents import BaseAgent, tool
 
 
 class Triage(BaseAgent):
@@ -44,7 +44,7 @@ class Triage(BaseAgent):
         raise ValueError("no")
 """
 SPECIALIST = """
-from tenex.workflow.agents import BaseAgent
+from tenex.workflows.agents import BaseAgent
 
 
 class {name}(BaseAgent):
@@ -127,7 +127,7 @@ async def test_a_users_tool_hands_over_ends_the_workflow_and_sets_its_variables(
     assert speakers("dispatch Legal") == ["triage", "legal"], "the handoff shadows the rule of its own tool"
     assert context("dispatch Legal") == {"stale": True, "sent": True}
     assert speakers("dispatch nobody") == ["triage", "security"], "a refused handoff leaves it to the rules"
-    (result,) = of_kind(folder.records(names["dispatch nobody"]), r.CallReturned)
+    (result,) = of_kind(folder.records(names["dispatch nobody"]), r.ToolCallCompleted)
     assert "refused: those who take part are triage, security, legal" in result.content
     assert (speakers("done"), reason("done")) == (["triage"], "solved")
     assert (context("broken"), reason("broken")) == ({"stale": True}, "done"), "a tool that fails changes nothing"

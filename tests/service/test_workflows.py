@@ -10,10 +10,11 @@ import pytest
 
 from tenex.core import records as r
 from tenex.nostr.keys import KeyRing
-from tests.service import person
-from tests.service.kit import ROOT, Folder, Process, daemon, of_kind, ordered, tenex
-from tests.service.mentioned import begin, heard, key_of, put, tags
-from tests.service.moments import Moment
+
+from . import person
+from .kit import ROOT, Folder, Process, daemon, of_kind, ordered, tenex
+from .mentioned import begin, heard, key_of, put, tags
+from .moments import Moment
 
 SHIPPED = ROOT / "config" / "workflows"
 LINE = """
@@ -224,9 +225,16 @@ async def test_a_workflow_is_checked_drawn_and_run_from_a_terminal(tmp_path: Pat
     assert code == 0
     assert out.startswith("stateDiagram-v2")
     code, out, said = await tenex(
-        "graph", "run", str(SHIPPED / "draft-and-review.toml"), "--message", "finish the workflow", "--port", "0",
-        "--data", data,
-    )  # fmt: skip
+        "graph",
+        "run",
+        str(SHIPPED / "draft-and-review.toml"),
+        "--message",
+        "finish the workflow",
+        "--port",
+        "0",
+        "--data",
+        data,
+    )
     assert code == 0, said
     assert "has ended: asked" in " ".join(out.split())
     code, _, said = await tenex("graph", "check", "ghost", "--data", data)

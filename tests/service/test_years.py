@@ -76,9 +76,14 @@ async def command(*words: str | Path) -> tuple[str, float]:
     """Run `tenex`: its output, and the seconds it had a processor."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     process = await asyncio.create_subprocess_exec(
-        *TENEX, *map(str, words), cwd=ROOT, env=environment(), stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+        *TENEX,
+        *map(str, words),
+        cwd=ROOT,
+        env=environment(),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
     try:
         async with asyncio.timeout(5 * LONGEST):
             out, said = await process.communicate()
@@ -118,9 +123,13 @@ async def test_a_conversation_of_ten_thousand_turns_costs_the_same_as_at_its_beg
 
     took: dict[str, float] = {}
     for words in (
-        ("verify", name), ("replay", name, "--json"), ("stats", name, "--json"), ("show", name, "--json"),
-        ("search", "friend", "--json"), ("list", "--json"),
-    ):  # fmt: skip
+        ("verify", name),
+        ("replay", name, "--json"),
+        ("stats", name, "--json"),
+        ("show", name, "--json"),
+        ("search", "friend", "--json"),
+        ("list", "--json"),
+    ):
         out, took[words[0]] = await command("conversations", *words, "--data", tmp_path)
         if words[0] == "replay":
             assert json.loads(out)["usage"]["calls"] == 3 * TURNS

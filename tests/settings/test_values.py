@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tenex.core.config import Expectation, GateRules, Limits, Role
 from tenex.core.errors import ConfigurationError
 from tenex.core.phases import Phase
-from tenex.core.roster import Expectation, GateRules, Limits, Role
 from tenex.nostr.keys import SecretKey, parse_public_key
 from tenex.settings import Settings, circle, gate_rules, limits, load, model_for, named_models, router_model
 

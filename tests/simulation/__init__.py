@@ -1,6 +1,4 @@
 """The whole flow on virtual time, with faults drawn from a seed at every port.
 
-    python -m tests.simulation SEED [--keep FOLDER]     plays one seed again, prints what happens, keeps what it left
-
-Never: a fault that a real part could not have.
+python -m tests.simulation SEED [--keep FOLDER]     plays one seed again, prints what happens, keeps what it left
 """

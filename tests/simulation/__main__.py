@@ -2,8 +2,6 @@
 
 Prints what happens in one, or which of many fail. What a seed leaves on disk is kept in FOLDER/<seed>/<64 hex>, for
 `python -m tests.histories.record NAME FOLDER/<seed>/<64 hex>` to make a history of.
-
-Never: stop at the first of many that fails.
 """
 
 import argparse
@@ -17,7 +15,7 @@ from pathlib import Path
 
 import structlog
 
-from tests.simulation.story import Story, simulate
+from .story import Story, simulate
 
 
 def _digest(story: Story) -> str:

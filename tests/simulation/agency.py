@@ -1,17 +1,14 @@
-"""Agents with phases and colleagues of their own, drawn from the dice; and what their minds try with them.
-
-Never: anything an operator could not have configured.
-"""
+"""Agents with phases and colleagues of their own, drawn from the dice; and what their minds try with them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 from typing import Any
 
-from tenex.core.agency import Program, Scope
+from tenex.core.config import Policy
 from tenex.core.ids import Slug
-from tenex.core.roster import Rules
-from tenex.core.steps import ModelRequest, ToolSpec
+from tenex.core.messages import ModelRequest, ToolSpec
+from tenex.core.state.agent import Program, Scope
 from tests.fakes import agency
 from tests.fakes.linked import link
 
@@ -20,12 +17,17 @@ WHO = ("executor", "helper", "planner", "project-manager")
 DEFAULTS = {"n": 0, "log": [], "is_on": False}
 SCHEMA = {"n": {"type": "integer"}, "log": {"type": "array"}, "is_on": {"type": "boolean"}}
 CONDITIONS = (
-    None, lambda me: me.n >= 2, lambda me: me.n >= 2, lambda me: len(me.log) >= 1, lambda me: me.is_on,
-    lambda me: me.nothing_of_that_name, lambda me: me.conversation == "execute",
-)  # fmt: skip
+    None,
+    lambda me: me.n >= 2,
+    lambda me: me.n >= 2,
+    lambda me: len(me.log) >= 1,
+    lambda me: me.is_on,
+    lambda me: me.nothing_of_that_name,
+    lambda me: me.conversation == "execute",
+)
 
 
-def with_agency(dice: Random, known: Rules) -> Rules:
+def with_agency(dice: Random, known: Policy) -> Policy:
     """The rules with a program for most of those who work, as one start of a daemon finds them."""
     roster = dict(known.roster)
     for slug in WHO:
@@ -44,10 +46,13 @@ def _program(dice: Random, slug: str) -> Program:
     }
     return agency.program(
         tuple((source, target, dice.choice(CONDITIONS)) for source, target in drawn),
-        defaults=DEFAULTS, schema=SCHEMA, links=links, is_settable=dice.random() < 0.8,
+        defaults=DEFAULTS,
+        schema=SCHEMA,
+        links=links,
+        is_settable=dice.random() < 0.8,
         scopes={"write_file": _scope(dice, drawn), "read_file": _scope(dice, drawn)},
         has_triggers=dice.random() < 0.5,
-    )  # fmt: skip
+    )
 
 
 def _scope(dice: Random, drawn: list[tuple[str, str]]) -> Scope:

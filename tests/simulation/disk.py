@@ -1,7 +1,4 @@
-"""The real store on virtual time: work is done on the loop after a wait, and writes may break off as the dice say.
-
-Never: a byte a real disk could not hold; what was flushed stays.
-"""
+"""The real store on virtual time: work is done on the loop after a wait, and writes may break off as the dice say."""
 
 import asyncio
 import errno

@@ -1,13 +1,10 @@
-"""Minds that mean well and choose by the dice, and what minds say that is of no use.
-
-Never: look at anything but what they are shown.
-"""
+"""Minds that mean well and choose by the dice, and what minds say that is of no use."""
 
 from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from tenex.core.steps import ModelRequest, ModelStep
+from tenex.core.messages import ModelRequest, ModelStep
 from tests.fakes.play import says
 
 ONWARD = {

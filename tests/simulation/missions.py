@@ -1,7 +1,4 @@
-"""A mission of steps of every kind, for worlds that have one: what a step does is done by the world, and counted there.
-
-Never: an effect that is not a step's.
-"""
+"""A mission with steps of every kind for simulated worlds, which perform the steps and count them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,13 +14,13 @@ from tenex.core.effects import NodeRun
 from tenex.core.errors import StepFailed
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.signals import Signal
-from tenex.workflow.durable import ReplayName
-from tenex.workflow.mission_definitions import MissionWorkflow
-from tenex.workflow.mission_runs import NodeRunner, NodeTaskOf
-from tenex.workflow.missions import BaseNode, End, Graph, GraphRunContext
+from tenex.workflows.missions.definitions import MissionWorkflow
+from tenex.workflows.missions.graph import BaseNode, End, Graph, GraphRunContext
+from tenex.workflows.missions.runner import NodeRunner, NodeTaskOf
+from tenex.workflows.missions.steps import ReplayName
 
 if TYPE_CHECKING:
-    from tests.simulation.world import FaultyWorld
+    from .world import FaultyWorld
 
 NAME = Slug("count")
 KEY = PublicKey("e" * 64)
@@ -99,9 +96,9 @@ class Errands(NodeRunner):
 
     def note(self, conversation: str, record: r.Record) -> None:
         """Know which steps have a durable result."""
-        if isinstance(record, r.StepPermitted):
+        if isinstance(record, r.StepStarted):
             self._keys[conversation, record.step] = f"{conversation}:{record.seq}"
-        elif isinstance(record, r.StepReturned):
+        elif isinstance(record, r.StepCompleted):
             self._returned.add(self._keys[conversation, record.step])
 
     def _meets(self, fault: str) -> bool:

@@ -1,7 +1,4 @@
-"""What must hold of any simulated world once it has come to rest: the promise, in assertions.
-
-Never: know the seed, or which faults there were, save those a promise excepts.
-"""
+"""What must hold of any simulated world once it has come to rest: the promise, in assertions."""
 
 import dataclasses
 import itertools
@@ -11,19 +8,20 @@ from typing import Any
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
+from tenex.core.costs import cost_of
 from tenex.core.ids import ConversationId
 from tenex.core.pending import pending
 from tenex.core.ports import UnsignedEvent
-from tenex.core.spending import cost_of
 from tenex.store.format import CONVERSATION
-from tenex.store.loading import VIEW
-from tenex.store.rendering import render
+from tenex.store.journal_reader import VIEW
 from tenex.store.stats import Stats, as_json
 from tenex.store.verify import contradictions
+from tenex.store.view_json import render
 from tests.core.kit import check_sound
 from tests.fakes.agency import check_moves
 from tests.fakes.play import RELAY
-from tests.simulation.world import FaultyWorld
+
+from .world import FaultyWorld
 
 
 @dataclasses.dataclass
@@ -44,8 +42,8 @@ def judge(world: FaultyWorld) -> None:
     said: Counter[str] = Counter()
     for name in world.conversations():
         records = world.on_disk(name)
-        heard.update(rec.event_id for rec in records if isinstance(rec, r.PersonWrote | r.CommandGiven))
-        said.update(event.id for rec in records if isinstance(rec, r.Said) for event in rec.events)
+        heard.update(rec.event_id for rec in records if isinstance(rec, r.MessageRecorded | r.CommandGiven))
+        said.update(event.id for rec in records if isinstance(rec, r.MessageSent) for event in rec.events)
         _judge_one(world, name, records)
     assert heard.keys() == world.events.keys(), "a message was lost"
     assert set(heard.values()) <= {1}, "a message was taken in twice"
@@ -86,7 +84,9 @@ def _each_once(records: list[r.Record]) -> None:
     ended = Counter(rec.run for rec in records if isinstance(rec, r.RunEnded))
     started = Counter(rec.run for rec in records if isinstance(rec, r.RunStarted))
     assert ended == started, "a run began or ended twice, or never"
-    results = Counter((rec.run, rec.call) for rec in records if isinstance(rec, r.CallReturned | r.CallRefused))
+    results = Counter(
+        (rec.run, rec.call) for rec in records if isinstance(rec, r.ToolCallCompleted | r.ToolCallRejected)
+    )
     assert set(results.values()) <= {1}, "a call has two results"
     warned = Counter(rec.run for rec in records if isinstance(rec, r.RunWarned))
     assert set(warned.values()) <= {1}, "a person was warned twice of one run"
@@ -100,10 +100,10 @@ def _steps(records: list[r.Record], state: Conversation) -> None:
     assert not begun or state.mission is not None
     for number, until in itertools.pairwise([*begun, len(records)]):
         run = records[number:until]
-        permitted = Counter(rec.step for rec in run if isinstance(rec, r.StepPermitted))
-        returned = [rec for rec in run if isinstance(rec, r.StepReturned)]
+        permitted = Counter(rec.step for rec in run if isinstance(rec, r.StepStarted))
+        returned = [rec for rec in run if isinstance(rec, r.StepCompleted)]
         assert Counter(rec.step for rec in returned) <= permitted, "a step has two results"
-        late = [rec for rec in run if isinstance(rec, r.NodeLeft) and rec.kind == "TimedOut"]
+        late = [rec for rec in run if isinstance(rec, r.NodeCompleted) and rec.kind == "TimedOut"]
         assert permitted.total() - len(returned) <= len(late), "a step has no result, though its node had the time"
         ends = [rec for rec in run if isinstance(rec, r.MissionEnded)]
         assert len(ends) == 1, "a mission never ended, or twice"
@@ -123,7 +123,7 @@ def _colleagues(records: list[r.Record]) -> None:
     """Who is called begins after its caller and ends before it, and its call has its end as the result."""
     begun = {rec.run: rec for rec in records if isinstance(rec, r.RunStarted)}
     ended = {rec.run: rec.seq for rec in records if isinstance(rec, r.RunEnded)}
-    returned = {(rec.run, rec.call): rec.seq for rec in records if isinstance(rec, r.CallReturned)}
+    returned = {(rec.run, rec.call): rec.seq for rec in records if isinstance(rec, r.ToolCallCompleted)}
     for run, start in begun.items():
         if start.parent is None or start.call is None:
             continue
@@ -133,7 +133,7 @@ def _colleagues(records: list[r.Record]) -> None:
 
 def _outcomes(world: FaultyWorld, records: list[r.Record]) -> None:
     """What is noted of a relay is what it said: a fault of ours is no refusal of its."""
-    words = {rec.seq: rec.events for rec in records if isinstance(rec, r.Said)}
+    words = {rec.seq: rec.events for rec in records if isinstance(rec, r.MessageSent)}
     for rec in records:
         if isinstance(rec, r.Delivered):
             known = world.taken if rec.accepted else world.refused
@@ -170,7 +170,7 @@ def _deadlines(world: FaultyWorld, name: str, records: list[r.Record]) -> None:
 
 def _dates(world: FaultyWorld, records: list[r.Record]) -> None:
     """Our words are dated in their order, unless the clock was set back between."""
-    dates = [event.created_at for rec in records if isinstance(rec, r.Said) for event in rec.events]
+    dates = [event.created_at for rec in records if isinstance(rec, r.MessageSent) for event in rec.events]
     backwards = sum(later <= earlier for earlier, later in itertools.pairwise(dates))
     assert backwards <= sum(by < 0 for by in world.steps), f"dated backwards {backwards} times"
 

@@ -1,7 +1,4 @@
-"""What happens in one seed: people write, the clock is set, processes die and start again; at last all faults end.
-
-Never: a fault of a port; `world` has those.
-"""
+"""What happens in one seed: people write, the clock is set, processes die and start again; at last all faults end."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,13 +6,14 @@ from pathlib import Path
 from unittest.mock import patch
 
 from tenex.core.ids import ConversationId, EventId
-from tenex.core.runs import CallState
-from tenex.core.signals import Incoming
+from tenex.core.signals import InboundMessage
+from tenex.core.state.run import CallState
 from tests.fakes.play import ALICE
 from tests.fakes.stage import Daemon
 from tests.fakes.virtual import run
-from tests.simulation import missions, oracle
-from tests.simulation.world import BOB, FaultyWorld
+
+from . import missions, oracle
+from .world import BOB, FaultyWorld
 
 TEXTS = ("build it", "what now?", "make it green", "yes", "no", "skip the tests", "please go on")
 COMMANDS = ("/stop", "/continue", "/retry", "/quick", "/status")
@@ -105,12 +103,19 @@ class Story:
         is_mission = talk == missions.CONVERSATION
         text = "/pause" if is_mission and text == "/quick" else text
         owner = self.dice.random() < 0.9
-        message = Incoming(
-            event_id=event_id, author=ALICE if owner else BOB, text=text, created_at=self.world.clock.now() // 1000,
-            conversation=ConversationId(talk), starts=True, reply_to=reply_to,
-            references=(reply_to,) if reply_to else (), address={"form": "notes"}, origin={"id": number},
+        message = InboundMessage(
+            event_id=event_id,
+            author=ALICE if owner else BOB,
+            text=text,
+            created_at=self.world.clock.now() // 1000,
+            conversation=ConversationId(talk),
+            starts=True,
+            reply_to=reply_to,
+            references=(reply_to,) if reply_to else (),
+            address={"form": "notes"},
+            origin={"id": number},
             tagged=(missions.KEY,) if is_mission else (),
-        )  # fmt: skip
+        )
         self.world.events[event_id] = message
         if self.dice.random() < 0.1:
             self.tell(f"{talk[-2:]}: nobody hears {text!r} yet")  # the relay's frame is late: the backlog brings it
@@ -118,7 +123,7 @@ class Story:
         for _ in range(self.dice.choice([1, 1, 2])):
             self._receive(daemon, message)
 
-    def _receive(self, daemon: Daemon, message: Incoming) -> None:
+    def _receive(self, daemon: Daemon, message: InboundMessage) -> None:
         verdict = daemon.runtime.inbox.receive(message)
         self.tell(f"{message.conversation[-2:]}: {message.text!r} is {verdict}")
         assert verdict in ("admitted", "duplicate"), verdict

@@ -1,7 +1,4 @@
-"""Seeds of the simulation: some in every run, as many as one likes with `-m soak` and TENEX_SEEDS=FROM-TO.
-
-Never: a seed left out because it fails.
-"""
+"""Seeds of the simulation: some in every run, as many as one likes with `-m soak` and TENEX_SEEDS=FROM-TO."""
 
 import logging
 import os
@@ -11,7 +8,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from tests.simulation.story import simulate
+from .story import simulate
 
 FEW = range(16)
 """In every run: about seven seconds of work."""

@@ -1,7 +1,4 @@
-"""A world whose disk, minds, tools, relays and clock fail as the dice say.
-
-Never: judge; what must hold is asserted by `oracle`, save what only the moment itself can show.
-"""
+"""A world whose disk, minds, tools, relays and clock fail as the dice say."""
 
 import asyncio
 import hashlib
@@ -14,35 +11,36 @@ from random import Random
 from typing import Any
 
 from tenex.core import records as r
+from tenex.core.config import PeerGroup
 from tenex.core.conversation import Conversation, Run, fold
 from tenex.core.errors import AppendFailed, ModelRefused, ModelUnavailable
 from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
+from tenex.core.messages import ModelRequest, ModelStep, Note, ToolSpec, Usage
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import (
-    Draft,
+    EphemeralStatus,
     ExecutionContext,
     Notice,
+    OutgoingMessage,
     Prompt,
     PublishOutcome,
     ToolResult,
     UnsignedEvent,
-    Whisper,
     unheard,
-)  # fmt: skip
-from tenex.core.roster import Circle
-from tenex.core.signals import Incoming
-from tenex.core.steps import ModelRequest, ModelStep, Note, ToolSpec, Usage
-from tenex.store.folder import ConversationFolder
+)
+from tenex.core.signals import InboundMessage
 from tenex.store.format import CONVERSATION
 from tenex.store.journal import FileJournal
-from tenex.store.loading import JOURNAL, VIEW, peek
+from tenex.store.journal_reader import JOURNAL, VIEW, peek
+from tenex.store.repository import ConversationFolder
 from tenex.store.view import Views
 from tests.fakes.play import ALICE, RELAY, says
 from tests.fakes.stage import MemoryNotices, World
-from tests.simulation import agency, missions
-from tests.simulation.disk import VirtualDisk
-from tests.simulation.minds import garbage, route, work
+
+from . import agency, missions
+from .disk import VirtualDisk
+from .minds import garbage, route, work
 
 BOB = PublicKey("b" * 64)
 OTHER_RELAY = "ws://other"
@@ -58,7 +56,7 @@ class FaultyWorld(World):
         self.seed = seed
         self.dice = Random(seed)
         self.root = root
-        self.circle = Circle(owners=frozenset({ALICE}), members=frozenset({BOB}))
+        self.circle = PeerGroup(owners=frozenset({ALICE}), members=frozenset({BOB}))
         self.errands = missions.Errands(self) if seed % 4 == 2 else None
         """A mission, in some worlds; the others stay as they always were."""
         if self.errands is not None:
@@ -80,7 +78,7 @@ class FaultyWorld(World):
         self.is_healed = False
         self.lives = 0
         self.live()
-        self.events: dict[str, Incoming] = {}
+        self.events: dict[str, InboundMessage] = {}
         """Everything people wrote, as relays keep it."""
         self.hung: set[tuple[str, str]] = set()
         """(conversation, run) of the calls that never return."""
@@ -106,9 +104,11 @@ class FaultyWorld(World):
         if self.cast is not None and (self.lives == 1 or self.cast.random() < 0.5):
             self.rules = agency.with_agency(self.cast, self.plain)
             self.edges |= {
-                (slug, str(edge.source), str(edge.target)) for slug, known in self.rules.roster.items()
-                if known.program and known.program.graph for edge in known.program.graph.edges
-            }  # fmt: skip
+                (slug, str(edge.source), str(edge.target))
+                for slug, known in self.rules.roster.items()
+                if known.program and known.program.graph
+                for edge in known.program.graph.edges
+            }
         self.disk = VirtualDisk(self.dice)
         self.disk.trouble, self.disk.slow = self.odd("disk"), self.odd("slow disk") / 3
         self.folder = ConversationFolder(self.root, self.disk, self.clock)
@@ -192,11 +192,11 @@ class FaultyWorld(World):
             for event in getattr(record, "events", ()):
                 self.places[event.id] = ConversationId(conversation)
                 self.journaled.add(event.id)
-            if isinstance(record, r.PersonWrote | r.CommandGiven):
+            if isinstance(record, r.MessageRecorded | r.CommandGiven):
                 self.places[record.event_id] = ConversationId(conversation)
-            if isinstance(record, r.CallPermitted):
+            if isinstance(record, r.ToolCallStarted):
                 self.runs[f"{conversation}:{record.seq}"] = record.run
-            if isinstance(record, r.CallReturned):
+            if isinstance(record, r.ToolCallCompleted):
                 self.returned.add((conversation, record.run, record.call))
             if self.errands is not None:
                 self.errands.note(conversation, record)
@@ -217,7 +217,7 @@ class FaultyWorld(World):
 
     # ---- minds and tools ----
 
-    async def step(self, request: ModelRequest, whisper: Whisper = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
         """Think for a while, or fail."""
         await asyncio.sleep(self.dice.choice([0.0, 0.01, 0.2, 3.0]) * self.dice.random())
         usage = Usage(input_tokens=next(self.tokens), output_tokens=1, cost_usd=0.001)
@@ -307,7 +307,7 @@ class FaultyWorld(World):
             await asyncio.sleep(20.0)
         return PublishOutcome(accepted=True)
 
-    def seal(self, draft: Draft) -> tuple[UnsignedEvent, ...]:
+    def seal(self, draft: OutgoingMessage) -> tuple[UnsignedEvent, ...]:
         """An event whose id follows from everything in it; never far in the future."""
         if self.breaks("sealer", draft.text):
             raise RuntimeError("a fault of ours")
@@ -316,12 +316,16 @@ class FaultyWorld(World):
         self.must(ahead <= 60 or is_notice, f"dated {ahead} s ahead")
         whole = repr((draft.speaker, draft.created_at, draft.tags, draft.text, sorted(draft.reply_to.items())))
         event = UnsignedEvent(
-            id=EventId(hashlib.sha256(whole.encode()).hexdigest()), pubkey=draft.speaker, created_at=draft.created_at,
-            kind=1, tags=draft.tags, content=draft.text,
-        )  # fmt: skip
+            id=EventId(hashlib.sha256(whole.encode()).hexdigest()),
+            pubkey=draft.speaker,
+            created_at=draft.created_at,
+            kind=1,
+            tags=draft.tags,
+            content=draft.text,
+        )
         return (event,)
 
-    def relays(self, draft: Draft) -> tuple[str, ...]:
+    def relays(self, draft: OutgoingMessage) -> tuple[str, ...]:
         """Two relays."""
         return (RELAY, OTHER_RELAY)
 
@@ -329,7 +333,7 @@ class FaultyWorld(World):
 class FaultyNotices(MemoryNotices):
     """A memory for notices whose disk may take none."""
 
-    def others(self, draft: Draft) -> tuple[str, ...]:
+    def others(self, draft: OutgoingMessage) -> tuple[str, ...]:
         """None."""
         return ()
 
@@ -353,7 +357,22 @@ class FaultyNotices(MemoryNotices):
 
 
 FAULTS = (
-    "disk", "slow disk", "index", "unavailable", "timeout", "refused", "model bug", "garbage", "hang", "tool bug",
-    "tool error", "relay away", "relay slow", "relay refuses", "publisher bug", "OK lost", "clock",
-)  # fmt: skip
+    "disk",
+    "slow disk",
+    "index",
+    "unavailable",
+    "timeout",
+    "refused",
+    "model bug",
+    "garbage",
+    "hang",
+    "tool bug",
+    "tool error",
+    "relay away",
+    "relay slow",
+    "relay refuses",
+    "publisher bug",
+    "OK lost",
+    "clock",
+)
 BUGS = ("open", "prompter", "specs", "sealer", "notices")

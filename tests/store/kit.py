@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tenex.core.ids import ConversationId, Millis, PublicKey, TurnId
 from tenex.core.phases import Phase
-from tenex.core.records import ConversationStarted, PhaseTransition, Record, RouteAsked, TurnClosed, TurnOpened
+from tenex.core.records import ConversationStarted, PhaseTransition, Record, RouteRequested, TurnClosed, TurnOpened
 
 CONVERSATION_ID = ConversationId("c" * 64)
 
@@ -32,8 +32,8 @@ def started(conversation: ConversationId = CONVERSATION_ID) -> ConversationStart
     )
 
 
-def asked(seq: int) -> RouteAsked:
-    return RouteAsked(seq=seq, at=Millis(seq), attempt=1)
+def asked(seq: int) -> RouteRequested:
+    return RouteRequested(seq=seq, at=Millis(seq), attempt=1)
 
 
 def closed(seq: int, summary: str = "done") -> TurnClosed:
@@ -60,9 +60,17 @@ def going_on(first: int, turns: int, conversation: ConversationId = CONVERSATION
     for number in range(turns):
         at, (here, there) = Millis(seq), next(ways)
         yield PhaseTransition(
-            seq=seq, at=at, from_=here, to=there, message=f"m{seq}", agent_pubkey=PublicKey("a" * 64), agent_name="o",
-            reason="", summary="", announce_at=at,
-        )  # fmt: skip
+            seq=seq,
+            at=at,
+            from_=here,
+            to=there,
+            message=f"m{seq}",
+            agent_pubkey=PublicKey("a" * 64),
+            agent_name="o",
+            reason="",
+            summary="",
+            announce_at=at,
+        )
         turn = TurnId(f"turn-{seq}")
         yield TurnOpened(seq=seq + 1, at=at, turn_id=turn, phase=there, agents=(), reason=f"n{number}")
         yield TurnClosed(seq=seq + 2, at=at, turn_id=turn, summary="")

@@ -7,19 +7,20 @@ from pathlib import Path
 import pytest
 import structlog
 
-from tenex.app.doctor.findings import Level
-from tenex.app.doctor.journals import _conversation
 from tenex.core.conversation import fold
 from tenex.core.records import Record
-from tenex.store import ahead
+from tenex.operations.doctor.findings import Level
+from tenex.operations.doctor.journals import _conversation
+from tenex.store import view_ahead
 from tenex.store.disk import Disk
-from tenex.store.folder import ConversationFolder
-from tenex.store.loading import JOURNAL, VIEW
+from tenex.store.journal_reader import JOURNAL, VIEW
+from tenex.store.repository import ConversationFolder
 from tenex.store.verify import verify
 from tenex.store.view import Views
 from tests.fakes.play import ID
-from tests.store.kit import StillClock
-from tests.store.test_stats import lived
+
+from .kit import StillClock
+from .test_stats import lived
 
 DECISIONS = [list(decision) for decision in lived(0).journal]
 RECORDS: list[Record] = [record for decision in DECISIONS for record in decision]
@@ -70,7 +71,7 @@ async def test_an_end_that_was_lost_is_told_and_what_the_view_knew_of_it_is_kept
         (log,) = [log for log in logs if log["event"] == "journal.behind_view"]
         assert (log["log_level"], log["seq"], log["view"]) == ("warning", records[-1].seq, len(RECORDS))
         await journal.close()
-    assert [path.name for path in ahead.kept(folder.path(ID))] == [KEPT]
+    assert [path.name for path in view_ahead.kept(folder.path(ID))] == [KEPT]
     assert (folder.path(ID) / KEPT).read_bytes() == known
 
     await Views(folder, disk := Disk()).show(fold(ID, records))
@@ -96,7 +97,7 @@ async def test_a_view_that_says_nothing_of_the_kind_is_no_word_against_the_journ
     with structlog.testing.capture_logs() as logs:
         await folder.open(ID)
     assert not [log for log in logs if log["event"] == "journal.behind_view"]
-    assert ahead.kept(folder.path(ID)) == []
+    assert view_ahead.kept(folder.path(ID)) == []
 
 
 async def test_a_view_that_is_no_file_is_passed_over(folder: ConversationFolder) -> None:
@@ -111,4 +112,4 @@ async def test_the_seq_stands_where_it_is_looked_for(folder: ConversationFolder)
     path = folder.path(ID) / VIEW
     view = json.loads(path.read_text())
     assert list(view).index("seq") < 12
-    assert path.read_bytes().index(b'"seq"') < ahead.HEAD // 4
+    assert path.read_bytes().index(b'"seq"') < view_ahead.HEAD // 4

@@ -16,15 +16,16 @@ import pytest
 from tenex.core.errors import StoreDamaged
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.records import Record, Waiting
-from tenex.store import catalogue as catalogue_module
-from tenex.store.catalogue import open_catalogue
+from tenex.store import index_reader as catalogue_module
 from tenex.store.disk import Disk
-from tenex.store.folder import ConversationFolder
 from tenex.store.index import Index
+from tenex.store.index_reader import open_catalogue
+from tenex.store.repository import ConversationFolder
 from tenex.store.search import Filter
-from tenex.store.words import match_of
-from tests.store.kit import StillClock, started
-from tests.store.test_summary import wrote
+from tenex.store.search_words import match_of
+
+from .kit import StillClock, started
+from .test_summary import wrote
 
 ONE, TWO = (ConversationId(digit * 64) for digit in "12")
 
@@ -279,15 +280,24 @@ async def asked_by_another(root: Path) -> str:
     """What a user who owns nothing finds."""
     code = (
         "import asyncio, sys; from pathlib import Path; from tests.store import test_catalogue as t;"
-        "from tenex.store.disk import Disk; from tenex.store.folder import ConversationFolder\n"
+        "from tenex.store.disk import Disk; from tenex.store.repository import ConversationFolder\n"
         "async def main():\n"
         "    print(await t.found(ConversationFolder(Path(sys.argv[1]), Disk(), t.StillClock())))\n"
         "asyncio.run(main())"
     )
     done = await asyncio.create_subprocess_exec(
-        "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c", code, str(root),
-        cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        sys.executable,
+        "-c",
+        code,
+        str(root),
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     out, said = await done.communicate()
     assert done.returncode == 0, said.decode()
     return out.decode().strip()

@@ -6,24 +6,25 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import Conversation, fold
 from tenex.core.ids import Millis
 from tenex.core.pending import pending
 from tenex.core.records import Record
-from tenex.core.state import State
+from tenex.core.state.conversation import State
+from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION
 from tests.core.kit import plain
 from tests.fakes.play import ALICE, ID, Play, diligent, seven_phases
-from tests.store.kit import asked, objects_of
-from tests.store.test_view import chatting
+
+from .kit import asked, objects_of
+from .test_view import chatting
 
 
-def through_the_file(state: State) -> Checkpoint:
+def through_the_file(state: State) -> StateSnapshot:
     """The checkpoint of a state, written and read."""
-    data = CONVERSATION.encode_decisions([[Checkpoint.of(state)]])
+    data = CONVERSATION.encode_decisions([[StateSnapshot.of(state)]])
     (record,), length, fault = CONVERSATION.decode_lines(data)
-    assert isinstance(record, Checkpoint)
+    assert isinstance(record, StateSnapshot)
     assert (length, fault) == (len(data), None)
     assert CONVERSATION.encode_decisions([[record]]) == data, "the same state has the same bytes"
     return record
@@ -108,10 +109,10 @@ def test_every_state_there_could_be_comes_back_as_it_was(state: State) -> None:
 
 def test_a_checkpoint_bears_the_seq_and_the_time_of_the_last_record_it_sums_up() -> None:
     play = whole(None)
-    line = json.loads(CONVERSATION.encode_decisions([[Checkpoint.of(play.conversation)]]))
+    line = json.loads(CONVERSATION.encode_decisions([[StateSnapshot.of(play.conversation)]]))
     last = records_of(play)[-1]
-    assert (line["v"], line["seq"], line["left"], line["at"]) == (1, last.seq, 0, last.at)
-    assert line["type"] == "Checkpoint"
+    assert (line["v"], line["seq"], line["remaining"], line["at"]) == (1, last.seq, 0, last.at)
+    assert line["type"] == "StateSnapshot"
     assert line["data"]["state"]["cycle"] == play.conversation.cycle
 
 
@@ -119,7 +120,7 @@ def test_a_file_may_begin_with_a_checkpoint_and_goes_on_from_its_seq() -> None:
     play = Play(seven_phases, plain)
     play.person("hello")
     records = records_of(play)
-    checkpoint = Checkpoint.of(fold(ID, records[:2]))
+    checkpoint = StateSnapshot.of(fold(ID, records[:2]))
     data = CONVERSATION.encode_decisions([[checkpoint], *([record] for record in records[2:])])
     assert CONVERSATION.decode_lines(data) == ([checkpoint, *records[2:]], len(data), None)
 
@@ -134,10 +135,10 @@ def bad(*records: Record) -> str:
 def test_a_checkpoint_anywhere_else_is_damage() -> None:
     state = fold(ID, [])
     state.next_seq = 4
-    checkpoint = Checkpoint.of(state)
+    checkpoint = StateSnapshot.of(state)
     assert bad(asked(1), asked(2), asked(3), checkpoint).startswith("line 4: a checkpoint stands at the beginning")
     assert bad(checkpoint, asked(5)) == "line 2: its seq is 5 where 4 must follow"
-    assert bad(Checkpoint(seq=2, at=Millis(1), state=checkpoint.state)).endswith("of another moment than it says")
+    assert bad(StateSnapshot(seq=2, at=Millis(1), state=checkpoint.state)).endswith("of another moment than it says")
     joined = CONVERSATION.encode_decisions([[checkpoint, asked(4)]])
     fault = CONVERSATION.decode_lines(joined)[2]
     assert fault is not None

@@ -5,7 +5,7 @@ from typing import Any, NewType
 
 import pytest
 
-from tenex.core.errors import Bug
+from tenex.core.errors import InternalError
 from tenex.core.phases import Phase
 from tenex.store.mismatch import Mismatch
 from tenex.store.shapes import shape_of
@@ -85,5 +85,5 @@ def test_a_mismatch_names_the_place_and_neither_key_nor_value() -> None:
 
 @pytest.mark.parametrize("hint", [Mapping[float, str], Mapping[tuple[int, int], str]])
 def test_keys_that_are_no_text_in_json_are_refused_when_they_are_compiled(hint: Any) -> None:
-    with pytest.raises(Bug, match="keys of the type"):
+    with pytest.raises(InternalError, match="keys of the type"):
         shape_of(hint, "here")

@@ -11,11 +11,12 @@ import pytest
 from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.core.ids import ConversationId, EventId, PublicKey
 from tenex.core.ports import Notice
-from tenex.store import daemon, journal, segments
-from tenex.store.daemon import DaemonBook, ProfilePublished
+from tenex.store import daemon_journal, journal, segments
+from tenex.store.daemon_journal import DaemonJournal, ProfilePublished
 from tenex.store.disk import Disk
-from tenex.tools.memory import Lessons
-from tests.store.kit import CONVERSATION_ID, StillClock
+from tenex.tools.learn import Lessons
+
+from .kit import CONVERSATION_ID, StillClock
 
 KEY = PublicKey("a" * 64)
 
@@ -27,11 +28,11 @@ async def disk() -> AsyncIterator[Disk]:
     disk.close()
 
 
-async def opened(root: Path, disk: Disk) -> DaemonBook:
-    return await DaemonBook.open(root, disk, StillClock())
+async def opened(root: Path, disk: Disk) -> DaemonJournal:
+    return await DaemonJournal.open(root, disk, StillClock())
 
 
-async def learn(book: DaemonBook, key: str, agent: str = "executor") -> None:
+async def learn(book: DaemonJournal, key: str, agent: str = "executor") -> None:
     await book.record(agent, CONVERSATION_ID, "a title", f"lesson {key}", "tests", key)
 
 
@@ -61,8 +62,8 @@ async def test_the_same_key_records_once_even_at_once_and_after_a_restart(tmp_pa
 async def test_the_newest_lessons_are_kept_per_agent_oldest_first(
     tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(daemon, "LESSONS_KEPT", 3)
-    monkeypatch.setattr(daemon, "KEYS_KEPT", 4)
+    monkeypatch.setattr(daemon_journal, "LESSONS_KEPT", 3)
+    monkeypatch.setattr(daemon_journal, "KEYS_KEPT", 4)
     book = await opened(tmp_path, disk)
     for number in range(6):
         await learn(book, str(number))
@@ -146,7 +147,7 @@ async def test_a_start_goes_on_without_a_damaged_book(tmp_path: Path, disk: Disk
     path = tmp_path / "_daemon" / "journal.jsonl"
     good = path.read_bytes()
     path.write_bytes(b"x" + good)
-    begun = await DaemonBook.begin(tmp_path, disk, StillClock())
+    begun = await DaemonJournal.begin(tmp_path, disk, StillClock())
     assert begun.lessons("executor") == ()
     with pytest.raises(StoreDamaged):
         await learn(begun, "3")
@@ -170,7 +171,7 @@ async def test_a_start_on_a_full_disk_knows_the_lessons(
     other = Disk()
     with monkeypatch.context() as patch:
         patch.setattr("tenex.store.atomic.replace", refuse)
-        begun = await DaemonBook.begin(tmp_path, other, StillClock())
+        begun = await DaemonJournal.begin(tmp_path, other, StillClock())
         with pytest.raises(AppendFailed):
             await learn(begun, "2")
     assert [lesson.key for lesson in begun.lessons("executor")] == ["1"]
@@ -190,9 +191,13 @@ async def test_a_closed_book_opens_itself_again(tmp_path: Path, disk: Disk) -> N
 
 def notice(trouble: str = "damaged", written: int = 5) -> Notice:
     return Notice(
-        conversation=CONVERSATION_ID, author=KEY, trouble=trouble, written=written, address={"form": "notes"},
+        conversation=CONVERSATION_ID,
+        author=KEY,
+        trouble=trouble,
+        written=written,
+        address={"form": "notes"},
         origin={"id": "e" * 64, "author": KEY},
-    )  # fmt: skip
+    )
 
 
 async def test_a_notice_is_there_after_a_restart_as_it_first_was_until_the_trouble_is_over(
@@ -218,8 +223,8 @@ async def test_a_notice_is_there_after_a_restart_as_it_first_was_until_the_troub
 async def test_a_book_of_years_goes_on_in_files_of_which_a_start_reads_the_newest(
     tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(daemon, "LESSONS_KEPT", 3)
-    monkeypatch.setattr(daemon, "KEYS_KEPT", 4)
+    monkeypatch.setattr(daemon_journal, "LESSONS_KEPT", 3)
+    monkeypatch.setattr(daemon_journal, "KEYS_KEPT", 4)
     monkeypatch.setattr(journal, "FILE_BYTES", 2_000)
     monkeypatch.setattr(journal, "PER_CHECKPOINT", 0)
     book = await opened(tmp_path, disk)

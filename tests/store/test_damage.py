@@ -19,13 +19,14 @@ from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.core.ids import ConversationId
 from tenex.core.records import Record
 from tenex.store.disk import Disk
-from tenex.store.folder import ConversationFolder
 from tenex.store.format import CONVERSATION
 from tenex.store.index import Index
-from tenex.store.loading import JOURNAL, MARK, VIEW, load, peek
+from tenex.store.journal_reader import JOURNAL, MARK, VIEW, load, peek
+from tenex.store.repository import ConversationFolder
 from tests.fakes.play import ID
-from tests.store.kit import StillClock, asked, started
-from tests.store.test_stats import lived
+
+from .kit import StillClock, asked, started
+from .test_stats import lived
 
 REMEDY = "Call the carpenter."
 NAMES = [ConversationId(digit * 64) for digit in "abc"]
@@ -179,10 +180,15 @@ def removed(path: Path) -> None:
 
 
 SPOILERS: dict[str, Callable[[Path], None]] = {
-    "a bit": middle, "a folder for the journal": as_folder(JOURNAL), "a file for the folder": file_for_folder,
-    "a pipe for the journal": pipe, "the last line twice": doubled,
-    "an empty journal": emptied, "a journal of zeroes": zeroed, "no journal": removed,
-}  # fmt: skip
+    "a bit": middle,
+    "a folder for the journal": as_folder(JOURNAL),
+    "a file for the folder": file_for_folder,
+    "a pipe for the journal": pipe,
+    "the last line twice": doubled,
+    "an empty journal": emptied,
+    "a journal of zeroes": zeroed,
+    "no journal": removed,
+}
 
 
 @pytest.fixture
@@ -264,7 +270,7 @@ from pathlib import Path
 from tenex.core.errors import StoreDamaged
 from tenex.core.ids import ConversationId
 from tenex.store.disk import Disk
-from tenex.store.folder import ConversationFolder
+from tenex.store.repository import ConversationFolder
 from tests.store.kit import StillClock
 if os.getuid() == 0:
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
@@ -294,8 +300,11 @@ async def test_a_folder_we_may_not_enter_is_named_and_the_others_open(folder: Co
     try:
         ran = subprocess.run(  # noqa: ASYNC221 - nothing else is at work here
             [sys.executable, "-c", STRANGER, str(folder.root), *NAMES],
-            capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2],
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=Path(__file__).parents[2],
+        )
     finally:
         folder.path(NAMES[0]).chmod(0o700)
     refused, *opened = [line for line in ran.stdout.splitlines() if line.startswith(("refused", "opened"))]

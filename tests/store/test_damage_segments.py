@@ -15,12 +15,13 @@ from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.core.records import Record
 from tenex.store import journal, segments
 from tenex.store.disk import Disk
-from tenex.store.folder import ConversationFolder
 from tenex.store.format import CONVERSATION
-from tenex.store.loading import JOURNAL, MARK, load
+from tenex.store.journal_reader import JOURNAL, MARK, load
+from tenex.store.repository import ConversationFolder
 from tests.fakes.play import ID, Play, diligent, seven_phases
-from tests.store.kit import StillClock
-from tests.store.test_rotation import written
+
+from .kit import StillClock
+from .test_rotation import written
 
 
 @pytest.fixture(scope="module")
@@ -94,9 +95,11 @@ def another(path: Path) -> None:
 
 
 REFUSED: dict[str, Callable[[Path], None]] = {
-    "an older file behind the newest": copied_on, "the first file behind the newest": first_again,
-    "two files swapped": swapped, "an empty file behind the newest": begun,
-}  # fmt: skip
+    "an older file behind the newest": copied_on,
+    "the first file behind the newest": first_again,
+    "two files swapped": swapped,
+    "an empty file behind the newest": begun,
+}
 
 
 @pytest.mark.parametrize("what", REFUSED)

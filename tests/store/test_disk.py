@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tenex.core.errors import Bug
+from tenex.core.errors import InternalError
 from tenex.store.disk import THREADS, Disk, OpenFiles
 
 
@@ -166,7 +166,7 @@ async def test_closing_waits_for_work_under_way_and_work_after_it_is_refused() -
     await closing
     assert done == ["written"]
     await task
-    with pytest.raises(Bug, match="closed"):
+    with pytest.raises(InternalError, match="closed"):
         await disk.run(done.append, "too late")
 
 

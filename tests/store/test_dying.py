@@ -16,16 +16,17 @@ import pytest
 from tenex.core.conversation import fold
 from tenex.store import schema
 from tenex.store.disk import Disk
-from tenex.store.folder import ConversationFolder
 from tenex.store.index import Index
-from tenex.store.loading import VIEW
-from tenex.store.rendering import render
-from tenex.store.summary import news_of, summarise
+from tenex.store.index_row import news_of, summarise
+from tenex.store.journal_reader import VIEW
+from tenex.store.repository import ConversationFolder
 from tenex.store.verify import verify
 from tenex.store.view import Views
+from tenex.store.view_json import render
 from tests.fakes.play import ID, Play, diligent, seven_phases
-from tests.store.kit import StillClock
-from tests.store.test_rotation import Death, dying
+
+from .kit import StillClock
+from .test_rotation import Death, dying
 
 
 @pytest.fixture
@@ -63,9 +64,15 @@ async def folder(tmp_path: Path, disk: Disk, play: Play) -> ConversationFolder:
     ids=["write", "flush of the file", "rename", "flush of the folder"],
 )
 async def test_a_death_within_a_view_leaves_the_old_one_or_the_new_one(
-    folder: ConversationFolder, disk: Disk, play: Play, monkeypatch: pytest.MonkeyPatch,
-    owner: Any, name: str, at: int, after: bool,
-) -> None:  # fmt: skip
+    folder: ConversationFolder,
+    disk: Disk,
+    play: Play,
+    monkeypatch: pytest.MonkeyPatch,
+    owner: Any,
+    name: str,
+    at: int,
+    after: bool,
+) -> None:
     """A start knows from the times whether it has to be written, and opening the journal sweeps what was half made."""
     records = [record for decision in play.journal for record in decision]
     old, new = fold(ID, records[:60]), fold(ID, records)

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import fold
 from tenex.core.errors import AppendFailed, StoreDamaged, UsageError
 from tenex.core.ids import ConversationId, Millis
-from tenex.core.travel import Forked, of_fork
+from tenex.core.state.rollback import ConversationForked, of_fork
+from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.disk import Disk
-from tenex.store.folder import NEWEST, ConversationFolder
-from tests.store.kit import CONVERSATION_ID, StillClock, asked, decisions_of, started
+from tenex.store.repository import NEWEST, ConversationFolder
+
+from .kit import CONVERSATION_ID, StillClock, asked, decisions_of, started
 
 OTHER = ConversationId("d" * 64)
 
@@ -124,9 +125,9 @@ async def test_a_copy_of_a_folder_under_another_name_is_not_taken_for_another_co
 async def test_a_copy_of_a_fork_is_known_too(folder: ConversationFolder) -> None:
     then = fold(ConversationId("e" * 64), [started(ConversationId("e" * 64))])
     state = of_fork(then, Millis(5), id=CONVERSATION_ID, address={}, title="Fork of it")
-    forked = Forked(
+    forked = ConversationForked(
         seq=1, at=Millis(5), id=CONVERSATION_ID, origin=then.id, at_seq=1, title=state.title, state=state
-    )  # fmt: skip
+    )
     journal, _ = await folder.open(CONVERSATION_ID)
     await journal.append([[forked]])
     shutil.copytree(folder.path(CONVERSATION_ID), folder.path(OTHER))
@@ -138,7 +139,7 @@ async def test_a_journal_of_many_files_is_known_by_its_checkpoint(folder: Conver
     conversation = fold(CONVERSATION_ID, [record for (record,) in decisions_of(1, 1)])
     journal, _ = await folder.open(CONVERSATION_ID)
     await journal.append(decisions_of(1, 1))
-    await journal.rotate(Checkpoint.of(conversation))
+    await journal.rotate(StateSnapshot.of(conversation))
     shutil.copytree(folder.path(CONVERSATION_ID), folder.path(OTHER))
     assert len(await folder.read(CONVERSATION_ID, NEWEST)) == 1
     with pytest.raises(StoreDamaged, match="in the folder of another one"):

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenex.core.errors import Bug
+from tenex.core.errors import InternalError
 from tenex.core.ids import Millis, RunId
+from tenex.core.messages import CallRequest, ModelStep
 from tenex.core.phases import Phase
-from tenex.core.records import RECORDS, CommandGiven, ModelStepped, Record, RouteAsked, WaiverAsked
-from tenex.core.steps import CallRequest, ModelStep
+from tenex.core.records import RECORDS, CommandGiven, ModelResponded, Record, RouteRequested, WaiverRequested
 from tenex.store.format import CONVERSATION, Codec
-from tests.store.kit import asked, closed, decisions_of, integers, objects_of, started
+
+from .kit import asked, closed, decisions_of, integers, objects_of, started
 
 
 def line(envelope: object) -> bytes:
@@ -41,15 +42,17 @@ def test_every_kind_of_record_comes_back_as_it_was(kind: type[Record], data: st.
 def test_a_line_has_the_documented_form() -> None:
     encoded = CONVERSATION.encode_decisions([[asked(1), asked(2)]])
     first = encoded.split(b"\n")[0]
-    assert first == b'{"v":1,"seq":1,"left":1,"at":1,"type":"RouteAsked","data":{"attempt":1},"crc":"%08x"}' % crc32(
-        first[: first.index(b',"crc"')]
+    assert (
+        first
+        == b'{"v":1,"seq":1,"remaining":1,"at":1,"type":"RouteRequested","data":{"attempt":1},"crc":"%08x"}'
+        % crc32(first[: first.index(b',"crc"')])
     )
-    assert json.loads(first)["left"] == 1
+    assert json.loads(first)["remaining"] == 1
 
 
 def test_left_counts_the_records_of_the_same_decision_still_to_come() -> None:
     encoded = CONVERSATION.encode_decisions(decisions_of(3, 1, 2))
-    assert [json.loads(text)["left"] for text in encoded.splitlines()] == [2, 1, 0, 0, 1, 0]
+    assert [json.loads(text)["remaining"] for text in encoded.splitlines()] == [2, 1, 0, 0, 1, 0]
 
 
 def test_text_is_readable_in_the_file() -> None:
@@ -65,10 +68,10 @@ def test_a_lone_surrogate_is_escaped_and_survives() -> None:
 
 def test_nan_from_a_model_does_not_end_a_conversation() -> None:
     call = CallRequest(id="c", tool="t", arguments={"x": float("nan"), "deep": MappingProxyType({"a": 1})})  # type: ignore[arg-type]
-    record = ModelStepped(seq=1, at=Millis(1), run=RunId("r"), step=ModelStep(calls=(call,)))
+    record = ModelResponded(seq=1, at=Millis(1), run=RunId("r"), step=ModelStep(calls=(call,)))
     (back,), _, fault = CONVERSATION.decode_lines(CONVERSATION.encode_decisions([[record]]))
     assert fault is None
-    assert isinstance(back, ModelStepped)
+    assert isinstance(back, ModelResponded)
     arguments = back.step.calls[0].arguments
     assert arguments["x"] != arguments["x"]
     assert arguments["deep"] == {"a": 1}
@@ -83,17 +86,17 @@ def nested(depth: int) -> object:
 
 @pytest.mark.parametrize("vendor", [object(), {1, 2}, nested(100_000), 10**5000], ids=["object", "set", "deep", "huge"])
 def test_a_record_json_cannot_hold_is_a_bug_that_names_the_record(vendor: object) -> None:
-    record = ModelStepped(seq=4, at=Millis(1), run=RunId("r"), step=ModelStep(vendor=vendor))
-    with pytest.raises(Bug, match="ModelStepped of seq 4 cannot be stored"):
+    record = ModelResponded(seq=4, at=Millis(1), run=RunId("r"), step=ModelStep(vendor=vendor))
+    with pytest.raises(InternalError, match="ModelResponded of seq 4 cannot be stored"):
         CONVERSATION.encode_decisions([[record]])
 
 
 def test_a_field_of_the_wrong_type_is_a_bug_that_names_the_field() -> None:
-    with pytest.raises(Bug, match="`attempt` must be an integer, but is a string"):
-        CONVERSATION.encode_decisions([[RouteAsked(seq=1, at=Millis(1), attempt="1")]])  # type: ignore[arg-type]
-    with pytest.raises(Bug, match="`seq` and `at` must be integers"):
-        CONVERSATION.encode_decisions([[RouteAsked(seq=1, at=1.5, attempt=1)]])  # type: ignore[arg-type]
-    with pytest.raises(Bug, match="no record of this journal"):
+    with pytest.raises(InternalError, match="`attempt` must be an integer, but is a string"):
+        CONVERSATION.encode_decisions([[RouteRequested(seq=1, at=Millis(1), attempt="1")]])  # type: ignore[arg-type]
+    with pytest.raises(InternalError, match="`seq` and `at` must be integers"):
+        CONVERSATION.encode_decisions([[RouteRequested(seq=1, at=1.5, attempt=1)]])  # type: ignore[arg-type]
+    with pytest.raises(InternalError, match="no record of this journal"):
         Codec({"CommandGiven": CommandGiven}).encode_decisions([[asked(1)]])
 
 
@@ -181,16 +184,31 @@ def test_the_last_record_written_twice_is_damage_and_called_by_its_name() -> Non
             + CONVERSATION.encode_decisions([[asked(2)]]),
             "its `left` is 0 where 1 must follow",
         ),
-        (line({"v": 1, "seq": 1, "left": 0, "at": 1, "type": "Nap", "data": {}}), "written by a newer tenex"),
-        (line({"v": 9, "seq": 1, "left": 0, "at": 1, "type": "Reopened", "data": {}}), "version 9 .* newer tenex"),
-        (line({"v": 0, "seq": 1, "left": 0, "at": 1, "type": "Reopened", "data": {}}), "v from 1"),
-        (line({"v": 1, "seq": 1, "left": -1, "at": 1, "type": "Reopened", "data": {}}), "left from 0"),
-        (line({"v": 1, "seq": True, "left": 0, "at": 1, "type": "Reopened", "data": {}}), "must be integers"),
-        (line({"v": 1, "seq": 1, "left": 0, "type": "Reopened", "data": {}}), "lacks one of"),
-        (line({"v": 1, "seq": 1, "left": 0, "at": 1, "type": "RouteAsked", "data": {}}), "`attempt` is missing"),
-        (line({"v": 1, "seq": 1, "left": 0, "at": 1, "type": "RouteAsked", "data": []}), "`data` must be an object"),
-        (line({"v": 1, "seq": 1, "left": 0, "at": 1, "type": "RouteAsked", "data": {"attempt": True}}), "an integer"),
-        (line({"v": 1, "seq": 1, "left": 0, "at": 1, "type": ["x"], "data": {}}), "type is unknown"),
+        (line({"v": 1, "seq": 1, "remaining": 0, "at": 1, "type": "Nap", "data": {}}), "written by a newer tenex"),
+        (
+            line({"v": 9, "seq": 1, "remaining": 0, "at": 1, "type": "ProcessRestarted", "data": {}}),
+            "version 9 .* newer tenex",
+        ),
+        (line({"v": 0, "seq": 1, "remaining": 0, "at": 1, "type": "ProcessRestarted", "data": {}}), "v from 1"),
+        (line({"v": 1, "seq": 1, "remaining": -1, "at": 1, "type": "ProcessRestarted", "data": {}}), "left from 0"),
+        (
+            line({"v": 1, "seq": True, "remaining": 0, "at": 1, "type": "ProcessRestarted", "data": {}}),
+            "must be integers",
+        ),
+        (line({"v": 1, "seq": 1, "remaining": 0, "type": "ProcessRestarted", "data": {}}), "lacks one of"),
+        (
+            line({"v": 1, "seq": 1, "remaining": 0, "at": 1, "type": "RouteRequested", "data": {}}),
+            "`attempt` is missing",
+        ),
+        (
+            line({"v": 1, "seq": 1, "remaining": 0, "at": 1, "type": "RouteRequested", "data": []}),
+            "`data` must be an object",
+        ),
+        (
+            line({"v": 1, "seq": 1, "remaining": 0, "at": 1, "type": "RouteRequested", "data": {"attempt": True}}),
+            "an integer",
+        ),
+        (line({"v": 1, "seq": 1, "remaining": 0, "at": 1, "type": ["x"], "data": {}}), "type is unknown"),
     ],
 )
 def test_a_sound_line_that_cannot_stand_there_is_damage_even_at_the_end(data: bytes, what: str) -> None:
@@ -209,31 +227,31 @@ def test_a_sound_line_that_is_no_json_is_damage() -> None:
 
 
 def test_unknown_fields_of_a_known_version_are_accepted() -> None:
-    data = line({"v": 1, "seq": 1, "left": 0, "at": 5, "type": "RouteAsked", "data": {"attempt": 2, "new": 1}})
-    assert CONVERSATION.decode_lines(data)[0] == [RouteAsked(seq=1, at=Millis(5), attempt=2)]
+    data = line({"v": 1, "seq": 1, "remaining": 0, "at": 5, "type": "RouteRequested", "data": {"attempt": 2, "new": 1}})
+    assert CONVERSATION.decode_lines(data)[0] == [RouteRequested(seq=1, at=Millis(5), attempt=2)]
 
 
 def test_an_older_version_is_migrated_step_by_step_or_refused() -> None:
-    class Newer(RouteAsked):
+    class Newer(RouteRequested):
         version = 3
 
-    old = line({"v": 1, "seq": 1, "left": 0, "at": 5, "type": "RouteAsked", "data": {"tries": 2}})
+    old = line({"v": 1, "seq": 1, "remaining": 0, "at": 5, "type": "RouteRequested", "data": {"tries": 2}})
     steps = {
-        ("RouteAsked", 1): lambda data: {"try": data["tries"]},
-        ("RouteAsked", 2): lambda data: {"attempt": data["try"]},
+        ("RouteRequested", 1): lambda data: {"try": data["tries"]},
+        ("RouteRequested", 2): lambda data: {"attempt": data["try"]},
     }
-    records, _, fault = Codec({"RouteAsked": Newer}, steps).decode_lines(old)
+    records, _, fault = Codec({"RouteRequested": Newer}, steps).decode_lines(old)
     assert fault is None
     assert records == [Newer(seq=1, at=Millis(5), attempt=2)]
-    strange = line({"v": 1, "seq": 1, "left": 0, "at": 5, "type": "RouteAsked", "data": {"secret": 2}})
-    _, _, fault = Codec({"RouteAsked": Newer}, steps).decode_lines(strange)
+    strange = line({"v": 1, "seq": 1, "remaining": 0, "at": 5, "type": "RouteRequested", "data": {"secret": 2}})
+    _, _, fault = Codec({"RouteRequested": Newer}, steps).decode_lines(strange)
     assert fault is not None
-    assert (fault.kind, fault.what) == ("damage", "RouteAsked of version 1 cannot be read (KeyError)")
+    assert (fault.kind, fault.what) == ("damage", "RouteRequested of version 1 cannot be read (KeyError)")
 
 
 def test_a_fault_never_quotes_what_a_person_wrote() -> None:
     data = line(
-        {"v": 1, "seq": 1, "left": 0, "at": 1, "type": "TurnClosed", "data": {"turnId": 1, "summary": "secret"}}
+        {"v": 1, "seq": 1, "remaining": 0, "at": 1, "type": "TurnClosed", "data": {"turnId": 1, "summary": "secret"}}
     )
     _, _, fault = CONVERSATION.decode_lines(data)
     assert "secret" not in repr(fault)
@@ -241,11 +259,11 @@ def test_a_fault_never_quotes_what_a_person_wrote() -> None:
 
 
 def test_a_phase_is_a_plain_word_in_the_file() -> None:
-    encoded = CONVERSATION.encode_decisions([[WaiverAsked(seq=1, at=Millis(1), phases=(Phase.CHORES,))]])
+    encoded = CONVERSATION.encode_decisions([[WaiverRequested(seq=1, at=Millis(1), phases=(Phase.CHORES,))]])
     assert b'"data":{"phases":["chores"]}' in encoded
 
 
 def test_a_started_conversation_and_its_turns_keep_within_the_budget_of_bytes() -> None:
-    """DESIGN section 11: at most 700 bytes a record; a line's own dress takes about 100 of them."""
+    """At most 700 bytes a record; a line's own dress takes about 100 of them."""
     encoded = CONVERSATION.encode_decisions([[started(), *[asked(seq) for seq in range(2, 12)]]])
     assert len(encoded) / 11 < 150

@@ -6,17 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import fold
 from tenex.core.ids import Millis
 from tenex.core.records import Record, Waiting
+from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.disk import Disk
-from tenex.store.folder import ConversationFolder
-from tenex.store.gathering import Gathered, gather
+from tenex.store.index_batch import Gathered, gather
+from tenex.store.index_row import Known
+from tenex.store.repository import ConversationFolder
 from tenex.store.schema import UNKNOWN_LENGTH
-from tenex.store.summary import Known
-from tests.store.kit import CONVERSATION_ID, StillClock, started
-from tests.store.test_summary import wrote
+
+from .kit import CONVERSATION_ID, StillClock, started
+from .test_summary import wrote
 
 FIRST: list[Record] = [started(), wrote(2, "e2"), Waiting(seq=3, at=Millis(3), reason="user")]
 MORE: list[Record] = [wrote(4, "e4"), Waiting(seq=5, at=Millis(5), reason="user")]
@@ -33,7 +34,7 @@ async def append(folder: ConversationFolder, records: list[Record], *, rotates: 
     """Append and close; perhaps to go on in a new file first. Returns the journal's length."""
     journal, known = await folder.open(CONVERSATION_ID)
     if rotates:
-        await journal.rotate(Checkpoint.of(fold(CONVERSATION_ID, known)))
+        await journal.rotate(StateSnapshot.of(fold(CONVERSATION_ID, known)))
     await journal.append([records])
     await folder.close()
     return (await folder.lengths())[CONVERSATION_ID]

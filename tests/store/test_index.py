@@ -18,12 +18,13 @@ from tenex.core.records import Waiting
 from tenex.store import index as index_module
 from tenex.store import schema
 from tenex.store.disk import Disk
-from tenex.store.folder import ConversationFolder
 from tenex.store.index import Index
-from tenex.store.summary import Message, News, Row, news_of, summarise
+from tenex.store.index_row import Message, News, Row, news_of, summarise
+from tenex.store.repository import ConversationFolder
 from tests.fakes.play import ID, Play, diligent, seven_phases
-from tests.store.kit import CONVERSATION_ID, StillClock, started
-from tests.store.test_summary import said, wrote
+
+from .kit import CONVERSATION_ID, StillClock, started
+from .test_summary import said, wrote
 
 OTHER = ConversationId("d" * 64)
 
@@ -269,7 +270,7 @@ async def test_an_index_lost_while_the_folder_cannot_be_listed_is_filled_when_it
     index: Index, folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As without free descriptors: what it does not know would stay unknown until the next start."""
-    monkeypatch.setattr("tenex.store.tables.RENEW_EVERY", 0.01)
+    monkeypatch.setattr("tenex.store.sqlite.RENEW_EVERY", 0.01)
     await conversation(folder, CONVERSATION_ID, "old")
     await index.catch_up(folder)
     await index.flush()
@@ -537,7 +538,7 @@ async def test_without_an_index_all_works_and_one_is_made_when_it_can_be(
     folder: ConversationFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Something else has its name, or the disk is full: what is found by event waits, and nobody else."""
-    monkeypatch.setattr("tenex.store.tables.RENEW_EVERY", 0.2)
+    monkeypatch.setattr("tenex.store.sqlite.RENEW_EVERY", 0.2)
     path = tmp_path / "index.sqlite"
     path.mkdir()
     index = Index(path)
@@ -564,7 +565,7 @@ async def test_an_index_that_is_away_is_told_of_once_and_made_though_nobody_writ
     folder: ConversationFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither is each note of a busy daemon a log, nor has an idle one to wait for the next message."""
-    monkeypatch.setattr("tenex.store.tables.RENEW_EVERY", 0.2)
+    monkeypatch.setattr("tenex.store.sqlite.RENEW_EVERY", 0.2)
     path = folder.root / "index.sqlite"
     path.mkdir(parents=True)
     with structlog.testing.capture_logs() as logs:
@@ -599,7 +600,7 @@ async def test_an_index_that_could_not_be_opened_for_now_is_not_thrown_away(
     with monkeypatch.context() as patch:
         patch.setattr(schema, "connect", fails(OSError(24, "Too many open files")))
         index = Index(path)
-    monkeypatch.setattr("tenex.store.tables.RENEW_EVERY", 0.0)
+    monkeypatch.setattr("tenex.store.sqlite.RENEW_EVERY", 0.0)
     async with asyncio.timeout(60):
         while not index.has_event("e1"):
             await asyncio.sleep(0.01)
@@ -642,7 +643,7 @@ async def test_a_deleted_index_learns_settled_conversations_again_before_anybody
     await journal.append(play.journal)
     assert await index.catch_up(folder) == [], "it waits for the person: nothing to resume"
     assert index.conversation_of("1" * 64) == ID
-    assert index.conversation_of(play.all(r.Said)[0].events[0].id) == ID
+    assert index.conversation_of(play.all(r.MessageSent)[0].events[0].id) == ID
     assert await index.stale(folder) == []
     play.person("think")
     await journal.append(play.journal[-1:])

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from tenex.core.errors import AppendFailed, Bug
+from tenex.core.errors import AppendFailed, InternalError
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
 from tenex.store.journal import FileJournal
-from tenex.store.loading import peek
-from tests.store.kit import StillClock, asked, closed, decisions_of
+from tenex.store.journal_reader import peek
+
+from .kit import StillClock, asked, closed, decisions_of
 
 
 @pytest.fixture
@@ -134,7 +135,7 @@ async def test_a_record_out_of_order_is_a_bug_and_writes_nothing(path: Path, dis
     journal = await opened(path, disk)
     await journal.append(decisions_of(1))
     for wrong in ([[asked(1)]], [[asked(3)]], [[asked(2), asked(2)]], [[asked(2)], [asked(4)]]):
-        with pytest.raises(Bug, match="is next"):
+        with pytest.raises(InternalError, match="is next"):
             await journal.append(wrong)
     await journal.append([[asked(2)]])
     assert await seqs(path, disk) == [1, 2]
@@ -283,10 +284,7 @@ async def test_a_torn_tail_that_could_not_be_taken_back_is_met_by_the_next_to_op
         with pytest.raises(AppendFailed):
             await journal.append(decisions_of(2, first=2))
     assert await seqs(path, disk) == [1]
-    assert sorted(entry.name for entry in path.parent.iterdir()) == [
-        "journal.jsonl",
-        "journal.torn-20231114T221320Z-1",
-    ]
+    assert sorted(entry.name for entry in path.parent.iterdir()) == ["journal.jsonl", "journal.torn-20231114T221320Z-1"]
     disk.close()
 
 

@@ -10,10 +10,11 @@ import pytest
 
 from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.store import atomic
-from tenex.store.disk import Flushed
+from tenex.store.disk import FsyncTracker
 from tenex.store.format import CONVERSATION
-from tenex.store.loading import MARK, VIEW, Loaded, load, mark_of, peek
-from tests.store.kit import asked, decisions_of
+from tenex.store.journal_reader import MARK, VIEW, Loaded, load, mark_of, peek
+
+from .kit import asked, decisions_of
 
 REMEDY = "Call the carpenter."
 
@@ -50,7 +51,7 @@ def test_what_is_read_to_be_acted_on_is_durable_first(path: Path, monkeypatch: p
 def test_what_this_process_has_flushed_itself_is_neither_copied_nor_flushed_again(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flushed = Flushed()
+    flushed = FsyncTracker()
     path.write_bytes(CONVERSATION.encode_decisions(decisions_of(1)))
     load(path, CONVERSATION, "then", REMEDY, flushed)
     before = path.stat().st_ino
@@ -76,7 +77,7 @@ def test_what_this_process_has_flushed_itself_is_neither_copied_nor_flushed_agai
 
 
 def test_what_is_known_to_be_durable_is_bounded(path: Path) -> None:
-    flushed = Flushed(most=2)
+    flushed = FsyncTracker(most=2)
     path.touch()
     for name in "abc":
         flushed.note(Path(name), path.stat())
@@ -189,7 +190,7 @@ import os, sys
 from pathlib import Path
 from tenex.core.errors import StoreDamaged
 from tenex.store.format import CONVERSATION
-from tenex.store.loading import load
+from tenex.store.journal_reader import load
 if os.getuid() == 0:
     os.setgroups([])
     os.setgid(65534)

@@ -10,19 +10,20 @@ from pathlib import Path
 import pytest
 
 from tenex.cli.main import main
-from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import fold
 from tenex.core.errors import StoreDamaged
+from tenex.core.state.snapshot import StateSnapshot
+from tenex.store.atomic_folder import create
 from tenex.store.disk import Disk
-from tenex.store.folder import ConversationFolder
 from tenex.store.index import Index
-from tenex.store.renewal import create
+from tenex.store.repository import ConversationFolder
 from tenex.store.stats import Stats
 from tenex.store.verify import verify
 from tenex.store.view import Views
 from tests.fakes.play import ID, Play, diligent, seven_phases
-from tests.store.kit import StillClock
-from tests.store.test_rotation import names, records_of, written
+
+from .kit import StillClock
+from .test_rotation import names, records_of, written
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +62,7 @@ async def test_what_is_left_begins_with_the_checkpoint_behind_the_gap(
     path = lose(folder, number)
     records, gone = await folder.read_left(ID)
     first, *rest = records
-    assert isinstance(first, Checkpoint)
+    assert isinstance(first, StateSnapshot)
     assert rest == [record for record in records_of(play) if record.seq > first.seq]
     assert fold(ID, records) == play.conversation
     assert gone.startswith(f"{path} is missing, though journal-{number + 1:06}.jsonl follows it")

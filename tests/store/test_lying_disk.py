@@ -23,8 +23,9 @@ from tenex.core.errors import AppendFailed
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
 from tenex.store.journal import FileJournal
-from tenex.store.loading import peek
-from tests.store.kit import StillClock, closed, started
+from tenex.store.journal_reader import peek
+
+from .kit import StillClock, closed, started
 
 BLOCK = 4096
 

@@ -7,16 +7,17 @@ from typing import Any
 
 import pytest
 
-from tenex.core.errors import Bug, StoreDamaged
+from tenex.core.errors import InternalError, StoreDamaged
 from tenex.core.ids import Millis
-from tenex.core.record import Record
-from tenex.store.daemon import DAEMON
+from tenex.core.records.base import Record
+from tenex.store.daemon_journal import DAEMON
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION, Codec
 from tenex.store.journal import FileJournal
-from tenex.store.loading import peek
+from tenex.store.journal_reader import peek
 from tenex.store.migrations import CONVERSATION_STEPS, DAEMON_STEPS
-from tests.store.kit import StillClock
+
+from .kit import StillClock
 
 
 def _kind(version: int, **fields: Any) -> Any:
@@ -78,9 +79,9 @@ async def test_an_older_program_refuses_by_name_what_a_newer_one_wrote(tmp_path:
 
 
 def test_a_kind_without_a_step_from_each_older_version_is_found_when_the_program_starts() -> None:
-    with pytest.raises(Bug, match=r"Measured 1$"):
+    with pytest.raises(InternalError, match=r"Measured 1$"):
         Codec({"Measured": Third}, {("Measured", 2): STEPS["Measured", 2]})
-    with pytest.raises(Bug, match=r"Measured 3, Unknown 1$"):
+    with pytest.raises(InternalError, match=r"Measured 3, Unknown 1$"):
         Codec({"Measured": Third}, {**STEPS, ("Measured", 3): dict, ("Unknown", 1): dict})
 
 

@@ -16,14 +16,15 @@ from tenex.core.ids import ConversationId, Millis
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.store.format import CONVERSATION
-from tenex.store.readable import past_of_view, read_view
-from tenex.store.regained import Past, decisions_of
-from tests.store.kit import json_values
+from tenex.store.recovered_history import RecoveredHistory, decisions_of
+from tenex.store.view_reader import past_of_view, read_view
+
+from .kit import json_values
 
 ID = ConversationId("c" * 64)
 
 
-def past_of(view: dict[str, Any]) -> Past:
+def past_of(view: dict[str, Any]) -> RecoveredHistory:
     return past_of_view(view, ID, "conversation.json", None)
 
 
@@ -46,9 +47,13 @@ def test_phases_are_read_in_any_case(word: str) -> None:
 
 def test_a_completion_of_an_old_file_has_its_words_in_message() -> None:
     turn = {
-        "turnId": "5ac1", "timestamp": 6, "phase": "CHAT", "agents": ["planner", "END"], "isCompleted": True,
+        "turnId": "5ac1",
+        "timestamp": 6,
+        "phase": "CHAT",
+        "agents": ["planner", "END"],
+        "isCompleted": True,
         "completions": [{"agent": "planner", "message": "planned", "timestamp": 8}],
-    }  # fmt: skip
+    }
     (one,) = past_of({"orchestratorTurns": [turn]}).turns
     assert one.agents == ("planner",)
     (done,) = one.completions
@@ -80,8 +85,8 @@ def test_a_message_keeps_its_id_and_who_wrote() -> None:
         {"time": "2026-11-21T20:00:01Z", "from": "Executor", "role": "agent", "text": "ho", "phase": "execute"},
     ]
     one, two = past_of({"messages": said}).messages
-    assert isinstance(one, r.PersonWrote)
-    assert isinstance(two, r.Said)
+    assert isinstance(one, r.MessageRecorded)
+    assert isinstance(two, r.MessageSent)
     assert (one.event_id, one.name, one.role, one.at % 1000) == ("e" * 64, "alice", "owner", 250)
     assert (two.name, two.phase, two.events, two.relays) == ("Executor", Phase.EXECUTE, (), ())
 
@@ -96,19 +101,49 @@ def test_what_a_view_cannot_hold_is_said_to_be_lost() -> None:
         }
     ).lost
     assert [sentence.split(" ")[0:3] for sentence in lost] == [
-        ["what", "was", "under"], ["messages", "older", "than"], ["the", "keys", "of"], ["3", "deliveries", "to"],
+        ["what", "was", "under"],
+        ["messages", "older", "than"],
+        ["the", "keys", "of"],
+        ["3", "deliveries", "to"],
         ["what", "agents", "were"],
-    ]  # fmt: skip
+    ]
 
 
 FIELDS = (
-    "title", "phase", "status", "cycle", "phaseStartedAt", "createdAt", "phaseTransitions", "orchestratorTurns", "seq",
-    "messages", "openTurn", "participants", "openGates", "waivers", "metadata", "phaseMetrics", "undelivered", "unread",
-)  # fmt: skip
+    "title",
+    "phase",
+    "status",
+    "cycle",
+    "phaseStartedAt",
+    "createdAt",
+    "phaseTransitions",
+    "orchestratorTurns",
+    "seq",
+    "messages",
+    "openTurn",
+    "participants",
+    "openGates",
+    "waivers",
+    "metadata",
+    "phaseMetrics",
+    "undelivered",
+    "unread",
+)
 INNER = (
-    "from", "to", "timestamp", "agents", "phase", "role", "time", "text", "turnId", "completions", "usage", "readFiles",
+    "from",
+    "to",
+    "timestamp",
+    "agents",
+    "phase",
+    "role",
+    "time",
+    "text",
+    "turnId",
+    "completions",
+    "usage",
+    "readFiles",
     "address",
-)  # fmt: skip
+)
 entries = st.lists(st.dictionaries(st.sampled_from(INNER), json_values))
 
 
@@ -178,4 +213,4 @@ def test_half_a_character_is_read_as_a_view_would_write_it(tmp_path: Path) -> No
     path.write_text(r'{"title": "a\ud800b ü", "messages": [{"time": 1, "from": "x", "text": "\udfff", "role": ""}]}')
     past = past_of(read_view(path))
     assert past.title == "a?b ü"
-    assert [message.text for message in past.messages if isinstance(message, r.Said)] == ["?"]
+    assert [message.text for message in past.messages if isinstance(message, r.MessageSent)] == ["?"]

@@ -8,24 +8,25 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
+from tenex.core.config import Role
 from tenex.core.conversation import Conversation, fold
-from tenex.core.decide import decide
+from tenex.core.decide.dispatch import decide
 from tenex.core.ids import EventId, Millis, PublicKey, Slug, TurnId
+from tenex.core.messages import Usage
 from tenex.core.pending import pending
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
-from tenex.core.rebuilt import Standing
 from tenex.core.records import Record
-from tenex.core.roster import Role
-from tenex.core.runs import Completion, OrchestratorTurn
+from tenex.core.records.rebuild import RecoveredPosition
 from tenex.core.signals import Opened
-from tenex.core.steps import Usage
+from tenex.core.state.run import Completion, OrchestratorTurn
 from tenex.store.format import CONVERSATION
-from tenex.store.readable import past_of_view
-from tenex.store.regained import CUT_OFF, UNKNOWN, Past, decisions_of
-from tenex.store.rendering import render
+from tenex.store.recovered_history import CUT_OFF, UNKNOWN, RecoveredHistory, decisions_of
 from tenex.store.stats import Stats
+from tenex.store.view_json import render
+from tenex.store.view_reader import past_of_view
 from tests.fakes.play import ID, Play
-from tests.store.test_stats import lived
+
+from .test_stats import lived
 
 NOW = Millis(9_000_000)
 MOVES = ("seq", "updatedAt", "status", "waitingFor", "openTurn", "running", "undelivered")
@@ -116,8 +117,8 @@ def test_everything_but_the_end_is_a_decision_of_its_own_and_the_end_is_one() ->
     made = decisions_of(past_of_view(view_of(lived(0).conversation), ID, "conversation.json", None), NOW)
     assert {len(decision) for decision in made[:-1]} == {1}
     assert [type(record) for record in made[-1] if not isinstance(record, r.Waived)] in (
-        [r.Rebuilt, r.Waiting],
-        [r.Rebuilt, r.Ended],
+        [r.JournalRebuilt, r.Waiting],
+        [r.JournalRebuilt, r.Ended],
     )
 
 
@@ -130,20 +131,33 @@ def turn(number: int, phase: Phase, *done: str, at: int, agents: tuple[str, ...]
         for slug in done
     )
     return OrchestratorTurn(
-        turn_id=TurnId(f"turn-{number}"), seq=0, timestamp=Millis(at), phase=phase, reason="because",
-        agents=tuple(map(Slug, agents)), completions=completions,
-    )  # fmt: skip
+        turn_id=TurnId(f"turn-{number}"),
+        seq=0,
+        timestamp=Millis(at),
+        phase=phase,
+        reason="because",
+        agents=tuple(map(Slug, agents)),
+        completions=completions,
+    )
 
 
 def moved(from_: Phase, to: Phase, at: int) -> r.PhaseTransition:
     return r.PhaseTransition(
-        seq=0, at=Millis(at), from_=from_, to=to, message="m", agent_pubkey=PublicKey(""), agent_name="", reason="told",
-        summary="", announce_at=Millis(at),
-    )  # fmt: skip
+        seq=0,
+        at=Millis(at),
+        from_=from_,
+        to=to,
+        message="m",
+        agent_pubkey=PublicKey(""),
+        agent_name="",
+        reason="told",
+        summary="",
+        announce_at=Millis(at),
+    )
 
 
-def past(**given: Any) -> Past:
-    return Past(id=ID, source="relay", title="t", started_at=Millis(1), **given)
+def past(**given: Any) -> RecoveredHistory:
+    return RecoveredHistory(id=ID, source="relay", title="t", started_at=Millis(1), **given)
 
 
 def ways(made: list[Record]) -> list[tuple[str, str, str]]:
@@ -193,12 +207,18 @@ def test_an_agent_without_a_completion_was_cut_off_and_one_nobody_asked_is_left_
 
 def test_what_was_written_while_an_agent_worked_stands_before_its_end() -> None:
     told = turn(1, Phase.CHAT, "executor", at=20)
-    wrote = r.PersonWrote(
-        seq=0, at=Millis(10), event_id=EventId("e"), author=PublicKey("a" * 64), name="alice", role=Role.OWNER,
-        text="and tea", created_at=0,
-    )  # fmt: skip
+    wrote = r.MessageRecorded(
+        seq=0,
+        at=Millis(10),
+        event_id=EventId("e"),
+        author=PublicKey("a" * 64),
+        name="alice",
+        role=Role.OWNER,
+        text="and tea",
+        created_at=0,
+    )
     made = flat(decisions_of(past(turns=[dataclasses.replace(told, timestamp=Millis(5))], messages=[wrote]), NOW))
-    of_turn = (r.TurnOpened, r.PersonWrote, r.RunEnded, r.TurnClosed)
+    of_turn = (r.TurnOpened, r.MessageRecorded, r.RunEnded, r.TurnClosed)
     assert [(type(record), record.at) for record in made if isinstance(record, of_turn)] == [
         (kind, at) for kind, at in zip(of_turn, (5, 10, 20, 20), strict=True)
     ]
@@ -219,10 +239,15 @@ def test_a_clock_that_went_backwards_keeps_each_list_in_its_order() -> None:
 
 
 def test_gates_and_costs_stand_as_the_source_says() -> None:
-    standing = Standing(
-        phase=Phase.VERIFICATION, phase_started_at=Millis(7), cycle=3, open_gates=(Phase.CHORES, Phase.REFLECTION),
-        participants=(Slug("planner"),), touched=("a.py",), read_files={"b.py": "hash"},
-    )  # fmt: skip
+    standing = RecoveredPosition(
+        phase=Phase.VERIFICATION,
+        phase_started_at=Millis(7),
+        cycle=3,
+        open_gates=(Phase.CHORES, Phase.REFLECTION),
+        participants=(Slug("planner"),),
+        touched=("a.py",),
+        read_files={"b.py": "hash"},
+    )
     spent = {Phase.EXECUTE: Usage(input_tokens=5, output_tokens=1, calls=2), Phase.CHAT: Usage(calls=0)}
     state = fold(ID, flat(decisions_of(past(standing=standing, spent=spent), NOW)))
     assert (state.cycle, state.phase, state.open_gates) == (3, Phase.VERIFICATION, (Phase.CHORES, Phase.REFLECTION))

@@ -14,18 +14,19 @@ from typing import NoReturn
 
 import pytest
 
-from tenex.core.checkpoint import Checkpoint
+from tenex.core.config import Role
 from tenex.core.conversation import fold
 from tenex.core.errors import StoreError
 from tenex.core.ids import EventId, Millis, PublicKey
-from tenex.core.records import PersonWrote, Rebuilt
-from tenex.core.roster import Role
-from tenex.store import atomic, renewal
+from tenex.core.records import JournalRebuilt, MessageRecorded
+from tenex.core.state.snapshot import StateSnapshot
+from tenex.store import atomic, atomic_folder
+from tenex.store.atomic_folder import WAS, create, heard_before, put_back, renew, stamp
 from tenex.store.format import CONVERSATION
 from tenex.store.index import Index
-from tenex.store.loading import JOURNAL, MARK, VIEW, peek
-from tenex.store.renewal import WAS, create, heard_before, put_back, renew, stamp
-from tests.store.kit import CONVERSATION_ID, decisions_of
+from tenex.store.journal_reader import JOURNAL, MARK, VIEW, peek
+
+from .kit import CONVERSATION_ID, decisions_of
 
 WHEN = stamp(Millis(1_700_000_000_000))
 NEW = decisions_of(1, 2)
@@ -37,9 +38,14 @@ def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "conversations" / CONVERSATION_ID
     folder.mkdir(parents=True)
     for name in (
-        JOURNAL, "journal-000002.jsonl", VIEW, "orchestratorTurns-000001.json", "phaseTransitions-000001.json", MARK,
+        JOURNAL,
+        "journal-000002.jsonl",
+        VIEW,
+        "orchestratorTurns-000001.json",
+        "phaseTransitions-000001.json",
+        MARK,
         "journal.torn-x-1",
-    ):  # fmt: skip
+    ):
         (folder / name).write_text(f"old {name}")
     return folder
 
@@ -142,7 +148,7 @@ def test_wherever_the_disk_says_no_nothing_has_changed_and_it_can_be_done_again(
         raise OSError(errno.EIO, "Input/output error")
 
     if not exchange:
-        monkeypatch.setattr(renewal, "_exchange", unable)
+        monkeypatch.setattr(atomic_folder, "_exchange", unable)
     before, number, refused = content(folder), 0, 0
     while True:
         number += 1
@@ -166,7 +172,7 @@ def test_wherever_the_process_dies_it_is_as_it_was_or_as_it_is_to_be(
 ) -> None:
     """Nobody tidies up after a process that is killed; the second one finds everything to do it with, or done."""
     if not exchange:
-        monkeypatch.setattr(renewal, "_exchange", unable)
+        monkeypatch.setattr(atomic_folder, "_exchange", unable)
     before, number, half = content(folder), 0, 0
     whole = folder.parent.with_name("before")
     shutil.copytree(folder, whole)
@@ -210,7 +216,7 @@ def test_what_lies_between_two_renames_is_not_removed_for_one_that_has_begun_sin
 
 def heard(seq: int, event: EventId) -> bytes:
     """The line of a message."""
-    record = PersonWrote(
+    record = MessageRecorded(
         seq=seq,
         at=Millis(1),
         event_id=event,
@@ -252,10 +258,10 @@ def test_what_was_left_to_be_heard_again_still_is_after_a_second_rebuilding(fold
     _index_knows(folder, *IDS[:3])
     seen = tuple(heard_before(folder, 8))
     assert set(seen) == set(IDS[:2])
-    last = Rebuilt(seq=4, at=Millis(2), source="conversation.json", seen=seen)
+    last = JournalRebuilt(seq=4, at=Millis(2), source="conversation.json", seen=seen)
     renew(folder, [*decisions_of(1, 2), [last]], WHEN)
     assert set(heard_before(folder, 4)) == set(IDS[:2])
-    damaged = (folder / JOURNAL).read_bytes().replace(b'"type":"Rebuilt"', b'"type":"Xebuilt"')
+    damaged = (folder / JOURNAL).read_bytes().replace(b'"type":"JournalRebuilt"', b'"type":"Xebuilt"')
     (folder / JOURNAL).write_bytes(damaged)  # it can say nothing any more: better not answered than answered twice
     assert set(heard_before(folder, 4)) == set(IDS[:3])
 
@@ -265,8 +271,8 @@ def test_what_a_line_knows_of_files_that_are_gone_is_heard_too(folder: Path) -> 
     first = decisions_of(1)
     state = fold(CONVERSATION_ID, first[0])
     state.seen = {IDS[0]: None, IDS[1]: None}
-    rebuilt = Rebuilt(seq=2, at=Millis(2), source="relay", seen=(IDS[2], IDS[3]))
-    (folder / "journal-000002.jsonl").write_bytes(CONVERSATION.encode_decisions([[Checkpoint.of(state)], [rebuilt]]))
+    rebuilt = JournalRebuilt(seq=2, at=Millis(2), source="relay", seen=(IDS[2], IDS[3]))
+    (folder / "journal-000002.jsonl").write_bytes(CONVERSATION.encode_decisions([[StateSnapshot.of(state)], [rebuilt]]))
     assert set(heard_before(folder)) == set(IDS[:4])
 
 

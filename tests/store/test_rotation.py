@@ -9,18 +9,19 @@ from typing import Any
 
 import pytest
 
-from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import Conversation, fold
 from tenex.core.errors import AppendFailed, StoreDamaged
 from tenex.core.records import Record
+from tenex.core.state.snapshot import StateSnapshot
 from tenex.store import atomic, journal, segments
 from tenex.store.disk import Disk
-from tenex.store.folder import NEWEST, ConversationFolder
 from tenex.store.format import CONVERSATION
 from tenex.store.journal import FileJournal
-from tenex.store.loading import MARK, load, peek
+from tenex.store.journal_reader import MARK, load, peek
+from tenex.store.repository import NEWEST, ConversationFolder
 from tests.fakes.play import ID, Play, diligent, seven_phases
-from tests.store.kit import StillClock, asked
+
+from .kit import StillClock, asked
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ async def written(folder: ConversationFolder, play: Play, each: int = 40) -> Fil
             state.apply(record)
         since += len(decision)
         if since >= each:
-            assert await journal.rotate(Checkpoint.of(state))
+            assert await journal.rotate(StateSnapshot.of(state))
             since = 0
     return journal
 
@@ -81,7 +82,7 @@ async def test_a_rotated_journal_is_folded_from_its_newest_file_and_read_as_a_wh
     assert names(folder) == ["journal-000002.jsonl", "journal-000003.jsonl", "journal-000004.jsonl", "journal.jsonl"]
     await folder.close()
     journal, records = await folder.open(ID)
-    assert isinstance(records[0], Checkpoint)
+    assert isinstance(records[0], StateSnapshot)
     assert fold(ID, records) == play.conversation
     assert journal.next_seq == before.next_seq == play.conversation.next_seq
     assert await folder.read(ID) == records_of(play), "every fact, each once, and nothing else"
@@ -94,7 +95,7 @@ async def test_it_goes_on_after_each_restart_as_if_it_were_one_file(folder: Conv
         await journal.append([decision])
         for record in decision:
             state.apply(record)
-        assert await journal.rotate(Checkpoint.of(state))
+        assert await journal.rotate(StateSnapshot.of(state))
     assert len(names(folder)) == len(play.journal) + 1
     assert await folder.read(ID) == records_of(play)
     assert fold(ID, (await folder.open(ID))[1]) == play.conversation
@@ -109,7 +110,7 @@ async def test_only_as_many_files_are_read_as_are_asked_for(folder: Conversation
     first = newest[0].seq
     assert await folder.read(ID, first) == newest
     more = await folder.read(ID, first - 1)
-    assert isinstance(more[0], Checkpoint)
+    assert isinstance(more[0], StateSnapshot)
     assert [record.seq for record in more[1:]] == list(range(more[0].seq + 1, play.conversation.next_seq))
     assert more[0].seq < first - 1
     with pytest.raises(StoreDamaged, match=r"journal\.jsonl ends with seq 0, but journal-000002\.jsonl follows on 40"):
@@ -145,14 +146,14 @@ async def test_a_file_begins_with_its_checkpoint_and_the_ones_before_it_are_neve
             state.apply(record)
         if number == 3:
             before = (folder.path(ID) / "journal.jsonl").stat()
-            assert await journal.rotate(Checkpoint.of(state))
+            assert await journal.rotate(StateSnapshot.of(state))
             assert journal.file_length == (folder.path(ID) / "journal-000002.jsonl").stat().st_size
     after = (folder.path(ID) / "journal.jsonl").stat()
     assert (after.st_ino, after.st_size, after.st_mtime_ns) == (before.st_ino, before.st_size, before.st_mtime_ns)
     second = folder.path(ID) / "journal-000002.jsonl"
     assert second.stat().st_mode & 0o777 == 0o600
     first, *_ = CONVERSATION.decode_lines(second.read_bytes())[0]
-    assert isinstance(first, Checkpoint)
+    assert isinstance(first, StateSnapshot)
 
 
 # ---- when it happens ----------------------------------------------------------------------------------------------
@@ -202,10 +203,10 @@ async def test_agents_at_work_put_it_off_but_not_for_ever(
     busy = next(seq for seq in range(1, len(records)) if fold(ID, records[:seq]).runs)
     journal, _ = await folder.open(ID)
     await journal.append([[record] for record in records[:busy]])
-    monkeypatch.setattr("tenex.store.folder.FILE_BYTES", journal.file_length // 4 + 1)
+    monkeypatch.setattr("tenex.store.repository.FILE_BYTES", journal.file_length // 4 + 1)
     await folder.rotate(fold(ID, records[:busy]))
     assert names(folder) == ["journal.jsonl"]
-    monkeypatch.setattr("tenex.store.folder.FILE_BYTES", journal.file_length // 4)
+    monkeypatch.setattr("tenex.store.repository.FILE_BYTES", journal.file_length // 4)
     await folder.rotate(fold(ID, records[:busy]))
     assert names(folder) == ["journal-000002.jsonl", "journal.jsonl"]
 
@@ -216,7 +217,7 @@ async def test_a_file_grows_with_its_checkpoint_so_that_checkpoints_stay_a_small
     monkeypatch.setattr(journal, "PER_CHECKPOINT", 8)
     writer, _ = await folder.open(ID)
     await writer.append(play.journal)
-    assert await writer.rotate(Checkpoint.of(play.conversation))
+    assert await writer.rotate(StateSnapshot.of(play.conversation))
     size = writer.file_length
     for opened in (writer, (await folder.open(ID))[0]):
         assert not opened.is_long
@@ -227,7 +228,7 @@ async def test_a_checkpoint_that_came_too_late_does_nothing(folder: Conversation
     """An append that was under way when the state was taken goes first."""
     journal, _ = await folder.open(ID)
     await journal.append(play.journal[:5])
-    checkpoint = Checkpoint.of(fold(ID, [record for decision in play.journal[:5] for record in decision]))
+    checkpoint = StateSnapshot.of(fold(ID, [record for decision in play.journal[:5] for record in decision]))
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(journal.append([play.journal[5]]))
         late = group.create_task(journal.rotate(checkpoint))
@@ -248,15 +249,15 @@ async def test_a_writer_that_did_not_see_the_next_file_begin_fails_for_good(
     path = folder.path(ID) / "journal.jsonl"
     stale, _ = await FileJournal.open(path, CONVERSATION, Disk(), StillClock())
     first, _ = await FileJournal.open(path, CONVERSATION, disk, StillClock())
-    assert await first.rotate(Checkpoint.of(play.conversation))
+    assert await first.rotate(StateSnapshot.of(play.conversation))
     for _ in range(2):
         with pytest.raises(AppendFailed, match="by somebody else; open it again"):
             await stale.append([[asked(stale.next_seq)]])
-    assert not await stale.rotate(Checkpoint.of(play.conversation)), "it is dead"
+    assert not await stale.rotate(StateSnapshot.of(play.conversation)), "it is dead"
     other, _ = await FileJournal.open(path, CONVERSATION, Disk(), StillClock())
     await other.append([[asked(other.next_seq)]])
     with pytest.raises(AppendFailed, match="by somebody else"):
-        await first.rotate(Checkpoint.of(play.conversation))
+        await first.rotate(StateSnapshot.of(play.conversation))
     assert len(await folder.read(ID)) == len(records_of(play)) + 1
 
 
@@ -302,7 +303,7 @@ async def test_a_death_at_any_step_leaves_one_file_or_the_other(
         patch.setattr(Path, "unlink", lambda *_, **__: None)
         patch.setattr(owner, name, dying(getattr(owner, name), at, after=after))
         with pytest.raises(Death):
-            await journal.rotate(Checkpoint.of(state))
+            await journal.rotate(StateSnapshot.of(state))
     shutil.copytree(folder.root, left)
     disk = Disk()
     there = ConversationFolder(left, disk, StillClock())

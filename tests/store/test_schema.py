@@ -9,16 +9,25 @@ import pytest
 
 from tenex.core.ids import ConversationId, Millis
 from tenex.store import schema
+from tenex.store.index_row import Message, News, Row
 from tenex.store.schema import Batch
 from tenex.store.search import Filter, listed
-from tenex.store.summary import Message, News, Row
-from tests.store.kit import CONVERSATION_ID
+
+from .kit import CONVERSATION_ID
 
 OTHER = ConversationId("d" * 64)
 PLAIN = Row(
-    id=OTHER, bytes=10, seq=3, settled=True, status="waiting", phase="chat", cycle=1, title="t", started=Millis(1),
+    id=OTHER,
+    bytes=10,
+    seq=3,
+    settled=True,
+    status="waiting",
+    phase="chat",
+    cycle=1,
+    title="t",
+    started=Millis(1),
     updated=Millis(1),
-)  # fmt: skip
+)
 HALF = "\ud800"
 """Half a character, as an old file may hold in an escape."""
 

@@ -9,19 +9,27 @@ import pytest
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.phases import Phase
 from tenex.store import schema
+from tenex.store.index_row import Message, News, Row
 from tenex.store.schema import Batch
 from tenex.store.search import EXCERPTS, Filter, listed, search
-from tenex.store.summary import Message, News, Row
-from tenex.store.words import CLOSE, OPEN, match_of
+from tenex.store.search_words import CLOSE, OPEN, match_of
 
 ONE, TWO, THREE = (ConversationId(digit * 64) for digit in "123")
 
 
 def row(conversation: ConversationId, *, status: str = "ended", phase: str = "chat", updated: int = 100) -> Row:
     return Row(
-        id=conversation, bytes=1, seq=9, settled=True, status=status, phase=phase, cycle=1, title="t",
-        started=Millis(10), updated=Millis(updated),
-    )  # fmt: skip
+        id=conversation,
+        bytes=1,
+        seq=9,
+        settled=True,
+        status=status,
+        phase=phase,
+        cycle=1,
+        title="t",
+        started=Millis(10),
+        updated=Millis(updated),
+    )
 
 
 def said(seq: int, text: str, name: str = "Ana") -> Message:
@@ -89,8 +97,9 @@ def test_each_conversation_stands_once_with_its_best_messages(connection: sqlite
     assert (two.row.id, two.matches, len(two.excerpts)) == (TWO, 6, EXCERPTS)
     assert [each.seq for each in two.excerpts] == [7, 6, 5], "of equal messages the newest stand first"
     assert [(e.name, e.text, e.at) for e in one.excerpts] == [
-        ("Ana", f"Please build a {OPEN}snake{CLOSE} game", 20), ("", f"A game of {OPEN}snakes{CLOSE}", 10),
-    ]  # fmt: skip
+        ("Ana", f"Please build a {OPEN}snake{CLOSE} game", 20),
+        ("", f"A game of {OPEN}snakes{CLOSE}", 10),
+    ]
 
 
 def test_the_better_match_comes_first_and_among_equals_the_newer(connection: sqlite3.Connection) -> None:

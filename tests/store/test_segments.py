@@ -19,10 +19,17 @@ def test_a_file_has_a_name_by_its_number(number: int, name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "journal-000001.jsonl", "journal-2.jsonl", "journal-0000002.jsonl", "journal-.jsonl", "journal.torn-x-1",
-        ".journal-000002.jsonl.abcd1234.tmp", "journal-000002.jsonl.bak", "conversation.json", "journal-٠٠٠٠٠٢.jsonl",
+        "journal-000001.jsonl",
+        "journal-2.jsonl",
+        "journal-0000002.jsonl",
+        "journal-.jsonl",
+        "journal.torn-x-1",
+        ".journal-000002.jsonl.abcd1234.tmp",
+        "journal-000002.jsonl.bak",
+        "conversation.json",
+        "journal-٠٠٠٠٠٢.jsonl",
     ],
-)  # fmt: skip
+)
 def test_no_other_file_is_taken_for_one(name: str) -> None:
     assert segments.number_of(name) is None
 

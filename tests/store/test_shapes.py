@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tenex.core.errors import Bug
+from tenex.core.errors import InternalError
+from tenex.core.messages import AgentText, Entry, ModelStep, Note, Usage
 from tenex.core.phases import Phase
 from tenex.core.ports import Handoff
 from tenex.core.records import PhaseTransition
-from tenex.core.steps import AgentText, Entry, ModelStep, Note, Usage
 from tenex.store.mismatch import Mismatch
 from tenex.store.shapes import camel, object_shape, shape_of
 
@@ -48,7 +48,7 @@ def test_a_member_of_a_union_is_known_by_its_name() -> None:
 
 @pytest.mark.parametrize("data", [None, [], {"text": "x"}, {"is": "Stranger"}, {"is": 3}, {"is": ["Note"]}])
 def test_no_member_of_the_union_is_refused(data: Any) -> None:
-    with pytest.raises(Mismatch, match=r"`is` is one of PersonText, Note"):
+    with pytest.raises(Mismatch, match=r"`is` is one of UserText, Note"):
         shape_of(Entry, "test").decode(data)
 
 
@@ -132,7 +132,7 @@ class Strange:
 
 @pytest.mark.parametrize("kind", [Clash, Unclear, Strange])
 def test_a_type_that_json_cannot_tell_apart_is_refused_when_it_is_compiled(kind: type) -> None:
-    with pytest.raises(Bug, match=kind.__name__):
+    with pytest.raises(InternalError, match=kind.__name__):
         object_shape(kind)
 
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
+from tenex.core.config import Limits
 from tenex.core.conversation import Conversation, fold
+from tenex.core.costs import cost_of
 from tenex.core.effects import ModelCall
 from tenex.core.ids import ConversationId, Millis
+from tenex.core.messages import ModelStep, Usage
 from tenex.core.phases import Phase
-from tenex.core.roster import Limits
 from tenex.core.signals import ModelFailed
-from tenex.core.spending import cost_of
-from tenex.core.steps import ModelStep, Usage
 from tenex.store.stats import PhaseStats, Spending, Stats, as_json, total
 from tenex.store.view import render
 from tests.fakes.linked import cast, linked, to
@@ -88,16 +88,21 @@ def records_of(play: Play) -> list[r.Record]:
 
 def shown(usage: Usage) -> dict[str, Any]:
     return {
-        "calls": usage.calls, "inputTokens": usage.input_tokens, "outputTokens": usage.output_tokens,
-        "costUsd": usage.cost_usd, **({"estimatedTokens": usage.estimated} if usage.estimated else {}),
-    }  # fmt: skip
+        "calls": usage.calls,
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "costUsd": usage.cost_usd,
+        **({"estimatedTokens": usage.estimated} if usage.estimated else {}),
+    }
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_sums_are_exactly_those_of_the_view(seed: int) -> None:
     play = lived(seed)
     kinds = {type(record) for record in records_of(play) if cost_of(record).calls}
-    assert kinds == {r.ModelStepped, r.Routed, r.RouteRejected, r.Nudged, r.Retrying}, "some way of paying is not tried"
+    assert kinds == {r.ModelResponded, r.Routed, r.RouteRejected, r.ModelReprompted, r.RetryScheduled}, (
+        "some way of paying is not tried"
+    )
     assert play.crashed == 1
     view = json.loads(render(play.conversation))
     stats = Stats.of(ID, records_of(play))
@@ -111,8 +116,9 @@ def test_the_sums_are_exactly_those_of_the_view(seed: int) -> None:
     for by in (stats.models, stats.agents):
         tokens = sum(spending.usage.input_tokens for spending in by.values())
         assert (tokens, sum(spending.usage.calls for spending in by.values())) == (
-            stats.usage.input_tokens, stats.usage.calls,
-        )  # fmt: skip
+            stats.usage.input_tokens,
+            stats.usage.calls,
+        )
         assert sum(spending.usage.cost_usd or 0 for spending in by.values()) == pytest.approx(stats.usage.cost_usd)
     assert sum(found.duration for found in stats.phases.values()) == stats.duration
     assert sum(found.turns for found in stats.phases.values()) == stats.turns == len(play.all(r.TurnOpened))
@@ -177,18 +183,16 @@ def at(seq: int, ms: int, kind: type[r.Record], **fields: Any) -> r.Record:
 
 
 def test_time_of_waiting_for_a_person_is_not_time_at_work() -> None:
-    wrote = {
-        "event_id": "e" * 64, "author": "a" * 64, "name": "alice", "role": "owner", "text": "hi", "created_at": 1,
-    }  # fmt: skip
+    wrote = {"event_id": "e" * 64, "author": "a" * 64, "name": "alice", "role": "owner", "text": "hi", "created_at": 1}
     move = {"message": "", "agent_pubkey": "", "agent_name": "", "reason": "", "summary": "", "announce_at": 0}
     records = [
         at(1, 1_000, r.ConversationStarted, id=ID, title="", starter="a" * 64, address={}),
         at(2, 1_000, r.CycleStarted, cycle=1, reason=""),
-        at(3, 1_000, r.PersonWrote, **wrote),
+        at(3, 1_000, r.MessageRecorded, **wrote),
         at(4, 3_000, r.PhaseTransition, from_=Phase.CHAT, to=Phase.PLAN, **move),
         at(5, 8_000, r.Waiting, reason="user"),
-        at(6, 100_000, r.PersonWrote, **wrote),
-        at(7, 110_000, r.Reopened, away=9_000),
+        at(6, 100_000, r.MessageRecorded, **wrote),
+        at(7, 110_000, r.ProcessRestarted, away=9_000),
         at(8, 111_000, r.Ended, reason=""),
         at(9, 200_000, r.CycleStarted, cycle=2, reason=""),
         at(10, 200_500, r.Waiting, reason="user"),
@@ -204,10 +208,13 @@ def test_time_of_waiting_for_a_person_is_not_time_at_work() -> None:
 
 def test_time_in_which_every_agent_waits_for_an_answer_is_not_time_at_work() -> None:
     play = Play(
-        lambda question: {"agents": ["helper"], "phase": "execute", "reason": "x"}
-        if question["phase"] == "chat" else {"agents": ["helper"], "reason": "x"},
+        lambda question: (
+            {"agents": ["helper"], "phase": "execute", "reason": "x"}
+            if question["phase"] == "chat"
+            else {"agents": ["helper"], "reason": "x"}
+        ),
         diligent,
-    )  # fmt: skip
+    )
     play.person("hello")
     play.settle(1)
     assert play.conversation.is_parked
@@ -221,7 +228,7 @@ def test_the_time_in_which_a_journal_lay_damaged_is_not_time_at_work() -> None:
     records = [
         at(1, 1_000, r.ConversationStarted, id=ID, title="", starter="a" * 64, address={}),
         at(2, 1_000, r.CycleStarted, cycle=1, reason=""),
-        at(3, 900_000, r.Rebuilt, source="relay"),
+        at(3, 900_000, r.JournalRebuilt, source="relay"),
         at(4, 900_000, r.Waiting, reason="user"),
     ]
     stats = Stats.of(ID, records)
@@ -263,13 +270,18 @@ def test_a_colleague_called_is_a_tool_call_whose_cost_is_the_colleague_s() -> No
     """So the sums by agent agree with the whole, and a colleague that failed is a call that failed."""
     failed = ModelFailed(key=None, message="filtered", retryable=False)  # type: ignore[arg-type]
     worker = cast(executor=[says("", *to("helper", "planner")), "built"], planner=[failed] * 3)
-    play = Play(lambda q: {"agents": ["USER"] if q["turns"] else ["executor"], "reason": "x"}, worker,
-                config=linked(rules(), executor=["helper", "planner"]))  # fmt: skip
+    play = Play(
+        lambda q: {"agents": ["USER"] if q["turns"] else ["executor"], "reason": "x"},
+        worker,
+        config=linked(rules(), executor=["helper", "planner"]),
+    )
     play.person("hello")
     play.settle()
     stats = Stats.of(ID, [record for decision in play.journal for record in decision])
     assert (stats.tool_calls, stats.tool_failures, stats.turns) == (2, 1, 1)
     assert {name: spending.usage.calls for name, spending in stats.agents.items()} == {
-        "orchestrator": 2, "executor": 2, "helper": 1,
-    }  # fmt: skip
+        "orchestrator": 2,
+        "executor": 2,
+        "helper": 1,
+    }
     assert stats.usage == play.conversation.usage

@@ -2,31 +2,32 @@
 
 from dataclasses import replace
 
+from tenex.core.config import Role
 from tenex.core.conversation import fold
 from tenex.core.ids import EventId, Millis, PublicKey, Slug
 from tenex.core.phases import Phase
 from tenex.core.ports import UnsignedEvent
 from tenex.core.records import (
     CommandGiven,
-    PersonWrote,
+    MessageRecorded,
+    MessageSent,
     PhaseTransition,
     Record,
-    RouteAsked,
+    RouteRequested,
     RunStarted,
-    Said,
     TurnOpened,
     Waiting,
 )
-from tenex.core.roster import Role
-from tenex.store.summary import Message, Row, news_of, summarise
+from tenex.store.index_row import Message, Row, news_of, summarise
 from tests.fakes.play import Play, diligent, seven_phases
-from tests.store.kit import CONVERSATION_ID, started
+
+from .kit import CONVERSATION_ID, started
 
 KEY = PublicKey("a" * 64)
 
 
-def wrote(seq: int, event_id: str) -> PersonWrote:
-    return PersonWrote(
+def wrote(seq: int, event_id: str) -> MessageRecorded:
+    return MessageRecorded(
         seq=seq,
         at=Millis(seq),
         event_id=EventId(event_id),
@@ -42,9 +43,9 @@ def event(event_id: str) -> UnsignedEvent:
     return UnsignedEvent(id=EventId(event_id), pubkey=KEY, created_at=1, kind=1, tags=(), content="hi")
 
 
-def said(seq: int, *event_ids: str) -> Said:
+def said(seq: int, *event_ids: str) -> MessageSent:
     events = tuple(map(event, event_ids))
-    return Said(
+    return MessageSent(
         seq=seq,
         at=Millis(seq),
         speaker=KEY,
@@ -77,7 +78,7 @@ def test_a_waiting_conversation_with_nothing_in_flight_is_settled() -> None:
 def test_work_in_flight_keeps_a_conversation_unsettled() -> None:
     waiting = Waiting(seq=3, at=Millis(3), reason="user")
     assert not summarise(fold(CONVERSATION_ID, [started(), wrote(2, "1"), waiting, said(4, "2")]), 1).settled
-    asked = RouteAsked(seq=3, at=Millis(3), attempt=1)
+    asked = RouteRequested(seq=3, at=Millis(3), attempt=1)
     assert not summarise(fold(CONVERSATION_ID, [started(), wrote(2, "1"), asked]), 1).settled
 
 
@@ -99,9 +100,16 @@ def test_the_events_received_and_published_are_named_and_not_the_conversations_o
 
 def test_everything_said_is_a_message_and_so_is_the_title() -> None:
     command = CommandGiven(
-        seq=4, at=Millis(4), event_id=EventId("4"), author=KEY, name="Ana", role=Role.OWNER, command="skip",
-        argument="chores", created_at=1,
-    )  # fmt: skip
+        seq=4,
+        at=Millis(4),
+        event_id=EventId("4"),
+        author=KEY,
+        name="Ana",
+        role=Role.OWNER,
+        command="skip",
+        argument="chores",
+        created_at=1,
+    )
     announced = replace(said(5, "5"), purpose="announcement")
     news = news_of([started(), wrote(2, "2"), said(3, "3"), command, announced])
     assert news.messages == (

@@ -5,16 +5,17 @@ from dataclasses import replace
 
 import pytest
 
-from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import fold
 from tenex.core.errors import StoreDamaged
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.phases import Phase
 from tenex.core.records import PhaseTransition, Record
-from tenex.store.transfer import is_packed, packed, plain, unpacked
+from tenex.core.state.snapshot import StateSnapshot
+from tenex.store.archive import is_packed, packed, plain, unpacked
 from tests.fakes.play import ID
-from tests.store.kit import CONVERSATION_ID, decisions_of, started
-from tests.store.test_stats import lived
+
+from .kit import CONVERSATION_ID, decisions_of, started
+from .test_stats import lived
 
 NOW = Millis(1_700_000_000_000)
 
@@ -43,13 +44,13 @@ def test_the_first_line_says_what_follows() -> None:
 
 def test_what_sums_up_records_that_are_there_is_left_out() -> None:
     records = records_of()
-    half = Checkpoint.of(fold(ID, records[:30]))
+    half = StateSnapshot.of(fold(ID, records[:30]))
     mixed = [*records[:30], half, *records[30:]]
     assert plain(mixed) == records
     assert plain([half, *records[30:]]) == [half, *records[30:]]
     assert list(unpacked(packed(ID, mixed, NOW)).records) == records
     (first, *rest) = unpacked(packed(ID, [half, *records[30:]], NOW)).records
-    assert (type(first), rest) == (Checkpoint, records[30:])
+    assert (type(first), rest) == (StateSnapshot, records[30:])
 
 
 def test_every_byte_that_is_changed_is_found() -> None:

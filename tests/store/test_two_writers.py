@@ -15,26 +15,27 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import Conversation, fold
 from tenex.core.errors import AppendFailed
 from tenex.core.ids import ConversationId
 from tenex.core.records import Record
+from tenex.core.state.snapshot import StateSnapshot
 from tenex.store import atomic, segments
 from tenex.store import journal as journals
 from tenex.store.disk import Disk
-from tenex.store.folder import ConversationFolder
 from tenex.store.format import CONVERSATION
 from tenex.store.journal import FileJournal
-from tenex.store.loading import peek
+from tenex.store.journal_reader import peek
+from tenex.store.repository import ConversationFolder
 from tests.fakes.play import ID, says
 from tests.fakes.stage import Daemon, World
-from tests.store.kit import StillClock, asked, decisions_of, started
+
+from .kit import StillClock, asked, decisions_of, started
 
 OTHER = """
 import asyncio, sys
 from pathlib import Path
-from tenex.core.checkpoint import Checkpoint
+from tenex.core.state.snapshot import Checkpoint
 from tenex.core.conversation import fold
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
@@ -117,7 +118,7 @@ async def test_what_another_process_has_written_is_not_written_over(path: Path, 
         for _ in range(2):
             with pytest.raises(AppendFailed, match="by somebody else; open it again"):
                 await ours.append([[asked(ours.next_seq)]])
-        assert not await ours.rotate(Checkpoint.of(fold(ConversationId("c" * 64), [started()])))
+        assert not await ours.rotate(StateSnapshot.of(fold(ConversationId("c" * 64), [started()])))
         again, _ = await FileJournal.open(path, CONVERSATION, disk, StillClock())
         await again.append([[asked(again.next_seq)]])
         assert other.go().startswith("AppendFailed"), "and now theirs is behind"
@@ -135,7 +136,7 @@ async def test_of_two_who_rotate_one_does(path: Path, disk: Disk) -> None:
         ours, records = await FileJournal.open(path, CONVERSATION, disk, StillClock())
         assert other.go() == "done"
         with pytest.raises(AppendFailed, match="by somebody else"):
-            await ours.rotate(Checkpoint.of(fold(ConversationId("c" * 64), records)))
+            await ours.rotate(StateSnapshot.of(fold(ConversationId("c" * 64), records)))
     finally:
         other.end()
     again, _ = await FileJournal.open(path, CONVERSATION, disk, StillClock())
@@ -190,7 +191,7 @@ async def test_nobody_appends_to_a_file_that_is_being_summed_up(
     """What went into it then would be in no checkpoint, and the conversation would go on without it."""
     ours, records = await FileJournal.open(path, CONVERSATION, disk, StillClock())
     told = await stolen(path, monkeypatch, atomic, "replace")
-    assert await ours.rotate(Checkpoint.of(fold(ConversationId("c" * 64), records)))
+    assert await ours.rotate(StateSnapshot.of(fold(ConversationId("c" * 64), records)))
     assert "is being written to by somebody else" in told[0]
     await ours.append([[asked(4)]])
     assert [record.seq for record in peek(path, CONVERSATION)] == [1, 2, 3, 4]
@@ -247,7 +248,7 @@ async def test_what_somebody_else_did_between_our_look_and_our_lock_is_seen(
 
     async def interfere() -> None:
         if work == "rotates":
-            assert await other.rotate(Checkpoint.of(fold(ConversationId("c" * 64), records)))
+            assert await other.rotate(StateSnapshot.of(fold(ConversationId("c" * 64), records)))
         else:
             await FileJournal.open(path, CONVERSATION, Disk(), StillClock())
 
@@ -343,10 +344,10 @@ async def test_a_daemon_that_is_behind_freezes_reads_again_and_forks_nothing(
             here.write(f"message {number}", event_id=f"{number:064x}")
             records = await answered(root, number)
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
-    wrote = [record.text for record in records if isinstance(record, r.PersonWrote)]
+    wrote = [record.text for record in records if isinstance(record, r.MessageRecorded)]
     assert wrote == [f"message {number}" for number in range(1, 5)]
     turns = [record for record in records if isinstance(record, r.TurnOpened)]
     assert len(turns) == 4
     assert len(list((root / ID).glob("journal-*.jsonl"))) > 1 or not rotates
-    said = [event.id for record in records if isinstance(record, r.Said) for event in record.events]
+    said = [event.id for record in records if isinstance(record, r.MessageSent) for event in record.events]
     assert sorted({**first.published, **second.published}) == sorted(said)

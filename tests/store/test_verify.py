@@ -9,24 +9,25 @@ from typing import Any
 
 import pytest
 
-from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import fold
 from tenex.core.errors import UsageError
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.phases import Phase
 from tenex.core.records import PhaseTransition, Record, TurnOpened
-from tenex.core.travel import RolledBack
+from tenex.core.state.rollback import RolledBack
+from tenex.core.state.snapshot import StateSnapshot
+from tenex.store.archive import packed, unpacked
+from tenex.store.atomic_folder import renew
 from tenex.store.disk import Disk
-from tenex.store.folder import ConversationFolder
 from tenex.store.format import CONVERSATION
-from tenex.store.loading import JOURNAL, VIEW
-from tenex.store.renewal import renew
-from tenex.store.transfer import packed, unpacked
+from tenex.store.journal_reader import JOURNAL, VIEW
+from tenex.store.repository import ConversationFolder
 from tenex.store.verify import Verdict, contradictions, verify
 from tenex.store.view import SEGMENT, Views
 from tests.fakes.play import ID
-from tests.store.kit import StillClock, decisions_of, going_on
-from tests.store.test_stats import lived
+
+from .kit import StillClock, decisions_of, going_on
+from .test_stats import lived
 
 RECORDS: list[Record] = [record for decision in lived(0).journal for record in decision]
 
@@ -250,7 +251,7 @@ async def test_a_journal_of_several_files_is_judged_and_renewed_as_a_whole(tmp_p
     decisions = [list(decision) for decision in lived(0).journal]
     await journal.append(decisions[:20])
     seq = journal.next_seq - 1
-    await journal.rotate(Checkpoint.of(fold(ID, RECORDS[:seq])))
+    await journal.rotate(StateSnapshot.of(fold(ID, RECORDS[:seq])))
     await journal.append(decisions[20:])
     await Views(folder, disk).show(fold(ID, RECORDS))
     await folder.close()

@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
-from tenex.core.checkpoint import Checkpoint
 from tenex.core.conversation import Conversation, fold
 from tenex.core.records import PhaseTransition, Record, TurnClosed
+from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.disk import Disk
-from tenex.store.folder import ConversationFolder
+from tenex.store.repository import ConversationFolder
 from tenex.store.view import SEGMENT, Views, render
 from tests.fakes.play import ID, Play, diligent, says, seven_phases
 from tests.fakes.virtual import VirtualClock
-from tests.store.kit import CONVERSATION_ID, going_on
+
+from .kit import CONVERSATION_ID, going_on
 
 
 def whole() -> Conversation:
@@ -43,11 +44,24 @@ def chatting(turns: int) -> Play:
 def test_a_stranger_can_follow_a_conversation_from_its_view() -> None:
     view = json.loads(render(whole()))
     assert [t["to"] for t in view["phaseTransitions"]] == [
-        "brainstorm", "plan", "execute", "verification", "chores", "reflection",
-    ]  # fmt: skip
+        "brainstorm",
+        "plan",
+        "execute",
+        "verification",
+        "chores",
+        "reflection",
+    ]
     assert set(view["phaseTransitions"][0]) == {
-        "from", "to", "message", "timestamp", "time", "agentPubkey", "agentName", "reason", "summary",
-    }  # fmt: skip
+        "from",
+        "to",
+        "message",
+        "timestamp",
+        "time",
+        "agentPubkey",
+        "agentName",
+        "reason",
+        "summary",
+    }
     execute = next(t for t in view["orchestratorTurns"] if t["phase"] == "execute")
     assert execute["agents"] == ["executor", "helper"]
     assert {done["agent"] for done in execute["completions"]} == {"executor", "helper"}
@@ -136,7 +150,7 @@ async def test_the_view_goes_on_at_the_right_numbers_however_it_is_come_to(
             assert told(path, name) == expected(records, name)
             assert min(SEGMENT, len(expected(records, name))) <= len(view_of(path)[name]) < 2 * SEGMENT
         if restarts:
-            views, state = Views(folder, disk), fold(CONVERSATION_ID, [Checkpoint.of(state)])
+            views, state = Views(folder, disk), fold(CONVERSATION_ID, [StateSnapshot.of(state)])
 
 
 async def test_files_the_state_no_longer_tells_of_are_made_from_the_whole_journal(
@@ -153,7 +167,7 @@ async def test_files_the_state_no_longer_tells_of_are_made_from_the_whole_journa
         assert told(path, name) == expected(records, name)
         for number in (1, 3):
             (path / f"{name}-00000{number}.json").unlink()
-    await Views(folder, disk).show(fold(CONVERSATION_ID, [Checkpoint.of(state)]))
+    await Views(folder, disk).show(fold(CONVERSATION_ID, [StateSnapshot.of(state)]))
     assert {file.name: file.read_bytes() for file in path.glob("*.json")} == before
 
 

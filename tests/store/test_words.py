@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenex.core.errors import UsageError
-from tenex.store.words import (
+from tenex.store.search_words import (
     QUERY_CHARACTERS,
     QUERY_TERMS,
     TEXT_CHARACTERS,
@@ -18,7 +18,8 @@ from tenex.store.words import (
     match_of,
     shown,
 )
-from tests.store.kit import words as any_text
+
+from .kit import words as any_text
 
 
 def table() -> sqlite3.Connection:
@@ -121,10 +122,35 @@ def test_a_huge_query_is_refused() -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        '"', '"""', 'a"b', "a'b", "NEAR(a b)", "a AND", "AND", "NOT", "^a", "a*", "*a", "a:b", "text : a", "{text}: a",
-        "(a", "a)", "-a", "a + b", "a\0b", "\ud800a", "a;drop table words", "%", "a_b", '"a" * "b"', "rank", ":a", "?1",
+        '"',
+        '"""',
+        'a"b',
+        "a'b",
+        "NEAR(a b)",
+        "a AND",
+        "AND",
+        "NOT",
+        "^a",
+        "a*",
+        "*a",
+        "a:b",
+        "text : a",
+        "{text}: a",
+        "(a",
+        "a)",
+        "-a",
+        "a + b",
+        "a\0b",
+        "\ud800a",
+        "a;drop table words",
+        "%",
+        "a_b",
+        '"a" * "b"',
+        "rank",
+        ":a",
+        "?1",
     ],
-)  # fmt: skip
+)
 def test_syntax_of_sqlite_is_only_text(connection: sqlite3.Connection, query: str) -> None:
     put(connection, "zzz")
     try:

@@ -16,11 +16,12 @@ from tenex.core.conversation import fold
 from tenex.core.records import TurnClosed
 from tenex.store import segments
 from tenex.store.disk import Disk
-from tenex.store.folder import ConversationFolder
 from tenex.store.journal import FILE_BYTES, FileJournal
+from tenex.store.repository import ConversationFolder
 from tenex.store.view import SEGMENT, Views
 from tests.fakes.play import ID, Play, says
-from tests.store.kit import StillClock
+
+from .kit import StillClock
 
 TURNS = 10_000
 EARLY, LATE, MEASURED = 2_000, TURNS, 500

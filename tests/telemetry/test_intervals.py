@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from tenex.core import records as r
+from tenex.core.config import Limits
 from tenex.core.conversation import Conversation, fold
+from tenex.core.decide.runs import UNKNOWN
 from tenex.core.effects import Key, Work
 from tenex.core.ids import Millis
+from tenex.core.messages import ModelStep, Usage
 from tenex.core.phases import Phase
-from tenex.core.roster import Limits
 from tenex.core.signals import ModelFailed, Opened
-from tenex.core.steps import ModelStep, Usage
-from tenex.core.working import UNKNOWN
-from tenex.telemetry.intervals import Interval, Intervals
+from tenex.telemetry.durations import Interval, Intervals
 from tests.fakes.linked import cast, linked, to
 from tests.fakes.play import ID, Play, diligent, rules, says, seven_phases
 
@@ -64,9 +64,9 @@ def test_every_stage_of_a_whole_cycle_is_paired_and_nothing_stays_open() -> None
     assert stages == {
         "turn": len(play.all(r.TurnClosed)),
         "run": len(play.all(r.RunEnded)),
-        "model": len(play.all(r.ModelStepped)),
-        "tool": len(play.all(r.CallPermitted)),
-        "ask": len(play.all(r.AskAnswered)),
+        "model": len(play.all(r.ModelResponded)),
+        "tool": len(play.all(r.ToolCallStarted)),
+        "ask": len(play.all(r.QuestionAnswered)),
         "route": len(play.all(r.Routed)),
     }
     assert stages["ask"] == 1
@@ -82,15 +82,15 @@ def test_an_interval_begins_and_ends_where_the_records_do() -> None:
     for turn, closed in zip(by_stage(found, "turn"), play.all(r.TurnClosed), strict=True):
         assert (turn.began, turn.ended) == (opened[closed.turn_id].at, closed.at)
         assert (turn.phase, turn.outcome) == (opened[closed.turn_id].phase, "finished")
-    permitted = {(record.run, record.call): record for record in play.all(r.CallPermitted)}
+    permitted = {(record.run, record.call): record for record in play.all(r.ToolCallStarted)}
     for tool in by_stage(found, "tool"):
-        assert isinstance(tool.ending, r.CallReturned)
+        assert isinstance(tool.ending, r.ToolCallCompleted)
         intent = permitted[tool.ending.run, tool.ending.call]
         assert (tool.began, tool.tool, tool.outcome) == (intent.at, intent.tool, "ok")
         assert (tool.parent, tool.phase) == (intent.run, intent.phase)
     (ask,) = by_stage(found, "ask")
-    assert ask.began == play.all(r.AskOpened)[0].at
-    assert ask.ended == play.all(r.AskAnswered)[0].at
+    assert ask.began == play.all(r.QuestionAsked)[0].at
+    assert ask.ended == play.all(r.QuestionAnswered)[0].at
     wanted = play.all(r.RunStarted)[0]
     first = by_stage(found, "model")[0]
     assert (first.key, first.began) == (f"{wanted.run} {wanted.seq}", wanted.at)
@@ -111,11 +111,14 @@ def test_a_message_is_followed_to_its_decision_and_to_the_first_words_for_it() -
     play.person("two, before anybody has answered")
     play.settle(1)
     found = of(play)
-    first = play.all(r.PersonWrote)[0]
+    first = play.all(r.MessageRecorded)[0]
     routed, *later = by_stage(found, "routed")
     assert (routed.began, routed.ended) == (first.at, play.all(r.Routed)[0].at)
     (reply,) = by_stage(found, "reply")
-    assert (reply.began, reply.ended) == (first.at, next(s.at for s in play.all(r.Said) if s.purpose == "completion"))
+    assert (reply.began, reply.ended) == (
+        first.at,
+        next(s.at for s in play.all(r.MessageSent) if s.purpose == "completion"),
+    )
     assert not later
 
 
@@ -160,8 +163,10 @@ def test_a_stop_ends_what_is_open() -> None:
     intervals = Intervals()
     found = heard(intervals, play)
     assert [(i.stage, i.outcome) for i in found if i.stage in ("model", "run", "turn")] == [
-        ("model", "stopped"), ("run", "stopped"), ("turn", "stopped"),
-    ]  # fmt: skip
+        ("model", "stopped"),
+        ("run", "stopped"),
+        ("turn", "stopped"),
+    ]
     assert len(intervals) == 0
 
 
@@ -210,11 +215,11 @@ def work(found: Sequence[Interval]) -> list[Interval]:
 
 
 def test_it_keeps_nothing_of_conversations_that_rest_and_forgets_the_oldest_of_too_many(monkeypatch: Any) -> None:
-    monkeypatch.setattr("tenex.telemetry.intervals.FOLLOWED", 3)
+    monkeypatch.setattr("tenex.telemetry.durations.FOLLOWED", 3)
     intervals = Intervals()
     for number in range(5):
         conversation = Conversation(id=f"{number:064x}", next_seq=2)  # type: ignore[arg-type]
-        asked = r.RouteAsked(seq=1, at=Millis(1), attempt=1)
+        asked = r.RouteRequested(seq=1, at=Millis(1), attempt=1)
         assert intervals.heard(conversation, [asked]) == []
     assert len(intervals) == 3
 
@@ -222,8 +227,8 @@ def test_it_keeps_nothing_of_conversations_that_rest_and_forgets_the_oldest_of_t
 def test_a_record_that_fits_nothing_is_passed_over() -> None:
     conversation = Conversation(id=ID, next_seq=9)
     strays: list[r.Record] = [
-        r.ModelStepped(seq=1, at=Millis(1), run="turn-1.x", step=ModelStep()),  # type: ignore[arg-type]
-        r.CallReturned(seq=2, at=Millis(1), run="turn-1.x", call="k", tool="t", ok=True, content=""),  # type: ignore[arg-type]
+        r.ModelResponded(seq=1, at=Millis(1), run="turn-1.x", step=ModelStep()),  # type: ignore[arg-type]
+        r.ToolCallCompleted(seq=2, at=Millis(1), run="turn-1.x", call="k", tool="t", ok=True, content=""),  # type: ignore[arg-type]
         r.RunEnded(seq=3, at=Millis(1), run="turn-1.x", outcome="finished"),  # type: ignore[arg-type]
         r.TurnClosed(seq=4, at=Millis(1), turn_id="turn-1", summary=""),  # type: ignore[arg-type]
         r.Routed(seq=5, at=Millis(1), agents=("USER",), phase=Phase.CHAT, reason="", by=""),
@@ -243,8 +248,11 @@ def test_a_clock_that_is_set_back_gives_no_negative_time() -> None:
 def with_a_colleague() -> Play:
     """A turn in chat in which the executor calls the helper, who reads something."""
     worker = cast(executor=[says("", *to("helper")), "built"], helper=[says("", ("ask", {"question": "Which?"}))])
-    play = Play(lambda q: {"agents": ["USER"] if q["turns"] else ["executor"], "reason": "x"}, worker,
-                config=linked(rules(), executor=["helper"]))  # fmt: skip
+    play = Play(
+        lambda q: {"agents": ["USER"] if q["turns"] else ["executor"], "reason": "x"},
+        worker,
+        config=linked(rules(), executor=["helper"]),
+    )
     play.person("hello")
     play.settle()
     play.person("green")
@@ -267,8 +275,11 @@ def test_a_called_run_hangs_on_the_call_that_began_it_and_is_no_part_of_the_turn
 def test_a_process_that_begins_in_the_middle_of_a_called_run_knows_whose_it_is() -> None:
     play = with_a_colleague()
     whole = of(play)
-    parked = next(place for place, decision in enumerate(play.journal, 1)
-                  if any(isinstance(record, r.AskOpened) for record in decision))  # fmt: skip
+    parked = next(
+        place
+        for place, decision in enumerate(play.journal, 1)
+        if any(isinstance(record, r.QuestionAsked) for record in decision)
+    )
     found = heard(Intervals(), play, first=parked)
     for stage in ("run", "tool", "turn"):
         assert [(one.key, one.parent, one.outcome) for one in by_stage(found, stage)] == [
@@ -279,8 +290,11 @@ def test_a_process_that_begins_in_the_middle_of_a_called_run_knows_whose_it_is()
 def test_a_called_run_that_fails_is_not_the_turn_s_failure() -> None:
     failed = ModelFailed(key=Key(Work.MODEL, 0), message="filtered", retryable=False)
     worker = cast(executor=[says("", *to("helper")), "built alone"], helper=[failed] * 3)
-    play = Play(lambda q: {"agents": ["USER"] if q["turns"] else ["executor"], "reason": "x"}, worker,
-                config=linked(rules(), executor=["helper"]))  # fmt: skip
+    play = Play(
+        lambda q: {"agents": ["USER"] if q["turns"] else ["executor"], "reason": "x"},
+        worker,
+        config=linked(rules(), executor=["helper"]),
+    )
     play.person("hello")
     play.settle()
     (turn,) = by_stage(of(play), "turn")

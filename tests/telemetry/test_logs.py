@@ -46,7 +46,7 @@ Start = Callable[..., tuple[Telemetry, io.StringIO]]
 
 def test_a_line_is_one_json_object_with_time_level_and_event_first(start: Start) -> None:
     running, stream = start()
-    structlog.get_logger("tenex.flow").bind(conversation="abc").info("turn.closed", turn="turn-1", n=3)
+    structlog.get_logger("tenex.runtime").bind(conversation="abc").info("turn.closed", turn="turn-1", n=3)
     running.close()
     (found,) = lines(stream)
     assert list(found)[:3] == ["timestamp", "level", "event"]

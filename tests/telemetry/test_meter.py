@@ -9,14 +9,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 
 from tenex.core import records as r
+from tenex.core.config import Limits
 from tenex.core.conversation import Conversation, fold
 from tenex.core.effects import ModelCall
 from tenex.core.ids import Millis
-from tenex.core.roster import Limits
+from tenex.core.messages import ModelStep, Usage
 from tenex.core.signals import ModelFailed
-from tenex.core.steps import ModelStep, Usage
-from tenex.telemetry.meter import Meter
-from tenex.telemetry.readings import Readings
+from tenex.telemetry.metrics import Meter
+from tenex.telemetry.runtime_readings import Readings
 from tests.fakes.play import ID, Play, diligent, rules, says, seven_phases
 
 Numbers = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -74,12 +74,12 @@ def test_a_whole_cycle_is_counted_and_its_tokens_and_money_are_those_of_the_conv
     meter = Meter(Readings())
     hear(meter, play)
     numbers, usage = read(meter), play.conversation.usage
-    assert play.all(r.Nudged), "no call was refused, so this shows less than it should"
+    assert play.all(r.ModelReprompted), "no call was refused, so this shows less than it should"
     assert total(numbers, "tenex_model_tokens_total", direction="input") == usage.input_tokens
     assert total(numbers, "tenex_model_tokens_total", direction="output") == usage.output_tokens
     assert total(numbers, "tenex_model_calls_total") == usage.calls
     assert total(numbers, "tenex_model_cost_usd_total") == pytest.approx(usage.cost_usd)
-    assert total(numbers, "tenex_model_calls_total", outcome="answered", model="m:1") == len(play.all(r.ModelStepped))
+    assert total(numbers, "tenex_model_calls_total", outcome="answered", model="m:1") == len(play.all(r.ModelResponded))
     assert total(numbers, "tenex_model_calls_total", agent="orchestrator", outcome="accepted") == len(
         play.all(r.Routed)
     )
@@ -90,7 +90,7 @@ def test_a_whole_cycle_is_counted_and_its_tokens_and_money_are_those_of_the_conv
     assert total(numbers, "tenex_runs_ended_total", outcome="finished") == len(play.all(r.RunEnded))
     assert total(numbers, "tenex_tool_calls_total", tool="read_file", ok="true") == 2
     assert total(numbers, "tenex_waits_total", reason="user") == len(play.all(r.Waiting))
-    assert total(numbers, "tenex_messages_total", kind="message") == len(play.all(r.PersonWrote))
+    assert total(numbers, "tenex_messages_total", kind="message") == len(play.all(r.MessageRecorded))
     assert total(numbers, "tenex_cycles_ended_total") == 1
     for stage in ("routed", "reply", "route", "turn", "run", "model", "tool", "ask"):
         assert total(numbers, "tenex_stage_seconds_count", stage=stage) >= 1, stage
@@ -126,7 +126,7 @@ def test_a_hold_is_counted_once_however_often_it_is_tried_and_every_try_counts_a
     meter = Meter(Readings())
     hear(meter, play)
     numbers = read(meter)
-    assert [record.held for record in play.all(r.Retrying)] == [False, False, True, True]
+    assert [record.held for record in play.all(r.RetryScheduled)] == [False, False, True, True]
     assert total(numbers, "tenex_model_holds_total") == 1
     assert total(numbers, "tenex_model_retries_total") == 4
     assert total(numbers, "tenex_model_calls_total", outcome="unavailable", agent="project-manager") == 4
@@ -151,7 +151,7 @@ def test_what_has_no_price_is_told_apart_from_what_is_free() -> None:
     steps = [Usage(input_tokens=5), Usage(input_tokens=5, cost_usd=0.0)]
     for seq, usage in enumerate(steps, start=1):
         step = ModelStep(model="m", usage=usage)
-        record = r.ModelStepped(seq=seq, at=Millis(1), run="turn-1.x", step=step)  # type: ignore[arg-type]
+        record = r.ModelResponded(seq=seq, at=Millis(1), run="turn-1.x", step=step)  # type: ignore[arg-type]
         meter.heard(Conversation(id=ID, next_seq=9), [record])
     numbers = read(meter)
     assert total(numbers, "tenex_model_calls_unpriced_total", model="m") == 1
@@ -159,11 +159,11 @@ def test_what_has_no_price_is_told_apart_from_what_is_free() -> None:
 
 
 def test_names_that_others_choose_get_a_bounded_number_of_labels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tenex.telemetry.meter.NAMES", 5)
+    monkeypatch.setattr("tenex.telemetry.metrics.NAMES", 5)
     meter = Meter(Readings())
     for number in range(50):
         step = ModelStep(model=f"model-{number}")
-        record = r.ModelStepped(seq=number + 1, at=Millis(1), run=f"turn-1.agent-{number}", step=step)  # type: ignore[arg-type]
+        record = r.ModelResponded(seq=number + 1, at=Millis(1), run=f"turn-1.agent-{number}", step=step)  # type: ignore[arg-type]
         meter.heard(Conversation(id=ID, next_seq=99), [record])
     numbers = read(meter)
     models = {dict(labels)["model"] for name, labels in numbers if name == "tenex_model_calls_total"}
@@ -214,19 +214,25 @@ def test_how_things_stand_is_read_at_the_moment_of_asking() -> None:
 
 def test_conversations_in_memory_are_told_by_what_they_are_at() -> None:
     play = Play(
-        lambda question: {"agents": ["helper"], "phase": "execute", "reason": "x"}
-        if question["phase"] == "chat" else {"agents": ["helper"], "reason": "x"},
+        lambda question: (
+            {"agents": ["helper"], "phase": "execute", "reason": "x"}
+            if question["phase"] == "chat"
+            else {"agents": ["helper"], "reason": "x"}
+        ),
         diligent,
-    )  # fmt: skip
+    )
     play.person("hello")
     active = fold(ID, [record for decision in play.journal for record in decision])
     play.settle(1)
     assert play.conversation.is_parked
-    failing = Play(seven_phases, lambda _c, call: ModelFailed(key=call.key, message="no", retryable=True),
-                   config=rules(limits=Limits(retry_delays=())))  # fmt: skip
+    failing = Play(
+        seven_phases,
+        lambda _c, call: ModelFailed(key=call.key, message="no", retryable=True),
+        config=rules(limits=Limits(retry_delays=())),
+    )
     failing.person("hello")
     failing.settle(1)
-    assert failing.all(r.Retrying)[0].held
+    assert failing.all(r.RetryScheduled)[0].held
     actors: list[Any] = [
         SimpleNamespace(conversation=active, is_frozen=False),
         SimpleNamespace(conversation=play.conversation, is_frozen=False),
@@ -253,12 +259,10 @@ def test_the_disk_may_be_timed_from_any_thread_and_two_meters_share_nothing() ->
 
 def test_a_number_that_makes_no_sense_costs_no_conversation_and_no_sum() -> None:
     meter = Meter(Readings())
-    odd = [
-        Usage(input_tokens=-5, cost_usd=float("nan")), Usage(output_tokens=-1, cost_usd=-1.0), Usage(input_tokens=2),
-    ]  # fmt: skip
+    odd = [Usage(input_tokens=-5, cost_usd=float("nan")), Usage(output_tokens=-1, cost_usd=-1.0), Usage(input_tokens=2)]
     for seq, usage in enumerate(odd, start=1):
         step = ModelStep(model="m", usage=usage)
-        record = r.ModelStepped(seq=seq, at=Millis(1), run="turn-1.x", step=step)  # type: ignore[arg-type]
+        record = r.ModelResponded(seq=seq, at=Millis(1), run="turn-1.x", step=step)  # type: ignore[arg-type]
         meter.heard(Conversation(id=ID, next_seq=9), [record])
     assert total(read(meter), "tenex_model_tokens_total") == 2
     assert total(read(meter), "tenex_model_cost_usd_total") == 0
@@ -268,5 +272,5 @@ def test_a_fault_of_ours_is_told_and_swallowed(monkeypatch: pytest.MonkeyPatch) 
     meter = Meter(Readings())
     monkeypatch.setattr(meter, "_count", lambda *_: 1 / 0)
     with capture_logs() as told:
-        meter.heard(Conversation(id=ID, next_seq=9), [r.RouteAsked(seq=1, at=Millis(1), attempt=1)])
+        meter.heard(Conversation(id=ID, next_seq=9), [r.RouteRequested(seq=1, at=Millis(1), attempt=1)])
     assert [line["event"] for line in told] == ["meter.failed"]

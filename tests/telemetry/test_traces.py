@@ -87,9 +87,9 @@ async def test_a_cycle_is_one_trace_of_turns_runs_chats_and_tools() -> None:
     for run in runs:
         assert by_id[run.parent.span_id] in turns
     tools = named(spans, "execute_tool")
-    assert len(tools) == len(play.all(r.CallPermitted)) + len(play.all(r.AskOpened))
+    assert len(tools) == len(play.all(r.ToolCallStarted)) + len(play.all(r.QuestionAsked))
     chats = [span for span in named(spans, "chat") if span.parent is not None]
-    assert len(chats) == len(play.all(r.ModelStepped))
+    assert len(chats) == len(play.all(r.ModelResponded))
     for part in (*chats, *tools):
         run = by_id[part.parent.span_id]
         assert run in runs
@@ -124,7 +124,9 @@ async def test_spans_bear_the_names_the_conventions_give_them() -> None:
 async def test_a_restart_goes_on_in_the_same_trace() -> None:
     """What two processes tell of one turn fits together: same ids, no span twice."""
     play = whole_conversation()
-    cut = next(n for n, decision in enumerate(play.journal, 1) if any(isinstance(x, r.CallPermitted) for x in decision))
+    cut = next(
+        n for n, decision in enumerate(play.journal, 1) if any(isinstance(x, r.ToolCallStarted) for x in decision)
+    )
     again = Play(seven_phases, diligent)
     again.now, again.count = Millis(play.now + 60_000), play.count
     again.journal = list(play.journal[:cut])
@@ -260,8 +262,10 @@ async def test_a_collector_gets_them_over_http(collector: Collector) -> None:
     for span in expected:
         sent = got[span.context.span_id.to_bytes(8, "big")]
         assert (sent.name, sent.start_time_unix_nano, sent.end_time_unix_nano) == (
-            span.name, span.start_time, span.end_time,
-        )  # fmt: skip
+            span.name,
+            span.start_time,
+            span.end_time,
+        )
         assert sent.trace_id == span.context.trace_id.to_bytes(16, "big")
         assert sent.parent_span_id == (span.parent.span_id.to_bytes(8, "big") if span.parent else b"")
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from tenex.core.config import Agent, Kind
 from tenex.core.ids import CallId, ConversationId, PublicKey, Slug
 from tenex.core.phases import Phase
 from tenex.core.ports import ExecutionContext
-from tenex.core.roster import Agent, Kind
 from tenex.tools.check import CheckPolicy
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.sandbox import probe_bubblewrap
@@ -77,9 +77,16 @@ MakeContext = Callable[..., ExecutionContext]
 def make_context(phase: Phase = Phase.EXECUTE, agent: str = "executor", **more: Any) -> ExecutionContext:
     """A context as the core would give it; everything that matters to a test is said there."""
     return ExecutionContext(
-        conversation_id=ConversationId("c" * 64), cycle=1, turn="turn-1", phase=phase, previous_phase=None,
-        handoff=None, agent=Slug(agent), call_id=CallId("k1"), **{"idempotency_key": "c:1", **more},
-    )  # fmt: skip
+        conversation_id=ConversationId("c" * 64),
+        cycle=1,
+        turn="turn-1",
+        phase=phase,
+        previous_phase=None,
+        handoff=None,
+        agent=Slug(agent),
+        call_id=CallId("k1"),
+        **{"idempotency_key": "c:1", **more},
+    )
 
 
 @pytest.fixture
@@ -102,7 +109,10 @@ def lessons() -> KeptLessons:
 def registry(workspace: Workspace, lessons: KeptLessons) -> ToolRegistry:
     """Every tool there is."""
     tools = standard_tools(
-        workspace, lessons, check=CheckPolicy.UNSANDBOXED, shell=ShellRules(policy=ShellPolicy.UNSANDBOXED),
+        workspace,
+        lessons,
+        check=CheckPolicy.UNSANDBOXED,
+        shell=ShellRules(policy=ShellPolicy.UNSANDBOXED),
         has_sandbox=True,
-    )  # fmt: skip
+    )
     return ToolRegistry(tools, ROSTER.get)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tenex.core.errors import Bug
+from tenex.core.errors import InternalError
 from tenex.tools.arguments import Arguments
 from tenex.tools.tool import count, flag, takes, text
 
@@ -74,7 +74,7 @@ def test_arguments_that_fit_have_no_fault() -> None:
 
 
 def test_a_schema_that_is_none_is_our_bug() -> None:
-    with pytest.raises(Bug, match="no JSON Schema"):
+    with pytest.raises(InternalError, match="no JSON Schema"):
         Arguments("t", {"type": "nonsense"})
-    with pytest.raises(Bug, match="of type object"):
+    with pytest.raises(InternalError, match="of type object"):
         Arguments("t", {"type": "string"})

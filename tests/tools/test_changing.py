@@ -31,9 +31,11 @@ async def test_a_new_file_is_written_with_its_folders(registry: ToolRegistry, wo
     result = await write(registry, "./src/app.py", "print('ü')\n")
     assert (workspace.root / "src/app.py").read_text() == "print('ü')\n"
     assert result == ToolResult(
-        ok=True, content="Created src/app.py (12 bytes).", touched=("src/app.py",),
+        ok=True,
+        content="Created src/app.py (12 bytes).",
+        touched=("src/app.py",),
         read={"src/app.py": digest("print('ü')\n".encode())},
-    )  # fmt: skip
+    )
 
 
 async def test_a_file_that_was_not_read_is_not_overwritten(registry: ToolRegistry, workspace: Workspace) -> None:
@@ -222,10 +224,15 @@ CHORES_TOUCHED = frozenset({"src/app.py"})
 @pytest.mark.parametrize(
     ("path", "permitted"),
     [
-        ("src/app.py", True), ("README.md", True), ("docs/new/page.txt", True), ("CHANGELOG", True),
-        ("src/other.py", False), ("src/new.py", False), ("docs-link/other.py", False),
+        ("src/app.py", True),
+        ("README.md", True),
+        ("docs/new/page.txt", True),
+        ("CHANGELOG", True),
+        ("src/other.py", False),
+        ("src/new.py", False),
+        ("docs-link/other.py", False),
     ],
-)  # fmt: skip
+)
 async def test_chores_change_only_files_of_the_cycle_and_documentation(
     registry: ToolRegistry, workspace: Workspace, path: str, permitted: bool
 ) -> None:

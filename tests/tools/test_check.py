@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tenex.core.errors import Bug
+from tenex.core.errors import InternalError
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.tools import sandbox
@@ -20,12 +20,7 @@ from .conftest import ROSTER, make_context, names_in, needs_bubblewrap
 from .test_programs import is_alive, until
 
 
-@pytest.fixture(
-    params=[
-        CheckPolicy.UNSANDBOXED,
-        pytest.param(CheckPolicy.SANDBOXED, marks=needs_bubblewrap),
-    ]
-)
+@pytest.fixture(params=[CheckPolicy.UNSANDBOXED, pytest.param(CheckPolicy.SANDBOXED, marks=needs_bubblewrap)])
 def policy(request: pytest.FixtureRequest) -> Iterator[CheckPolicy]:
     return request.param  # type: ignore[no-any-return]
 
@@ -144,9 +139,15 @@ print('processes', len([p for p in os.listdir('/proc') if p.isdigit()]) < 4)
 """
     result = await check(registry, workspace.root, code)
     assert result.content.split("\n")[1:] == [
-        "write refused", "change refused", "system refused", "secret refused", "home refused", "network refused",
-        "interfaces ['lo']", "processes True",
-    ]  # fmt: skip
+        "write refused",
+        "change refused",
+        "system refused",
+        "secret refused",
+        "home refused",
+        "network refused",
+        "interfaces ['lo']",
+        "processes True",
+    ]
     assert names_in(workspace.root) == ["a.py"]
 
 
@@ -183,7 +184,7 @@ async def test_only_python_files_of_this_cycle_are_run(registry: ToolRegistry, w
 
 
 def test_where_checks_are_off_there_is_no_tool(workspace: Workspace) -> None:
-    with pytest.raises(Bug):
+    with pytest.raises(InternalError):
         check_tool(workspace, CheckPolicy.OFF)
 
 

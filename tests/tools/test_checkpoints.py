@@ -10,7 +10,7 @@ import pytest
 
 from tenex.tools import snapshots
 from tenex.tools.checkpoints import Checkpoints
-from tenex.tools.git import CheckpointFailed
+from tenex.tools.shadow_git import CheckpointFailed
 from tenex.tools.workspace import Workspace
 
 from .conftest import git, needs_git
@@ -38,12 +38,24 @@ def checkpoints(folder: Path, root: Path) -> Checkpoints:
 def fill(root: Path) -> None:
     """A workspace with everything that is awkward."""
     files = {
-        b"a.py": b"print(1)\r\n", b"src/b.py": b"b", b"src/deep/er/c": b"\0\xff", b"run.sh": b"#!/bin/sh\n",
-        b"new\nline": b"n", b"\xff\xfe": b"bytes", "grün.md".encode(): b"g", b"-rf": b"-", b"empty": b"",
-        b".gitignore": b"*.log\nbuild/\n", b"x.log": b"ignored", b"build/out": b"ignored", b"id.txt": b"$Id$",
+        b"a.py": b"print(1)\r\n",
+        b"src/b.py": b"b",
+        b"src/deep/er/c": b"\0\xff",
+        b"run.sh": b"#!/bin/sh\n",
+        b"new\nline": b"n",
+        b"\xff\xfe": b"bytes",
+        "grün.md".encode(): b"g",
+        b"-rf": b"-",
+        b"empty": b"",
+        b".gitignore": b"*.log\nbuild/\n",
+        b"x.log": b"ignored",
+        b"build/out": b"ignored",
+        b"id.txt": b"$Id$",
         b".gitattributes": b"* text=auto\n*.py eol=lf\n*.txt ident\nprivate filter=lfs working-tree-encoding=UTF-16\n",
-        b"node_modules/m/i.js": b"ignored", b":(glob)*": b"magic", b"private": b"p",
-    }  # fmt: skip
+        b"node_modules/m/i.js": b"ignored",
+        b":(glob)*": b"magic",
+        b"private": b"p",
+    }
     for name, content in files.items():
         place = root / os.fsdecode(name)
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -122,17 +134,13 @@ def test_whatever_happens_is_seen_and_put_back(
 
 def visible(root: Path) -> dict[bytes, object]:
     ignored = (b".log", b"/build/", b"/node_modules/", b"/.git/")
-    return {
-        path: what for path, what in picture(root).items() if not any(part in path for part in ignored)
-    }  # fmt: skip
+    return {path: what for path, what in picture(root).items() if not any(part in path for part in ignored)}
 
 
 def changed(checkpoints: Checkpoints, root: Path, do: Callable[[], object]) -> set[tuple[bytes, bool, bool]]:
     before = checkpoints.take()
     do()
-    return {
-        (change.path, change.is_new, change.is_there) for change in checkpoints.changes(before, checkpoints.take())
-    }  # fmt: skip
+    return {(change.path, change.is_new, change.is_there) for change in checkpoints.changes(before, checkpoints.take())}
 
 
 def test_what_changed_is_named(checkpoints: Checkpoints, root: Path) -> None:
@@ -154,8 +162,11 @@ def test_folders_that_are_repositories_are_kept_like_others(checkpoints: Checkpo
     checkpoints.take()
     seen = changed(checkpoints, root, lambda: havoc(root, "echo 9 > a/f; rm a/c/g; echo 3 > b/new; rm linked/h"))
     assert seen == {
-        (b"a/f", False, True), (b"a/c/g", False, False), (b"b/new", True, True), (b"linked/h", False, False)
-    }  # fmt: skip
+        (b"a/f", False, True),
+        (b"a/c/g", False, False),
+        (b"b/new", True, True),
+        (b"linked/h", False, False),
+    }
     assert changed(checkpoints, root, lambda: havoc(root, "echo 1 > empty/first")) == {(b"empty/first", True, True)}
 
 
@@ -214,8 +225,11 @@ def test_what_is_too_large_is_watched_and_not_kept(
     (root / "fresh").write_bytes(b"w" * 5_000)
     changes = checkpoints.changes(before, checkpoints.take(exact=True))
     assert {(change.path, change.is_new) for change in changes} == {
-        (b"big", False), (b"fresh", True), (b"grows", False), (b"shrinks", False)
-    }  # fmt: skip
+        (b"big", False),
+        (b"fresh", True),
+        (b"grows", False),
+        (b"shrinks", False),
+    }
     assert {change.path for change in checkpoints.put_back(changes)} == {b"big", b"shrinks"}
     assert (root / "grows").read_bytes() == b"y" * 900
     assert not (root / "fresh").exists()

@@ -2,10 +2,10 @@
 
 import pytest
 
+from tenex.core.config import Role
 from tenex.core.ids import PublicKey
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
-from tenex.core.roster import Role
 from tenex.tools.registry import ToolRegistry
 
 from .conftest import KeptLessons, make_context
@@ -27,10 +27,15 @@ async def test_a_lesson_is_recorded_with_whose_and_where(registry: ToolRegistry,
     assert result == ToolResult(ok=True, content="Recorded the lesson: Read first", lesson=LESSON)
     assert lessons.by_key == {
         "c:1": {
-            "agent": "executor", "conversation_id": "c" * 64, "title": "Read first", "lesson": LESSON,
-            "category": "files", "author": "a" * 64, "role": Role.MEMBER,
+            "agent": "executor",
+            "conversation_id": "c" * 64,
+            "title": "Read first",
+            "lesson": LESSON,
+            "category": "files",
+            "author": "a" * 64,
+            "role": Role.MEMBER,
         }
-    }  # fmt: skip
+    }
 
 
 async def test_a_repeated_call_records_nothing_new(registry: ToolRegistry, lessons: KeptLessons) -> None:

@@ -44,7 +44,7 @@ async def test_what_was_read_under_the_old_name_counts_as_read_under_the_new(
     result = await move(registry, "a", "b", seen(workspace, "a"))
     edited = await registry.call(
         "edit_file", {"path": "b", "old": "one", "new": "two"}, make_context(read=dict(result.read))
-    )  # fmt: skip
+    )
     assert edited.ok
     (workspace.root / "c").write_text("other")
     context = seen(workspace, "c")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tenex.cli.main import main
-from tenex.tools.notes import LARGEST, NAME, read_notes
+from tenex.tools.agents_md import LARGEST, NAME, read_notes
 
 
 def pipe_with_a_writer(place: Path) -> int:

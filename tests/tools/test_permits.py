@@ -3,8 +3,8 @@
 import pytest
 
 from tenex.core.phases import Phase
-from tenex.tools.permits import check_chores, is_confined, may_change
 from tenex.tools.tool import Refusal
+from tenex.tools.write_policy import check_chores, is_confined, may_change
 
 from .conftest import make_context
 
@@ -19,9 +19,17 @@ def test_only_execute_may_change_whatever_it_likes(phase: Phase) -> None:
 
 @pytest.mark.parametrize(
     ("path", "may"),
-    [("mine.py", True), ("README", True), ("docs/x.html", True), ("CHANGELOG.md", True), ("other.py", False),
-     ("src/mine.py", False), (".gitignore", False), ("data.txt", False)],
-)  # fmt: skip
+    [
+        ("mine.py", True),
+        ("README", True),
+        ("docs/x.html", True),
+        ("CHANGELOG.md", True),
+        ("other.py", False),
+        ("src/mine.py", False),
+        (".gitignore", False),
+        ("data.txt", False),
+    ],
+)
 def test_chores_change_documentation_and_what_this_cycle_has_changed(path: str, may: bool) -> None:
     context = make_context(Phase.CHORES, touched=frozenset({"mine.py"}))
     assert may_change(path, context) is may

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tenex.tools.printed import as_printed
+from tenex.tools.output_text import as_printed
 
 
 @pytest.mark.parametrize(

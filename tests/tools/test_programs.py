@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tenex.tools import programs
-from tenex.tools.programs import Outcome
+from tenex.tools import process as programs
+from tenex.tools.process import Outcome
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 
@@ -37,8 +37,11 @@ born('program')
 async def run(code: str, cwd: Path, *, deadline: float = 20, most_output: int = 1_000, **environment: str) -> Outcome:
     return await programs.run(
         [sys.executable, "-I", "-B", "-c", textwrap.dedent(code)],
-        cwd=cwd, environment=ENVIRONMENT | environment, deadline=deadline, most_output=most_output,
-    )  # fmt: skip
+        cwd=cwd,
+        environment=ENVIRONMENT | environment,
+        deadline=deadline,
+        most_output=most_output,
+    )
 
 
 async def until(true: Callable[[], bool], what: str) -> None:
@@ -106,8 +109,12 @@ async def test_a_given_file_is_standard_input(tmp_path: Path) -> None:
     with (tmp_path / "in").open("rb") as file:
         outcome = await programs.run(
             [sys.executable, "-I", "-c", "print(input()[::-1])"],
-            cwd=tmp_path, environment=ENVIRONMENT, deadline=20, most_output=100, stdin=file,
-        )  # fmt: skip
+            cwd=tmp_path,
+            environment=ENVIRONMENT,
+            deadline=20,
+            most_output=100,
+            stdin=file,
+        )
     assert outcome.output == "olleh\n"
 
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from tenex.core.config import Replay
 from tenex.core.phases import Access, Phase
 from tenex.core.ports import ToolResult
-from tenex.core.roster import Replay
-from tenex.tools.permits import is_confined
 from tenex.tools.python import python_tool
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.shell import LONGEST_COMMAND, ShellPolicy, ShellRules
 from tenex.tools.workspace import Workspace
+from tenex.tools.write_policy import is_confined
 
 from .conftest import ROSTER, make_context, member, needs_bubblewrap
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tenex.core.ports import ToolResult
-from tenex.tools import reading
+from tenex.tools import files_read
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.workspace import Workspace
 
@@ -50,7 +50,7 @@ async def test_reading_on_by_the_remarks_gives_the_whole_file(
     registry: ToolRegistry, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cut by size, a file can still be read to its end, and no line is lost or shown twice."""
-    monkeypatch.setattr(reading, "SHOWN_AT_ONCE", 100)
+    monkeypatch.setattr(files_read, "SHOWN_AT_ONCE", 100)
     lines = [f"{n:04} {'é' * (n % 30)}" for n in range(60)]
     (workspace.root / "a").write_text("\n".join(lines) + "\n")
     seen: list[str] = []
@@ -96,7 +96,7 @@ async def test_what_is_no_text_is_refused(
 async def test_a_folder_a_missing_and_a_huge_file_are_refused(registry: ToolRegistry, workspace: Workspace) -> None:
     (workspace.root / "dir").mkdir()
     with (workspace.root / "huge").open("wb") as file:
-        file.truncate(reading.LARGEST_FILE + 1)
+        file.truncate(files_read.LARGEST_FILE + 1)
     for path, words in (("dir", "`list_files`"), ("none", "There is no file none"), ("huge", "larger than")):
         result = await read(registry, path)
         assert not result.ok
@@ -150,7 +150,7 @@ async def test_a_long_listing_is_cut_in_order_and_says_so(registry: ToolRegistry
 async def test_a_listing_looks_at_a_bounded_number_of_files(
     registry: ToolRegistry, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "VISITED", 3)
+    monkeypatch.setattr(files_read, "VISITED", 3)
     for name in "abcde":
         (workspace.root / name).touch()
     assert (await listing(registry)).content.startswith("a\nb\nc\n[Only the first 3 files")

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 import structlog
 
-from tenex.core.errors import Bug
+from tenex.core.config import Replay
+from tenex.core.errors import InternalError
 from tenex.core.ids import Slug
 from tenex.core.phases import Access, Phase
 from tenex.core.ports import ExecutionContext, ToolResult, Tools
-from tenex.core.roster import Replay
+from tenex.tools.ask_complete import complete_spec
 from tenex.tools.check import CheckPolicy
 from tenex.tools.registry import ToolRegistry
 from tenex.tools.shell import ShellPolicy, ShellRules
-from tenex.tools.speaking import complete_spec
 from tenex.tools.standard import TOOL_NAMES, standard_tools
 from tenex.tools.tool import Refusal, Tool, takes
 from tenex.tools.workspace import Workspace
@@ -161,9 +161,14 @@ def test_complete_asks_for_what_the_phase_leaves_behind(registry: ToolRegistry) 
 def one(body: Any, **more: Any) -> ToolRegistry:
     """A registry with one tool that everybody may use in reflection."""
     tool = Tool(
-        name="learn", description="", parameters=takes({}), access=Access.LEARN, replay=Replay.ONCE, body=body,
+        name="learn",
+        description="",
+        parameters=takes({}),
+        access=Access.LEARN,
+        replay=Replay.ONCE,
+        body=body,
         time_cap=more.pop("tool_cap", None),
-    )  # fmt: skip
+    )
     return ToolRegistry([tool], ROSTER.get, **more)
 
 
@@ -271,5 +276,5 @@ def test_the_registry_is_what_the_flow_needs_and_knows_every_name(registry: Tool
 
 def test_two_tools_of_one_name_are_a_bug(workspace: Workspace, lessons: KeptLessons) -> None:
     tools = standard_tools(workspace, lessons)
-    with pytest.raises(Bug, match="two tools named read_file"):
+    with pytest.raises(InternalError, match="two tools named read_file"):
         ToolRegistry([*tools, tools[0]], ROSTER.get)

@@ -8,8 +8,8 @@ import pytest
 
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
+from tenex.tools.git_tools import git_diff_tool, git_status_tool
 from tenex.tools.registry import ToolRegistry
-from tenex.tools.repository import git_diff_tool, git_status_tool
 from tenex.tools.workspace import Workspace
 
 from .conftest import ROSTER, anywhere, git, make_context, needs_bubblewrap, needs_git
@@ -73,9 +73,19 @@ async def test_another_commit_may_be_compared_with(tools: ToolRegistry, root: Pa
 
 @pytest.mark.parametrize(
     "against",
-    ["--output=/tmp/x", "-O/etc/passwd", "--no-index", "a..b", "HEAD:a.py", "main other", "$(touch x)", "a;b", "x\ny",
-     "^x"],
-)  # fmt: skip
+    [
+        "--output=/tmp/x",
+        "-O/etc/passwd",
+        "--no-index",
+        "a..b",
+        "HEAD:a.py",
+        "main other",
+        "$(touch x)",
+        "a;b",
+        "x\ny",
+        "^x",
+    ],
+)
 async def test_what_names_no_single_commit_is_refused_before_git_sees_it(
     tools: ToolRegistry, root: Path, against: str
 ) -> None:
@@ -153,9 +163,19 @@ async def test_nothing_planted_in_the_repository_runs(tools: ToolRegistry, root:
     planted.write_text("#!/bin/sh\necho PLANTED\necho PLANTED >&2\ntouch ran ../ran /tmp/ran\n")
     planted.chmod(0o755)
     for name in (
-        "core.fsmonitor", "core.pager", "core.editor", "core.sshCommand", "diff.external", "diff.evil.command",
-        "diff.evil.textconv", "pager.diff", "pager.status", "interactive.diffFilter", "alias.status", "alias.diff",
-    ):  # fmt: skip
+        "core.fsmonitor",
+        "core.pager",
+        "core.editor",
+        "core.sshCommand",
+        "diff.external",
+        "diff.evil.command",
+        "diff.evil.textconv",
+        "pager.diff",
+        "pager.status",
+        "interactive.diffFilter",
+        "alias.status",
+        "alias.diff",
+    ):
         git(root, "config", name, str(planted))
     git(root, "config", "core.hooksPath", str(root))
     for hook in ("post-index-change", "pre-auto-gc", "fsmonitor-watchman", "reference-transaction"):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tenex.tools import restoring
+from tenex.tools import restore
 
 from .conftest import names_in
 
@@ -19,33 +19,33 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_a_file_comes_back_with_its_folders_content_and_permissions(root: Path) -> None:
-    restoring.write(root, b"x/y/a", b"was\0here", 0o640)
+    restore.write(root, b"x/y/a", b"was\0here", 0o640)
     assert (root / "x/y/a").read_bytes() == b"was\0here"
     assert (root / "x/y/a").stat().st_mode & 0o777 == 0o640
-    restoring.write(root, b"x/y/a", b"again", 0o100755)
+    restore.write(root, b"x/y/a", b"again", 0o100755)
     assert (root / "x/y/a").read_bytes() == b"again"
     assert (root / "x/y/a").stat().st_mode & 0o7777 == 0o755
     assert names_in(root / "x/y") == ["a"]
 
 
 def test_a_link_comes_back_as_a_link(root: Path) -> None:
-    restoring.write(root, b"l", b"../outside/a", restoring.LINK)
+    restore.write(root, b"l", b"../outside/a", restore.LINK)
     assert (root / "l").readlink() == Path("../outside/a")
-    restoring.write(root, b"l", b"a file now", 0o644)
+    restore.write(root, b"l", b"a file now", 0o644)
     assert not (root / "l").is_symlink()
     assert (root.parent / "outside/a").read_text() == "not ours"
 
 
 def test_a_link_in_the_place_of_a_folder_is_not_followed(root: Path) -> None:
     (root / "x").symlink_to(root.parent / "outside")
-    restoring.write(root, b"x/a", b"ours", 0o644)
+    restore.write(root, b"x/a", b"ours", 0o644)
     assert (root.parent / "outside/a").read_text() == "not ours"
     assert not (root / "x").is_symlink()
     assert (root / "x/a").read_text() == "ours"
     (root / "z").symlink_to(root.parent / "outside")
     with pytest.raises(OSError):  # noqa: PT011 - which one is the system's choice
-        restoring.permit(root, b"z/a", 0o600)
-    restoring.remove(root, b"z/a")
+        restore.permit(root, b"z/a", 0o600)
+    restore.remove(root, b"z/a")
     assert (root.parent / "outside/a").read_text() == "not ours"
 
 
@@ -53,7 +53,7 @@ def test_a_folder_in_the_place_of_a_file_gives_way(root: Path) -> None:
     (root / "a/b").mkdir(parents=True)
     (root / "a/b/ignored").write_text("x")
     (root / "a/link").symlink_to(root.parent / "outside")
-    restoring.write(root, b"a", b"a file", 0o644)
+    restore.write(root, b"a", b"a file", 0o644)
     assert (root / "a").read_text() == "a file"
     assert (root.parent / "outside/a").read_text() == "not ours"
 
@@ -62,29 +62,29 @@ def test_removing_takes_the_folders_it_empties_and_no_others(root: Path) -> None
     for path in ("x/y/z/a", "x/b"):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text("")
-    restoring.remove(root, b"x/y/z/a")
+    restore.remove(root, b"x/y/z/a")
     assert names_in(root / "x") == ["b"]
-    restoring.remove(root, b"x/y/z/a")
-    restoring.remove(root, b"gone")
-    restoring.remove(root, b"x/b")
+    restore.remove(root, b"x/y/z/a")
+    restore.remove(root, b"gone")
+    restore.remove(root, b"x/b")
     assert names_in(root) == []
 
 
 def test_names_are_bytes(root: Path) -> None:
     for name in (b"\xff\xfe", b"new\nline", "grün".encode()):
-        restoring.write(root, b"x/" + name, b"1", 0o644)
-        restoring.remove(root, b"x/" + name)
+        restore.write(root, b"x/" + name, b"1", 0o644)
+        restore.remove(root, b"x/" + name)
     assert names_in(root) == []
 
 
 def test_permissions_are_given_to_files_only(root: Path) -> None:
     (root / "a").write_text("")
     (root / "a").chmod(0)
-    restoring.permit(root, b"a", 0o6755)
+    restore.permit(root, b"a", 0o6755)
     assert (root / "a").stat().st_mode & 0o7777 == 0o755
     (root / "l").symlink_to("../outside/a")
     mode = (root.parent / "outside/a").stat().st_mode
-    restoring.permit(root, b"l", 0o777)
+    restore.permit(root, b"l", 0o777)
     assert (root.parent / "outside/a").stat().st_mode == mode
 
 
@@ -96,7 +96,7 @@ def test_a_failed_write_leaves_nothing_half_done(root: Path, monkeypatch: pytest
 
     monkeypatch.setattr(os, "fchmod", refuse)
     with pytest.raises(OSError, match="No space"):
-        restoring.write(root, b"a", b"was", 0o644)
+        restore.write(root, b"a", b"was", 0o644)
     assert names_in(root) == ["a"]
     assert (root / "a").read_text() == "now"
 
@@ -114,7 +114,7 @@ def test_a_folder_deeper_than_our_stack_gives_way(root: Path) -> None:
             os.symlink("/etc", "out", dir_fd=here)
             os.mkdir("shut", 0, dir_fd=here)
     os.close(here)
-    restoring.write(root, b"a", b"was", 0o644)
+    restore.write(root, b"a", b"was", 0o644)
     assert (root / "a").read_text() == "was"
     assert names_in(root) == ["a"]
     assert Path("/etc/passwd").exists()
@@ -124,7 +124,7 @@ def test_a_whole_folder_is_removed_and_nothing_a_link_leads_to(root: Path) -> No
     (root / "x/y").mkdir(parents=True)
     (root / "x/l").symlink_to(root.parent / "outside")
     (root / "x/y/f").write_text("1")
-    restoring.remove_tree(root, b"x")
-    restoring.remove_tree(root, b"gone/x")
+    restore.remove_tree(root, b"x")
+    restore.remove_tree(root, b"gone/x")
     assert names_in(root) == []
     assert (root.parent / "outside/a").read_text() == "not ours"

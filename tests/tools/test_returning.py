@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
+from tenex.core.config import Replay
 from tenex.core.errors import UsageError
 from tenex.core.ids import CallId, ConversationId, Millis, RunId
 from tenex.core.phases import Phase
-from tenex.core.record import Record
-from tenex.core.records import CallPermitted, CallReturned
-from tenex.core.roster import Replay
-from tenex.core.state import State
-from tenex.core.travel import RolledBack
+from tenex.core.records import ToolCallCompleted, ToolCallStarted
+from tenex.core.records.base import Record
+from tenex.core.state.conversation import State
+from tenex.core.state.rollback import RolledBack
 from tenex.tools import snapshots
 from tenex.tools.checkpoints import Checkpoints
-from tenex.tools.returning import put_back, tree_after
+from tenex.tools.restore_preview import put_back, tree_after
 from tenex.tools.workspace import Workspace
 
 from .conftest import needs_git
@@ -37,11 +37,11 @@ class Work:
         """One call: permitted, done, returned; None removes a file. Double underscores are dots."""
         seq = len(self.records) + 1
         name = CallId(f"k{seq}")
-        self._add(CallPermitted, run=RunId("turn-1.x"), call=name, tool="t", replay=Replay.ONCE, phase=Phase.EXECUTE)
+        self._add(ToolCallStarted, run=RunId("turn-1.x"), call=name, tool="t", replay=Replay.ONCE, phase=Phase.EXECUTE)
         self._keep("before", seq)
         self.write(**files)
         self._keep("after", seq)
-        self._add(CallReturned, run=RunId("turn-1.x"), call=name, tool="t", ok=True, content="")
+        self._add(ToolCallCompleted, run=RunId("turn-1.x"), call=name, tool="t", ok=True, content="")
 
     def write(self, **files: str | None) -> None:
         """By hand."""

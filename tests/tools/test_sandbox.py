@@ -48,8 +48,10 @@ async def test_of_a_python_that_lies_around_our_data_only_the_python_is_to_be_se
     assert "a module" in result.content
     assert "the secret key" not in result.content
     assert (await run(registry_of(workspace, SANDBOXED), f"ls {tmp_path}")).content.split("\n")[1:] == [
-        "bin", "lib", "workspace"
-    ]  # fmt: skip
+        "bin",
+        "lib",
+        "workspace",
+    ]
 
 
 @needs_bubblewrap
@@ -103,10 +105,14 @@ async def test_what_it_keeps_in_memory_is_bounded(workspace: Workspace, monkeypa
 @pytest.mark.parametrize(
     "way",
     [
-        "git init -q .", "git init -q src", "mkdir -p s/.git/objects s/.git/refs; mkfifo s/.git/HEAD",
-        "git init -q t; echo 'gitdir: ../t/.git' > src/.git", "ln -s /tmp .git", "mkdir .GIT; echo x > .GIT/config",
+        "git init -q .",
+        "git init -q src",
+        "mkdir -p s/.git/objects s/.git/refs; mkfifo s/.git/HEAD",
+        "git init -q t; echo 'gitdir: ../t/.git' > src/.git",
+        "ln -s /tmp .git",
+        "mkdir .GIT; echo x > .GIT/config",
     ],
-)  # fmt: skip
+)
 async def test_a_repository_that_came_with_a_command_is_taken_away(
     workspace: Workspace, phase: Phase, way: str
 ) -> None:
@@ -129,10 +135,16 @@ async def test_nothing_can_be_planted_in_repositories_inside_either(workspace: W
     (root / "module/.git").write_text("gitdir: ../.bare\n")
     registry = registry_of(workspace, SANDBOXED)
     for way in (
-        "git -C inner/clone config core.fsmonitor ./evil", "echo x > inner/clone/.git/hooks/post-checkout",
-        "echo x > .bare/config", "echo x > .bare/hooks/post-checkout", "mv .bare old", "rm -rf .bare",
-        "echo 'gitdir: /tmp' > module/.git", "rm module/.git", "mv module/.git x",
-    ):  # fmt: skip
+        "git -C inner/clone config core.fsmonitor ./evil",
+        "echo x > inner/clone/.git/hooks/post-checkout",
+        "echo x > .bare/config",
+        "echo x > .bare/hooks/post-checkout",
+        "mv .bare old",
+        "rm -rf .bare",
+        "echo 'gitdir: /tmp' > module/.git",
+        "rm module/.git",
+        "mv module/.git x",
+    ):
         assert not (await run(registry, way)).ok, way
     result = await run(registry, "mv inner old && git init -q inner/clone && git -C inner/clone config a.b c")
     assert "Taken away: inner/clone/.git." in result.content

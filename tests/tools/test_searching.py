@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tenex.core.ports import ToolResult
-from tenex.tools import matcher, searching
+from tenex.tools import files_search, matcher
+from tenex.tools.files_search import search_files_tool
 from tenex.tools.registry import ToolRegistry
-from tenex.tools.searching import search_files_tool
 from tenex.tools.workspace import Workspace
 
 from .conftest import ROSTER, make_context
@@ -83,7 +83,7 @@ async def test_a_catastrophic_expression_is_stopped_and_the_loop_never_waits(wor
 async def test_finds_are_capped_and_long_lines_cut(registry: ToolRegistry, workspace: Workspace, regex: bool) -> None:
     (workspace.root / "a").write_text(("x" * 2_000 + "\n") * 250)
     lines = (await search(registry, "x", regex=regex)).content.split("\n")
-    assert len(lines) == searching.MOST_FOUND + 1
+    assert len(lines) == files_search.MOST_FOUND + 1
     assert lines[0] == "a:1: " + "x" * 300 + " [cut]"
     assert lines[-1] == "[There are more than these 200; narrow it down.]"
 
@@ -93,7 +93,7 @@ async def test_what_is_no_text_is_left_out_and_counted(
 ) -> None:
     (workspace.root / "bin").write_bytes(b"secret\0")
     (workspace.root / "latin").write_bytes(b"secret\xe9")
-    (workspace.root / "big").write_bytes(b"secret\n" + b"x" * searching.LARGEST_SEARCHED)
+    (workspace.root / "big").write_bytes(b"secret\n" + b"x" * files_search.LARGEST_SEARCHED)
     (workspace.root / "link").symlink_to(tmp_path / "outside/secret.txt")
     (workspace.root / "a").write_text("no secret here\n")
     result = await search(registry, "secret")
@@ -105,7 +105,7 @@ async def test_what_is_no_text_is_left_out_and_counted(
 async def test_a_search_reads_a_bounded_amount(
     registry: ToolRegistry, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(searching, "SEARCHED", 10)
+    monkeypatch.setattr(files_search, "SEARCHED", 10)
     for name in "abc":
         (workspace.root / name).write_text("1234 x\n")
     result = await search(registry, "x")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tenex.core.errors import Bug
+from tenex.core.errors import InternalError
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.tools.registry import ToolRegistry
@@ -138,9 +138,22 @@ async def test_nothing_of_ours_is_in_its_environment(
     monkeypatch.setenv("HTTPS_PROXY", "http://someone:secret@proxy")
     lines = (await run(shell, "env")).content.split("\n")[1:]
     assert {line.partition("=")[0] for line in lines} == {
-        "PATH", "LANG", "HOME", "TMPDIR", "TERM", "PAGER", "GIT_PAGER", "GIT_TERMINAL_PROMPT", "NO_COLOR", "USER",
-        "LOGNAME", "SHELL", "PWD", "SHLVL", "_",
-    }  # fmt: skip
+        "PATH",
+        "LANG",
+        "HOME",
+        "TMPDIR",
+        "TERM",
+        "PAGER",
+        "GIT_PAGER",
+        "GIT_TERMINAL_PROMPT",
+        "NO_COLOR",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "PWD",
+        "SHLVL",
+        "_",
+    }
     assert "secret" not in "".join(lines)
     if policy is ShellPolicy.SANDBOXED:
         everything = "cat /proc/*/environ | tr '\\0' '\\n'; id -un; getent hosts localhost"
@@ -229,15 +242,37 @@ async def test_in_the_sandbox_there_is_no_way_out(workspace: Workspace, tmp_path
     outside = tmp_path / "outside"
     (workspace.root / "link").symlink_to(outside)
     ways = [
-        f"cat {outside}/secret.txt", f"ls {tmp_path}/scratch", "cat link/secret.txt", "cat link/../outside/secret.txt",
-        f"cat /proc/1/root{outside}/secret.txt", f"cat /proc/self/root{outside}/secret.txt",
-        "cat /proc/self/cwd/../outside/secret.txt", f"echo x > {outside}/new", "echo x > link/new",
-        f"ln {outside}/secret.txt hard", "touch /usr/new", "touch /etc/new", f"touch {sys.prefix}/bin/x", "touch /new",
-        f"touch {workspace.root.parent}/new && ls {outside}", "cat /etc/shadow", "ls /var",
-        "cat /etc/machine-id", "mount -t tmpfs none /usr", "umount /usr", "mknod disk b 8 0 && cat disk",
-        "chroot / true", f"kill -9 {os.getpid()}", "cat /proc/1/mem", "su -c true", "ls /sys/class",
-        "python -c 'import os; os.setuid(12345)'", "cat /dev/mem", f"ls {Path.home()}/.ssh", "ls /run",
-    ]  # fmt: skip
+        f"cat {outside}/secret.txt",
+        f"ls {tmp_path}/scratch",
+        "cat link/secret.txt",
+        "cat link/../outside/secret.txt",
+        f"cat /proc/1/root{outside}/secret.txt",
+        f"cat /proc/self/root{outside}/secret.txt",
+        "cat /proc/self/cwd/../outside/secret.txt",
+        f"echo x > {outside}/new",
+        "echo x > link/new",
+        f"ln {outside}/secret.txt hard",
+        "touch /usr/new",
+        "touch /etc/new",
+        f"touch {sys.prefix}/bin/x",
+        "touch /new",
+        f"touch {workspace.root.parent}/new && ls {outside}",
+        "cat /etc/shadow",
+        "ls /var",
+        "cat /etc/machine-id",
+        "mount -t tmpfs none /usr",
+        "umount /usr",
+        "mknod disk b 8 0 && cat disk",
+        "chroot / true",
+        f"kill -9 {os.getpid()}",
+        "cat /proc/1/mem",
+        "su -c true",
+        "ls /sys/class",
+        "python -c 'import os; os.setuid(12345)'",
+        "cat /dev/mem",
+        f"ls {Path.home()}/.ssh",
+        "ls /run",
+    ]
     for way in ways:
         result = await run(registry_of(workspace, SANDBOXED), way)
         assert not result.ok, way
@@ -285,9 +320,15 @@ async def test_the_repository_can_be_read_and_nothing_can_be_planted_in_it(works
     registry = registry_of(workspace, SANDBOXED)
     assert "first" in (await run(registry, "echo 2 >> a; git log --oneline; git diff --stat")).content
     for way in (
-        "echo x > .git/hooks/post-checkout", "git config core.fsmonitor ./evil", "rm -rf .git", "mv .git old",
-        "echo x >> .git/config", "mount --bind . .git", "echo elsewhere > .git/commondir", "chmod 777 .git",
-    ):  # fmt: skip
+        "echo x > .git/hooks/post-checkout",
+        "git config core.fsmonitor ./evil",
+        "rm -rf .git",
+        "mv .git old",
+        "echo x >> .git/config",
+        "mount --bind . .git",
+        "echo elsewhere > .git/commondir",
+        "chmod 777 .git",
+    ):
         result = await run(registry, way)
         assert not result.ok, way
     assert git(workspace.root, "log", "--format=%s") == "first\n"
@@ -322,7 +363,7 @@ async def test_a_sandbox_that_is_gone_is_told_and_nothing_runs(
 
 
 def test_where_shells_are_off_there_is_no_tool(workspace: Workspace) -> None:
-    with pytest.raises(Bug):
+    with pytest.raises(InternalError):
         shell_tool(workspace, ShellRules())
 
 

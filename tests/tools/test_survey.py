@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tenex.tools import survey
+from tenex.tools import workspace_scan
 from tenex.tools.workspace import Workspace
 
 from .conftest import names_in
@@ -35,7 +35,7 @@ def test_repositories_of_every_kind_are_seen(root: Path) -> None:
     repository(root / "node_modules")
     repository(root / "node_modules/below")
     below = [b"node_modules/.git", b"node_modules/below/.git"]
-    seen = survey.take(root)
+    seen = workspace_scan.take(root)
     assert set(seen.repositories) == {b".git", b"a/b/.git", b"c/.git", b"d/.git", *below}
     assert seen.protected() == [b".git", b"a/b/.git", b"bare", b"c/.git", *below]
 
@@ -45,19 +45,19 @@ def test_what_was_there_stays(root: Path) -> None:
     (root / "d").mkdir()
     (root / "d/.git").symlink_to("../a/.git")
     os.mkfifo(root / "pipe")
-    before = survey.take(root)
-    assert survey.settle(root, before, confined=True) == survey.Settled()
-    assert survey.take(root) == before
+    before = workspace_scan.take(root)
+    assert workspace_scan.settle(root, before, confined=True) == workspace_scan.Settled()
+    assert workspace_scan.take(root) == before
 
 
 @pytest.mark.parametrize("confined", [True, False])
 def test_a_folder_that_was_moved_takes_its_repository_along_unless_it_goes_back(root: Path, confined: bool) -> None:
     repository(root / "a")
-    before = survey.take(root)
+    before = workspace_scan.take(root)
     (root / "a").rename(root / "b")
     repository(root / "a")
     (root / "a/.git/HEAD").write_text("another")
-    settled = survey.settle(root, before, confined=confined)
+    settled = workspace_scan.settle(root, before, confined=confined)
     assert settled.lost == []
     assert settled.removed == [b"a/.git"]
     assert [path.name[:14] for path in (root / "a").glob(".git.*")] == [".git.replaced-"]
@@ -67,40 +67,40 @@ def test_a_folder_that_was_moved_takes_its_repository_along_unless_it_goes_back(
 
 def test_a_link_to_a_repository_comes_back(root: Path) -> None:
     (root / ".git").symlink_to("../elsewhere")
-    before = survey.take(root)
+    before = workspace_scan.take(root)
     (root / ".git").unlink()
     repository(root)
-    assert survey.settle(root, before, confined=False).removed == [b".git"]
+    assert workspace_scan.settle(root, before, confined=False).removed == [b".git"]
     assert (root / ".git").readlink() == Path("../elsewhere")
 
 
 def test_a_repository_that_is_gone_is_told(root: Path) -> None:
     repository(root / "a")
-    before = survey.take(root)
+    before = workspace_scan.take(root)
     (root / "a/.git/HEAD").unlink()
     (root / "a/.git").rmdir()
-    assert survey.settle(root, before, confined=True).lost == [b"a/.git"]
+    assert workspace_scan.settle(root, before, confined=True).lost == [b"a/.git"]
 
 
 def test_where_nothing_may_stay_pipes_go_and_what_was_shut_is_opened(root: Path) -> None:
     (root / "shut before").mkdir(mode=0o500)
-    before = survey.take(root)
+    before = workspace_scan.take(root)
     assert before.shut == {b"shut before"}
     (root / "shut").mkdir()
     (root / "shut/f").write_text("hidden")
     os.mkfifo(root / "pipe")
     (root / "shut").chmod(0)
-    survey.settle(root, before, confined=True)
+    workspace_scan.settle(root, before, confined=True)
     assert (root / "shut").stat().st_mode & 0o700 == 0o700
     assert (root / "shut before").stat().st_mode & 0o777 == 0o500
     assert names_in(root) == ["shut", "shut before"]
 
 
 def test_elsewhere_only_a_pipe_that_git_would_read_goes(root: Path) -> None:
-    before = survey.take(root)
+    before = workspace_scan.take(root)
     for name in ("pipe", ".gitignore"):
         os.mkfifo(root / name)
-    survey.settle(root, before, confined=False)
+    workspace_scan.settle(root, before, confined=False)
     assert names_in(root) == ["pipe"]
 
 
@@ -109,7 +109,7 @@ def test_pipes_that_git_would_wait_for_are_found_wherever_they_are(root: Path) -
     (root / "a/.git/HEAD").unlink()
     for name in ("a/.git/HEAD", "a/.git/odd", "HEAD", "a/.gitattributes", "mine"):
         os.mkfifo(root / name)
-    assert survey.remove_pipes(root) == 4
+    assert workspace_scan.remove_pipes(root) == 4
     assert names_in(root) == ["a", "mine"]
     assert names_in(root / "a/.git") == []
 
@@ -122,5 +122,5 @@ def test_a_path_that_is_too_long_ends_the_look_and_breaks_nothing(root: Path) ->
         os.close(here)
         here = inner
     os.close(here)
-    before = survey.take(root)
-    assert survey.settle(root, before, confined=True) == survey.Settled()
+    before = workspace_scan.take(root)
+    assert workspace_scan.settle(root, before, confined=True) == workspace_scan.Settled()

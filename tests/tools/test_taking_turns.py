@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from tenex.core.config import Replay
 from tenex.core.phases import Access, Phase
 from tenex.core.ports import ExecutionContext, ToolResult
-from tenex.core.roster import Replay
 from tenex.tools.checkpoints import Checkpoints
 from tenex.tools.registry import ToolRegistry
+from tenex.tools.serialized_calls import Transactions
 from tenex.tools.tool import Tool, takes
-from tenex.tools.transactions import Transactions
 from tenex.tools.workspace import Workspace
 
 from .conftest import ROSTER, make_context, needs_git
@@ -40,9 +40,10 @@ async def test_changing_calls_take_turns_across_registries_and_readers_do_not_wa
         return ToolResult(ok=True, content="")
 
     tools = [
-        tool_that(changes, Access.RUN), tool_that(changes, Access.CHANGE, "write_file"),
+        tool_that(changes, Access.RUN),
+        tool_that(changes, Access.CHANGE, "write_file"),
         tool_that(reads, Access.READ, "read_file"),
-    ]  # fmt: skip
+    ]
     one, two = (ToolRegistry(tools, ROSTER.get, Transactions(workspace)) for _ in range(2))
     async with asyncio.TaskGroup() as group:
         for registry in (one, two):

@@ -8,14 +8,14 @@ import pytest
 
 from tenex.core.phases import Phase
 from tenex.core.ports import ExecutionContext, ToolResult
-from tenex.tools import transactions as module
+from tenex.tools import serialized_calls as module
 from tenex.tools.check import CheckPolicy
 from tenex.tools.checkpoints import Checkpoints
-from tenex.tools.git import CheckpointFailed, ShadowGit
 from tenex.tools.registry import ToolRegistry
+from tenex.tools.serialized_calls import Transactions
+from tenex.tools.shadow_git import CheckpointFailed, ShadowGit
 from tenex.tools.shell import ShellPolicy, ShellRules
 from tenex.tools.standard import standard_tools
-from tenex.tools.transactions import Transactions
 from tenex.tools.workspace import Workspace, digest
 
 from .conftest import ROSTER, KeptLessons, git, make_context, names_in, needs_bubblewrap, needs_git
@@ -41,12 +41,15 @@ def tools(request: pytest.FixtureRequest, workspace: Workspace, folder: Path) ->
 
 def registry_of(
     workspace: Workspace, folder: Path | None, policy: ShellPolicy = ShellPolicy.UNSANDBOXED, timeout: float = 60
-) -> ToolRegistry:  # fmt: skip
+) -> ToolRegistry:
     turns = Transactions(workspace, Checkpoints(folder, workspace.root) if folder else None)
     tools = standard_tools(
-        workspace, KeptLessons(), check=CheckPolicy(policy), shell=ShellRules(policy=policy, timeout=timeout),
+        workspace,
+        KeptLessons(),
+        check=CheckPolicy(policy),
+        shell=ShellRules(policy=policy, timeout=timeout),
         transactions=turns,
-    )  # fmt: skip
+    )
     return ToolRegistry(tools, ROSTER.get, turns)
 
 
@@ -56,9 +59,13 @@ async def shell(tools: ToolRegistry, command: str, context: ExecutionContext | N
 
 def fill(root: Path) -> dict[str, str]:
     files = {
-        "app.py": "print(1)\n", "src/other.py": "other\n", "README.md": "read me\n", "mine.py": "mine\n",
-        ".gitignore": "*.log\nbuild/\n", "test_app.py": "def test_it(): pass\n",
-    }  # fmt: skip
+        "app.py": "print(1)\n",
+        "src/other.py": "other\n",
+        "README.md": "read me\n",
+        "mine.py": "mine\n",
+        ".gitignore": "*.log\nbuild/\n",
+        "test_app.py": "def test_it(): pass\n",
+    }
     for name, content in files.items():
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(content)
@@ -70,7 +77,7 @@ def contents(root: Path) -> dict[str, str]:
         path.relative_to(root).as_posix(): path.read_text(errors="replace")
         for path in root.rglob("*")
         if path.is_file()
-    }  # fmt: skip
+    }
 
 
 def subjects(folder: Path) -> list[str]:
@@ -123,13 +130,23 @@ async def test_a_command_that_changes_nothing_leaves_no_trace(
 @pytest.mark.parametrize(
     "command",
     [
-        "echo more >> app.py", "rm app.py mine.py", "mv app.py renamed.py", "echo 1 > new.py; mkdir n; echo 2 > n/e",
-        "chmod +x app.py", "chmod 600 app.py", "rm -rf src; echo x > src", "rm app.py; ln -s /etc/passwd app.py",
-        "echo x > README.md", "echo x > mine.py", "echo '*' > .gitignore; echo 1 > hidden.py",
-        "printf '*\\n' > src/.gitignore; echo 1 > src/hidden.py", "rm .gitignore; echo 1 > y.log.py",
-        "find . -type f -delete", "cp -r src copy; sed -i s/print/exit/ app.py",
+        "echo more >> app.py",
+        "rm app.py mine.py",
+        "mv app.py renamed.py",
+        "echo 1 > new.py; mkdir n; echo 2 > n/e",
+        "chmod +x app.py",
+        "chmod 600 app.py",
+        "rm -rf src; echo x > src",
+        "rm app.py; ln -s /etc/passwd app.py",
+        "echo x > README.md",
+        "echo x > mine.py",
+        "echo '*' > .gitignore; echo 1 > hidden.py",
+        "printf '*\\n' > src/.gitignore; echo 1 > src/hidden.py",
+        "rm .gitignore; echo 1 > y.log.py",
+        "find . -type f -delete",
+        "cp -r src copy; sed -i s/print/exit/ app.py",
     ],
-)  # fmt: skip
+)
 async def test_in_verification_nothing_of_a_commands_changes_stays(
     tools: ToolRegistry, workspace: Workspace, command: str
 ) -> None:
@@ -255,9 +272,7 @@ async def test_file_tools_are_kept_too_and_their_results_are_their_own(
     tools: ToolRegistry, workspace: Workspace, folder: Path
 ) -> None:
     written = await tools.call("write_file", {"path": "a", "content": "1"}, make_context())
-    assert written == ToolResult(
-        ok=True, content="Created a (1 bytes).", touched=("a",), read={"a": digest(b"1")}
-    )  # fmt: skip
+    assert written == ToolResult(ok=True, content="Created a (1 bytes).", touched=("a",), read={"a": digest(b"1")})
     await tools.call("move_file", {"path": "a", "to": "b"}, make_context())
     await tools.call("delete_file", {"path": "b"}, make_context(read={"b": digest(b"1")}))
     assert subjects(folder) == ["after delete_file", "after move_file", "after write_file", "before write_file"]

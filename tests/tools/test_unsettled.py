@@ -10,9 +10,9 @@ import pytest
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.tools.checkpoints import Checkpoints
-from tenex.tools.git import CheckpointFailed
+from tenex.tools.pending_revert import NAME, Ledger
+from tenex.tools.shadow_git import CheckpointFailed
 from tenex.tools.snapshots import Snapshot
-from tenex.tools.unsettled import NAME, Ledger
 from tenex.tools.workspace import Workspace
 
 from .conftest import make_context, needs_git
@@ -63,9 +63,14 @@ asyncio.run(shell(registry_of(Workspace(Path(sys.argv[1])), Path(sys.argv[2])), 
 async def killed_within(workspace: Workspace, folder: Path, command: str) -> None:
     """Run a command in verification, and kill the daemon that runs it once the command has changed things."""
     daemon = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", DAEMON, str(workspace.root), str(folder), f"{command}; touch started.log; sleep 600",
+        sys.executable,
+        "-c",
+        DAEMON,
+        str(workspace.root),
+        str(folder),
+        f"{command}; touch started.log; sleep 600",
         cwd=Path(__file__).parents[2],
-    )  # fmt: skip
+    )
     await until((workspace.root / "started.log").exists, "the command has changed things")
     daemon.kill()
     await daemon.wait()
@@ -96,7 +101,7 @@ async def test_what_a_person_did_since_is_theirs(
     ledger = Ledger(folder)
     left = ledger.left()
     assert left is not None
-    monkeypatch.setattr("tenex.tools.unsettled._SLACK", 0.0)
+    monkeypatch.setattr("tenex.tools.pending_revert._SLACK", 0.0)
     changed = os.stat(workspace.root / "mine.py").st_ctime  # noqa: PTH116
     ledger._write(type(left)(tool="shell", context=left.context, before=left.before, since=left.since, until=changed))
     await until(lambda: _now(workspace.root) > changed, "the clock of the disk goes on")

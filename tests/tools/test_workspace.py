@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tenex.tools import restoring
+from tenex.tools import restore
 from tenex.tools.tool import Refusal
 from tenex.tools.workspace import LONGEST_PATH, Workspace, is_documentation
 
@@ -282,9 +282,20 @@ def test_walking_leaves_out_what_programs_made_and_follows_no_link(tmp_path: Pat
 
 @pytest.mark.parametrize(
     "path",
-    ["README", "README.md", "readme.txt", "CHANGELOG.rst", "docs/conf.py", "docs/a/b.png", "src/notes.md", "LICENSE",
-     "LICENSE-MIT", "pkg/README.txt", "CONTRIBUTING"],
-)  # fmt: skip
+    [
+        "README",
+        "README.md",
+        "readme.txt",
+        "CHANGELOG.rst",
+        "docs/conf.py",
+        "docs/a/b.png",
+        "src/notes.md",
+        "LICENSE",
+        "LICENSE-MIT",
+        "pkg/README.txt",
+        "CONTRIBUTING",
+    ],
+)
 def test_documentation_is_known_by_name_or_folder(path: str) -> None:
     assert is_documentation(path)
 
@@ -313,7 +324,7 @@ def test_walking_goes_as_deep_as_a_path_may_be_and_needs_few_handles(workspace: 
         assert list(workspace.walk(workspace.root)) == ["d/d/d/f"]
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        restoring.remove_tree(workspace.root, b"d")  # whoever clears up after tests cannot
+        restore.remove_tree(workspace.root, b"d")  # whoever clears up after tests cannot
 
 
 def test_a_folder_that_is_shut_is_left_out(workspace: Workspace) -> None:

@@ -1,0 +1,143 @@
+"""Keeps the caches beside the journals true: the index, the threads we follow, the orchestrator's lessons."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from tenex.core import records as r
+from tenex.core.conversation import Conversation
+from tenex.core.errors import AppendFailed, StoreError
+from tenex.core.ids import Millis, Slug
+from tenex.core.signals import InboundMessage
+from tenex.core.state.rollback import ConversationForked
+from tenex.core.trust import least_trusted
+from tenex.nostr.pool import RelayPool
+from tenex.nostr.subscriptions import OVERLAP, Listener
+from tenex.nostr.urls import normalise_url
+from tenex.runtime.clock import SystemClock
+from tenex.store.daemon_journal import FOLDER, DaemonJournal
+from tenex.store.index import Index
+from tenex.store.index_row import news_of, summarise
+from tenex.store.repository import ConversationFolder
+from tenex.store.segments import ANY_FILE
+
+log = structlog.get_logger(__name__)
+
+CURSOR_EVERY: Final = 30.0
+"""Seconds between two notes of up to when relays have been heard: so much backlog is read again after a crash."""
+
+OWED_MOST: Final = 30 * 24 * 3_600_000
+"""ms that a message without a journal holds the notes back at most: by then somebody has looked, or nobody will, and
+each start reads so much of the relays' past."""
+
+Owed = Callable[[], int | None]
+
+
+class IndexUpdater:
+    """Hears what has become durable."""
+
+    def __init__(
+        self,
+        folder: ConversationFolder,
+        index: Index,
+        book: DaemonJournal,
+        listener: Listener,
+        orchestrator: Slug,
+        spawn: Callable[..., object],
+    ) -> None:
+        self._folder = folder
+        self._index = index
+        self._book = book
+        self._listener = listener
+        self._orchestrator = orchestrator
+        self._spawn = spawn
+
+    def heard(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
+        """Note where the conversation stands and which events are new in it."""
+        self._index.hear(summarise(conversation, self._folder.length(conversation.id)), news_of(records))
+        for record in records:
+            if isinstance(record, r.ConversationStarted | ConversationForked):
+                self._listener.follow(record.id, _first_written(records))
+            elif isinstance(record, r.RouterCorrected):
+                key = f"{conversation.id}:{record.seq}"
+                self._spawn(f"lesson {key}", self._learn(conversation, record.lesson, key))
+
+    async def _learn(self, conversation: Conversation, lesson: str, key: str) -> None:
+        person = least_trusted(conversation)
+        author, role = (person.author, person.role) if person else (None, None)
+        try:
+            await self._book.record(
+                self._orchestrator, conversation.id, "A refused decision", lesson, "routing", key, author, role
+            )
+        except (AppendFailed, StoreError) as error:  # the conversation's own journal still holds it
+            log.warning("lesson.not_kept", reason=str(error))
+
+
+def _first_written(records: Iterable[r.Record]) -> int | None:
+    """When the earliest of these messages says it was written, in seconds; None if there is no message."""
+    return min(
+        (record.created_at for record in records if isinstance(record, r.MessageRecorded | r.CommandGiven)),
+        default=None,
+    )
+
+
+async def keep_cursors(
+    pool: RelayPool, index: Index, clock: SystemClock, every: float = CURSOR_EVERY, owed: Owed = lambda: None
+) -> None:
+    """Note, now and then and when ended, up to when each relay has been heard and its past read."""
+    try:
+        while True:
+            await asyncio.sleep(every)
+            note_cursors(pool, index, clock, owed())
+    finally:
+        note_cursors(pool, index, clock, owed())
+
+
+def note_cursors(pool: RelayPool, index: Index, clock: SystemClock, owed: int | None = None) -> None:
+    """Note each relay up to where nothing is missing; where some of its past is unread the note stays as it was.
+
+    Args:
+        pool: the relays.
+        index: keeps the notes.
+        clock: tells the time.
+        owed: when the earliest message that no journal holds yet was written, in seconds: a restart must hear it again.
+    """
+    now = clock.now()  # it may have been set back since
+    most = now if owed is None else min(now, max(owed * 1000, now - OWED_MOST))
+    for status in pool.status():
+        if status.heard_until is not None:
+            index.set_cursor(status.url, Millis(min(int(status.heard_until * 1000), most)))
+
+
+def oldest_new(index: Index, clock: SystemClock, message: InboundMessage) -> int:
+    """The second before which a message cannot be new: its relay has been read from then on, in an earlier life or now.
+
+    A relay that was away for long, and a message that is still to be journaled, hold the note of that relay back.
+    """
+    cursors = (index.cursor(relay) for relay in message.origin.get("relays", ()))
+    heard = min((at for at in cursors if at is not None), default=clock.now())
+    return heard // 1000 - OVERLAP
+
+
+async def last_heard(index: Index, folder: ConversationFolder, relays: Iterable[str], clock: SystemClock) -> int | None:
+    """The second from which the backlog is owed: the oldest time of receipt of these relays; None in a first life.
+
+    A relay nobody has listened to yet is noted as heard from now on: a first life may be shorter than `CURSOR_EVERY`.
+    Where no relay is known and the folder is not new, the index was lost: then all are noted as heard until the last
+    record, for what came since is owed until it has been read, and that may be another life's work.
+    """
+    cursors = {relay: index.cursor(relay) for relay in map(normalise_url, relays)}  # as the pool spells them
+    known = [at for at in cursors.values() if at is not None]
+    since = min(known) // 1000 if known else await asyncio.to_thread(_last_written, folder.root)
+    heard = clock.now() if known or since is None else Millis(since * 1000)
+    for relay in [relay for relay, at in cursors.items() if at is None]:
+        index.set_cursor(relay, heard)
+    return since
+
+
+def _last_written(root: Path) -> int | None:
+    times = [int(journal.stat().st_mtime) for journal in root.glob(ANY_FILE) if journal.parent.name != FOLDER]
+    return max(times, default=None)

@@ -1,0 +1,79 @@
+"""The configuration in force, behind the ports: what begins after a reload goes by the new one."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from tenex.configuration.build import Configuration
+from tenex.core.config import Policy
+from tenex.core.conversation import Conversation, Run
+from tenex.core.effects import NodeRun
+from tenex.core.ids import Slug
+from tenex.core.messages import ModelRequest, ModelStep, Quote, ToolSpec
+from tenex.core.phases import Phase
+from tenex.core.ports import EphemeralStatus, ExecutionContext, NodeTask, Prompt, ToolResult, unheard
+from tenex.core.signals import Signal
+from tenex.llm.client import ModelClient
+from tenex.runtime.daily_limits import quote_tokens
+
+
+class LiveConfiguration:
+    """`Model`, `Tools`, `Prompter` and `Missions` of whichever configuration is in force (`core.ports`)."""
+
+    def __init__(self, first: Configuration) -> None:
+        self.now = first
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def change(self, configuration: Configuration) -> None:
+        """Put another in force; calls under way end with the mind they began with, which is then let go of."""
+        before, self.now = self.now.mind, configuration
+        if isinstance(before, ModelClient) and before is not configuration.mind:
+            task = asyncio.create_task(before.close(), name="minds before a reload")
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    def providers(self) -> list[dict[str, Any]]:
+        """How busy each provider of models is."""
+        mind = self.now.mind
+        return [asdict(status) for status in mind.status()] if isinstance(mind, ModelClient) else []
+
+    async def close(self) -> None:
+        """Let go of every mind there still is."""
+        mind = self.now.mind
+        if isinstance(mind, ModelClient):
+            await mind.close()
+        await asyncio.gather(*self._closing, return_exceptions=True)
+
+    def rules(self) -> Policy:
+        """What is decided by."""
+        return self.now.rules
+
+    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+        """Ask the mind."""
+        return await self.now.mind.step(request, whisper)
+
+    def quote(self, request: ModelRequest) -> Quote:
+        """What a call may take."""
+        mind = self.now.mind
+        return mind.quote(request) if isinstance(mind, ModelClient) else quote_tokens(request)
+
+    def specs(self, phase: Phase, agent: Slug) -> tuple[ToolSpec, ...]:
+        """What an agent is offered."""
+        return self.now.tools.specs(phase, agent)
+
+    async def call(self, name: str, arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        """Run a call."""
+        return await self.now.tools.call(name, arguments, context)
+
+    def prepare(self, effect: NodeRun, post: Callable[[Signal], None]) -> NodeTask:
+        """Run a mission's node, by the code there is when it begins."""
+        return self.now.missions.prepare(effect, post)
+
+    def work(self, conversation: Conversation, run: Run) -> Prompt:
+        """Tell an agent what it is about."""
+        return self.now.prompter.work(conversation, run)
+
+    def route(self, conversation: Conversation) -> ModelRequest:
+        """Ask the router's question."""
+        return self.now.prompter.route(conversation)

@@ -1,0 +1,114 @@
+"""Introduces our keys to the relays, and people to us: kinds 0 and 10002 out, kind 0 in."""
+
+import asyncio
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+
+import structlog
+
+from tenex.core.errors import AppendFailed, RelayUnavailable, StoreError
+from tenex.core.ids import PublicKey
+from tenex.core.ports import Clock, UnsignedEvent
+from tenex.nostr.events import Event
+from tenex.nostr.pool import RelayPool
+from tenex.nostr.profiles import METADATA, RELAY_LIST, Identity, name_in, profile_events
+from tenex.nostr.publisher import Publisher
+from tenex.store.daemon_journal import DaemonJournal
+
+log = structlog.get_logger(__name__)
+
+PATIENCE = 5.0
+"""Seconds relays have to tell what they know of us; what they do not tell is published again, dated later."""
+
+
+class ProfileAnnouncer:
+    """Who we are, to relays; who people are, to us."""
+
+    def __init__(
+        self,
+        pool: RelayPool,
+        publisher: Publisher,
+        book: DaemonJournal,
+        clock: Clock,
+        relays: Sequence[str],
+        identities: Sequence[Identity],
+        people: Collection[PublicKey],
+    ) -> None:
+        self._pool = pool
+        self._publisher = publisher
+        self._book = book
+        self._clock = clock
+        self._relays = relays
+        self._identities = identities
+        self._people = people
+        self.names: dict[PublicKey, str] = {}
+        """What people call themselves, as far as relays have told."""
+        self._named_at: dict[PublicKey, int] = {}
+        self._changed = asyncio.Event()
+        self._dated = 0
+        """The latest date of a profile made in this life, in seconds."""
+
+    def start(self) -> None:
+        """Ask relays what people call themselves, and to tell when that changes."""
+        if self._people:
+            self._pool.subscribe("people", [{"kinds": [METADATA], "authors": sorted(self._people)}], 0)
+
+    def change(self, identities: Sequence[Identity], people: Collection[PublicKey]) -> None:
+        """Introduce others from now on: `run` publishes what differs; the names of who is new are asked for."""
+        are_new = frozenset(people) != frozenset(self._people)
+        self._identities, self._people = identities, people
+        if are_new:
+            self.start()
+        self._changed.set()
+
+    def heard(self, event: Event) -> bool:
+        """Take an event if it tells a person's name; returns whether it did."""
+        if event.kind != METADATA or event.pubkey not in self._people:
+            return False
+        name = name_in(event)
+        if name and event.created_at >= self._named_at.get(event.pubkey, 0):
+            self.names[event.pubkey], self._named_at[event.pubkey] = name, event.created_at
+        return True
+
+    async def run(self) -> None:
+        """Once a relay is there, and after each change: publish what has changed of us.
+
+        A relay that stays away is owed what it has not heard, and keeps no later change from the others.
+        """
+        async with asyncio.TaskGroup() as group:
+            while True:
+                try:
+                    await self._pool.connected(60.0)
+                except RelayUnavailable:
+                    continue
+                self._changed.clear()
+                group.create_task(self._introduce_all(), name="introductions under way")
+                await self._changed.wait()
+
+    async def _introduce_all(self) -> None:
+        ours = [identity.pubkey for identity in self._identities]
+        known = await self._pool.fetch([{"kinds": [METADATA, RELAY_LIST], "authors": ours}], PATIENCE)
+        await self._publish({(e.pubkey, e.kind): e for e in reversed(known)})
+
+    async def _publish(self, known: Mapping[tuple[PublicKey, int], Event]) -> None:
+        ours = [self._book.profile(one.pubkey, kind) for one in self._identities for kind in (METADATA, RELAY_LIST)]
+        last = max((profile.created_at for profile in ours if profile is not None), default=0)
+        # also where no relay remembers what we published, or has heard it yet
+        now = max(self._clock.now() // 1000, last + 1, self._dated + 1)
+        events = profile_events(self._identities, self._relays, now, known)
+        self._dated = max((event.created_at for event in events), default=self._dated)
+        await asyncio.gather(*(self._introduce(event, relay) for event in events for relay in self._relays))
+        for event in events:
+            noted = self._book.profile(event.pubkey, event.kind)
+            if noted is not None and noted.created_at > event.created_at:
+                continue  # this one waited for a relay that was away, and there is a newer
+            digest = hashlib.sha256(event.content.encode()).hexdigest()
+            try:
+                await self._book.published(event.pubkey, event.kind, event.id, digest, event.created_at)
+            except (AppendFailed, StoreError) as error:
+                log.warning("profile.not_noted", reason=str(error))
+
+    async def _introduce(self, event: UnsignedEvent, relay: str) -> None:
+        outcome = await self._publisher.publish(event, relay)
+        if not outcome.accepted:
+            log.warning("profile.refused", relay=relay, kind=event.kind, reason=outcome.detail)

@@ -1,0 +1,84 @@
+"""What an operator may watch a daemon by, where the settings ask for it: numbers, health, traces.
+
+Their libraries are loaded only then.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+from tenex import __version__
+from tenex.core.messages import Usage
+from tenex.core.ports import Observer
+from tenex.nostr.pool import RelayPool
+from tenex.runtime.coordinator import ConversationCoordinator
+from tenex.runtime.inbox import Inbox
+from tenex.settings import Settings
+
+if TYPE_CHECKING:
+    from tenex.telemetry.metrics import Meter
+
+
+def make_meter(
+    settings: Settings,
+    pool: Callable[[], RelayPool],
+    actors: Callable[[], ConversationCoordinator],
+    lines_dropped: Callable[[], int],
+    today: Callable[[], Usage],
+) -> "Meter | None":
+    """What counts, where there is a port to ask it at; what it reads is looked up when it is asked."""
+    if settings.metrics.port is None:
+        return None
+    from tenex.telemetry.metrics import Meter
+    from tenex.telemetry.runtime_readings import Readings
+
+    def queues() -> dict[str, int]:
+        return {"signals": sum(actor.waiting for actor in actors()), "relay_events": pool().waiting}
+
+    return Meter(
+        Readings(relays=lambda: pool().status(), actors=actors, queues=queues, lines_dropped=lines_dropped, today=today)
+    )
+
+
+async def open_port(
+    stack: AsyncExitStack,
+    settings: Settings,
+    meter: "Meter",
+    probe: Callable[[], Awaitable[str]],
+    pool: RelayPool,
+    inbox: Inbox,
+) -> None:
+    """Listen for who asks for numbers or health, until the stack is unwound.
+
+    Raises:
+        ConfigurationError: the port is taken.
+    """
+    from tenex.telemetry.health import Health
+    from tenex.telemetry.http import StatusPort
+
+    assert settings.metrics.port is not None
+    health = Health(
+        probe=probe,
+        relays=lambda: [status for status in pool.status() if not status.publish_only],
+        is_serving=lambda: not inbox.is_closed,
+    )
+    port = StatusPort(health, meter.text)
+    await port.open(settings.metrics.host, settings.metrics.port)
+    stack.push_async_callback(port.close)
+
+
+def open_spans(stack: AsyncExitStack, settings: Settings) -> list[Observer]:
+    """What tells a collector of every turn, where one is named; flushed when the stack is unwound.
+
+    Raises:
+        ConfigurationError: the extra `otel` is not installed.
+    """
+    if settings.traces.endpoint is None:
+        return []
+    from tenex.telemetry.traces import TraceConfig, open_traces
+
+    traces = open_traces(
+        TraceConfig(endpoint=settings.traces.endpoint, content=settings.traces.content, version=__version__)
+    )
+    stack.push_async_callback(traces.close)
+    return [traces]

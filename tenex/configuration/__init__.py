@@ -1,0 +1,1 @@
+"""Builds agents, models, tools, workflows and output states from the settings."""

@@ -1,0 +1,144 @@
+"""Who works here: the agents' files and the keys they speak with."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from tenex.core.errors import ConfigurationError
+from tenex.core.ids import PublicKey, Slug
+from tenex.nostr.keys import KeyRing, SecretKey
+from tenex.prompting import PromptLibrary, builtin_prompts
+from tenex.prompting.agents import AgentDefinition
+from tenex.settings import ProjectPaths
+from tenex.tools.standard import TOOL_NAMES
+from tenex.tools.tool import Tool
+
+from .python_agents import definition_of, read_folder, tools_of
+
+log = structlog.get_logger(__name__)
+
+PROJECT: Final = "project"
+"""The name of the key the orchestrator speaks with: the address people write to."""
+OWNER: Final = "owner"
+"""The name of the key `tenex init` makes for an owner who has none, for clients on this machine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSet:
+    """The agents, and the tools that only one of them has."""
+
+    library: PromptLibrary
+    methods: Mapping[Slug, tuple[Tool, ...]]
+
+
+def load_agents(where: ProjectPaths) -> PromptLibrary:
+    """Read and check the built-in agents and the operator's own.
+
+    Raises:
+        ConfigurationError: with every fault; also where an agent would speak with the key of somebody else.
+    """
+    return load_staff(where).library
+
+
+def load_staff(where: ProjectPaths) -> AgentSet:
+    """As `load_agents`, with the methods of those that are written in Python.
+
+    Raises:
+        ConfigurationError: as `load_agents`.
+    """
+    methods: dict[Slug, tuple[Tool, ...]] = {}
+    library = read_library(where.agents, TOOL_NAMES, methods, code_refusal=where.code_refusal)
+    taken = [slug for slug in library.definitions if slug in (PROJECT, OWNER)]
+    if taken:
+        raise ConfigurationError(
+            [
+                f"{library.definitions[slug].source}: {slug} cannot be an agent's slug, for the key of that name is not"
+                " an agent's. Rename the file."
+                for slug in taken
+            ]
+        )
+    if any(definition.output is not None for definition in library.definitions.values()):
+        from .output_states import outputs_of  # a quarter of a second that most do not need
+
+        outputs_of(library, where)
+    return AgentSet(library=library, methods=methods)
+
+
+def read_library(
+    folder: Path,
+    tools: Collection[str] | None = None,
+    methods: dict[Slug, tuple[Tool, ...]] | None = None,
+    *,
+    code_refusal: str,
+) -> PromptLibrary:
+    """Read the built-in agents and the operator's own, in Markdown and in Python.
+
+    Args:
+        folder: the operator's.
+        tools: every tool there is; None leaves the names unchecked.
+        methods: takes the tools of those in Python.
+        code_refusal: why no Python of the folder may be run; empty where it may.
+
+    Raises:
+        ConfigurationError: with every fault.
+    """
+
+    def python(where: Path, faults: list[str]) -> list[AgentDefinition]:
+        found = read_folder(where, tools, faults, code_refusal=code_refusal)
+        if methods is not None:
+            methods.update({one.slug: tools_of(one) for one in found})
+        return [definition_of(one) for one in found]
+
+    return PromptLibrary.load(builtin_prompts(), folder, tools=tools, python=python)
+
+
+def agent_keys(ring: KeyRing, library: PromptLibrary) -> dict[str, SecretKey]:
+    """The project's key and that of every agent, by name; an agent that is new gets one.
+
+    Raises:
+        ConfigurationError: there is no key of the project, or one cannot be read or made; with all faults.
+    """
+    keys: dict[str, SecretKey] = {}
+    faults: list[str] = []
+    known = ring.names()
+    try:  # never made in passing: people would write to a stranger
+        keys[PROJECT] = ring.get(PROJECT)
+    except ConfigurationError as error:
+        if PROJECT not in known:
+            raise  # and no other key either: it is no folder of ours
+        faults.extend(error.faults)
+    for name in (definition.slug for definition in library.roster):
+        try:
+            if name not in known:
+                log.warning("key.made", name=name)  # a new agent; or one whose key was lost, and who is now another
+            keys[name] = ring.get_or_create(name)
+        except ConfigurationError as error:
+            faults.extend(error.faults)
+    if faults:
+        raise ConfigurationError(faults)
+    return keys
+
+
+def former_keys(ring: KeyRing, names: Collection[str], people: Collection[PublicKey]) -> dict[PublicKey, SecretKey]:
+    """The keys of agents that are no longer configured: what they had begun to say is still to be signed.
+
+    Args:
+        ring: where keys are.
+        names: those that are in use.
+        people: who may talk here; a key of theirs is nobody else's voice.
+    """
+    found: dict[PublicKey, SecretKey] = {}
+    for name in ring.names():
+        if name == OWNER or name in names:
+            continue
+        try:
+            key = ring.get(name)
+        except ConfigurationError as error:  # no agent of today needs it
+            log.warning("key.not_read", name=name, reason=str(error))
+            continue
+        if key.public not in people:
+            found[key.public] = key
+    return found

@@ -1,0 +1,306 @@
+"""What a reload may replace, built and checked as a whole: people, agents, rules, tools, prompts, minds.
+
+settings + what stays -> a Configuration, or every fault at once
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from tenex.core.config import Agent, Kind, PeerGroup, Policy
+from tenex.core.errors import ConfigurationError
+from tenex.core.ids import PublicKey, Slug
+from tenex.core.ports import Missions, Model
+from tenex.core.trust import may_reach
+from tenex.llm.scripted import Pace
+from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
+from tenex.nostr.profiles import Identity
+from tenex.output_states.model import Hears
+from tenex.prompting.prompter import ConversationPrompter
+from tenex.settings import ProjectPaths, Settings, check_paths, circle, gate_rules, limits, load_again, router_model
+from tenex.store.daemon_journal import DaemonJournal
+from tenex.tools.agents_md import read_notes
+from tenex.tools.check import CheckPolicy
+from tenex.tools.checkpoints import Checkpoints
+from tenex.tools.disk_reserve import DiskReserve
+from tenex.tools.registry import ToolRegistry
+from tenex.tools.serialized_calls import Transactions
+from tenex.tools.shadow_git import has_git
+from tenex.tools.shell import ShellPolicy, ShellRules
+from tenex.tools.standard import standard_tools
+from tenex.tools.tool import Tool
+from tenex.tools.workspace import Workspace
+from tenex.workflows.loading import changed_since
+from tenex.workflows.missions.runner import Ask
+
+from .agents import PROJECT, agent_keys, load_staff
+from .models import build_mind, is_offline
+from .workflows import (
+    compiler,
+    configured,
+    disabled,
+    load_workflows,
+    log_findings,
+    missions,
+    node_runner,
+    workflow_keys,
+)
+
+AT_START = ("relays", "log", "metrics", "traces", "paths", "shutdown")
+"""Sections that are read once: sockets, files and logs are opened by them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticContext:
+    """What stays for the life of the process."""
+
+    places: ProjectPaths
+    ring: KeyRing
+    book: DaemonJournal
+    workspace: Workspace
+    has_sandbox: bool
+    """Bubblewrap works on this machine."""
+    mind: Model | None = None
+    """In place of the configured ones; not trusted like the offline model."""
+    pace: Pace | None = None
+    hears: Hears = lambda _: None
+    """Is told what agents write by states, private or not."""
+    ask: Ask | None = None
+    """Asks an agent or a workflow by its name, for nodes of missions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """Everything that follows from settings, prompts, agents and keys as they are now."""
+
+    settings: Settings
+    keys: Mapping[str, SecretKey]
+    people: PeerGroup
+    rules: Policy
+    tools: ToolRegistry
+    prompter: ConversationPrompter
+    mind: Model
+    missions: Missions
+
+    @property
+    def project(self) -> SecretKey:
+        """The key people write to."""
+        return self.keys[PROJECT]
+
+    @property
+    def everybody(self) -> frozenset[PublicKey]:
+        """Owners and members."""
+        return self.people.owners | self.people.members
+
+    @property
+    def slugs(self) -> dict[str, PublicKey]:
+        """The agents' and workflows' keys by the name people may call them."""
+        keys: dict[str, PublicKey] = {slug: agent.pubkey for slug, agent in self.rules.roster.items()}
+        keys |= {slug: workflow.pubkey for slug, workflow in self.rules.workflows.items()}
+        keys |= {slug: self.keys[slug].public for slug in self.rules.disabled}
+        return keys | {slug: mission.pubkey for slug, mission in self.rules.missions.items()}
+
+    @property
+    def named(self) -> dict[PublicKey, Slug]:
+        """Which key is which agent or workflow."""
+        return {key: Slug(slug) for slug, key in self.slugs.items()}
+
+    @property
+    def workflows(self) -> frozenset[PublicKey]:
+        """The keys that are workflows', of speakers and missions, disabled ones too."""
+        slugs = (*self.rules.workflows, *self.rules.missions, *self.rules.disabled)
+        return frozenset(self.keys[slug].public for slug in slugs)
+
+    @property
+    def identities(self) -> list[Identity]:
+        """The project, its agents and its workflows, as people are to see them."""
+        project = self.settings.project
+        agents = [
+            Identity(pubkey=agent.pubkey, name=agent.name, about=f"{agent.role} An agent of {project.name}.".strip())
+            for agent in self.rules.roster.values()
+        ]
+        workflows = [
+            Identity(pubkey=one.pubkey, name=one.name, about=f"{one.about} A workflow of {project.name}.".strip())
+            for one in self.rules.workflows.values()
+        ]
+        workflows += [
+            Identity(pubkey=one.pubkey, name=slug, about=f"{one.about} A mission of {project.name}.".strip())
+            for slug, one in self.rules.missions.items()
+        ]
+        others = [*agents, *workflows]
+        ours = Identity(
+            pubkey=self.rules.project.pubkey,
+            name=project.name,
+            about=project.about,
+            agents=tuple((one.pubkey, one.name) for one in others),
+        )
+        return [ours, *others]
+
+
+def configure(settings: Settings, ground: StaticContext) -> Configuration:
+    """Build a configuration; a new agent gets a key.
+
+    Raises:
+        ConfigurationError: with all faults of settings, prompts, agents, models and keys.
+    """
+    check_paths(settings)
+    _check_unconfined(settings)
+    people = circle(settings, parse_public_key)
+    staff = load_staff(ground.places)
+    library = staff.library
+    mind = ground.mind or build_mind(settings, ground.places, library, ground.pace, ground.hears)
+    workers = [slug for slug, known in library.definitions.items() if known.kind is not Kind.ORCHESTRATOR]
+    read = load_workflows(settings, ground.places, workers)
+    log_findings(read)
+    found, unusable = read.found, disabled(read, [*library.definitions])
+    keys = agent_keys(ground.ring, library)
+    keys |= workflow_keys(ground.ring, [*(one.slug for one in found), *unusable])
+    roster = {definition.slug: definition.agent(keys[definition.slug].public) for definition in library.roster}
+    only_rules = ground.mind is None and is_offline(settings, library)
+    check = _check_policy(settings, has_sandbox=ground.has_sandbox, is_offline=only_rules)
+    tools = _tools(settings, ground, check, roster.get, staff.methods)
+    project = replace(
+        library.orchestrator.agent(keys[PROJECT].public),
+        name=settings.project.name,
+        model=router_model(settings.models)[0],
+    )
+    rules = Policy(
+        roster={slug: agent for slug, agent in roster.items() if agent.kind is not Kind.ORCHESTRATOR},
+        tools=tools.rules(),
+        project=project,
+        limits=limits(settings),
+        gates=gate_rules(settings),
+        workflows=configured(found, keys),
+        missions=missions(found, keys),
+        disabled=unusable,
+        compile_graph=compiler(),
+    )
+    prompter = ConversationPrompter(
+        library,
+        rules=lambda: rules,
+        tools=tools.specs,
+        project_name=settings.project.name,
+        budget=settings.models.context_tokens,
+        lessons=lambda slug, conversation: [
+            f"{known.title}: {known.lesson}"
+            for known in ground.book.lessons(slug)
+            if settings.people.share_lessons or may_reach(known.role, conversation)
+        ],
+        workspace_notes=lambda: read_notes(ground.places.workspace),
+    )
+    return Configuration(
+        settings=settings,
+        keys=keys,
+        people=people,
+        rules=rules,
+        tools=tools,
+        prompter=prompter,
+        mind=mind,
+        missions=node_runner(found, ground.places.workspace, ground.ask),
+    )
+
+
+def _check_unconfined(settings: Settings) -> None:
+    """Refuse what a folder that was not named sets so that agents' programs run outside a sandbox.
+
+    Raises:
+        ConfigurationError: with a sentence for each setting.
+    """
+    given = {"tools.shell.sandbox": settings.tools.shell.sandbox == "none", "tools.check": settings.tools.check == "on"}
+    unconfined = [name for name, is_so in given.items() if is_so and settings.origins.get(name) == str(settings.file)]
+    if settings.code_refusal and unconfined:
+        raise ConfigurationError([f"{settings.file}: {name}: {settings.code_refusal}" for name in unconfined])
+
+
+def reconfigure(known: Configuration, ground: StaticContext) -> tuple[Configuration, list[str]]:
+    """Read settings and agents again, from where they came; what only a start can change stays as it is.
+
+    Returns the new configuration, and a sentence for each change that needs a restart.
+
+    Raises:
+        ConfigurationError: with all faults, also of a workflow that could be used until now.
+    """
+    settings, kept = load_again(known.settings, keep=AT_START, parse_key=parse_public_key)
+    stale = [
+        f"workflows: the package {name} has changed; that takes effect after a restart."
+        for name in changed_since(settings.workflows)
+    ]
+    found = configure(settings, ground)
+    usable = {*known.rules.workflows, *known.rules.missions}
+    if lost := [said for slug, faults in found.rules.disabled.items() if slug in usable for said in faults]:
+        raise ConfigurationError(lost)  # what is under way would stop
+    return found, [*(f"[{name}] has changed; that takes effect after a restart." for name in kept), *stale]
+
+
+def check_people(settings: Settings, ring: KeyRing) -> None:
+    """See that somebody may talk here, and that there is an address to write to, before anything is made.
+
+    Raises:
+        ConfigurationError: nobody may, or there is none.
+    """
+    if settings.data.exists() and not settings.data.is_dir():
+        raise ConfigurationError(
+            [f"{settings.data}: cannot be made a data folder, it is a file; name another by --data"]
+        )
+    faults: list[str] = []
+    try:
+        circle(settings, parse_public_key)
+    except ConfigurationError as error:
+        faults.extend(error.faults)
+    if PROJECT not in ring.names():  # whether one that is there can be used is told later, together with the others
+        try:
+            ring.get(PROJECT)
+        except ConfigurationError as error:
+            faults.extend(error.faults)
+    if faults:
+        raise ConfigurationError(faults)
+
+
+def _tools(
+    settings: Settings,
+    ground: StaticContext,
+    check: CheckPolicy,
+    find_agent: Callable[[Slug], Agent | None],
+    methods: Mapping[Slug, tuple[Tool, ...]],
+) -> ToolRegistry:
+    given = settings.tools
+    turns = Transactions(ground.workspace, shadow_of(settings, ground.places, ground.workspace))
+    where = ground.places
+    reserve = DiskReserve(
+        size=given.disk_reserve_mb * 1024**2,
+        folders={
+            "the workspace": where.workspace,
+            "the conversations": where.conversations,
+            "the checkpoints": where.checkpoints,
+        },
+    )
+    shell = ShellRules(
+        policy=shell_policy(settings, ground), network=given.shell.network, timeout=given.shell.timeout, reserve=reserve
+    )
+    tools = standard_tools(
+        ground.workspace, ground.book, check=check, shell=shell, has_sandbox=ground.has_sandbox, transactions=turns
+    )
+    return ToolRegistry(tools, find_agent, turns, methods=methods)
+
+
+def shadow_of(settings: Settings, where: ProjectPaths, workspace: Workspace) -> Checkpoints | None:
+    """The checkpoints of the workspace; None where they are off, or git is missing."""
+    return Checkpoints(where.checkpoints, workspace.root) if settings.tools.checkpoints and has_git() else None
+
+
+def shell_policy(settings: Settings, ground: StaticContext) -> ShellPolicy:
+    """How commands of agents run; without a sandbox only where the operator said so."""
+    match settings.tools.shell.sandbox:
+        case "none":
+            return ShellPolicy.UNSANDBOXED
+        case "auto" if ground.has_sandbox:
+            return ShellPolicy.SANDBOXED
+    return ShellPolicy.OFF
+
+
+def _check_policy(settings: Settings, *, has_sandbox: bool, is_offline: bool) -> CheckPolicy:
+    """Whether `check` may run a program: in a sandbox where there is one; without, only what rules have written."""
+    if settings.tools.check == "off":
+        return CheckPolicy.OFF
+    if has_sandbox:
+        return CheckPolicy.SANDBOXED
+    return CheckPolicy.UNSANDBOXED if is_offline or settings.tools.check == "on" else CheckPolicy.OFF

@@ -1,0 +1,197 @@
+"""The minds of a configuration: which models may be asked, with whose keys, at what price.
+
+A key is looked for in this order: `api_key_file` of the provider, `<keys>/<provider>.api-key`, systemd's credentials,
+the variable `api_key_env`, the vendor's usual variable.
+"""
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, Literal
+
+from tenex.core.errors import ConfigurationError
+from tenex.core.ids import Slug
+from tenex.core.phases import Phase
+from tenex.core.ports import Model
+from tenex.llm.client import ModelClient
+from tenex.llm.config import KEY_VARIABLES, OFFLINE, Choice, ModelClientConfig, Price, ProviderConfig, split_name
+from tenex.llm.scripted import OfflineModel, Pace
+from tenex.output_states import OutputModel
+from tenex.output_states.model import Hears
+from tenex.prompting import PromptLibrary
+from tenex.settings import ProjectPaths, Settings, find_data, load, model_for, named_models, places, router_model
+
+from .output_states import outputs_of
+
+KEY_SUFFIX: Final = ".api-key"
+WITHOUT_GRAMMAR: Final = ("anthropic", "bedrock", "google", "openai-responses")
+"""Kinds whose protocols have no place for one."""
+LONGEST_KEY: Final = 16 * 1024
+"""Characters read of a file: keys have some hundred, tokens of a cloud some thousand."""
+
+
+def build_mind(
+    settings: Settings,
+    places: ProjectPaths,
+    library: PromptLibrary,
+    pace: Pace | None = None,
+    hears: Hears = lambda _: None,
+) -> ModelClient:
+    """A desk for the models of the settings and of the agents' own files; `hears` is told what agents write by states.
+
+    Raises:
+        ConfigurationError: a model cannot be used as it is configured; with all faults.
+    """
+    config, faults = desk_config(settings, places)
+    own = {definition.slug: definition.model or None for definition in library.definitions.values()}
+    outputs = outputs_of(library, places)
+
+    def by_states(model: Model, provider: ProviderConfig) -> Model:
+        if not outputs:
+            return model
+        from tenex.llm.errors import rejects_form  # the library is loaded by now
+
+        return OutputModel(model, outputs, provider.grammar, rejects=rejects_form, hears=hears)
+
+    desk = ModelClient(config, choice(settings, own), OfflineModel(pace), wrap=by_states)
+    for setting, chain in models_in_use(settings, library).items():
+        try:
+            desk.check(chain)
+        except ConfigurationError as error:
+            faults += [f"{setting}: {fault.removeprefix('models: ')}" for fault in error.faults]
+    if faults:
+        raise ConfigurationError(faults)
+    return desk
+
+
+def get_model(name: str, *, data: Path | None = None) -> ModelClient:
+    """The model of that name, such as `openai:gpt-5-mini`, as the `model` of a `BaseAgent`.
+
+    Keys, addresses, prices and time limits are those of the settings; without settings a key is read from the
+    vendor's usual variable, such as `OPENAI_API_KEY`. Close it after use: `await model.close()`.
+
+    Args:
+        name: `<provider>:<model>`, or `offline`.
+        data: the data folder whose settings are read; None finds it as the commands do.
+
+    Raises:
+        ConfigurationError: the name is not a model's, its key is missing, or the settings are wrong; with all faults.
+    """
+    settings = load(None, find_data(data, os.environ, Path.cwd()), overrides={"models": {"default": [name]}})
+    config, faults = desk_config(settings, places(settings))
+    model = ModelClient(config, lambda *_: (name,), OfflineModel())
+    try:
+        model.check([name])
+    except ConfigurationError as error:
+        faults += error.faults
+    if faults:
+        raise ConfigurationError(faults)
+    return model
+
+
+def models_in_use(settings: Settings, library: PromptLibrary) -> dict[str, tuple[str, ...]]:
+    """Every model that may be asked, by the setting or the file that names it."""
+    agents = {f"{agent.source}: model": (agent.model,) for agent in library.definitions.values() if agent.model}
+    return {**named_models(settings.models), **agents}
+
+
+def choice(settings: Settings, own: Mapping[Slug, str | None]) -> Choice:
+    """Which models a request goes to; `own` is what the agents' files name."""
+
+    def choose(purpose: Literal["route", "work"], agent: Slug, phase: str) -> tuple[str, ...]:
+        if purpose == "route":
+            return router_model(settings.models)
+        return model_for(settings.models, agent, Phase(phase), own.get(agent))
+
+    return choose
+
+
+def desk_config(settings: Settings, places: ProjectPaths) -> tuple[ModelClientConfig, list[str]]:
+    """What the desk is told; with a fault for each file of a key that is named and cannot be read."""
+    models = settings.models
+    named = {parts[0] for chain in named_models(models).values() for name in chain if (parts := split_name(name))}
+    faults: list[str] = []
+    providers: dict[str, ProviderConfig] = {}
+    for name in sorted(named | set(models.providers)):
+        given = models.providers.get(name)
+        kind = (given.kind if given else None) or name
+        key, looked = None, list[str]()
+        for source, found in _keys(name, kind, settings, places, faults):
+            looked.append(source)
+            if found is not None:
+                key = found
+                break
+        providers[name] = ProviderConfig(
+            name=name,
+            kind=kind,
+            base_url=given.base_url if given else None,
+            api_key=key,
+            key_sources=", ".join(looked),
+            concurrency=given.concurrency if given else 8,
+            requests_per_minute=given.requests_per_minute if given else None,
+            tokens_per_minute=given.tokens_per_minute if given else None,
+            grammar=given.grammar if given else "none",
+        )
+        if given is not None and given.grammar != "none" and kind in WITHOUT_GRAMMAR:
+            faults.append(f"models.providers.{name}.grammar: the kind {kind} takes none; remove it")
+    prices = {
+        name: Price(input=price.input, output=price.output, cached_input=price.cached_input)
+        for name, price in models.prices.items()
+    }
+    config = ModelClientConfig(
+        providers=providers,
+        prices=prices,
+        timeout=models.timeout,
+        stream=models.stream,
+        max_output_tokens=models.max_output_tokens,
+    )
+    return config, faults
+
+
+def _keys(
+    name: str, kind: str, settings: Settings, places: ProjectPaths, faults: list[str]
+) -> Iterator[tuple[str, str | None]]:
+    """The places where a key may be, each with what is there, in order."""
+    given = settings.models.providers.get(name)
+    if given is not None and given.api_key_file is not None:
+        path = places.data / Path(given.api_key_file).expanduser()
+        known = len(faults)
+        key = _read(path, f"models.providers.{name}.api_key_file", faults)
+        if key is None and len(faults) == known:
+            faults.append(f"models.providers.{name}.api_key_file: {path} is missing or empty; put the key into it")
+        yield str(path), key
+    folders = [places.keys, *(Path(folder) for folder in (os.environ.get("CREDENTIALS_DIRECTORY"),) if folder)]
+    for folder in folders:
+        path = folder / f"{name}{KEY_SUFFIX}"
+        key = _read(path, f"models.providers.{name}", faults, is_private=folder == places.keys)
+        yield str(path), key
+    # a vendor's key is not for whoever listens at an address of the operator's own
+    usual = KEY_VARIABLES.get(kind, ()) if given is None or given.base_url is None else ()
+    own = given.api_key_env if given is not None else None
+    for variable in dict.fromkeys(variable for variable in (own, *usual) if variable):
+        yield f"${variable}", os.environ.get(variable) or None
+
+
+def _read(path: Path, setting: str, faults: list[str], *, is_private: bool = False) -> str | None:
+    """A key out of a file; in our own folder of keys nobody else may be able to read it."""
+    try:
+        # a pipe that took the file's place must not be waited for
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), encoding="utf-8") as file:
+            kind = os.fstat(file.fileno()).st_mode
+            if is_private and kind & 0o077:
+                faults.append(
+                    f"{setting}: others may read {path} (mode {stat.S_IMODE(kind):04o}); run `chmod 600` on it"
+                )
+            return file.read(LONGEST_KEY).strip() or None
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        faults.append(f"{setting}: {path} cannot be read ({reason}); it must hold the key and nothing else")
+        return None
+
+
+def is_offline(settings: Settings, library: PromptLibrary) -> bool:
+    """Whether no model but the offline one may ever be asked."""
+    return all(name == OFFLINE for chain in models_in_use(settings, library).values() for name in chain)

@@ -1,0 +1,158 @@
+"""The agents that answer by output states: their states found, made once, and checked before a model is asked.
+
+A state is one of the built-in ones, `file.py:Class` beside the agents' files, or `package.module:Class`. Such a class
+is called without arguments. Python of an operator is code that the daemon runs.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from tenex.core.errors import ConfigurationError
+from tenex.core.graph import TransitionGraph
+from tenex.core.ids import Slug
+from tenex.core.messages import ToolSpec
+from tenex.output_states import (
+    AgentOutput,
+    AgentState,
+    InnerMonologue,
+    Python,
+    Scratchpad,
+    StateKind,
+    Thinking,
+    ToolCallState,
+    runs_python,
+)
+from tenex.prompting import PromptLibrary
+from tenex.prompting.agents import AgentDefinition
+from tenex.settings import ProjectPaths
+from tenex.workflows.loading import module_of, object_of
+
+BUILT_IN: Final[Mapping[str, StateKind]] = MappingProxyType(
+    {
+        "thinking": Thinking,
+        "scratchpad": Scratchpad,
+        "inner_monologue": InnerMonologue,
+        "tool_call": ToolCallState,
+        "python": Python,
+    }
+)
+PLANNING: Final = ("thinking", "scratchpad", "inner_monologue")
+
+_SAMPLES: Final = tuple(
+    ToolSpec(name=name, description="", parameters={"type": "object"}) for name in ("complete", "python")
+)
+"""Tools with which every state can be reached."""
+_TAKEN: Final = "<think>"
+"""Servers and libraries take out of an answer what stands in it, as the model's own reasoning."""
+
+
+def outputs_of(library: PromptLibrary, where: ProjectPaths) -> dict[Slug, AgentOutput]:
+    """How each agent speaks that speaks by states.
+
+    Raises:
+        ConfigurationError: a state cannot be found or made, or states cannot be told apart; with every fault.
+    """
+    faults: list[str] = []
+    found: dict[Slug, AgentOutput] = {}
+    for slug, definition in library.definitions.items():
+        if definition.output is None:
+            continue
+        known = len(faults)
+        line = f"{definition.source}:{definition.output.line}"
+        planning = [_kind(name, definition, where, faults) for name in definition.output.plan]
+        acting = [_kind(name, definition, where, faults) for name in definition.output.act]
+        faults += [
+            f"{line}: `{name}` takes an action and cannot stand in `plan`. Move it to `act`."
+            for name in definition.output.plan
+            if name in BUILT_IN and name not in PLANNING
+        ]
+        faults += [
+            f"{line}: `{name}` is private and takes no action. Move it from `act` to `plan`."
+            for name in definition.output.act
+            if name in PLANNING
+        ]
+        if len(faults) > known:
+            continue
+        given = definition.output
+        output = AgentOutput([k for k in planning if k], [k for k in acting if k], given.least, given.most)
+        wrong = _faults(output)
+        faults += [f"{line}: {sentence}" for sentence in wrong]
+        found[slug] = output
+    if faults:
+        raise ConfigurationError(faults)
+    return found
+
+
+def graph_of(output: AgentOutput) -> TransitionGraph:
+    """The graph of an agent's answer where every state can be reached."""
+    held = output.at(_SAMPLES)
+    assert held is not None, "`outputs_of` has refused an agent that can take no action"
+    return held.machine.graph
+
+
+def _kind(name: str | type, definition: AgentDefinition, where: ProjectPaths, faults: list[str]) -> StateKind | None:
+    """The class of a state that can be made; None and one fault more where there is none."""
+    line = f"{definition.source}:{definition.output.line if definition.output else 1}"
+    if isinstance(name, str) and name in BUILT_IN:
+        return BUILT_IN[name]
+    try:
+        kind = _class_of(name, where) if isinstance(name, str) else _checked(name, name.__name__)
+    except ConfigurationError as error:
+        faults += [f"{line}: {sentence}" for sentence in error.faults]
+        return None
+    try:
+        kind()
+    except Exception as error:  # noqa: BLE001  an operator's class may fail in any way
+        shown = name if isinstance(name, str) else name.__name__
+        faults.append(f"{line}: `{shown}` could not be made without arguments: {type(error).__name__}: {error}")
+        return None
+    return kind
+
+
+def _class_of(name: str, where: ProjectPaths) -> Callable[[], AgentState]:
+    file, colon, word = name.rpartition(":")
+    if not colon:
+        raise ConfigurationError(
+            [f"there is no state `{name}`. There are {', '.join(BUILT_IN)}; one of your own is `file.py:Class`."]
+        )
+    if where.code_refusal:
+        raise ConfigurationError([f"`{name}`: {where.code_refusal}"])
+    if not file.endswith(".py"):
+        value = object_of(name, _is_state, "state")
+    elif Path(file).name != file:
+        raise ConfigurationError(
+            [f"`{name}`: a file of states lies beside the agents, in {where.agents}; give its name."]
+        )
+    else:
+        value = getattr(module_of(where.agents / file, "tenex_agents"), word, None)
+    return _checked(value, name)
+
+
+def _checked(value: object, name: str) -> Callable[[], AgentState]:
+    if not _is_state(value):
+        raise ConfigurationError([f"`{name}` is no subclass of AgentState. Import that from tenex.output_states."])
+    return value  # type: ignore[return-value]  # a concrete class of states makes one
+
+
+def _is_state(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, AgentState) and value is not AgentState
+
+
+def _faults(output: AgentOutput) -> list[str]:
+    try:
+        held = output.at(_SAMPLES)
+    except ConfigurationError as error:
+        return list(error.faults)
+    except Exception as error:  # noqa: BLE001  likewise
+        return [f"its states failed when they were asked what they are: {type(error).__name__}: {error}"]
+    if held is None:
+        return ["there is no action state, so that nothing could ever be done. Name one in `act`."]
+    faults = [
+        f"{name} opens with {state.delimiters[0]!r}, which is taken for a model's own reasoning. Change it."
+        for name, state in held.states.items()
+        if state.delimiters[0].lower().startswith(_TAKEN)
+    ]
+    plans = [state for state in held.machine.planning_states if isinstance(state, ToolCallState) or runs_python(state)]
+    return faults + [f"{state.identifier} calls or runs, and cannot stand in `plan`." for state in plans]

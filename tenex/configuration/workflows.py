@@ -1,0 +1,154 @@
+"""The workflows of a configuration: read, checked against the agents there are, given a key each."""
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+
+from tenex.core.errors import ConfigurationError
+from tenex.core.graph import TransitionGraph as Compiled
+from tenex.core.ids import Slug
+from tenex.core.mission_config import MissionRule
+from tenex.core.workflow_config import PERSON, Compile, View, Workflow
+from tenex.nostr.keys import KeyRing, SecretKey
+from tenex.settings import ProjectPaths, Settings
+from tenex.workflows.missions.definitions import MissionWorkflow
+from tenex.workflows.missions.runner import Ask, NodeRunner
+from tenex.workflows.speakers.definitions import Found, Reading, find_workflows, is_slug
+from tenex.workflows.speakers.definitions import Workflow as OfSpeakers
+from tenex.workflows.speakers.graph import TransitionGraph
+from tenex.workflows.speakers.registry import TransitionRegistry
+
+from .agents import OWNER, PROJECT
+
+KEPT: Final = 64
+"""Compiled graphs: of more workflows than a folder holds, each in the versions conversations were opened with."""
+
+log = structlog.get_logger(__name__)
+
+
+def load_workflows(settings: Settings, where: ProjectPaths, agents: Collection[Slug]) -> Reading:
+    """Read every workflow; one with a fault, or in which somebody takes part who is no agent here, is disabled.
+
+    Args:
+        settings: those that name modules.
+        where: the operator's folder.
+        agents: the slugs that can take part.
+    """
+    return find_workflows(where.workflows, settings.workflows, where.code_refusal).without(
+        lambda one: faults_here(one, agents)
+    )
+
+
+def log_findings(read: Reading) -> None:
+    """Log what is disabled and what is doubtful."""
+    for one in read.disabled:
+        log.error("workflow.disabled", workflow=one.slug, faults=list(one.faults))
+    for usable in read.found:
+        for doubt in usable.doubts:
+            log.warning("workflow.doubtful", workflow=usable.slug, doubt=doubt)
+
+
+def faults_here(one: Found, agents: Collection[str]) -> list[str]:
+    """Why a workflow cannot be held among these agents, each reason as a sentence."""
+    known = ", ".join(sorted(agents))
+    is_taken = _is_taken(one.slug, agents)
+    faults = [f"{one.source}: {one.slug} is the name of somebody else here. Rename the file."] if is_taken else []
+    return faults + [
+        f"{one.source}: {name} takes part, and is no agent here. There are: {known}; and {PERSON}."
+        for name in one.workflow.everybody
+        if name != PERSON and name not in agents
+    ]
+
+
+def _is_taken(slug: str, agents: Collection[str]) -> bool:
+    return slug in agents or slug in (PROJECT, OWNER)
+
+
+def disabled(read: Reading, agents: Collection[str]) -> dict[Slug, tuple[str, ...]]:
+    """The faults of each workflow that is disabled and that people may call by its name."""
+    usable = {one.slug for one in read.found}
+    faults: dict[Slug, tuple[str, ...]] = {}
+    for one in read.disabled:
+        if is_slug(one.slug) and one.slug not in usable and not _is_taken(one.slug, agents):
+            # people read this: they need the file's name, and not where on this machine it is
+            named = (said.replace(one.source, Path(one.source).name) for said in one.faults)
+            faults[one.slug] = (*faults.get(one.slug, ()), *named)
+    return faults
+
+
+def workflow_keys(ring: KeyRing, slugs: Iterable[str]) -> dict[str, SecretKey]:
+    """The key of every workflow; a new one gets one.
+
+    Raises:
+        ConfigurationError: one cannot be read or made; with all faults.
+    """
+    keys: dict[str, SecretKey] = {}
+    faults: list[str] = []
+    for slug in slugs:
+        try:
+            keys[slug] = ring.get_or_create(slug)
+        except ConfigurationError as error:
+            faults.extend(error.faults)
+    if faults:
+        raise ConfigurationError(faults)
+    return keys
+
+
+def configured(found: Collection[Found], keys: Mapping[str, SecretKey]) -> dict[Slug, Workflow]:
+    """The workflows of speakers as the core goes by them."""
+    return {
+        one.slug: _configured(one.slug, one.workflow, keys[one.slug])
+        for one in found
+        if isinstance(one.workflow, OfSpeakers)
+    }
+
+
+def missions(found: Collection[Found], keys: Mapping[str, SecretKey]) -> dict[str, MissionRule]:
+    """The missions as the core goes by them."""
+    return {slug: mission.rule(slug, keys[slug].public) for slug, mission in _missions(found).items()}
+
+
+def node_runner(found: Collection[Found], workspace: Path, ask: Ask | None = None) -> NodeRunner:
+    """What runs the nodes of the missions, each with its dependencies made for each run."""
+    graphs = {str(slug): (mission.graph, mission.make_deps(workspace)) for slug, mission in _missions(found).items()}
+    return NodeRunner(graphs, ask)
+
+
+def _missions(found: Collection[Found]) -> dict[Slug, MissionWorkflow]:
+    return {one.slug: one.workflow for one in found if isinstance(one.workflow, MissionWorkflow)}
+
+
+def _configured(slug: Slug, given: OfSpeakers, key: SecretKey) -> Workflow:
+    view: View = "full" if given.view == "full" else "summary" if given.view == "summary" else "windowed"
+    return Workflow(
+        slug=slug,
+        name=given.name or slug,
+        pubkey=key.public,
+        participants=given.everybody,
+        graph_data=given.graph.to_dict(),
+        about=given.about,
+        context_vars=dict(given.context),
+        expectations=given.within(),
+        view=view,
+    )
+
+
+def compiler() -> Compile:
+    """What makes graphs of their dicts for one configuration, by the conditions and targets that are registered now.
+
+    What is registered later, by a reload that may be refused, is another configuration's.
+    """
+    registry = TransitionRegistry.default().copy()
+
+    @lru_cache(maxsize=KEPT)
+    def compiled(text: str, participants: tuple[str, ...]) -> Compiled:
+        return TransitionGraph.loads(text, registry=registry).compile(participants)
+
+    def compile_graph(data: Mapping[str, Any], participants: tuple[str, ...]) -> Compiled:
+        return compiled(json.dumps(data, sort_keys=True), participants)
+
+    return compile_graph

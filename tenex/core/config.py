@@ -1,0 +1,200 @@
+"""Who works here and under which rules, as configured now.
+
+`Policy` is what `decide` is given besides the conversation. `apply` never sees it: records carry every deadline and
+class they need, so that an old journal keeps its meaning when the configuration changes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tenex.core.state.agent import Program
+
+from . import names
+from .ids import PublicKey, Slug
+from .mission_config import MissionRule
+from .phases import Access, Phase
+from .workflow_config import Compile, Workflow, no_graphs
+
+
+class Role(StrEnum):
+    """What a person may do here."""
+
+    OWNER = "owner"
+    MEMBER = "member"
+    GUEST = "guest"
+    """Anyone, where the operator has opened the door."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerGroup:
+    """Who may talk here, by public key."""
+
+    owners: frozenset[PublicKey] = frozenset()
+    members: frozenset[PublicKey] = frozenset()
+    is_open: bool = False
+
+    def role(self, pubkey: PublicKey) -> Role | None:
+        """What somebody may do here; None for a stranger before a closed door."""
+        if pubkey in self.owners:
+            return Role.OWNER
+        if pubkey in self.members:
+            return Role.MEMBER
+        return Role.GUEST if self.is_open else None
+
+
+class Kind(StrEnum):
+    """What an agent is for."""
+
+    ORCHESTRATOR = "orchestrator"
+    """Routes; never works itself. Speaks with the project's key."""
+    WORKER = "worker"
+    EXPERT = "expert"
+    """Advises; never gets a tool that changes or runs anything."""
+
+
+class Replay(StrEnum):
+    """What may happen to a call whose result was lost."""
+
+    READ = "read"
+    """Run again; runs beside other reads."""
+    IDEMPOTENT = "idempotent"
+    """Run again with the same idempotency key."""
+    ONCE = "once"
+    """Never run again: its outcome is told as unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRule:
+    """What the core knows of a tool."""
+
+    name: str
+    access: Access
+    replay: Replay
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """A member of the roster."""
+
+    slug: Slug
+    name: str
+    pubkey: PublicKey
+    kind: Kind = Kind.WORKER
+    role: str = ""
+    use_when: str = ""
+    phases: tuple[Phase, ...] = ()
+    """The phases it usually works in, as advice to the router; empty means any."""
+    tools: frozenset[str] = frozenset()
+    """The tools its definition names; what it gets of them depends on the phase."""
+    model: str = ""
+    program: Program | None = None
+    methods: Mapping[str, ToolRule] = field(default_factory=dict)
+    """Tools that only it has, by name: the methods of one written in Python."""
+    is_called_only: bool = False
+    """Whether other agents call it and nobody routes to it: a class that another agent's Python file links."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """How long an agent may work in a phase, in ms; parked time does not count."""
+
+    warn_after: int
+    close_after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a conversation may use before it asks a person. All are settings; each hit is a record and a message."""
+
+    turns_per_message: int = 25
+    """Turns since a person last spoke: a full cycle with two rounds of repair is 12."""
+    same_route: int = 4
+    """The same agents in the same phase, in a row, with nothing changed between."""
+    steps_per_run: int = 50
+    link_depth: int = 3
+    """Colleagues called by a colleague, in a row: whoever passes work on any further does none of it."""
+    nodes_per_mission: int = 1_000
+    """Nodes a mission enters before somebody lets it go on: five times the rounds of the longest search we know of."""
+    steps_per_node: int = 500
+    """Durable steps of one visit of a node: all of them are state, and read again when it goes on."""
+    tokens_per_run: int = 1_000_000
+    """Input and output of one agent's run. Of this and the limits of tokens and cost below, 0 means no limit."""
+    cost_per_run_usd: float = 10.0
+    tokens_per_cycle: int = 2_000_000
+    cost_per_cycle_usd: float = 20.0
+    tokens_per_conversation: int = 20_000_000
+    cost_per_conversation_usd: float = 100.0
+    tokens_per_guests_day: int = 2_000_000
+    """Of all guests together, because anyone can make another key. A day is one of UTC."""
+    cost_per_guests_day_usd: float = 5.0
+    tokens_per_member_day: int = 10_000_000
+    """Of each member."""
+    cost_per_member_day_usd: float = 20.0
+    tokens_per_owner_day: int = 100_000_000
+    """Of each owner."""
+    cost_per_owner_day_usd: float = 200.0
+    tokens_per_day: int = 200_000_000
+    """Of everyone together."""
+    cost_per_day_usd: float = 300.0
+    routing_attempts: int = 3
+    router_warn_after: int = 25_000
+    """ms without a decision after which the person is told, once: silence for half a minute looks like a crash."""
+    handoff_window: int = 30_000
+    """ms; a transition younger than this is told to the next agents."""
+    announce_after: int = 1_000
+    """ms; a transition no message has shown by then is announced in one line."""
+    expectations: Mapping[Phase, Expectation] = field(default_factory=dict)
+    default_expectation: Expectation = field(
+        default_factory=lambda: Expectation(warn_after=10 * 60_000, close_after=30 * 60_000)
+    )
+    retry_delays: tuple[int, ...] = (1_000, 4_000, 16_000)
+    """ms before each new try of a model call that failed in transport."""
+    hold_for: int = 300_000
+    """ms; after the last try the work is held this long, the person told once, then tried again."""
+
+    def expectation(self, phase: Phase) -> Expectation:
+        """The expectation for a phase."""
+        return self.expectations.get(phase, self.default_expectation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateRules:
+    """How gates may be passed without being met."""
+
+    members_may_waive: bool = False
+    plan_approval: str = "router"
+    """`router` or `person`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Everything configured that `decide` goes by."""
+
+    roster: Mapping[Slug, Agent]
+    tools: Mapping[str, ToolRule]
+    project: Agent
+    """The orchestrator, who speaks with the project's key."""
+    limits: Limits = field(default_factory=Limits)
+    gates: GateRules = field(default_factory=GateRules)
+    missions: Mapping[str, MissionRule] = field(default_factory=dict)
+    """Workflows whose nodes are functions, by name."""
+    workflows: Mapping[Slug, Workflow] = field(default_factory=dict)
+    disabled: Mapping[Slug, tuple[str, ...]] = field(default_factory=dict)
+    """Workflows and missions that cannot be used, each with its faults."""
+    compile_graph: Compile = no_graphs
+    """Of a workflow that is open, whose graph its journal holds: the configured one may have changed since."""
+
+    @property
+    def routable(self) -> Mapping[Slug, Agent]:
+        """Those of the roster who may be given a turn of a conversation."""
+        return {slug: agent for slug, agent in self.roster.items() if not agent.is_called_only}
+
+    def tools_of(self, agent: Agent) -> Mapping[str, ToolRule]:
+        """All tools that an agent may name: everybody's and its own."""
+        return {**self.tools, **agent.methods} if agent.methods else self.tools
+
+    def find(self, written: str) -> Agent | None:
+        """The worker or expert who is meant and may be given a turn, however the name is written (`names.find`)."""
+        slug = names.find(written, self.routable)
+        return None if slug is None else self.roster[slug]

@@ -1,0 +1,1 @@
+"""What a model is shown: the context window, the transcript, the router prompt and the system prompts."""

@@ -1,0 +1,223 @@
+"""The question the router is asked: one JSON document with all it may go by, chosen within a budget."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+from tenex.core.config import Policy
+from tenex.core.conversation import Conversation
+from tenex.core.decide import gates
+from tenex.core.graph import END
+from tenex.core.ids import ConversationId
+from tenex.core.jsontext import json_writer
+from tenex.core.messages import Note, cut
+from tenex.core.names import short_key
+from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
+from tenex.core.routing import REASON_CHARACTERS
+from tenex.core.state.run import Completion, Message, OrchestratorTurn
+
+from .window import BYTES_PER_TOKEN, CONTEXT_TOKENS, FRAME, MESSAGE_CHARACTERS, weight
+
+MESSAGES = (MESSAGE_CHARACTERS, 8_000, 2_400, 800, 240)
+"""Characters of each message, tried in this order: a pasted log must not push the request out of a model's window."""
+COMPLETIONS = (4_000, 400, 0)
+"""Characters of each completion, likewise; an old one that is left out keeps its outcome and its verdict."""
+
+WRITTEN = 4 * 2**20
+"""Characters of messages that are remembered as JSON, and as many of turns: of a hundred long conversations, or a
+thousand short ones. All but the newest stand unchanged in the next question of theirs."""
+PER_VALUE = 500
+"""Characters the value itself counts for, beyond its text."""
+
+LESSONS = 12
+LESSON = 500
+"""Characters of each: a correction is a sentence or two."""
+
+T = TypeVar("T")
+_PLACE: Final = '"messages": [], "turns": []'
+
+
+def question_for(
+    conversation: Conversation, rules: Policy, budget: int = CONTEXT_TOKENS, lessons: Sequence[str] = ()
+) -> Note:
+    """The router's question: a JSON document with all it may go by, in `budget` estimated tokens.
+
+    All of the person's messages of the cycle are in it, and all of its turns. Where they are too much, long messages
+    are cut, and completions are: those of the oldest turns first. `lessons` are the router's from other conversations.
+    """
+    empty = _json({**_fixed(conversation, rules), "lessons": _lessons(conversation, lessons)})
+    said = _whole_messages.of(conversation.id, conversation.messages)
+    done = _whole_turns.of(conversation.id, conversation.turns)
+    document = _filled(empty, said, done)
+    room = budget * BYTES_PER_TOKEN - FRAME
+    if weight(document) > room:
+        room -= weight(empty)
+        said = _shorter_messages(conversation.messages, max(room // 2, room - _sizes(done)))
+        done = _shorter_turns(conversation.turns, done, room - _sizes(said))
+        document = _filled(empty, said, done)
+    return Note(title="routing", text=document)
+
+
+def _filled(empty: str, said: Sequence[str], done: Sequence[str]) -> str:
+    """The question with what was said and done, all of it JSON already."""
+    # nobody's words can look like the place: in JSON a quote within a text is escaped
+    return empty.replace(_PLACE, f'"messages": [{", ".join(said)}], "turns": [{", ".join(done)}]', 1)
+
+
+def _fixed(conversation: Conversation, rules: Policy) -> dict[str, Any]:
+    """Everything in the question but what was said and done; in the order in which it is read."""
+    permitted = [
+        phase
+        for phase in PHASE_TRANSITIONS.permitted(conversation.phase)
+        if gates.leaving(conversation, phase, rules) is None
+    ]
+    way = QUALITY_PHASES if conversation.waived else ()
+    beyond = [p for p in (*way, Phase.CHAT) if p not in permitted and _beyond(conversation, p)]
+    return {
+        "phase": conversation.phase,
+        "permitted": [*permitted, *beyond],
+        "cycle": conversation.cycle,
+        "earlier": [{"cycle": p.cycle, "request": p.request, "done": list(p.done)} for p in conversation.past],
+        "messages": [],
+        "turns": [],
+        "open_gates": list(gates.open_gates(conversation, rules)),
+        "can_end": bool(conversation.turns) and gates.leaving(conversation, END, rules) is None,
+        "participants": list(conversation.participants),
+        "still_to_reflect": list(gates.yet_to_reflect(conversation, rules)),
+        "waived": sorted(conversation.waived),
+        "roster": [
+            {
+                "slug": agent.slug,
+                "name": agent.name,
+                "kind": agent.kind,
+                "role": agent.role,
+                "use_when": agent.use_when,
+                "phases": list(agent.phases),
+            }
+            for agent in rules.routable.values()
+        ],
+        "rejections": list(conversation.question.rejections if conversation.question else ()),
+    }
+
+
+def _lessons(conversation: Conversation, others: Sequence[str]) -> list[str]:
+    """The newest lessons, those of this conversation last; it has told its own to the others too."""
+    own = conversation.router_lessons
+    new = [cut(lesson, LESSON) for lesson in others if not any(lesson.endswith(known) for known in own)]
+    return [*dict.fromkeys((*new, *own))][-LESSONS:]
+
+
+_json: Final = json_writer()
+
+
+def _sizes(parts: Iterable[str]) -> int:
+    return sum(weight(part) + 2 for part in parts)
+
+
+def _shorter_messages(messages: Sequence[Message], room: int) -> list[str]:
+    said: list[str] = []
+    for limit in MESSAGES:
+        said = [_message(message, limit) for message in messages]
+        if _sizes(said) <= room:
+            break
+    return said
+
+
+def _shorter_turns(turns: Sequence[OrchestratorTurn], done: list[str], room: int) -> list[str]:
+    """The turns with the oldest ones' completions cut, then left out, until they fit; the last one's only after all."""
+    sizes = [weight(turn) + 2 for turn in done]
+    total = sum(sizes)
+    older, last = range(len(turns) - 1), range(len(turns) - 1, len(turns))  # the last is what there is to decide on
+    for limit, place in ((limit, place) for places in (older, last) for limit in COMPLETIONS[1:] for place in places):
+        if total <= room:
+            break
+        done[place] = _turn(turns[place], limit, COMPLETIONS[1])
+        size = weight(done[place]) + 2
+        total, sizes[place] = total - sizes[place] + size, size
+    return done
+
+
+def _beyond(conversation: Conversation, phase: Phase) -> bool:
+    """Whether a phase is reached only by passing through waived ones."""
+    if phase is conversation.phase:
+        return False
+    way = gates.path(conversation, phase)
+    return way is not None and len(way) > 1
+
+
+def _message(message: Message, limit: int) -> str:
+    return _json(
+        {
+            "id": message.event_id,
+            "from": message.name,
+            "role": message.role,
+            "key": short_key(message.author),
+            "text": cut(message.text, limit),
+            "after_turn": message.after_turn,
+        }
+    )
+
+
+def _turn(turn: OrchestratorTurn, limit: int, reason: int) -> str:
+    return _json(
+        {
+            "turn": turn.turn_id,
+            "phase": turn.phase,
+            "agents": list(turn.agents),
+            "reason": cut(turn.reason, reason),
+            "completions": [_completion(done, limit) for done in turn.completions],
+        }
+    )
+
+
+def _completion(done: Completion, limit: int) -> dict[str, Any]:
+    text = done.text or done.error
+    return {
+        "agent": done.agent,
+        "outcome": done.outcome,
+        "text": cut(text, limit) if limit else "[left out]" if text else "",
+        "summary": cut(done.summary, limit) if limit else "",
+        "verdict": done.verdict,
+    }
+
+
+class Written(Generic[T]):
+    """What was written of values that never change, by conversation: of those that were in its last question.
+
+    A value is known again by being the same object, not an equal one: to compare a turn costs as much as to write it.
+    For one thread.
+    """
+
+    def __init__(self, write: Callable[[T], str], room: int = WRITTEN) -> None:
+        """Remember what `write` gives, `room` characters of it: of the conversations that asked last."""
+        self._write = write
+        self._left = room
+        self._known: OrderedDict[ConversationId, dict[int, tuple[T, str]]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._known.values()))
+
+    def of(self, conversation: ConversationId, values: Sequence[T]) -> list[str]:
+        """What is written of each; only these values of the conversation are remembered."""
+        known = self._known.pop(conversation, {})
+        self._left += _room(known)
+        # nobody else has that id while the value is held here
+        now = {id(value): known.get(id(value)) or (value, self._write(value)) for value in values}
+        self._known[conversation] = now
+        self._left -= _room(now)
+        while self._left < 0:
+            self._left += _room(self._known.popitem(last=False)[1])
+        return [now[id(value)][1] for value in values]
+
+    def forget(self) -> None:
+        """Remember nothing."""
+        while self._known:
+            self._left += _room(self._known.popitem()[1])
+
+
+def _room(known: Mapping[int, tuple[object, str]]) -> int:
+    return sum(len(text) + PER_VALUE for _, text in known.values())
+
+
+_whole_messages: Final = Written[Message](lambda message: _message(message, MESSAGES[0]))
+_whole_turns: Final = Written[OrchestratorTurn](lambda turn: _turn(turn, COMPLETIONS[0], REASON_CHARACTERS))

@@ -1,0 +1,256 @@
+"""What an agent is shown of a conversation when its run begins, chosen within a budget.
+
+Each message is shown once. What is chosen costs the same however long the history is: the state keeps the newest
+messages, the turns of the cycle, and a few lines on each of the last cycles. What the router is asked is `question`'s.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tenex.core.conversation import Conversation
+from tenex.core.messages import Entry, Note, Shown, cut
+from tenex.core.ports import Handoff
+from tenex.core.state.conversation import RECENT
+from tenex.core.state.run import Message, OrchestratorTurn, Run
+from tenex.core.state.subagents import entries_of_called
+from tenex.core.state.workflow import WorkflowSession
+
+from .router_prompt import question_for
+from .window import (
+    BYTES_PER_TOKEN,
+    CONTEXT_TOKENS,
+    FRAME,
+    MESSAGE_CHARACTERS,
+    cut_bytes,
+    entry_weight,
+    in_a_line,
+    weight,
+)
+
+__all__ = ["MESSAGE_CHARACTERS", "PART", "START", "entries_for", "question_for"]
+
+START = 0.3
+"""Of the budget, for all an agent is shown when its run begins: the rest is for its instructions and its work."""
+SHORTER = (MESSAGE_CHARACTERS, 8_000, 2_400, 800, 240)
+"""How much of each message is shown, tried in this order, where several that should all be there are too much."""
+HANDED_ON = 4_000
+"""Bytes of what a hand-off says was done."""
+TURN_CHARACTERS = 600
+"""Of the summary of a turn that is told in a line."""
+PART = "Your part"
+"""The title of the note that says what an agent is wanted for."""
+ABOVE = "finished; what it said stands above"
+MARKS = 250
+"""Bytes of what is said between messages: that some are not shown, that others belong to earlier work."""
+FILES = 200
+"""Names of changed files an agent is told: a run that changed more has moved a tree, and can list it."""
+
+
+def entries_for(conversation: Conversation, run: Run, budget: int = CONTEXT_TOKENS) -> tuple[Entry | Shown, ...]:
+    """What an agent is shown when its run begins: what was said, the hand-off, what it is asked to do.
+
+    In this order of importance, and then in the order in which it was said: the request that began the cycle and what
+    nobody has answered yet; all that was said in this phase of this cycle; the person's other messages of the cycle;
+    recent messages. The rest is told in a line for each turn and cycle. A part too large is cut before it is left out.
+
+    One that a colleague called is shown that call's message and which files have changed, and nothing that was said.
+
+    Messages are named by their record, not repeated: the fold of `RunStarted` puts their words in.
+
+    Args:
+        conversation: As it stands with the run in it.
+        run: The run that begins.
+        budget: Estimated tokens of a whole request; the entries take `START` of them at most.
+    """
+    room = int(budget * BYTES_PER_TOKEN * START)
+    at_most = room // 4
+    if run.parent is not None:
+        return entries_of_called(conversation, run, _files(conversation.touched, at_most // 8))
+    room -= sum(map(entry_weight, _notes(conversation, run, at_most, None))) + MARKS
+    summed = room // 6 if conversation.turns or conversation.past else 0
+    choice = _choose(conversation, run, room - summed)
+    entries: list[Entry | Shown] = [*_earlier(conversation, choice, summed)]
+    request = conversation.messages[0].seq if conversation.messages else 0
+    shown = [message for message in choice.pool if message.seq in choice.limits]
+    for place, message in enumerate(shown):
+        if place and message.seq == request:
+            entries.append(
+                Note(title="A new request", text="What stands above belongs to earlier work, which is done.")
+            )
+        entries.append(Shown(seq=message.seq, limit=choice.limits[message.seq]))
+    return (*entries, *_notes(conversation, run, at_most, choice))
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Which messages are shown."""
+
+    pool: Sequence[Message]
+    """All that the state holds, oldest first."""
+    limits: Mapping[int, int]
+    """The records of those shown, with the characters shown of each."""
+    hidden: Sequence[Message]
+    """Those of the pool that are not shown."""
+    oldest: int | None
+    """The record from which on the state holds everything that was said; None: from the first."""
+
+    def tells(self, turn: OrchestratorTurn) -> bool:
+        """Whether all that was said in a turn is shown; a failure is not said in a message that is kept."""
+        return (
+            self._holds(turn.seq)
+            and all(done.outcome == "finished" for done in turn.completions)
+            and not any(m.after_turn == turn.turn_id and m.role is None for m in self.hidden)
+        )
+
+    def tells_all(self, start: int, end: int) -> bool:
+        """Whether all that was said between two records is shown."""
+        return self._holds(start) and not any(start <= m.seq < end for m in self.hidden)
+
+    def _holds(self, seq: int) -> bool:
+        return self.oldest is None or seq >= self.oldest
+
+
+def _notes(conversation: Conversation, run: Run, room: int, choice: _Choice | None) -> Iterator[Note]:
+    """The hand-off and the part, in that many bytes."""
+    turn = conversation.turn
+    if turn is None:
+        return
+    hand = turn.handoff
+    if hand is not None and (hand.summary or hand.message):
+        done = _done(conversation, hand, choice)
+        told = f"\n\nWhat has been done:\n{cut_bytes(done, min(HANDED_ON, room // 3))}" if done else ""
+        reason = cut_bytes(hand.reason, room // 8)
+        yield Note(title="Hand-off", text=f"From {hand.from_} to {hand.to}: {reason}{told}")
+    if conversation.workflow is not None:
+        yield Note(title="Workflow", text=_workflow(conversation.workflow, run, room // 2))
+    others = cut_bytes(", ".join(agent for agent in turn.agents if agent != run.agent), room // 8)
+    beside = f" Beside you, at the same time: {others}." if others else ""
+    reason = cut_bytes(turn.reason, room // 8).rstrip(".")
+    yield Note(title=PART, text=f"{reason}.{beside}{_files(conversation.touched, room // 8)}")
+
+
+def _workflow(session: WorkflowSession, run: Run, room: int) -> str:
+    """Where a workflow stands, as its speaker is to know it."""
+    speakers = session.speakers
+    bound = speakers.graph_data.get("max_turns")
+    of = f" of at most {bound}" if bound else ""
+    variables = json.dumps(speakers.context_vars, ensure_ascii=False, indent=1)
+    told = f"Its variables:\n{cut_bytes(variables, room)}" if speakers.context_vars else "It has no variables yet."
+    return (
+        f"{session.name}, round {speakers.turn_count + 1}{of}. You speak as {run.agent}. Who takes part: "
+        f"{', '.join(speakers.participant_order)}.\n{told}"
+    )
+
+
+def _done(conversation: Conversation, hand: Handoff, choice: _Choice | None) -> str:
+    """What the turn before has done; what its agents said without a summary stands above, and is not told twice."""
+    last = conversation.last_turn
+    if last is None or last.summary != hand.summary or choice is None or not choice.tells(last):
+        return hand.summary
+    lines: list[str] = []
+    for done in last.completions:
+        is_short = len(done.text) <= len(ABOVE)
+        told = done.summary if done.summary and done.summary != done.text else done.text if is_short else ABOVE
+        lines.append(f"{done.agent}{f' [{done.verdict}]' if done.verdict else ''}: {told}")
+    return "\n".join(lines)
+
+
+def _files(touched: Iterable[str], room: int) -> str:
+    names: list[str] = []
+    every = sorted(touched)
+    for name in every[:FILES]:
+        room -= weight(name) + 2
+        if room < 0:
+            break
+        names.append(name)
+    more = f"\n(and {len(every) - len(names)} more)" if len(names) < len(every) else ""
+    return f"\nFiles changed in this cycle: {', '.join(names)}{more}" if every else ""
+
+
+def _choose(conversation: Conversation, run: Run, room: int) -> _Choice:
+    cycle, recent = conversation.messages, conversation.recent
+    known = {message.seq: message for message in (*cycle, *recent)}
+    pool = _viewed(conversation, [known[seq] for seq in sorted(known)])
+    newest = pool[::-1]
+    waiting = [m for m in reversed(cycle) if m.seq > conversation.answered or m.seq == cycle[-1].seq]
+    here = [m for m in newest if m.phase is run.phase and (not cycle or m.seq >= cycle[0].seq)]
+    limits: dict[int, int] = {}
+    # each takes a part of what those before it have left
+    for group, share, least in ((cycle[:1], 0.3, 1), (waiting, 0.6, 1), (here, 0.8, 0), (cycle[::-1], 1.0, 0)):
+        wanted = [message for message in group if message.seq not in limits]
+        fitting, used = _fitting(wanted, int(room * share), least)
+        limits |= fitting
+        room -= used
+    for message in newest:
+        if message.seq not in limits:
+            room -= _size(message, MESSAGE_CHARACTERS)
+            if room < 0:
+                break
+            limits[message.seq] = MESSAGE_CHARACTERS
+    hidden = [message for message in pool if message.seq not in limits]
+    return _Choice(pool, limits, hidden, recent[0].seq if len(recent) >= RECENT else None)
+
+
+def _viewed(conversation: Conversation, pool: list[Message]) -> list[Message]:
+    """What a workflow's view leaves of the messages: the request that opened it, the newest, what nobody has read."""
+    session = conversation.workflow
+    if session is None or session.view == "full":
+        return pool
+    most = 1 if session.view == "summary" else 2 * len(session.speakers.participant_order)
+    unread = {message.seq for message in conversation.unanswered}
+    return [
+        message for place, message in enumerate(pool) if not place or place >= len(pool) - most or message.seq in unread
+    ]
+
+
+def _fitting(messages: Sequence[Message], room: int, least: int) -> tuple[dict[int, int], int]:
+    """As much of every one of these as fits; where even the least is too much, the first that fit, and `least` of them.
+
+    Returns the characters of each by its record, and the bytes of all.
+    """
+    sizes: list[int] = []
+    for limit in SHORTER:
+        sizes = [_size(message, limit) for message in messages]
+        if sum(sizes) <= room:
+            return {message.seq: limit for message in messages}, sum(sizes)
+    chosen, used = dict[int, int](), 0
+    for message, size in zip(messages, sizes, strict=True):
+        if used + size > room and len(chosen) >= least:
+            break
+        chosen[message.seq], used = SHORTER[-1], used + size
+    return chosen, used
+
+
+def _size(message: Message, limit: int) -> int:
+    return FRAME + weight(message.name) + weight(cut(message.text, limit))
+
+
+def _earlier(conversation: Conversation, choice: _Choice, room: int) -> Iterator[Note]:
+    """A note on what is not shown: the cycles before and the turns of this one, the newest of them that fit."""
+    cycles, turns = conversation.past, conversation.turns
+    hand = conversation.turn.handoff if conversation.turn is not None else None
+    ends = [
+        *(past.since for past in cycles[1:]),
+        conversation.messages[0].seq if conversation.messages else conversation.next_seq,
+    ]
+    lines = [
+        f"Cycle {past.cycle}, asked for: {past.request}" + "".join(f"\n- {line}" for line in past.done)
+        for past, end in zip(cycles, ends[: len(cycles)], strict=True)
+        if not choice.tells_all(past.since, end)
+    ]
+    lines += [
+        f"{turn.turn_id}, in {turn.phase}: {in_a_line(turn.summary, TURN_CHARACTERS)}"
+        for turn in turns
+        if turn.summary and not choice.tells(turn) and not (hand is not None and hand.summary == turn.summary)
+    ]
+    kept: list[str] = []
+    for line in reversed(lines):
+        room -= weight(line) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    if not kept and not choice.hidden and choice.oldest is None:
+        return
+    head = "What was said earlier is not shown in full."
+    yield Note(title="Earlier", text="\n".join([f"{head} In short:" if kept else head, *reversed(kept)]))

@@ -1,0 +1,37 @@
+"""What a record says that something cost: how much, which model was paid, and for whom."""
+
+from typing import Final
+
+from .ids import RunId, Slug
+from .messages import NO_USAGE, Usage
+from .records import MissionUsageRecorded, ModelResponded, Record
+
+DAY: Final = 86_400_000
+"""ms. A day begins at 00:00 UTC: everywhere at the same moment, and always as long as any other."""
+
+ROUTER: Final = Slug("orchestrator")
+"""Who spends what a router's answer costs; no agent of the roster bears that name."""
+
+
+def cost_of(record: Record) -> Usage:
+    """What a record says that something cost; `NO_USAGE` for the many that say nothing of it."""
+    usage = record.step.usage if isinstance(record, ModelResponded) else getattr(record, "usage", NO_USAGE)
+    return usage if isinstance(usage, Usage) else NO_USAGE
+
+
+def model_of(record: Record) -> str:
+    """The model that was asked; empty where nothing tells which one."""
+    return record.step.model if isinstance(record, ModelResponded) else str(getattr(record, "model", ""))
+
+
+def spender_of(record: Record) -> Slug:
+    """The agent or the mission it was paid for; what belongs to neither is the router's."""
+    if isinstance(record, MissionUsageRecorded):
+        return Slug(record.workflow)
+    run = getattr(record, "run", None)
+    return ROUTER if run is None else run_agent(run)
+
+
+def run_agent(run: RunId) -> Slug:
+    """Whose run it is: a run's id is `<turn id>.<slug>`, or `<turn id>/<seq>.<slug>`."""
+    return Slug(run.partition(".")[2])

@@ -1,0 +1,190 @@
+"""An agent's own phases at work: where it stands, what it is offered there, and when it moves on.
+
+Asked in three places with one answer: when tools are offered to a model, when they stand in its prompt, and when a
+call is about to start, because a call before it may have changed the phase.
+
+Evaluated after each answer of its model, each result of a call and each colleague's end; what asks is `evaluate`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tenex.core import records as r
+from tenex.core.config import Agent, Policy
+from tenex.core.ids import RunId
+from tenex.core.messages import ToolSpec
+from tenex.core.ports import ToolResult
+from tenex.core.state import agent_tools
+from tenex.core.state.agent import AgentPhaseState, Program
+from tenex.core.state.agent_tools import APPEND, SET, change, names, refused_move, specs, unfit
+from tenex.core.state.conversation import State
+from tenex.core.state.run import Call, Run
+from tenex.core.state.subagents import link_specs, standing_of
+
+from . import gates
+from .transaction import Transaction
+from .workflow_tools import has_calls
+from .workflow_tools import specs as workflow_specs
+
+
+def offered(state: State, run: Run, rules: Policy, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
+    """All a run is offered, in a stable order: what is there for its agent, and the calls of a workflow.
+
+    Whom a speaker of a workflow calls takes no part in it.
+    """
+    session = state.workflow
+    is_speaker = session is not None and run.parent is None and has_calls(session, rules)
+    return (*_there_for(state, run, rules, tools), *(workflow_specs(session, run.agent) if is_speaker else ()))
+
+
+def _there_for(state: State, run: Run, rules: Policy, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
+    """Of these tools those the agent's own phase offers, then the calls about itself, then its colleagues."""
+    agent = rules.roster.get(run.agent)
+    if agent is None or agent.program is None:
+        return tuple(tools)
+    program = agent.program
+    standing = standing_of(state, run, program)
+    there = (tool for tool in tools if program.offers(tool.name, standing, state.phase))
+    return (*there, *specs(program, standing, state.phase), *link_specs(state, run, rules))
+
+
+def stand(draft: Transaction, run: Run) -> None:
+    """Record where the agent stands, if that is not what is recorded: at its first run, and after a change of it."""
+    program = _program(draft, run)
+    if program is None:
+        return
+    standing = standing_of(draft.state, run, program)
+    if standing is not draft.state.standings.get(run.stands_as):
+        draft.add(
+            r.AgentStateInitialized, run=run.id, agent=run.agent, phase=standing.phase, values=dict(standing.values)
+        )
+
+
+def evaluate(draft: Transaction, run_id: RunId) -> None:
+    """Ask the edges of the agent's phase once, and go where the first true one leads."""
+    run = draft.state.runs.get(run_id)
+    program = None if run is None else _program(draft, run)
+    if run is None or program is None:
+        return
+    stand(draft, run)
+    standing = standing_of(draft.state, run, program)
+    found = program.evaluate(standing, draft.state.phase)
+    for target, error in found.failed:
+        if (standing.phase, target) not in draft.state.runs[run_id].failed_edges:
+            draft.add(r.ConditionFailed, run=run.id, agent=run.agent, source=standing.phase, target=target, error=error)
+    if found.target is not None:
+        _move(draft, run, standing.phase, found.target)
+
+
+def _move(draft: Transaction, run: Run, source: str, target: str) -> None:
+    # its prompt is rendered when the record is sealed
+    draft.add(r.AgentPhaseChanged, run=run.id, agent=run.agent, source=source, target=target)
+
+
+def renew(draft: Transaction) -> None:
+    """Have the prompts rendered again that show state which has changed, of runs whose model is wanted from now on."""
+    first = draft.records[0].seq if draft.records else draft.state.next_seq
+    for run in tuple(draft.state.runs.values()):
+        if run.is_stale and run.wants is not None and run.wants >= first:
+            program = _program(draft, run)
+            if program is not None and program.shows_state:
+                draft.add(r.PromptRerendered, run=run.id)
+
+
+def refusal(draft: Transaction, run: Run, agent: Agent, tool: str) -> str | None:
+    """Why a call is not permitted, by the conversation's phase or the agent's own; None if it is."""
+    standing = None if agent.program is None else standing_of(draft.state, run, agent.program)
+    return _refusal(draft, run, agent, tool, standing)
+
+
+def _refusal(draft: Transaction, run: Run, agent: Agent, tool: str, standing: AgentPhaseState | None) -> str | None:
+    def colleagues() -> list[str]:
+        return [spec.name for spec in link_specs(draft.state, run, draft.rules)]
+
+    return gates.refusal(tool, draft.state.phase, agent, draft.rules, standing, colleagues)
+
+
+def withholds(draft: Transaction, run: Run, agent: Agent, tool: str) -> bool:
+    """Whether the agent's own phase is what keeps a call from it, as it stands now."""
+    program = agent.program
+    return program is not None and not program.offers(tool, standing_of(draft.state, run, program), draft.state.phase)
+
+
+def is_own(agent: Agent, call: Call) -> bool:
+    """Whether a call is about the agent itself, in the phase where it stands or in another."""
+    return agent.program is not None and agent_tools.is_own(agent.program, call.request.tool)
+
+
+def decide(draft: Transaction, run: Run, agent: Agent, call: Call) -> None:
+    """Decide a call that is about the agent itself, with its result."""
+    request = call.request
+    sentence = request.fault or (_decide(draft, run, agent, agent.program, call) if agent.program else None)
+    if sentence:
+        draft.add(r.ToolCallRejected, run=run.id, call=request.id, tool=request.tool, sentence=sentence)
+
+
+def _decide(draft: Transaction, run: Run, agent: Agent, program: Program, call: Call) -> str | None:
+    """Why the call is refused; None if it was carried out."""
+    request, phase = call.request, draft.state.phase
+    standing = standing_of(draft.state, run, program)
+    if request.tool in (SET, APPEND):
+        if request.tool not in names(program, standing, phase):
+            return _refusal(draft, run, agent, request.tool, standing)
+        values = change(program, standing, request.tool, request.arguments)
+        if isinstance(values, str):
+            return values
+        done = "set" if request.tool == SET else "longer by one"
+        _grant(draft, run, call, f"{', '.join(values)} is {done}.", values)
+        evaluate(draft, run.id)
+        return None
+    if sentence := refused_move(program, standing, request.tool, phase):
+        return sentence
+    target = agent_tools.target_of(program, request.tool)
+    _grant(draft, run, call, f"You are in {target} now.", {})
+    _move(draft, run, standing.phase, target)  # it is the one step: nothing is evaluated on top of it
+    return None
+
+
+def _grant(draft: Transaction, run: Run, call: Call, content: str, values: Mapping[str, Any]) -> None:
+    request = call.request
+    draft.add(
+        r.ToolCallCompleted, run=run.id, call=request.id, tool=request.tool, ok=True, content=content, values=values
+    )
+
+
+def kept(draft: Transaction, run: Run, result: ToolResult) -> ToolResult:
+    """The result with the changes of state it may make; where it may not, it says so and has failed."""
+    program = _program(draft, run)
+    if not result.values and not result.moves:
+        return result
+    if program is None:
+        return replace(result, values={}, moves=())
+    unknown = [name for name in result.values if name not in program.defaults]
+    sentence = f"It has no state {', '.join(unknown)}; nothing of its state is changed." if unknown else None
+    standing = standing_of(draft.state, run, program)
+    sentence = sentence or unfit(standing, result.values) or _no_way(program, standing, result.moves)
+    if sentence:
+        return replace(result, ok=False, content=f"{result.content}\n\n{sentence}", values={}, moves=())
+    return result
+
+
+def _no_way(program: Program, standing: AgentPhaseState, moves: Sequence[tuple[str, str]]) -> str | None:
+    """Why a call cannot have gone that way; whether the conditions held, whoever went has asked."""
+    here, pairs = standing.phase, {(edge.source, edge.target) for edge in program.graph.edges} if program.graph else ()
+    for source, target in moves:
+        if source != here or (source, target) not in pairs:
+            return f"It stands in {here}, from where it cannot go from {source} to {target}; nothing of it is changed."
+        here = target
+    return None
+
+
+def follow(draft: Transaction, run: Run, moves: Sequence[tuple[str, str]]) -> None:
+    """Record where a call went by itself."""
+    for source, target in moves:
+        _move(draft, run, source, target)
+
+
+def _program(draft: Transaction, run: Run) -> Program | None:
+    agent = draft.rules.roster.get(run.agent)
+    return agent.program if agent is not None else None

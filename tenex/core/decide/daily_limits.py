@@ -1,0 +1,79 @@
+"""Work that is on hold because a limit of a day is reached: how it is recorded, reported and tried again.
+
+What a day has cost is known outside the conversation; whether a call may begin arrives as a signal.
+"""
+
+from tenex.core import records as r
+from tenex.core.effects import Work
+from tenex.core.records import mission as m
+from tenex.core.signals import DayLimitReached
+from tenex.core.state.conversation import State
+from tenex.core.state.mission import Wait
+from tenex.core.state.run import Retry, Run
+
+from .outgoing import say
+from .transaction import Transaction
+
+
+def hold(draft: Transaction, run: Run | None, reached: DayLimitReached) -> None:
+    """Hold a run, the router or a mission's node until the day is over; people are told once a day of each limit."""
+    state = draft.state
+    if reached.key.work is Work.NODE:
+        attempt = state.mission.attempt if state.mission is not None else 0
+        draft.add(
+            m.NodeRetryScheduled,
+            attempt=attempt,
+            due=reached.until,
+            kind="DayLimit",
+            message=reached.sentence,
+            limit=reached.limit,
+        )
+    else:
+        tries = run.attempt if run is not None else state.question.tries if state.question is not None else 0
+        draft.add(
+            r.RetryScheduled,
+            run=run.id if run is not None else None,
+            attempt=tries,
+            due=reached.until,
+            message=reached.sentence,
+            held=True,
+            limit=reached.limit,
+        )
+    if state.limit_told != (reached.limit, reached.until):
+        draft.add(r.LimitReached, limit=reached.limit, sentence=reached.sentence, until=reached.until)
+        say(draft, reached.sentence, error="limit")
+
+
+def on_hold(state: State) -> str:
+    """Why work waits for the end of the day; empty where none does."""
+    return next((wait.message for wait in _waits(state) if wait.limit), "")
+
+
+def refusal(state: State) -> str:
+    """Why `/continue` changes nothing; empty where something else may go on, or nothing is on hold."""
+    waits = _waits(state)
+    if not waits or not all(wait.limit for wait in waits):
+        return ""
+    return f"`/continue` does not lift the limit of a day. {waits[0].message}"
+
+
+def _waits(state: State) -> list[Retry | Wait]:
+    """Everything that waits to be tried again."""
+    waits: list[Retry | Wait] = [run.retry for run in state.runs.values() if run.retry is not None]
+    if state.question is not None and state.question.retry is not None:
+        waits.append(state.question.retry)
+    if state.mission is not None and state.mission.wait is not None:
+        waits.append(state.mission.wait)
+    return waits
+
+
+def try_again(draft: Transaction) -> None:
+    """Try what is on hold: it may be another day, or the limit another one, after a start or a change of the clock."""
+    state = draft.state
+    for run in state.runs.values():
+        if run.retry is not None and run.retry.limit:
+            draft.add(r.RetryDue, run=run.id)
+    if state.question is not None and state.question.retry is not None and state.question.retry.limit:
+        draft.add(r.RetryDue, run=None)
+    if state.mission is not None and state.mission.wait is not None and state.mission.wait.limit:
+        draft.add(m.NodeRetryDue)

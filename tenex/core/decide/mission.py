@@ -1,0 +1,423 @@
+"""What follows from a mission's signals: steps that may have their effect, the next node, a retry, a pause, the end.
+
+The node's own return value is the router here; the graph says whether it may be followed.
+"""
+
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+from tenex.core import records as r
+from tenex.core.config import Replay
+from tenex.core.effects import Key, Work
+from tenex.core.errors import UsageError
+from tenex.core.graph import END
+from tenex.core.ids import Millis, Slug
+from tenex.core.messages import Usage
+from tenex.core.mission_config import CURRENT_PHASE, MISSION_ID, PHASES_COMPLETED, MissionRule, NodeRule
+from tenex.core.records import mission as m
+from tenex.core.signals import (
+    ContinueRequested,
+    MissionRequested,
+    MissionSignal,
+    NodeFailed,
+    NodeInterrupted,
+    NodeReturned,
+    PauseRequested,
+    StepFinished,
+    StepRequested,
+    Who,
+)
+from tenex.core.state.mission import UNKNOWN_KIND, Mission
+
+from . import mission_messages as words
+from .outgoing import say
+from .transaction import Transaction
+from .turns import spent
+
+PROGRAM = "the program"
+"""Who pauses a mission that cannot go on by the code there is now."""
+UNKNOWN = "the process stopped while this ran; check before repeating"
+CUT_OFF = "the node ended while this ran; check before repeating"
+STOPPED = "it was stopped while this ran; check before repeating"
+MESSAGE_CHARACTERS = 2_000
+"""Of why a node failed; a longer one is somebody's dump."""
+
+
+def heard(draft: Transaction, signal: MissionSignal) -> None:
+    """Take in a mission's signal; one whose key is not wanted any more gives no record."""
+    match signal:
+        case MissionRequested():
+            _open(draft, signal)
+        case StepRequested() | StepFinished() | NodeReturned() | NodeFailed():
+            _of_node(draft, signal)
+        case NodeInterrupted(spent=cost):
+            if draft.state.mission is not None:
+                _pay(draft, draft.state.mission, cost)
+        case PauseRequested():
+            _pause_asked(draft, signal)
+        case ContinueRequested():
+            go_on(draft, signal.by)
+        case _:
+            assert_never(signal)
+
+
+def _of_node(draft: Transaction, signal: StepRequested | StepFinished | NodeReturned | NodeFailed) -> None:
+    mission = _running(draft, signal.node if isinstance(signal, StepRequested | StepFinished) else signal.key)
+    if mission is None:
+        return
+    if not isinstance(signal, StepRequested):
+        _pay(draft, mission, signal.spent)
+    match signal:
+        case StepRequested():
+            _step_asked(draft, mission, signal)
+        case StepFinished():
+            _step_done(draft, mission, signal)
+        case NodeReturned():
+            _returned(draft, mission, signal)
+        case NodeFailed():
+            _failed(draft, mission, signal)
+
+
+def begin(draft: Transaction, workflow: str, text: str, by: str) -> None:
+    """Begin a mission because somebody mentioned it; where it cannot, the conversation waits for what can begin it."""
+    rule = draft.rules.missions[workflow]
+    try:
+        found = rule.begin(text) if rule.begin is not None else None
+    except UsageError as fault:
+        draft.add(m.MissionRefused, workflow=workflow)
+        say(draft, words.refusal(workflow, str(fault)), error="workflow")
+        draft.add(r.Ended, reason=f"the mission {workflow} could not begin")
+        return
+    if found is not None:
+        state = _identified(draft, rule, found.state)
+        draft.add(m.MissionOpened, workflow=workflow, state=state, by=by, pubkey=rule.pubkey)
+        _enter(draft, rule, found.node, found.data, {})
+
+
+def pause(draft: Transaction, by: str) -> None:
+    """Pause because somebody says so; what is under way may return first."""
+    mission = _now(draft)
+    if mission is None:
+        say(draft, "Only a mission that is under way can be paused; `/stop` ends what is running.")
+        return
+    if mission.is_paused:
+        say(draft, words.standing(mission))
+        return
+    _pause_asked(draft, PauseRequested(by=by, reason=f"{by} asks for it."))
+    if (mission := _now(draft)) is not None and not mission.is_paused:
+        say(draft, "It pauses as soon as the step under way has returned. `/stop` cuts that off.")
+
+
+def opened(draft: Transaction) -> None:
+    """A process goes on: steps that may not run twice are unknown; a mission whose graph is gone waits for it."""
+    mission = _now(draft)
+    if mission is None or (mission.wants is None and mission.wait is None):
+        return
+    _forsake(draft, mission, UNKNOWN)
+    if not _halt_if_strange(draft, mission):
+        _settle_pause(draft)
+
+
+def timer(draft: Transaction, key: Key) -> bool:
+    """Whether the timer is the mission's; then what follows from it is recorded. It is known to be wanted."""
+    mission = _now(draft)
+    if mission is None:
+        return False
+    if key.part == "node-retry":
+        draft.add(m.NodeRetryDue)
+        _halt_if_strange(draft, mission)
+    elif key.part == "node-close":
+        _fail(draft, mission, "TimedOut", "its time is up")
+    else:
+        return False
+    return True
+
+
+def go_on(draft: Transaction, by: str) -> bool:
+    """Let a mission go on that is paused, or waits for another try; whether there was one."""
+    mission = _now(draft)
+    if mission is None or mission.wants is not None:
+        return False
+    if not mission.is_paused and mission.wait is None:
+        return False
+    if spent(draft):  # somebody has seen that, and it may cost as much again
+        draft.add(r.Continued, name=by)
+    draft.add(m.NodeRetryDue, by=by)
+    _halt_if_strange(draft, mission)
+    return True
+
+
+def halt(draft: Transaction, by: str, reason: str) -> None:
+    """Pause at once, if it is not paused yet: what is under way is cut off."""
+    mission = _now(draft)
+    if mission is not None and not mission.is_paused:
+        _forsake(draft, mission, STOPPED)
+        draft.add(m.MissionPaused, by=by, reason=reason)
+
+
+def drop(draft: Transaction, by: str) -> None:
+    """End an open mission for good; where the conversation is its own, that is told and ends too."""
+    mission = _now(draft)
+    if mission is None:
+        return
+    _forsake(draft, mission, STOPPED)
+    if mission.is_alone:
+        _end(draft, "stopped", kind="Stopped", message=f"{by} ended it")
+    else:
+        draft.add(m.MissionEnded, outcome="stopped", kind="Stopped", message=f"ended by {by}")
+
+
+# ---- beginning and ending --------------------------------------------------------------------------------------------
+
+
+def _open(draft: Transaction, signal: MissionRequested) -> None:
+    state, rule = draft.state, draft.rules.missions.get(signal.workflow)
+    if rule is None or signal.node not in rule.nodes or state.has_mission:
+        return  # whoever asks has been told before
+    if state.turn is not None or state.workflow is not None:
+        return  # agents are at work here
+    if state.status == "new":
+        draft.add(
+            r.ConversationStarted, id=state.id, title=signal.workflow, starter=draft.rules.project.pubkey, address={}
+        )
+    draft.add(m.MissionOpened, workflow=signal.workflow, state=_identified(draft, rule, signal.state), by=signal.by)
+    _enter(draft, rule, signal.node, signal.data, {})
+
+
+def _identified(draft: Transaction, rule: MissionRule, state: Mapping[str, Any]) -> dict[str, Any]:
+    """The state with the id of this mission, where its author left that open."""
+    is_open = MISSION_ID in rule.tracked and not state.get(MISSION_ID)
+    return {**state, MISSION_ID: str(draft.state.id)} if is_open else dict(state)
+
+
+def _enter(
+    draft: Transaction, rule: MissionRule, name: str, data: Mapping[str, Any], changed: Mapping[str, Any]
+) -> None:
+    node = rule.nodes[name]
+    before = draft.state.mission.node if draft.state.mission is not None else ""
+    entering = dict(changed)
+    if CURRENT_PHASE in rule.tracked:
+        entering[CURRENT_PHASE] = node.phase
+    close_at = Millis(draft.now + node.timeout) if node.timeout is not None else Millis(0)
+    draft.add(m.NodeEntered, node=name, data=dict(data), changed=entering, close_at=close_at)
+    mission, most = draft.state.mission, draft.rules.limits.nodes_per_mission
+    if mission is not None:
+        words.tell_node(draft, mission, rule, before)
+    if mission is not None and mission.visits >= most:
+        sentence = f"It has entered {mission.visits} nodes since it was last let go on."
+        draft.add(r.LimitReached, limit="nodes_per_mission", sentence=sentence)
+        _pause(draft, mission, "the limit", sentence)
+    elif mission is not None and mission.pausing:
+        _pause(draft, mission, mission.pausing_by, mission.pausing)
+
+
+def _end(
+    draft: Transaction,
+    outcome: m.MissionOutcome,
+    *,
+    result: Any = None,
+    kind: str = "",
+    message: str = "",
+    who: Who = "author",
+) -> None:
+    draft.add(m.MissionEnded, outcome=outcome, result=result, kind=kind, message=message)
+    if (mission := draft.state.mission) is not None:
+        words.tell_end(draft, mission, who)
+        draft.add(r.Ended, reason=f"the mission {mission.workflow} {outcome}")
+
+
+# ---- steps -----------------------------------------------------------------------------------------------------------
+
+
+def _step_asked(draft: Transaction, mission: Mission, signal: StepRequested) -> None:
+    if signal.step in mission.steps:
+        return
+    if mission.pausing:
+        _settle_pause(draft)
+    elif len(mission.steps) >= draft.rules.limits.steps_per_node:
+        sentence = f"it took {len(mission.steps)} steps, which is the limit for one visit; make it several nodes"
+        _fail(draft, mission, "TooManySteps", sentence)
+    elif limit := spent(draft):
+        draft.add(r.LimitReached, limit=limit[0], sentence=limit[1])
+        draft.add(m.MissionPauseRequested, by="the limit", reason=limit[1])
+        _settle_pause(draft)
+    else:
+        draft.add(m.StepStarted, step=signal.step, replay=signal.replay)
+
+
+def _pay(draft: Transaction, mission: Mission, cost: Mapping[str, Usage]) -> None:
+    for model, usage in cost.items():
+        draft.add(m.MissionUsageRecorded, workflow=mission.workflow, model=model, usage=usage)
+
+
+def _step_done(draft: Transaction, mission: Mission, signal: StepFinished) -> None:
+    step = mission.steps.get(signal.step)
+    if step is None or step.is_done:
+        return
+    draft.add(
+        m.StepCompleted,
+        step=signal.step,
+        ok=signal.ok,
+        result=signal.result,
+        kind=signal.kind,
+        message=signal.message,
+        may_pass=signal.may_pass,
+        changed=_changed(mission, signal.state),
+    )
+    _settle_pause(draft)
+
+
+def _changed(mission: Mission, state: Mapping[str, Any]) -> dict[str, Any]:
+    known, missing = mission.state, object()
+    return {name: value for name, value in state.items() if known.get(name, missing) != value}
+
+
+def _forsake(draft: Transaction, mission: Mission, sentence: str) -> None:
+    """Record of steps under way that may not run again that nobody knows what they did."""
+    for step in mission.open_steps:
+        if step.replay is Replay.ONCE:
+            draft.add(m.StepCompleted, step=step.id, ok=False, kind=UNKNOWN_KIND, message=sentence)
+
+
+# ---- what a node's end leads to --------------------------------------------------------------------------------------
+
+
+def _returned(draft: Transaction, mission: Mission, signal: NodeReturned) -> None:
+    rule = draft.rules.missions.get(mission.workflow)
+    if _halt_if_strange(draft, mission, signal.to) or rule is None:
+        return
+    if (refusal := rule.graph.check(mission.node, signal.to)) is not None:
+        _fail(draft, mission, "UndeclaredEdge", refusal)
+    elif mission.open_steps:
+        names = ", ".join(step.id for step in mission.open_steps)
+        _fail(draft, mission, "StepLeftOpen", f"it returned while these steps were under way, await them: {names}")
+    else:
+        changed = _changed(mission, signal.state) | _completed(rule, mission, signal.state)
+        draft.add(m.NodeCompleted, node=mission.node, to=signal.to, changed=changed)
+        if signal.to == END:
+            _end(draft, "finished", result=signal.result)
+        else:
+            _enter(draft, rule, signal.to, signal.data, {})
+
+
+def _completed(rule: MissionRule, mission: Mission, state: Mapping[str, Any]) -> dict[str, Any]:
+    """The phase that is over, put to those that are; each stands there once."""
+    if PHASES_COMPLETED not in rule.tracked or mission.node not in rule.nodes:
+        return {}
+    known = [*(mission.state.get(PHASES_COMPLETED) or ()), *(state.get(PHASES_COMPLETED) or ())]
+    return {PHASES_COMPLETED: list(dict.fromkeys([*known, rule.nodes[mission.node].phase]))}
+
+
+def _failed(draft: Transaction, mission: Mission, failure: NodeFailed) -> None:
+    rule = _rule(draft, mission)
+    if failure.who == "operator" or rule is None:
+        _pause(draft, mission, PROGRAM, failure.message)
+    elif failure.who == "world" and mission.attempt < rule.retries:
+        _forsake(draft, mission, CUT_OFF)
+        delays = draft.rules.limits.retry_delays or (0,)
+        delay = max(delays[min(mission.attempt, len(delays) - 1)], failure.retry_after or 0)
+        draft.add(
+            m.NodeRetryScheduled,
+            attempt=mission.attempt + 1,
+            due=Millis(draft.now + delay),
+            kind=failure.kind,
+            message=failure.message[:500],
+        )
+        if mission.pausing:  # its task has ended, and nothing of it is under way
+            _pause(draft, mission, mission.pausing_by, mission.pausing)
+    else:
+        _fail(draft, mission, failure.kind, failure.message, failure.who)
+
+
+def _fail(draft: Transaction, mission: Mission, kind: str, message: str, who: Who = "author") -> None:
+    """The node failed for good: its error edge, or the end."""
+    rule, node = draft.rules.missions.get(mission.workflow), _rule(draft, mission)
+    if _halt_if_strange(draft, mission) or rule is None or node is None:
+        return
+    _forsake(draft, mission, CUT_OFF)
+    target, message = node.on_error, message[:MESSAGE_CHARACTERS]
+    if target is None or not rule.graph.permits(mission.node, target):
+        draft.add(m.NodeCompleted, node=mission.node, to=END, kind=kind, message=message)
+        _end(draft, "failed", kind=kind, message=f"{mission.node}: {message}", who=who)
+        return
+    error = {"node": mission.node, "kind": kind, "message": message, "attempts": mission.attempt + 1}
+    draft.add(m.NodeCompleted, node=mission.node, to=target, kind=kind, message=message)
+    _enter(draft, rule, target, {"error": error} if rule.nodes[target].takes_error else {}, {})
+
+
+# ---- pauses ----------------------------------------------------------------------------------------------------------
+
+
+def _pause_asked(draft: Transaction, signal: PauseRequested) -> None:
+    mission = _now(draft)
+    if mission is None or mission.is_paused:
+        return
+    if signal.node is None:
+        if not mission.open_steps:
+            _pause(draft, mission, signal.by, signal.reason)
+        elif not mission.pausing:
+            draft.add(m.MissionPauseRequested, by=signal.by, reason=signal.reason)
+    elif _running(draft, signal.node) and signal.step not in mission.steps:
+        # the place is a step that has returned: going on passes it
+        draft.add(m.StepStarted, step=signal.step, replay=Replay.READ)
+        draft.add(m.StepCompleted, step=signal.step, ok=True)
+        if mission.open_steps:
+            draft.add(m.MissionPauseRequested, by=signal.by, reason=signal.reason)
+        else:
+            _pause(draft, mission, signal.by, signal.reason)
+
+
+def _settle_pause(draft: Transaction) -> None:
+    """Pause where that is wanted and no step is under way any more."""
+    mission = _now(draft)
+    if mission is not None and mission.pausing and not mission.open_steps:
+        _pause(draft, mission, mission.pausing_by, mission.pausing)
+
+
+def _pause(draft: Transaction, mission: Mission, by: str, reason: str) -> None:
+    _forsake(draft, mission, STOPPED)
+    draft.add(m.MissionPaused, by=by, reason=reason or "a pause")
+    say(draft, words.pause(mission, reason, by_program=by == PROGRAM))
+    draft.add(r.Waiting, reason="mission")
+
+
+def _halt_if_strange(draft: Transaction, mission: Mission, following: str = END) -> bool:
+    """Whether it was paused, because the configured graph does not know its node; what has been done is kept."""
+    rule, sentence = draft.rules.missions.get(mission.workflow), ""
+    if rule is None:
+        faults = draft.rules.disabled.get(Slug(mission.workflow), ())
+        sentence = (
+            f"its file has a fault: {faults[0]}"
+            if faults
+            else f"no workflow {mission.workflow} is configured any more."
+        )
+    for node in (mission.node, following):
+        if rule is not None and node != END and node not in rule.nodes:
+            sentence = f"the workflow {mission.workflow} has no node {node} any more."
+    if sentence:
+        _pause(draft, mission, PROGRAM, sentence)
+    return bool(sentence)
+
+
+def runs(draft: Transaction, key: Key) -> bool:
+    """Whether a node's run of that key is wanted."""
+    return _running(draft, key) is not None
+
+
+def _now(draft: Transaction) -> Mission | None:
+    """The mission, as long as it is open."""
+    mission = draft.state.mission
+    return mission if mission is not None and mission.is_open else None
+
+
+def _running(draft: Transaction, key: Key) -> Mission | None:
+    """The mission, if its node's run of that key is wanted."""
+    mission = _now(draft)
+    if mission is None or mission.wants is None or key != (Work.NODE, mission.wants, ""):
+        return None
+    return mission
+
+
+def _rule(draft: Transaction, mission: Mission) -> NodeRule | None:
+    rule = draft.rules.missions.get(mission.workflow)
+    return rule.nodes.get(mission.node) if rule else None

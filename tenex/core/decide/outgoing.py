@@ -1,0 +1,93 @@
+"""What is said to people, with the tags that every form carries (PROTOCOL, "Tags on everything we say")."""
+
+from tenex.core.config import Agent
+from tenex.core.ids import CallId, Slug
+from tenex.core.messages import Usage
+from tenex.core.records import MessageSent, Purpose
+from tenex.core.state.run import Run
+
+from .transaction import Transaction
+
+
+def say(
+    draft: Transaction,
+    text: str,
+    purpose: Purpose = "notice",
+    *,
+    error: str = "",
+    tags: tuple[tuple[str, ...], ...] = (),
+) -> MessageSent:
+    """The project speaks, as the orchestrator's voice; in a workflow or a mission's own conversation that does."""
+    session, mission, voice = draft.state.workflow, draft.state.mission, draft.rules.project
+    if session is not None:
+        voice = Agent(slug=session.slug, name=session.name, pubkey=session.pubkey)
+    elif mission is not None and mission.is_alone:
+        voice = Agent(slug=Slug(mission.workflow), name=mission.workflow, pubkey=mission.pubkey)
+    return _said(draft, voice, text, purpose, (*(("error", error),), *tags) if error else tags)
+
+
+def agent_says(
+    draft: Transaction, run: Run, text: str, purpose: Purpose, *, call: CallId | None = None, completed: bool = False
+) -> MessageSent:
+    """An agent speaks, signed with its own key."""
+    agent = Agent(slug=run.agent, name=run.name, pubkey=run.pubkey)
+    tags: tuple[tuple[str, ...], ...] = ()
+    if purpose == "completion":
+        tags = (("status", "completed"), *((("tool", "complete"),) if completed else ()))
+    elif purpose == "error":
+        tags = (("error", "agent"),)
+    return _said(draft, agent, text, purpose, (*tags, *_spent(run.model, run.usage)), run=run, call=call)
+
+
+def _said(
+    draft: Transaction,
+    speaker: Agent,
+    text: str,
+    purpose: Purpose,
+    tags: tuple[tuple[str, ...], ...],
+    *,
+    run: Run | None = None,
+    call: CallId | None = None,
+) -> MessageSent:
+    state = draft.state
+    came_from = state.unannounced.from_ if state.unannounced is not None else None
+    phase_tags: tuple[tuple[str, ...], ...] = (("phase", str(state.phase)),)
+    if state.workflow is not None:
+        phase_tags = (("workflow", str(state.workflow.slug)),)
+    elif state.mission is not None and state.mission.is_alone:
+        phase_tags = (("workflow", state.mission.workflow),)
+    elif came_from is not None:
+        phase_tags = (*phase_tags, ("phase-from", str(came_from)), ("new-phase", str(state.phase)))
+    return draft.add(
+        MessageSent,
+        speaker=speaker.pubkey,
+        name=speaker.name,
+        text=text,
+        purpose=purpose,
+        phase=state.phase,
+        phase_from=came_from,
+        run=run.id if run and call else None,
+        call=call,
+        tags=(*phase_tags, *tags),
+    )
+
+
+def _spent(model: str, usage: Usage) -> tuple[tuple[str, ...], ...]:
+    if not usage.calls:
+        return ()
+    total = usage.input_tokens + usage.output_tokens
+    tags = [
+        ("llm-model", model),
+        ("llm-prompt-tokens", str(usage.input_tokens)),
+        ("llm-completion-tokens", str(usage.output_tokens)),
+        ("llm-total-tokens", str(total)),
+    ]
+    if usage.cost_usd is not None:
+        # no exponent, no trailing zeros: clients show the text as it is
+        tags.append(("llm-cost-usd", f"{usage.cost_usd:.8f}".rstrip("0").rstrip(".")))
+    return tuple(tags)
+
+
+def as_sentence(text: str) -> str:
+    """The text with a full stop, so that another sentence can follow."""
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."

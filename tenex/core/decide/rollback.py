@@ -1,0 +1,103 @@
+"""What an order to go back leads to: what is open is stopped, the record, and one message that says where we are."""
+
+from collections.abc import Iterable, Sequence
+
+from tenex.core.commands import stop
+from tenex.core.conversation import Conversation
+from tenex.core.ids import ConversationId, TurnId
+from tenex.core.records import CycleStarted
+from tenex.core.records.base import Record
+from tenex.core.records.run import RunEnded
+from tenex.core.records.workflow import RoundClosed, WorkflowOpened
+from tenex.core.signals import RollBack
+from tenex.core.state.conversation import History, State
+from tenex.core.state.rollback import RolledBack, of_then, undone
+
+from .outgoing import say
+from .transaction import Transaction
+
+NAMED = 12
+"""Turns named in the message: beyond that only how many they are."""
+
+
+def stood(conversation: ConversationId, records: Iterable[Record], to: int) -> Conversation:
+    """Where a conversation stood after a record, or as soon as the turn it opens or closes was open or closed.
+
+    A turn is opened and closed by several records of one decision, which was never kept by half; so is a run's last
+    word said and the run ended, a mission's node left and the next one entered, a round of a workflow counted, and a
+    conversation begun that is a workflow's.
+
+    Args:
+        conversation: its id.
+        records: all of them, from seq 1.
+        to: the record; at least 1.
+    """
+    state = Conversation(id=conversation)
+    for record in records:
+        is_whole = (state.turn is None or state.runs) and not _is_between(state) and not _goes_on(state, record)
+        if record.seq > to and is_whole:
+            break
+        state.apply(record)
+    return state
+
+
+def _goes_on(state: State, record: Record) -> bool:
+    """Whether a record belongs to the one before it: what an agent said last, or what began a conversation."""
+    match record:
+        case RunEnded() | RoundClosed():
+            return True
+        case CycleStarted():
+            return state.status == "new"
+        case WorkflowOpened():
+            return state.status == "active"
+        case _:
+            return False
+
+
+def _is_between(state: State) -> bool:
+    """Whether a mission has left one node and not entered another."""
+    mission = state.mission
+    if mission is None or not mission.is_open:
+        return False
+    return mission.wants is None and mission.wait is None and not mission.is_paused
+
+
+def roll_back(draft: Transaction, signal: RollBack, history: History | None) -> None:
+    """Go back, or give no record where there is nothing to go back from; whoever asks has been told before.
+
+    Args:
+        draft: the decision.
+        signal: the order.
+        history: what has happened, for the turns that are undone by this.
+    """
+    state = draft.state
+    if not 1 <= signal.to < state.next_seq - 1 or signal.then.id != state.id or signal.then.next_seq != signal.to + 1:
+        return
+    gone = list(undone(history, signal.to, state.next_seq)) if history is not None else []
+    if state.turn is not None:
+        gone.append(state.turn.turn_id)
+    if state.turn is not None or state.question is not None or state.status == "active":
+        stop(draft, signal.by, quiet=True)
+    carried = of_then(signal.then, draft.state, draft.now, with_files=bool(signal.tree))
+    draft.add(
+        RolledBack, to=signal.to, by=signal.by, reason=signal.reason, state=carried, tree=signal.tree, was=signal.was
+    )
+    say(draft, _told(draft, signal, gone))
+
+
+def _told(draft: Transaction, signal: RollBack, gone: Sequence[TurnId]) -> str:
+    state = draft.state
+    where = f"in {state.phase}, cycle {state.cycle}"
+    if state.last_turn is not None:
+        where += f", after {state.last_turn.turn_id} ({', '.join(state.last_turn.agents)})"
+    undone_now = "Nothing that a turn did is undone."
+    if gone:
+        named = ", ".join(gone) if len(gone) <= NAMED else f"{gone[0]} to {gone[-1]}, {len(gone)} turns"
+        undone_now = f"What came after it counts no more: {named}."
+    why = f" ({signal.reason})" if signal.reason else ""
+    mission = state.mission if state.mission is not None and state.mission.is_alone else None
+    if mission is not None:
+        where = f"{mission.workflow} at {mission.node}" + ("" if mission.is_open else f", {mission.outcome}")
+    go_on = "Write to begin again." if state.status == "ended" else "Write to go on from there, or `/continue`."
+    files = f" {signal.files}" if signal.files else ""
+    return f"{signal.by} went back to record {signal.to}{why}: we are {where}. {undone_now}{files} {go_on}"

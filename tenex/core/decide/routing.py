@@ -1,0 +1,162 @@
+"""What follows from the router's answer: a turn, a wait, an end, a question again, or the fallback."""
+
+from tenex.core import records as r
+from tenex.core.ids import Millis, Slug
+from tenex.core.messages import ModelStep
+from tenex.core.phases import PHASE_TRANSITIONS, Phase
+from tenex.core.routing import Accepted, Rejected, check, parse
+
+from . import gates, waivers
+from .outgoing import say
+from .transaction import Transaction
+from .turns import addressed_now, ask_router, go_on, open_turn, want_router
+
+
+def answered(draft: Transaction, step: ModelStep) -> None:
+    """The router answered."""
+    question = draft.state.question
+    if question is None:
+        return
+    decision = parse(step.text)
+    if isinstance(decision, str):
+        reject(draft, step, Rejected(sentence=decision, plain="did not answer in the form that is asked for"))
+        return
+    verdict = check(draft.state, decision, draft.rules)
+    if isinstance(verdict, Rejected):
+        reject(draft, step, verdict)
+    else:
+        accept(draft, step, verdict, by=draft.rules.project.slug)
+
+
+def reject(draft: Transaction, step: ModelStep, rejected: Rejected) -> None:
+    """Refuse an answer with its sentence; ask again, ask the person, or fall back."""
+    draft.add(
+        r.RouteRejected,
+        answer=step.text[:2_000],
+        sentence=rejected.sentence,
+        counted=not rejected.stale,
+        usage=step.usage,
+        model=step.model,
+    )
+    question = draft.state.question
+    attempt = question.attempt if question else 1
+    if rejected.stale:
+        want_router(draft, attempt)
+    elif rejected.waiver:
+        waivers.ask(draft, rejected.waiver)
+    elif attempt < draft.rules.limits.routing_attempts:
+        want_router(draft, attempt + 1)
+    else:
+        _fall_back(draft, rejected)
+
+
+def delayed(draft: Transaction) -> None:
+    """The router has not answered in time: say so, once."""
+    draft.add(r.RouteDelayed)
+    seconds = round(draft.rules.limits.router_warn_after / 1000)
+    say(draft, f"{_model(draft)} has not answered for {seconds} s. I keep trying; `/stop` ends it.")
+
+
+def _fall_back(draft: Transaction, rejected: Rejected) -> None:
+    """The last attempt was refused: say what the router did, and wait."""
+    question = draft.state.question
+    attempts = question.attempt if question else 1
+    decisions = "a decision" if attempts == 1 else f"{attempts} decisions"
+    say(
+        draft,
+        f"I could not decide how to go on. {_model(draft)} gave {decisions} that I cannot use; the last time it "
+        f"{rejected.plain}. Write to try again, or `/retry`. If it happens often, set a stronger `models.router`.",
+        error="routing",
+    )
+    draft.add(r.Waiting, reason="fallback")
+
+
+def _model(draft: Transaction) -> str:
+    return f"The orchestrator's model {draft.rules.project.model}".rstrip()
+
+
+def accept(draft: Transaction, step: ModelStep, accepted: Accepted, *, by: str) -> None:
+    """Carry out a decision that is permitted."""
+    question = draft.state.question
+    rejections = question.rejections if question else ()
+    agents = accepted.agents or (("END",) if accepted.end else ("USER",))
+    phase = accepted.way[-1] if accepted.way else None
+    draft.add(r.Routed, agents=agents, phase=phase, reason=accepted.reason, by=by, usage=step.usage, model=step.model)
+    for sentence in rejections:
+        if sentence.startswith("There is no "):
+            draft.add(r.RouterCorrected, lesson=f"{sentence} The answer that was accepted: {', '.join(agents)}.")
+    if accepted.user:
+        if not draft.state.turns_since_person:  # `/continue` and nothing to do: silence would look like a fault
+            say(draft, f"I wait for you: {accepted.reason}")
+        draft.add(r.Waiting, reason="user")
+        return
+    if accepted.end:
+        end(draft, accepted.reason)
+        return
+    _enter(draft, accepted)
+    _start(draft, accepted.agents, accepted.reason)
+
+
+def _start(draft: Transaction, agents: tuple[Slug, ...], reason: str) -> None:
+    if addressed_now(draft):  # a person named somebody who could not have their turn before: they go first
+        go_on(draft)
+    else:
+        open_turn(draft, agents, reason)
+
+
+def _enter(draft: Transaction, accepted: Accepted) -> None:
+    for phase in accepted.way[:-1]:
+        _transition(draft, phase, _waived_by(draft, phase))
+    if accepted.way:
+        target = accepted.way[-1]
+        from_reflection = draft.state.phase is Phase.REFLECTION
+        _transition(draft, target, accepted.reason)
+        if from_reflection:
+            draft.add(r.CycleStarted, cycle=draft.state.cycle + 1, reason="chat was entered from reflection")
+    elif draft.state.last_turn is not None and draft.state.turns:
+        draft.add(r.HandedOff, **_fields(draft, draft.state.phase, accepted.reason))
+
+
+def _transition(draft: Transaction, to: Phase, reason: str) -> None:
+    announce_at = Millis(draft.now + draft.rules.limits.announce_after)
+    draft.add(r.PhaseTransition, **_fields(draft, to, reason), announce_at=announce_at)
+
+
+def _fields(draft: Transaction, to: Phase, reason: str) -> dict[str, object]:
+    state, project = draft.state, draft.rules.project
+    last = state.turns[-1] if state.turns else None
+    request = state.messages[-1].text if state.messages else ""
+    asked = request if len(request) <= 400 else request[:400] + " …"
+    return {
+        "from_": state.phase,
+        "to": to,
+        "message": f"{reason}\n\nRequest: {asked}" if asked else reason,
+        "agent_pubkey": project.pubkey,
+        "agent_name": project.name,
+        "reason": reason,
+        "summary": last.summary if last else "",
+    }
+
+
+def _waived_by(draft: Transaction, phase: Phase) -> str:
+    names = [waiver.name for waiver in draft.state.waivers if phase in waiver.phases]
+    return f"waived by {names[0]}" if names else "waived"
+
+
+def end(draft: Transaction, reason: str) -> None:
+    """End the cycle; open the next at once where a person wrote while it ended."""
+    for phase in gates.waived_to_the_end(draft.state):
+        _transition(draft, phase, _waived_by(draft, phase))
+    newer = draft.state.newer_than_last_turn()
+    draft.add(r.Ended, reason=reason)
+    if newer:
+        begin_cycle(draft, "a message came while the last cycle ended")
+        ask_router(draft, 1)
+
+
+def begin_cycle(draft: Transaction, reason: str) -> None:
+    """Begin a cycle in chat; the way there is a transition only where the table has it."""
+    state = draft.state
+    if state.cycle and PHASE_TRANSITIONS.permits(state.phase, Phase.CHAT):
+        _transition(draft, Phase.CHAT, reason)
+    draft.add(r.CycleStarted, cycle=state.cycle + 1, reason=reason)

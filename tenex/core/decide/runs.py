@@ -1,0 +1,372 @@
+"""A run's steps: what its model answered, what its calls gave back, what failed.
+
+The gate gives its verdict when a call is about to start, not when it was asked for: reads start together, the others
+one by one, so a call sees the phase and the files as the one before it left them. What the agent's own phase withholds
+is refused only when all that stands before it has returned, which may yet make room for it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import takewhile
+from typing import Any, Literal, cast
+
+from tenex.core import records as r
+from tenex.core.config import Agent, Replay
+from tenex.core.context.window import in_a_line
+from tenex.core.ids import CallId, Millis
+from tenex.core.messages import CallRequest, ModelStep
+from tenex.core.phases import Phase
+from tenex.core.ports import ToolResult
+from tenex.core.signals import ModelFailed
+from tenex.core.state.run import Call, CallState, Run
+from tenex.core.state.subagents import link_of
+
+from . import agent_phases, loop_detection, subagents, workflow_tools
+from .outgoing import agent_says, as_sentence, say
+from .transaction import Transaction
+from .turns import STOPPED, close_calls, end_run, go_on, run_spent, spent, stop_at_run_limit
+
+NUDGES = 2
+"""Reminders per run: a model that needs a third does not listen."""
+
+CALLS = 64
+"""Calls of one answer that are carried out: a model that writes hundreds is going round in circles, and their results
+would not fit into its next request."""
+
+SILENCE = 60_000
+"""ms a server may ask us to wait before the person is told: longer than a minute nobody waits without a word."""
+
+RESULT_CHARACTERS = 300
+"""Of a result that people are shown: enough to see what went wrong."""
+
+UNKNOWN = "unknown: the process stopped while this ran; check before repeating"
+
+
+def stepped(draft: Transaction, run: Run, step: ModelStep) -> None:
+    """A run's model answered: judge its calls, or take its text as its completion."""
+    draft.add(r.ModelResponded, run=run.id, step=_with_unique_ids(step, run))
+    agent_phases.evaluate(draft, run.id)
+    run = _now(draft, run)
+    if not step.calls:
+        _finish(draft, run, {"response": step.text}, completed=False)
+    elif run.steps >= draft.rules.limits.steps_per_run and not any(call.tool == "complete" for call in step.calls):
+        close_calls(draft, run, "not run: the limit of steps is reached")
+        fail(draft, _now(draft, run), f"it took {run.steps} steps, which is the limit")
+    elif draft.now >= run.close_at and any(call.tool != "complete" for call in step.calls):
+        give_up(draft, run, "not run: the time is up")
+    elif (limit := spent(draft) or run_spent(draft, run)) and not any(call.tool == "complete" for call in step.calls):
+        _stop_at_limit(draft, run, *limit)
+    else:
+        move(draft, run)
+
+
+def _stop_at_limit(draft: Transaction, run: Run, name: str, sentence: str) -> None:
+    """End a run at a limit of tokens or cost; the person is asked once, when the turn has closed."""
+    close_calls(draft, run, f"not run: {sentence}")
+    is_its_own = spent(draft) is None
+    if is_its_own:  # the limits of the cycle and the conversation are recorded where the person is asked
+        draft.add(r.LimitReached, limit=name, sentence=sentence)
+    in_workflow = draft.state.workflow is not None  # where the rules may end it without asking anyone
+    end_run(draft, _now(draft, run), "over_limit" if is_its_own else "failed", error=sentence, announce=in_workflow)
+    _after(draft, run)
+
+
+def _with_unique_ids(step: ModelStep, run: Run) -> ModelStep:
+    """Vendors and weak models repeat call ids, within an answer and across answers; ours are unique in a run."""
+    used = {call.id for entry in run.entries if isinstance(entry, ModelStep) for call in entry.calls}
+    calls: list[CallRequest] = []
+    for index, call in enumerate(step.calls):
+        name = call.id or CallId("call")
+        while name in used:
+            name = CallId(f"{call.id or 'call'}-{run.steps}-{index}" if name == call.id else f"{name}x")
+        used.add(name)
+        calls.append(call if name == call.id else replace(call, id=name))
+    return replace(step, calls=tuple(calls))
+
+
+def _now(draft: Transaction, run: Run) -> Run:
+    return draft.state.runs[run.id]
+
+
+def move(draft: Transaction, run: Run) -> None:
+    """Let the run's next calls through, refuse what the gate refuses; end it if only `complete` is left."""
+    agent = _agent(draft, run)
+    busy = any(call.state is CallState.PERMITTED and call.replay is not Replay.READ for call in run.calls)
+    waits = (
+        busy  # also for sub-agents: those called one after another work at the same time, other calls keep the order
+    )
+    beyond = {call.request.id for call in run.calls[CALLS:]}
+    for call in run.open_calls:
+        waits = waits or call.state is CallState.LINKED
+        if call.has_begun or call.request.tool == "complete":
+            continue
+        if call.request.id in beyond:
+            sentence = f"Not run: of one answer the first {CALLS} calls are carried out. Ask again if you need it."
+            draft.add(r.ToolCallRejected, run=run.id, call=call.request.id, tool=call.request.tool, sentence=sentence)
+        elif workflow_tools.decided(draft, run, call):
+            agent_phases.evaluate(draft, run.id)
+        elif _may_be_let_in(draft, run, agent, call):
+            busy = waits = True  # what stands after it makes no room for it
+        elif link_of(agent, call.request.tool) is not None:
+            if not busy:  # else it is judged when what stands before it has returned, which may change the phase
+                subagents.decide(draft, run, agent, call)
+            waits = waits or _now(draft, run).find(call.request.id) is not None
+        elif agent_phases.is_own(agent, call):
+            if waits:  # calls before it need the phase as it is, calls after it the phase it leads to
+                break
+            agent_phases.decide(draft, run, agent, call)
+        elif _begins(draft, run, agent, call, waits=waits):
+            busy = waits = True
+    _complete_if_last(draft, _now(draft, run), agent)
+
+
+def _begins(draft: Transaction, run: Run, agent: Agent, call: Call, *, waits: bool) -> bool:
+    """Refuse a tool call, park it or let it begin; whether it began and the calls after it have to wait for it."""
+    refusal = agent_phases.refusal(draft, run, agent, call.request.tool) or call.request.fault
+    if refusal:
+        draft.add(r.ToolCallRejected, run=run.id, call=call.request.id, tool=call.request.tool, sentence=refusal)
+        return False
+    if call.request.tool == "ask":
+        _park(draft, run, call)
+        return False
+    rule = draft.rules.tools_of(agent)[call.request.tool]
+    if waits and rule.replay is not Replay.READ:
+        return False
+    draft.add(
+        r.ToolCallStarted, run=run.id, call=call.request.id, tool=rule.name, replay=rule.replay, phase=draft.state.phase
+    )
+    return rule.replay is not Replay.READ
+
+
+def _may_be_let_in(draft: Transaction, run: Run, agent: Agent, call: Call) -> bool:
+    """Whether a call is withheld by the agent's own phase, and one that stands before it may yet change that."""
+    if not agent_phases.withholds(draft, run, agent, call.request.tool):
+        return False
+    before = takewhile(lambda known: known.request.id != call.request.id, _now(draft, run).calls)
+    return any(known.state is not CallState.DONE and known.request.tool != "complete" for known in before)
+
+
+def _agent(draft: Transaction, run: Run) -> Agent:
+    known = draft.rules.roster.get(run.agent)
+    return known or Agent(slug=run.agent, name=run.name, pubkey=run.pubkey)
+
+
+def _park(draft: Transaction, run: Run, call: Call) -> None:
+    question = call.request.arguments.get("question")
+    if not isinstance(question, str) or not question.strip():
+        sentence = "`ask` needs `question`, a text that is not empty."
+        draft.add(r.ToolCallRejected, run=run.id, call=call.request.id, tool="ask", sentence=sentence)
+        return
+    options = call.request.arguments.get("options")
+    choices = [str(option) for option in options] if isinstance(options, list) else []
+    text = question.strip() + "".join(f"\n- {choice}" for choice in choices)
+    draft.add(r.QuestionAsked, run=run.id, call=call.request.id, question=text)
+    agent_says(draft, _now(draft, run), text, "question", call=call.request.id)
+
+
+def _complete_if_last(draft: Transaction, run: Run, agent: Agent) -> None:
+    left = run.open_calls
+    if not left or any(call.request.tool != "complete" or call.state is not CallState.ASKED for call in left):
+        return
+    first = left[0]
+    refusal = agent_phases.refusal(draft, run, agent, "complete")
+    fault = refusal or first.request.fault or _wrong_completion(first.request.arguments, run)
+    fault = fault or _unseen_failure(draft, run)
+    for call in left if fault else left[1:]:
+        sentence = fault or "The first `complete` of an answer counts."
+        draft.add(r.ToolCallRejected, run=run.id, call=call.request.id, tool="complete", sentence=sentence)
+    if fault is not None and run.steps >= draft.rules.limits.steps_per_run:
+        fail(draft, _now(draft, run), f"it took {run.steps} steps, which is the limit")
+    elif fault is None:
+        last = next((entry for entry in reversed(run.entries) if isinstance(entry, ModelStep)), None)
+        arguments = {"response": last.text if last else "", **first.request.arguments}
+        _finish(draft, _now(draft, run), arguments, completed=True)
+
+
+def _unseen_failure(draft: Transaction, run: Run) -> str | None:
+    """Why work that failed a moment ago is not reported as done: the model wrote its report before it could know."""
+    failed = (call.request.tool for call in run.calls if call.result is not None and not call.result.ok)
+    tool = next((name for name in failed if name != "complete"), None)
+    if tool is None or run.steps >= draft.rules.limits.steps_per_run:
+        return None
+    return f"{tool} in the same answer did not succeed. Look at its result first, then call `complete`."
+
+
+def _wrong_completion(arguments: Mapping[str, Any], run: Run) -> str | None:
+    for name in ("response", "summary", "issues"):
+        if not isinstance(arguments.get(name, ""), str):
+            return f"`{name}` of `complete` must be a text."
+    needs_verdict = run.phase is Phase.VERIFICATION and run.parent is None
+    if needs_verdict and arguments.get("verdict") not in ("verified", "issues"):
+        return "In verification `complete` needs `verdict`: `verified` or `issues`."
+    return None
+
+
+def _finish(draft: Transaction, run: Run, arguments: Mapping[str, Any], *, completed: bool) -> None:
+    text = str(arguments.get("response") or "").strip()
+    issues = str(arguments.get("issues") or "").strip()
+    if issues and issues not in text:
+        text = f"{text}\n\n{issues}".strip()
+    verdict = arguments.get("verdict") if run.phase is Phase.VERIFICATION else ""
+    summary = str(arguments.get("summary") or "").strip()
+    text = text or summary or workflow_tools.words_of(workflow_tools.round_of(draft.state, draft.rules, run, ""))
+    lacking = None
+    if not text:
+        lacking = f"Your answer is empty. Say what {'the person' if run.parent is None else 'your caller'} should read."
+    elif run.phase is Phase.VERIFICATION and not verdict and run.parent is None:
+        lacking = "Verification ends with a verdict: call `complete` with `verdict` `verified` or `issues`."
+    if lacking is None:
+        known = cast("Literal['', 'verified', 'issues']", verdict if verdict in ("verified", "issues") else "")
+        end_run(draft, run, "finished", text=text, summary=summary, verdict=known, completed=completed)
+        _after(draft, run)
+    elif run.nudges < NUDGES and run.steps < draft.rules.limits.steps_per_run:
+        draft.add(r.ModelReprompted, run=run.id, text=lacking)
+    elif text:  # an answer without a verdict is still an answer; only the gate stays open
+        end_run(draft, run, "finished", text=text, summary=summary, completed=completed)
+        _after(draft, run)
+    else:
+        fail(draft, run, "its model gave empty answers")
+
+
+def returned(draft: Transaction, run: Run, call: Call, result: ToolResult) -> None:
+    """A call gave its result: the next one may start, or the model is wanted again."""
+    result = workflow_tools.taken(draft, run, agent_phases.kept(draft, run, result))
+    draft.add(
+        r.ToolCallCompleted,
+        run=run.id,
+        call=call.request.id,
+        tool=call.request.tool,
+        ok=result.ok,
+        content=result.content,
+        read=dict(result.read),
+        touched=tuple(result.touched),
+        lesson=result.lesson,
+        reverted=tuple(result.reverted),
+        values=dict(result.values),
+        route=result.route,
+    )
+    if result.moves:  # it went there itself: nothing is evaluated on top of it
+        agent_phases.follow(draft, run, result.moves)
+        _go_on_with_calls(draft, run)
+    else:
+        settle(draft, run)
+
+
+def settle(draft: Transaction, run: Run) -> None:
+    """After a call has its result: see where the agent stands, and go on with the others of its answer."""
+    agent_phases.evaluate(draft, run.id)
+    _go_on_with_calls(draft, run)
+
+
+def _go_on_with_calls(draft: Transaction, run: Run) -> None:
+    run = _now(draft, run)
+    if run.calls:
+        move(draft, run)
+
+
+def _after(draft: Transaction, run: Run) -> None:
+    """What is next when a run has ended: its caller goes on, or else the conversation; and who waited to call it."""
+    caller = draft.state.runs.get(run.parent) if run.parent is not None else None
+    if caller is not None:
+        settle(draft, caller)
+    elif not stop_at_run_limit(draft):
+        go_on(draft)
+    judge_again(draft)
+
+
+def judge_again(draft: Transaction) -> None:
+    """Judge the calls that wait, where what they wait for may be over, or be configured no more."""
+    for waiting in subagents.queued(draft):
+        if waiting in draft.state.runs:  # one that was let through may have ended another
+            move(draft, draft.state.runs[waiting])
+
+
+def fail(draft: Transaction, run: Run, error: str) -> None:
+    """An agent failed; the others of its turn go on."""
+    end_run(draft, run, "failed", error=error)
+    _after(draft, run)
+
+
+def give_up(draft: Transaction, run: Run, sentence: str = STOPPED) -> None:
+    """An agent took too long: it counts as failed, and the router is told. Open calls get the sentence as a result."""
+    minutes = max(1, round(draft.rules.limits.expectation(run.phase).close_after / 60_000))
+    close_calls(draft, run, sentence)
+    end_run(draft, _now(draft, run), "timed_out", error=f"no answer within {minutes} min")
+    _after(draft, run)
+
+
+def end_loops(draft: Transaction) -> None:
+    """End the runs that have just made the same call, with the same result, once too often."""
+    first = draft.records[0].seq if draft.records else draft.state.next_seq
+    while True:
+        wanted = [run for run in draft.state.runs.values() if run.wants is not None and run.wants >= first]
+        found = next(((run, made) for run in wanted if (made := loop_detection.repeated_call(run)) is not None), None)
+        if found is None:
+            return
+        run, made = found
+        gave = in_a_line(made.result.content, RESULT_CHARACTERS) or "nothing"
+        fail(
+            draft,
+            run,
+            f"it called {made.request.tool} {loop_detection.SAME_CALLS} times with the same arguments and got the same "
+            f"result each time: {gave}",
+        )
+
+
+def warn(draft: Transaction, run: Run) -> None:
+    """A run takes long: the person is told, once."""
+    draft.add(r.RunWarned, run=run.id)
+    left = max(1, round((run.close_at - draft.now) / 60_000))
+    say(draft, f"{run.name} is still working; I give it {left} more min. `/stop` ends it now.")
+
+
+def model_failed(draft: Transaction, run: Run | None, failure: ModelFailed) -> None:
+    """A model call ended without an answer: try again later, hold the work, or give up."""
+    if not failure.retryable and run is not None:
+        _refused(draft, run, failure)
+        return
+    if run is not None and run.agent not in draft.rules.roster:  # nobody's tools are offered, which vendors refuse
+        end_run(
+            draft, run, "failed", error="it is no longer one of the agents", usage=failure.usage, model=failure.model
+        )
+        _after(draft, run)
+        return
+    question, limits = draft.state.question, draft.rules.limits
+    tries = run.attempt if run else (question.tries if question else 0)
+    is_last, asked = tries >= len(limits.retry_delays), failure.retry_after or 0
+    is_told = run.told if run else (question.told if question else False)
+    is_told = is_told or any(other.is_held for other in draft.state.runs.values())  # they often share a provider
+    delay = max(limits.hold_for if is_last else limits.retry_delays[tries], asked)
+    held = is_last or asked > SILENCE
+    draft.add(
+        r.RetryScheduled,
+        run=run.id if run else None,
+        attempt=tries + 1,
+        due=Millis(draft.now + delay),
+        message=failure.message[:500],
+        held=held,
+        usage=failure.usage,
+        model=failure.model,
+        queued=failure.queued,
+    )
+    if held and not is_told:
+        who = f"{run.name}'s model" if run else "The orchestrator's model"
+        minutes = max(1, round(delay / 60_000))
+        say(
+            draft,
+            f"{who} cannot be reached: {as_sentence(failure.message[:200])} I hold the work and try again "
+            f"{'every' if is_last else 'in'} {minutes} min; `/continue` tries at once.",
+            error="model",
+        )
+
+
+def _refused(draft: Transaction, run: Run, failure: ModelFailed) -> None:
+    """An answer of no use is asked for again with the reason, and then given up."""
+    if run.nudges < NUDGES:
+        text = f"Your last answer could not be used: {as_sentence(failure.message[:300])} Answer again, in another way."
+        draft.add(
+            r.ModelReprompted, run=run.id, text=text, usage=failure.usage, model=failure.model, queued=failure.queued
+        )
+    else:
+        end_run(draft, run, "failed", error=failure.message, usage=failure.usage, model=failure.model)
+        _after(draft, run)

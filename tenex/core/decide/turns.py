@@ -1,0 +1,314 @@
+"""Opening turns, ending runs, closing turns, and what comes next.
+
+`go_on` is the one place that answers "what now?": everything that may have made the conversation idle calls it.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from tenex.core import records as r
+from tenex.core.config import Agent, Expectation, Replay
+from tenex.core.context.window import MESSAGE_CHARACTERS, in_a_line
+from tenex.core.ids import CallId, Millis, RunId, Slug, TurnId
+from tenex.core.messages import NO_USAGE, Usage, cut
+from tenex.core.phases import Phase
+from tenex.core.ports import Handoff
+from tenex.core.state.run import CallState, Completion, Run
+
+from . import gates, workflow_tools
+from . import workflow as conducting
+from .agent_phases import stand
+from .loop_detection import SAME_FAILURES, repeated_failure
+from .outgoing import agent_says, as_sentence, say
+from .transaction import Transaction
+
+LIFETIME = 100 * 366 * 24 * 3_600_000
+UNWATCHED = Expectation(warn_after=LIFETIME, close_after=LIFETIME)
+"""Of a workflow's run: the session watches it."""
+
+STOPPED = "stopped; outcome unknown"
+
+ERROR_CHARACTERS = 500
+"""Of a failure that is repeated to the person."""
+
+SUMMARY_CHARACTERS = 1_200
+"""Of each completion in a turn's summary: enough to hand on, and no essay in every later prompt."""
+
+
+def go_on(draft: Transaction) -> None:
+    """Set going what should happen now: nothing while a turn or mission is open, an addressed agent, or the router."""
+    state = draft.state
+    if state.turn is not None or state.status == "ended" or state.has_mission:
+        return
+    if state.workflow is not None:
+        _next_round(draft)
+        return
+    present = addressed_now(draft)
+    if present:
+        names = ", ".join(dict.fromkeys(name for slug, name in state.addressed if slug in present))
+        draft.add(r.Routed, agents=present, phase=None, reason="addressed by the person", by=names)
+        open_turn(draft, present, "addressed by the person")
+    elif state.question is None:
+        ask_router(draft, 1)
+
+
+def _next_round(draft: Transaction) -> None:
+    """Open the round of whoever the workflow's rules say; a limit of cost stands above them."""
+    speaker = conducting.next_speaker(draft)
+    session = draft.state.workflow
+    if speaker is None or session is None:
+        return
+    limit = spent(draft) or _same_failure(draft) or (_too_many(draft) if conducting.has_no_bound(draft) else None)
+    if limit is None:
+        open_turn(draft, (speaker,), session.why)
+    else:
+        _ask_person(draft, *limit)
+
+
+def addressed_now(draft: Transaction) -> tuple[Slug, ...]:
+    """The agents a person mentioned that may have their turn in this phase; the others keep waiting for it.
+
+    One that is only ever called by others has none: the router reads such a message like any.
+    """
+    state, roster = draft.state, draft.rules.routable
+    return tuple(
+        slug
+        for slug in dict.fromkeys(slug for slug, _ in state.addressed)
+        if slug in roster and not (state.phase is Phase.REFLECTION and gates.strangers(state, (slug,), draft.rules))
+    )
+
+
+def ask_router(draft: Transaction, attempt: int) -> None:
+    """Want the router, unless a limit says that a person must be asked first."""
+    limit = _limit(draft)
+    if limit is None:
+        want_router(draft, attempt)
+        return
+    _ask_person(draft, *limit)
+
+
+def want_router(draft: Transaction, attempt: int) -> None:
+    """Want the router's answer; that it is slow is said once, however often it has to be asked."""
+    question = draft.state.question
+    warn_at = question.warn_at if question else Millis(draft.now + draft.rules.limits.router_warn_after)
+    draft.add(r.RouteRequested, attempt=attempt, warn_at=warn_at)
+
+
+def _ask_person(draft: Transaction, name: str, sentence: str) -> None:
+    draft.add(r.LimitReached, limit=name, sentence=sentence)
+    say(draft, f"{sentence} Write `/continue` to go on.")
+    draft.add(r.Waiting, reason="limit")
+
+
+def _limit(draft: Transaction) -> tuple[str, str] | None:
+    state, limits = draft.state, draft.rules.limits
+    if (many := _too_many(draft)) is not None:
+        return many
+    if (failure := _same_failure(draft)) is not None:
+        return failure
+    if state.route_streak >= limits.same_route:
+        agents = ", ".join(state.streak_of[1:])
+        return "same_route", f"{agents} worked {state.route_streak} times in {state.phase} and nothing changed."
+    return spent(draft)
+
+
+def _same_failure(draft: Transaction) -> tuple[str, str] | None:
+    done = repeated_failure(draft.state)
+    if done is None:
+        return None
+    agent = draft.rules.roster.get(done.agent)
+    name, error = agent.name if agent is not None else done.agent, in_a_line(done.error, ERROR_CHARACTERS)
+    return "same_failure", (
+        f"{name} failed {SAME_FAILURES} times for the same reason, so I have stopped: {as_sentence(error)} "
+        f"Remove the cause, or ask for it in another way."
+    )
+
+
+def _too_many(draft: Transaction) -> tuple[str, str] | None:
+    turns = draft.state.turns_since_person
+    if turns >= draft.rules.limits.turns_per_message:
+        return "turns_per_message", f"I have taken {turns} turns since you last wrote."
+    return None
+
+
+def spent(draft: Transaction) -> tuple[str, str] | None:
+    """The limit of the cycle or the conversation that is reached, and the sentence that says so."""
+    state, limits = draft.state, draft.rules.limits
+    return _over("cycle", "This cycle", state.cycle_usage, limits.tokens_per_cycle, limits.cost_per_cycle_usd) or _over(
+        "conversation",
+        "This conversation",
+        state.usage - state.granted,
+        limits.tokens_per_conversation,
+        limits.cost_per_conversation_usd,
+    )
+
+
+def run_spent(draft: Transaction, run: Run) -> tuple[str, str] | None:
+    """The limit of a single run that is reached, and the sentence that says so."""
+    limits = draft.rules.limits
+    return _over("run", f"{run.name}'s run", run.usage, limits.tokens_per_run, limits.cost_per_run_usd)
+
+
+def _over(scope: str, what: str, usage: Usage, tokens: int, cost_usd: float) -> tuple[str, str] | None:
+    cost = usage.cost_usd or 0.0
+    if tokens and usage.tokens >= tokens:
+        return f"tokens_per_{scope}", f"{what} has used {usage.tokens:,} tokens of {tokens:,}."
+    if cost_usd and cost >= cost_usd:
+        return f"cost_per_{scope}", f"{what} has cost ${cost:.2f} of ${cost_usd:.2f}."
+    return None
+
+
+def stop_at_run_limit(draft: Transaction) -> bool:
+    """Ask the person where an agent of the turn that has just closed was stopped at the limit of a run."""
+    state = draft.state
+    if state.turn is not None or state.last_turn is None or state.workflow is not None:
+        return False
+    over = [done.error for done in state.last_turn.completions if done.outcome == "over_limit"]
+    if not over:
+        return False
+    say(draft, f"{' '.join(over)} Write `/continue` to go on.")
+    draft.add(r.Waiting, reason="limit")
+    return True
+
+
+def open_turn(draft: Transaction, agents: Sequence[Slug], reason: str) -> None:
+    """Set agents to work at the same time, in the phase the conversation stands in."""
+    state, rules = draft.state, draft.rules
+    turn = TurnId(f"turn-{state.turn_count + 1}")
+    draft.add(
+        r.TurnOpened, turn_id=turn, phase=state.phase, agents=tuple(agents), reason=reason, handoff=_handoff(draft)
+    )
+    for slug in agents:
+        begin_run(draft, RunId(f"{turn}.{slug}"), rules.roster[slug])
+
+
+def begin_run(
+    draft: Transaction,
+    run: RunId,
+    agent: Agent,
+    *,
+    parent: RunId | None = None,
+    call: CallId | None = None,
+    is_shared: bool = False,
+) -> None:
+    """Set an agent to work; `parent` and `call` where a colleague called it."""
+    state = draft.state
+    expected = draft.rules.limits.expectation(state.phase) if state.workflow is None else UNWATCHED
+    draft.add(
+        r.RunStarted,
+        run=run,
+        agent=agent.slug,
+        agent_name=agent.name,
+        pubkey=agent.pubkey,
+        warn_at=Millis(draft.now + expected.warn_after),
+        close_at=Millis(draft.now + expected.close_after),
+        parent=parent,
+        call=call,
+        is_shared=is_shared,
+    )
+    stand(draft, draft.state.runs[run])
+
+
+def _handoff(draft: Transaction) -> Handoff | None:
+    last = draft.state.last_transition
+    if last is None or draft.now - last.at > draft.rules.limits.handoff_window:
+        return None
+    return Handoff(from_=last.from_, to=last.to, message=last.message, reason=last.reason, summary=last.summary)
+
+
+def end_run(
+    draft: Transaction,
+    run: Run,
+    outcome: r.Outcome,
+    *,
+    text: str = "",
+    summary: str = "",
+    verdict: Literal["", "verified", "issues"] = "",
+    error: str = "",
+    completed: bool = False,
+    announce: bool = True,
+    usage: Usage = NO_USAGE,
+    model: str = "",
+) -> None:
+    """Count an agent's completion, once; close the turn if it was the last. `usage` is of a call without an answer.
+
+    Whoever it has called ends with it. What a called one says is told to its caller, and to nobody else.
+    """
+    if draft.state.turn is None or run.id not in draft.state.runs:
+        return
+    for colleague in draft.state.called_by(run.id):
+        close_calls(draft, colleague, STOPPED)
+        end_run(draft, colleague, "stopped", error=f"{run.name}, who called it, has ended")
+    announce = announce and run.parent is None
+    heard = workflow_tools.round_of(draft.state, draft.rules, run, text or error, completed=completed)
+    if announce and outcome == "finished":
+        agent_says(draft, run, text, "completion", completed=completed)
+    elif announce:
+        agent_says(draft, run.spent(usage, model), f"I could not finish: {error}", "error")
+    draft.add(
+        r.RunEnded,
+        run=run.id,
+        outcome=outcome,
+        text=text,
+        summary=summary,
+        verdict=verdict,
+        error=error,
+        usage=usage,
+        model=model,
+    )
+    if run.parent is not None:
+        _hand_back(draft, run, outcome, f"[{verdict}] {text}" if verdict else text or error)
+    elif not draft.state.runs:
+        close_turn(draft)
+        conducting.count_round(draft, heard, outcome)
+
+
+def _hand_back(draft: Transaction, run: Run, outcome: r.Outcome, words: str) -> None:
+    """Give the caller what came of its call, if it still waits for it."""
+    caller = draft.state.runs.get(run.parent) if run.parent is not None else None
+    call = caller.find(run.call) if caller is not None and run.call is not None else None
+    if caller is None or call is None:
+        return
+    is_done = outcome == "finished"
+    told = words if is_done else f"{run.name} {outcome.replace('_', ' ')}: {words}"
+    draft.add(
+        r.ToolCallCompleted,
+        run=caller.id,
+        call=call.request.id,
+        tool=call.request.tool,
+        ok=is_done,
+        content=cut(told, MESSAGE_CHARACTERS),
+    )
+
+
+def close_calls(draft: Transaction, run: Run, sentence: str, *, only: Replay | None = None) -> None:
+    """Give open calls a result without having one: only those of one class, or all."""
+    for call in run.open_calls:
+        if only is None or (call.state is CallState.PERMITTED and call.replay is only):
+            draft.add(
+                r.ToolCallCompleted,
+                run=run.id,
+                call=call.request.id,
+                tool=call.request.tool,
+                ok=False,
+                content=sentence,
+            )
+
+
+def close_turn(draft: Transaction) -> None:
+    """Close the open turn, whose runs have all ended."""
+    turn = draft.state.turn
+    if turn is None:
+        return
+    summary = "\n".join(_line(done) for done in turn.completions)
+    gate = gates.met(draft.state, turn, draft.rules)
+    draft.add(r.TurnClosed, turn_id=turn.turn_id, summary=summary, gate=gate)
+
+
+def _line(done: Completion) -> str:
+    if done.outcome != "finished":
+        return f"{done.agent} {done.outcome.replace('_', ' ')}: {done.error}"
+    words = done.summary or done.text
+    cut = words if len(words) <= SUMMARY_CHARACTERS else words[:SUMMARY_CHARACTERS] + " …"
+    verdict = f" [{done.verdict}]" if done.verdict else ""
+    return f"{done.agent}{verdict}: {cut}"

@@ -1,0 +1,322 @@
+"""How a workflow conversation goes from round to round: opened, a round counted, the next speaker, the end.
+
+The router of such a conversation is its rules (`speakers.fold`), so nothing here asks a model. Whatever counts a round
+is in the append that holds the round's last words; if that ends the workflow, its end is in it too.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tenex.core import records as r
+from tenex.core.config import Agent, Policy, Role
+from tenex.core.errors import ConfigurationError, UsageError
+from tenex.core.graph import TransitionGraph
+from tenex.core.ids import PublicKey, Slug
+from tenex.core.signals import MessageReceived
+from tenex.core.state import agent_tools
+from tenex.core.state.run import Message
+from tenex.core.state.workflow import WorkflowSession
+from tenex.core.workflow import variables
+from tenex.core.workflow.conditions import ToolCalled
+from tenex.core.workflow.rounds import Called, Envelope, Finish, Handoff, Refused
+from tenex.core.workflow.speakers import FINISHED, Folded, begin, fold
+from tenex.core.workflow.transitions import When, named_tools, parts, speaker_of
+from tenex.core.workflow_config import PERSON, TURN_WITHIN, Workflow
+
+from . import workflow_tools
+from .outgoing import say
+from .transaction import Transaction
+
+CLOSED = "closed"
+"""The reason where somebody closes it by a command."""
+ELSEWHERE = "@{} is a workflow; it begins in a thread of its own. Write a new note that mentions it."
+
+
+def called(draft: Transaction, signal: MessageReceived) -> Slug:
+    """The workflow a message calls, of speakers or a mission: the first of those it names; "" for none."""
+    return next((slug for slug in signal.addressed if _begins_by_mention(draft, slug)), Slug(""))
+
+
+def refuses(draft: Transaction, signal: MessageReceived, *, is_begun: bool) -> bool:
+    """Whether a conversation that just began has ended, for the workflow that it calls could not begin."""
+    if (wanted := called(draft, signal)) and not is_begun and draft.state.workflow is None:  # it has been said why
+        draft.add(r.Ended, reason=f"the workflow {wanted} could not begin")
+        return True
+    slug = next((slug for slug in signal.addressed if slug in draft.rules.disabled), None)
+    if slug is None or wanted:
+        return False
+    first, *others = draft.rules.disabled[slug]
+    more = f" ({len(others)} more.)" if others else ""
+    text = f"The workflow {slug} is disabled: {first}{more} The operator can see all by `tenex graph check`."
+    say(draft, text, error="workflow")
+    if not is_begun:
+        draft.add(r.Ended, reason=f"the workflow {slug} is disabled")
+    return not is_begun
+
+
+def unbegun(draft: Transaction) -> Slug:
+    """The mission that what is written here next may begin, since the last words could not; "" for none."""
+    slug = Slug(draft.state.refused)
+    return slug if slug in draft.rules.missions and _begins_by_mention(draft, slug) else Slug("")
+
+
+def _begins_by_mention(draft: Transaction, slug: Slug) -> bool:
+    mission = draft.rules.missions.get(slug)
+    return slug in draft.rules.workflows or (mission is not None and mission.begin is not None)
+
+
+def open_session(draft: Transaction, workflow: Workflow, signal: MessageReceived) -> None:
+    """Open a workflow in a conversation that has just begun: who is there has acknowledged in the same append."""
+    try:
+        fields = opening(draft.rules, workflow, signal.message.author)
+        if given := variables.lines_of(signal.message.text):
+            graph = draft.rules.compile_graph(workflow.graph_data, workflow.participants)
+            values = variables.read(given, variables.kinds_of(graph, workflow.context_vars))
+            fields["context"] = {**fields["context"], **values}
+    except UsageError as fault:
+        say(draft, f"The workflow {workflow.slug} cannot begin: {fault} Write a new note.", error="workflow")
+        return
+    except ConfigurationError as fault:
+        say(draft, f"The workflow {workflow.slug} cannot be opened: {' '.join(fault.faults)}", error="workflow")
+        return
+    draft.add(r.WorkflowOpened, **fields)
+    acknowledge(draft)
+
+
+def opening(rules: Policy, workflow: Workflow, person: PublicKey) -> dict[str, Any]:
+    """The fields of the record that opens a workflow.
+
+    Raises:
+        ConfigurationError: with every fault of it.
+    """
+    creator = PERSON if PERSON in workflow.participants else ""
+    graph = rules.compile_graph(workflow.graph_data, workflow.participants)
+    state = begin(graph, workflow.participants, creator, workflow.context_vars, workflow.graph_data)
+    return {
+        "workflow": workflow.slug,
+        "name": workflow.name,
+        "pubkey": workflow.pubkey,
+        "graph": state.graph_data,
+        "participants": tuple(map(Slug, state.participant_order)),
+        "creator": Slug(state.creator_id),
+        "person": person if creator else PublicKey(""),
+        "initial": Slug(str(state.expected_next_speaker)),
+        "context": state.context_vars,
+        "expectations": dict(workflow.expectations),
+        "view": workflow.view,
+        "routing_tools": _routing_tools(rules, graph, workflow),
+    }
+
+
+def _routing_tools(rules: Policy, graph: TransitionGraph, workflow: Workflow) -> dict[str, tuple[Slug, ...]]:
+    """The tools that only a rule names, each with those after whom the rule can fire."""
+    agents = tuple(slug for slug in workflow.participants if slug != PERSON)
+    found: dict[str, tuple[Slug, ...]] = {}
+    theirs = {name for slug in agents if slug in rules.roster for name in _own(rules.roster[slug])}
+    for tool in sorted(named_tools(graph)):
+        if tool in rules.tools or tool in theirs or tool in workflow_tools.OWN:
+            continue
+        conditions = [edge.when.condition for edge in graph.edges if isinstance(edge.when, When)]
+        after = [
+            speaker_of(one)
+            for one in conditions
+            if any(isinstance(part, ToolCalled) and part.tool_name == tool for part in parts(one))
+        ]
+        found[tool] = agents if None in after else tuple(slug for slug in agents if slug in after)
+    return found
+
+
+def _own(agent: Agent) -> Iterator[str]:
+    """What only that agent may call: its methods, its colleagues, the calls about itself."""
+    yield from agent.methods
+    if agent.program is not None:
+        yield from agent.program.links
+        yield from agent_tools.every(agent.program)
+
+
+def set_variables(draft: Transaction, text: str) -> None:
+    """Set variables as a person says, `name=value`; without any, say which there are."""
+    session = draft.state.workflow
+    if session is None:
+        say(draft, "Only a workflow has variables; mention one in a new note to begin it.")
+        return
+    if session.is_closed:
+        say(draft, over(session))
+        return
+    speakers, workflow = session.speakers, draft.rules.workflows.get(session.slug)
+    begins_with = workflow.context_vars if workflow is not None else {}
+    try:
+        graph = draft.rules.compile_graph(speakers.graph_data, speakers.participant_order)
+        known = variables.kinds_of(graph, begins_with, speakers.context_vars)
+        if not text:
+            say(draft, variables.described(known, speakers.context_vars))
+            return
+        values = variables.read(text, known)
+    except (ConfigurationError, UsageError) as fault:
+        say(draft, str(fault))
+        return
+    if len(json.dumps({**speakers.context_vars, **values})) > workflow_tools.LARGEST:
+        say(draft, f"All variables together may have {workflow_tools.LARGEST} characters as JSON.")
+        return
+    draft.add(r.ContextSet, by=PERSON, set_=values)
+    say(draft, variables.confirmation(values))
+
+
+def acknowledge(draft: Transaction) -> None:
+    """Take note of those who are there: agents of the roster, and the person, who has written."""
+    session = draft.state.workflow
+    for slug in session.missing if session is not None else ():
+        if slug == PERSON or slug in draft.rules.roster:
+            draft.add(r.InviteAcknowledged, participant=slug)
+
+
+def heard(draft: Transaction, wrote: r.MessageRecorded, role: Role) -> None:
+    """Take a person's text: as their round if it is theirs, else it is held until the round at hand has closed."""
+    session = draft.state.workflow
+    if session is None:
+        return
+    if session.is_closed:
+        say(draft, over(session))
+        draft.add(r.Ended, reason=session.close_reason)
+        return
+    for slug in wrote.addressed:
+        if slug != session.slug and _begins_by_mention(draft, slug):
+            say(draft, ELSEWHERE.format(slug))
+    if draft.state.turn is None and session.expected == PERSON and _is_theirs(session, wrote.author, role):
+        count_round(draft, _round_of_person(session, wrote))
+
+
+def over(session: WorkflowSession) -> str:
+    """What is said to who writes after the end."""
+    again = f"To run it again, mention @{session.slug} in a new thread."
+    return f"The workflow {session.name} has ended ({session.close_reason}). {again}"
+
+
+def _is_theirs(session: WorkflowSession, author: PublicKey, role: Role | None) -> bool:
+    """Whoever opened the workflow takes the person's part; an owner may stand in for them."""
+    return author == session.person or role is Role.OWNER
+
+
+def _round_of_person(session: WorkflowSession, wrote: r.MessageRecorded) -> Envelope:
+    others = [slug for slug in wrote.addressed if slug in session.agents]
+    calls = (Called(workflow_tools.HANDOFF, Handoff(others[0], f"named by {wrote.name}")),) if others else ()
+    return Envelope(PERSON, wrote.text, calls, wrote.event_id)
+
+
+def count_round(draft: Transaction, envelope: Envelope, outcome: r.Outcome = "finished") -> None:
+    """Count a round that has closed, and end the workflow where that follows. One that was stopped does not count."""
+    session = draft.state.workflow
+    if session is None or session.is_closed or outcome == "stopped":
+        return
+    graph = _graph_of(draft, session)
+    if graph is None:
+        return
+    folded = fold(graph, session.speakers, envelope)
+    if isinstance(folded, Refused):  # going back can leave a round to somebody else's turn
+        return
+    _record(draft, envelope, folded, outcome)
+    for sentence in folded.sentences:
+        say(draft, sentence)
+    finish = folded.asked if isinstance(folded.asked, Finish) else None
+    if outcome == "timed_out":
+        minutes = session.expectations[TURN_WITHIN].close / 60_000 if TURN_WITHIN in session.expectations else 0
+        close(draft, TURN_WITHIN, f"{envelope.sender_id} gave no answer within {minutes:g} min.")
+    elif folded.decision.next_speaker is None:
+        close(draft, folded.decision.close_reason or FINISHED, summary=finish.summary if finish else "")
+
+
+def _graph_of(draft: Transaction, session: WorkflowSession) -> TransitionGraph | None:
+    """The rules of a workflow; None where they cannot be read, and then it is on record that this is waited for."""
+    try:
+        return draft.rules.compile_graph(session.speakers.graph_data, session.speakers.participant_order)
+    except ConfigurationError as fault:
+        _hold(draft, f"The rules of {session.name} cannot be read any more: {' '.join(fault.faults)}")
+        return None
+
+
+def _record(draft: Transaction, envelope: Envelope, folded: Folded, outcome: r.Outcome) -> None:
+    asked = folded.asked
+    own = workflow_tools.HANDOFF if isinstance(asked, Handoff) else workflow_tools.FINISH
+    draft.add(
+        r.RoundClosed,
+        speaker=Slug(envelope.sender_id),
+        turn_count=folded.state.turn_count,
+        next=Slug(folded.decision.next_speaker or ""),
+        outcome=outcome,
+        close_reason=folded.decision.close_reason,
+        tool=asked if isinstance(asked, str) else own,
+        handoff=asked.target if isinstance(asked, Handoff) else "",
+        reason="" if isinstance(asked, str) else asked.reason,
+        sentences=folded.sentences,
+    )
+
+
+def next_speaker(draft: Transaction) -> Slug | None:
+    """The agent whose round begins now; None where nobody's does, and then it is on record what is waited for."""
+    state, session = draft.state, draft.state.workflow
+    if session is None or session.is_closed or state.turn is not None or state.status in ("waiting", "ended"):
+        return None
+    acknowledge(draft)
+    session = draft.state.workflow or session
+    if session.missing:
+        missing = ", ".join(session.missing)
+        _hold(draft, f"{missing} should take part and cannot be reached: no agent here has that name.")
+        return None
+    expected = session.expected
+    if expected is None:  # somebody went back to between the last round and the end
+        close(draft, session.speakers.pending_close_reason or FINISHED)
+        return None
+    if expected == PERSON:
+        if unread := _unread(draft):
+            is_theirs = _is_theirs(session, unread[-1].author, unread[-1].role)
+            turn = "It is your turn: write to go on." if is_theirs else "It is the turn of whoever began this."
+            say(draft, f"{turn} What was written meanwhile is kept for whoever speaks next.")
+        draft.add(r.Waiting, reason="user")
+        return None
+    if expected not in draft.rules.roster:
+        _hold(draft, f"{expected} is to speak, and is no agent here any more.")
+        return None
+    return expected if _graph_of(draft, session) is not None else None  # else its round could not be counted
+
+
+def _unread(draft: Transaction) -> Sequence[Message]:
+    """What people wrote since the last speaker began: in no round of theirs, and nobody has been shown it."""
+    session = draft.state.workflow
+    if session is None or session.speakers.last_speaker_id in (None, PERSON):
+        return ()
+    return [message for message in draft.state.unanswered if not message.is_answer]
+
+
+def _hold(draft: Transaction, sentence: str) -> None:
+    say(draft, f"{sentence} Once that is mended, `/continue` goes on; `/new` ends it.", error="workflow")
+    draft.add(r.Waiting, reason="fallback")
+
+
+def has_no_bound(draft: Transaction) -> bool:
+    """Whether nothing in its own rules keeps a workflow from going on for ever."""
+    session = draft.state.workflow
+    return session is None or session.speakers.graph_data.get("max_turns") is None
+
+
+def close(draft: Transaction, reason: str, why: str = "", *, by: str = "", summary: str = "") -> None:
+    """End a workflow with its last message, which bears the reason; nothing may run any more."""
+    session = draft.state.workflow
+    if session is None or session.is_closed:
+        return
+    lines = [part for part in (summary, why, f"The workflow {session.name} has ended: {reason}.") if part]
+    if _unread(draft) and not by:
+        speaker = session.speakers.last_speaker_id
+        lines.append(f"Nobody has read what was written since {speaker} began; say it again where it still matters.")
+    say(draft, "\n".join(lines), tags=(("close-reason", reason),))
+    draft.add(r.WorkflowClosed, reason=reason, by=by, summary=summary)
+    draft.add(r.Ended, reason=reason)
+
+
+def standing(session: WorkflowSession) -> str:
+    """Where a workflow stands, in a line."""
+    bound = session.speakers.graph_data.get("max_turns")
+    of = f" of at most {bound}" if bound else ""
+    if session.is_closed:
+        return f"Workflow {session.name}: ended ({session.close_reason}) after {session.speakers.turn_count} rounds"
+    return f"Workflow {session.name}: round {session.speakers.turn_count + 1}{of}, {session.expected}'s turn"

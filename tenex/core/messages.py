@@ -1,0 +1,213 @@
+"""What goes to a model and what comes back, as values of our own.
+
+A run's transcript is a sequence of entries: words of a person, notes of the daemon, answers of the model
+and results of its calls. Adapters in `llm/` turn them into a vendor's messages and back.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from .ids import CallId, Slug
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens and money one model call cost; `cost_usd` is None where no price is known.
+
+    `estimated` are those of the tokens that no server reported; the cost is then an estimate too.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+    calls: int = 1
+    estimated: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        """Sum; a cost that is unknown on both sides stays unknown."""
+        costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost_usd=sum(costs) if costs else None,
+            calls=self.calls + other.calls,
+            estimated=self.estimated + other.estimated,
+        )
+
+    def __sub__(self, earlier: "Usage") -> "Usage":
+        """What was used since a sum was as it is in `earlier`."""
+        cost = self.cost_usd
+        return Usage(
+            input_tokens=self.input_tokens - earlier.input_tokens,
+            output_tokens=self.output_tokens - earlier.output_tokens,
+            cost_usd=None if cost is None else cost - (earlier.cost_usd or 0.0),
+            calls=self.calls - earlier.calls,
+            estimated=self.estimated - earlier.estimated,
+        )
+
+    @property
+    def tokens(self) -> int:
+        """Input and output together."""
+        return self.input_tokens + self.output_tokens
+
+
+NO_USAGE = Usage(calls=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """What a call may take before it is made: what its request holds, and the most that an answer can make of it."""
+
+    least: Usage
+    most: Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRequest:
+    """A tool call as the model asked for it; `arguments` is whatever the model sent, if it was an object."""
+
+    id: CallId
+    tool: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    fault: str = ""
+    """Why the arguments cannot be used (no JSON, no object): the call is refused with this sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserText:
+    """Words of a person. `role` and `key`, their public key, tell people of one name apart."""
+
+    author: str
+    text: str
+    role: str = ""
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Words of the daemon to the model: a hand-off, a summary, a reminder. Data, never an order to obey."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentText:
+    """What another agent said earlier in the conversation."""
+
+    author: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelStep:
+    """One answer of a model: what it says, what it wants called, what it cost.
+
+    `thinking` is kept apart from `text` and is never published. `vendor` is an opaque JSON value that only the
+    adapter that made it understands. `queued` are the ms it waited for a turn at a busy provider.
+    """
+
+    text: str = ""
+    calls: tuple[CallRequest, ...] = ()
+    thinking: str = ""
+    model: str = ""
+    usage: Usage = field(default_factory=Usage)
+    vendor: Any = None
+    queued: int = 0
+
+
+def writable(step: ModelStep) -> ModelStep:
+    """The step with halves of surrogate pairs replaced: JSON lets a model write them, UTF-8 and files do not."""
+    calls = tuple(
+        replace(call, tool=_clean(call.tool), arguments=_clean(call.arguments), fault=_clean(call.fault))
+        for call in step.calls
+    )
+    vendor = _clean(step.vendor)
+    return replace(step, text=_clean(step.text), thinking=_clean(step.thinking), calls=calls, vendor=vendor)
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, Mapping):
+        return {_clean(name): _clean(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_clean(inner) for inner in value]
+    return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallResult:
+    """A call's result, as the model reads it."""
+
+    id: CallId
+    tool: str
+    ok: bool
+    content: str
+
+
+Entry = UserText | Note | AgentText | ModelStep | CallResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """Stands in a record for a message of the conversation, which the journal already holds.
+
+    `seq` is the record that holds the message, `limit` the characters of it that are shown.
+    """
+
+    seq: int
+    limit: int
+
+
+def cut(text: str, limit: int) -> str:
+    """The text, or its beginning and end with a mark between them."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[len(text) - half :]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """A tool as it is offered to a model; `parameters` is a JSON Schema of type object."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+def uncounted(usage: Usage, model: str) -> None:
+    """Count nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    """Everything a model is sent for one step.
+
+    `system` is stable within a run, so that vendors' prompt caches hit; `entries` only grow. `output_schema`
+    is set where the answer must be a JSON object of that schema (the router), and then `tools` is empty.
+    """
+
+    purpose: Literal["route", "work"]
+    agent: Slug
+    phase: str
+    system: str
+    entries: tuple[Entry, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    output_schema: Mapping[str, Any] | None = None
+    conversation: str = ""
+    person: str = ""
+    """The public key of who it is asked for: waiting calls are served in turn by person."""
+    priority: int = 0
+    """Which of the waiting calls are served first: 0 of owners, 1 of members, 2 of all others."""
+    is_urgent: bool = False
+    """Whether a person wants it tried now: it goes through a pause that the provider asked for."""
+    idempotency_key: str = ""
+    methods: frozenset[str] = frozenset()
+    """Which of the tools are the agent's own code."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Fields the body of the request holds besides, for servers that take more than their protocol says."""
+    on_cancelled: Callable[[Usage, str], None] = field(default=uncounted, repr=False, compare=False)
+    """Takes what a call has cost that is cancelled before its end, and the model's name."""

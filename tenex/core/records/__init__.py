@@ -1,0 +1,390 @@
+"""What has happened: the facts a journal keeps for ever, in the past tense.
+
+Every record carries its `seq` (position in its journal, from 1) and `at` (ms). The field names are the journal's
+format: camelCase in JSON, snake_case here. A record whose meaning changes gets a higher `version` and a migration;
+fields may be added with a default. Those of one agent's part in a turn are written down in `run_records`, those
+of a mission in `mission_records`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tenex.core.config import Role
+from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, RunId, Slug, TurnId
+from tenex.core.messages import NO_USAGE, Usage
+from tenex.core.phases import Phase
+from tenex.core.ports import Handoff, UnsignedEvent
+
+from .agent import AgentPhaseChanged, AgentStateInitialized, AgentStateSet, ConditionFailed, PromptRerendered
+from .base import Record
+from .mission import (
+    MissionEnded,
+    MissionOpened,
+    MissionPaused,
+    MissionPauseRequested,
+    MissionRefused,
+    MissionUsageRecorded,
+    NodeCompleted,
+    NodeEntered,
+    NodeRetryDue,
+    NodeRetryScheduled,
+    StepCompleted,
+    StepStarted,
+)
+from .rebuild import ConversationImported, JournalRebuilt
+from .run import (
+    ModelCallCancelled,
+    ModelReprompted,
+    ModelResponded,
+    Outcome,
+    QuestionAnswered,
+    QuestionAsked,
+    RetryDue,
+    RetryScheduled,
+    RunEnded,
+    RunStarted,
+    RunWarned,
+    ToolCallCompleted,
+    ToolCallQueued,
+    ToolCallRejected,
+    ToolCallStarted,
+)
+from .workflow import ContextSet, ExpectationMissed, InviteAcknowledged, RoundClosed, WorkflowClosed, WorkflowOpened
+
+Purpose = Literal["completion", "question", "notice", "error", "announcement"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationStarted(Record):
+    """The first record: whose conversation it is and where it lives."""
+
+    id: ConversationId
+    title: str
+    starter: PublicKey
+    address: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessRestarted(Record):
+    """A process goes on with what was unfinished; the `away` ms since the last record count against no deadline."""
+
+    away: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockAdjusted(Record):
+    """The wall clock was set while something was owed: every time the state waits for is `by` ms later, or earlier."""
+
+    by: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CycleStarted(Record):
+    """A new cycle stands in chat, with gates, waivers, participants and the limits of a cycle cleared."""
+
+    cycle: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageRecorded(Record):
+    """A message of somebody who may talk here."""
+
+    event_id: EventId
+    author: PublicKey
+    name: str
+    role: Role
+    text: str
+    created_at: int
+    addressed: tuple[Slug, ...] = ()
+    reply_to: EventId | None = None
+    origin: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandGiven(Record):
+    """A message that is a command to the daemon; agents and the router do not see it."""
+
+    event_id: EventId
+    author: PublicKey
+    name: str
+    role: Role
+    command: str
+    argument: str
+    created_at: int
+    origin: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting(Record):
+    """Nothing runs until a person writes."""
+
+    reason: Literal["user", "fallback", "limit", "stopped", "waiver", "mission"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended(Record):
+    """The cycle is over; a person's next message begins another."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped(Record):
+    """Somebody stopped everything that ran."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continued(Record):
+    """Somebody let the conversation go on past a limit; its counters begin again."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitReached(Record):
+    """The conversation has used what it may use before asking; with `until`, a limit of a day holds work so long."""
+
+    limit: str
+    sentence: str
+    until: Millis = Millis(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteRequested(Record):
+    """The router is wanted; attempts count from 1 for each question. At `warn_at` the person hears that it is slow."""
+
+    attempt: int
+    warn_at: Millis = Millis(0)
+    """0 in journals from before it was said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteDelayed(Record):
+    """The router has not answered in the expected time; the person was told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteRejected(Record):
+    """The router's answer was refused, with a sentence it can act on. `counted` is False if it was only stale."""
+
+    answer: str
+    sentence: str
+    counted: bool = True
+    usage: Usage = NO_USAGE
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routed(Record):
+    """A decision was accepted; `by` is the orchestrator, or the person who addressed an agent."""
+
+    agents: tuple[str, ...]
+    phase: Phase | None
+    reason: str
+    by: str
+    usage: Usage = NO_USAGE
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterCorrected(Record):
+    """A refused answer was followed by a good one: what there was to learn from it."""
+
+    lesson: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseTransition(Record):
+    """The phase changed; if no message has shown that by `announce_at`, one line does. In JSON `from_` is `from`."""
+
+    from_: Phase
+    to: Phase
+    message: str
+    agent_pubkey: PublicKey
+    agent_name: str
+    reason: str
+    summary: str
+    announce_at: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedOff(Record):
+    """The work went on to other agents in the same phase; the fields of a transition, but none happened."""
+
+    from_: Phase
+    to: Phase
+    message: str
+    agent_pubkey: PublicKey
+    agent_name: str
+    reason: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaiverRequested(Record):
+    """The router wants to skip gates; a person is asked: `of`, or any owner where that is empty."""
+
+    phases: tuple[Phase, ...]
+    of: PublicKey = PublicKey("")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaiverDeclined(Record):
+    """Somebody wrote something other than a clear yes: the gates are kept."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waived(Record):
+    """A person gave up quality gates of this cycle, by command or by a yes to the question."""
+
+    phases: tuple[Phase, ...]
+    author: PublicKey
+    name: str
+    quote: str
+    message_id: EventId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnOpened(Record):
+    """Agents were set to work, at the same time."""
+
+    turn_id: TurnId
+    phase: Phase
+    agents: tuple[Slug, ...]
+    reason: str
+    handoff: Handoff | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnClosed(Record):
+    """Every agent of the turn is done; `summary` joins their completions, `gate` is the quality gate this met."""
+
+    turn_id: TurnId
+    summary: str
+    gate: Phase | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageSent(Record):
+    """Somebody of ours spoke; `events` are sealed and wait for their relays. `call` is the ask it puts, if any.
+
+    `others` are relays that get the events too once one of `relays` has refused one for good.
+    """
+
+    speaker: PublicKey
+    name: str
+    text: str
+    purpose: Purpose
+    phase: Phase
+    phase_from: Phase | None = None
+    run: RunId | None = None
+    call: CallId | None = None
+    tags: tuple[tuple[str, ...], ...] = ()
+    events: tuple[UnsignedEvent, ...] = ()
+    relays: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered(Record):
+    """A relay has answered for good about one event of a `MessageSent`; the others then have until `expires_at`.
+
+    `refused` is the event's id where the relay did not accept it; older journals do not name it.
+    """
+
+    said: int
+    part: int
+    relay: str
+    accepted: bool
+    detail: str = ""
+    expires_at: Millis = Millis(0)
+    refused: EventId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxExpired(Record):
+    """The relays that had not answered in time were given up for this `MessageSent`."""
+
+    said: int
+
+
+RECORDS: dict[str, type[Record]] = {kind.__name__: kind for kind in Record.__subclasses__()}
+"""Every kind of record by its name in the journal."""
+
+__all__ = [
+    "RECORDS",
+    "AgentPhaseChanged",
+    "AgentStateInitialized",
+    "AgentStateSet",
+    "ClockAdjusted",
+    "CommandGiven",
+    "ConditionFailed",
+    "ContextSet",
+    "Continued",
+    "ConversationImported",
+    "ConversationStarted",
+    "CycleStarted",
+    "Delivered",
+    "Ended",
+    "ExpectationMissed",
+    "HandedOff",
+    "InviteAcknowledged",
+    "JournalRebuilt",
+    "LimitReached",
+    "MessageRecorded",
+    "MessageSent",
+    "MissionEnded",
+    "MissionOpened",
+    "MissionPauseRequested",
+    "MissionPaused",
+    "MissionRefused",
+    "MissionUsageRecorded",
+    "ModelCallCancelled",
+    "ModelReprompted",
+    "ModelResponded",
+    "NodeCompleted",
+    "NodeEntered",
+    "NodeRetryDue",
+    "NodeRetryScheduled",
+    "OutboxExpired",
+    "Outcome",
+    "PhaseTransition",
+    "ProcessRestarted",
+    "PromptRerendered",
+    "Purpose",
+    "QuestionAnswered",
+    "QuestionAsked",
+    "Record",
+    "RetryDue",
+    "RetryScheduled",
+    "RoundClosed",
+    "RouteDelayed",
+    "RouteRejected",
+    "RouteRequested",
+    "Routed",
+    "RouterCorrected",
+    "RunEnded",
+    "RunStarted",
+    "RunWarned",
+    "StepCompleted",
+    "StepStarted",
+    "Stopped",
+    "ToolCallCompleted",
+    "ToolCallQueued",
+    "ToolCallRejected",
+    "ToolCallStarted",
+    "TurnClosed",
+    "TurnOpened",
+    "Waiting",
+    "Waived",
+    "WaiverDeclined",
+    "WaiverRequested",
+    "WorkflowClosed",
+    "WorkflowOpened",
+]

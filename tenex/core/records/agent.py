@@ -1,0 +1,68 @@
+"""The facts of an agent's own phases and state; what a tool changed stands in `ToolCallCompleted`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tenex.core.ids import RunId, Slug
+from tenex.core.state.agent import AgentPhaseState
+
+from .base import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentStateInitialized(Record):
+    """An agent stands here: at its first run, and where its program has changed so that it could not stay as it was."""
+
+    run: RunId
+    agent: Slug
+    phase: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentStateSet(Record):
+    """Whoever holds the agent outside a daemon has put it here, between two of its runs."""
+
+    agent: Slug
+    standing: AgentPhaseState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentPhaseChanged(Record):
+    """An agent went to another of its phases. `system` is its prompt there, held as `RunStarted` holds it."""
+
+    run: RunId
+    agent: Slug
+    source: str
+    target: str
+    digest: str = ""
+    system: str | None = None
+    forgets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptRerendered(Record):
+    """State that a run's prompt shows has changed, and its model is wanted: `system` is told it from now on.
+
+    It is held as `RunStarted` holds it.
+    """
+
+    run: RunId
+    digest: str = ""
+    system: str | None = None
+    forgets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionFailed(Record):
+    """A condition of an edge raised, and so is not true; once for each edge of a run.
+
+    `target` is empty where the agent could not be looked at, so that no condition could be asked.
+    """
+
+    run: RunId
+    agent: Slug
+    source: str
+    target: str
+    error: str

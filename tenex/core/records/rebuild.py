@@ -1,0 +1,53 @@
+"""The records that close what another journal told: one that was rebuilt, and one that was imported.
+
+The records before a `JournalRebuilt` are ordinary ones, made from what told of them. (ADR 12.)
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tenex.core.ids import ConversationId, EventId, Millis, Slug
+from tenex.core.messages import Usage
+from tenex.core.phases import Phase
+
+from .base import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveredPosition:
+    """Where the cycle at hand stood, in the words of a readable file; None and 0: as the records before say."""
+
+    phase: Phase
+    phase_started_at: Millis
+    cycle: int = 0
+    participants: tuple[Slug, ...] | None = None
+    open_gates: tuple[Phase, ...] | None = None
+    touched: tuple[str, ...] = ()
+    read_files: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalRebuilt(Record):
+    """The records before this were regained from `source`; `lost` says, in sentences, what was not.
+
+    What they leave open is over: nothing is asked, run or sent because of them. `seen` are messages that were taken in
+    and may not be taken in again, `spent` is what model calls cost by phase, `turns` the number of the last turn known.
+    """
+
+    source: str
+    lost: tuple[str, ...] = ()
+    seen: tuple[EventId, ...] = ()
+    spent: Mapping[str, Usage] = field(default_factory=dict)
+    turns: int = 0
+    standing: RecoveredPosition | None = None
+    forked_from: tuple[ConversationId, int, str] | None = None
+    """The conversation it was forked from, after which of its records, and what that was called."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationImported(Record):
+    """The records before this come from another folder.
+
+    What they leave open is over: nothing is asked, run or sent because of them, and nothing goes to a relay only they
+    name.
+    """

@@ -1,0 +1,198 @@
+"""The facts of one agent's part in a turn, from its first prompt to its end; `records` has them all."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tenex.core.config import Replay
+from tenex.core.ids import CallId, Millis, PublicKey, RunId, Slug
+from tenex.core.messages import NO_USAGE, Entry, ModelStep, Shown, Usage
+from tenex.core.phases import Phase
+from tenex.core.workflow.rounds import Route
+
+from .base import Record
+
+Outcome = Literal["finished", "failed", "timed_out", "stopped", "over_limit"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted(Record):
+    """An agent began: one of the turn, or one that a colleague called.
+
+    `system` stands in the first record with this digest since it was last forgotten.
+    """
+
+    run: RunId
+    agent: Slug
+    agent_name: str
+    pubkey: PublicKey
+    warn_at: Millis
+    close_at: Millis
+    digest: str = ""
+    system: str | None = None
+    forgets: tuple[str, ...] = ()
+    """Digests whose prompts are forgotten with this: state is bounded, and the next record that needs one holds it."""
+    entries: tuple[Entry | Shown, ...] = ()
+    parent: RunId | None = None
+    """The run that called it, by its call `call`; None for an agent of the turn."""
+    call: CallId | None = None
+    is_shared: bool = False
+    """Whether one that was called stands where its agent was left, and not at the agent's beginning."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunWarned(Record):
+    """A run takes longer than expected; the person was told."""
+
+    run: RunId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelResponded(Record):
+    """A run's model answered."""
+
+    run: RunId
+    step: ModelStep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReprompted(Record):
+    """A run's model was told what its last answer lacked, and is asked again.
+
+    `usage`, `model` and `queued` (ms, against no deadline) are of an answer that is no step.
+    """
+
+    run: RunId
+    text: str
+    usage: Usage = NO_USAGE
+    model: str = ""
+    queued: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallStarted(Record):
+    """The gate let a call through, and it is about to run: the intent."""
+
+    run: RunId
+    call: CallId
+    tool: str
+    replay: Replay
+    phase: Phase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallRejected(Record):
+    """The gate refused a call; the sentence is its result."""
+
+    run: RunId
+    call: CallId
+    tool: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallCompleted(Record):
+    """A call ended. `read` are paths with the sha256 of what was seen; `reverted` were changed against the phase."""
+
+    run: RunId
+    call: CallId
+    tool: str
+    ok: bool
+    content: str
+    read: Mapping[str, str] = field(default_factory=dict)
+    touched: tuple[str, ...] = ()
+    lesson: str = ""
+    reverted: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the agent's own state that the call changed."""
+    route: Route | None = None
+    """What the result asks for, where its agent speaks in a workflow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallQueued(Record):
+    """A colleague that is called works for somebody else: the call waits until they are free, on nobody's time."""
+
+    run: RunId
+    call: CallId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionAsked(Record):
+    """A run put a question to the person and is parked until it is answered."""
+
+    run: RunId
+    call: CallId
+    question: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionAnswered(Record):
+    """The question was answered by the message `message`; the run's deadlines are moved by the time it was parked."""
+
+    run: RunId
+    call: CallId
+    text: str
+    name: str
+    message: int
+    """The seq of the `MessageRecorded`."""
+    warn_at: Millis
+    close_at: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryScheduled(Record):
+    """A model call failed in transport and is tried again when due; `run` None means the router's.
+
+    `held`: after the last try of the table, or because the server wants to be left alone for long; the person is told.
+    `queued` are the ms the call waited for its turn, which count against no deadline.
+    """
+
+    run: RunId | None
+    attempt: int
+    due: Millis
+    message: str
+    held: bool = False
+    usage: Usage = NO_USAGE
+    model: str = ""
+    queued: int = 0
+    limit: str = ""
+    """The limit of a day that keeps the call from being made; then no call failed, and `due` is the end of that day."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCallCancelled(Record):
+    """A model call was cancelled, or ended when its answer was no longer wanted; `run` None means the router's.
+
+    `usage` is what it cost until then; what the server did not report is estimated. The run may be over.
+    """
+
+    run: RunId | None
+    usage: Usage
+    model: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryDue(Record):
+    """The wait is over, or `by` wants a retry now; for the router `warn_at` is as in `RouteRequested`."""
+
+    run: RunId | None
+    by: str = ""
+    warn_at: Millis = Millis(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnded(Record):
+    """A run is over, counted once; `usage` and `model` are of a last call without an answer.
+
+    Where a colleague called it, it is no part in the turn: what came of it is the result of the call.
+    """
+
+    run: RunId
+    outcome: Outcome
+    text: str = ""
+    summary: str = ""
+    verdict: Literal["", "verified", "issues"] = ""
+    error: str = ""
+    usage: Usage = NO_USAGE
+    model: str = ""

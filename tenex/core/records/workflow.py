@@ -1,0 +1,84 @@
+"""What happens in a workflow of speakers, as facts. A round's steps are those of any run (`run_records`)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tenex.core.ids import PublicKey, Slug
+from tenex.core.workflow_config import View, Within
+
+from .base import Record
+from .run import Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowOpened(Record):
+    """The conversation is a workflow's; everybody in `participants` is invited.
+
+    `person` is who takes that part, "" where nobody does. `routing_tools` are the tools that exist only because a rule
+    names them, each with those after whom such a rule can fire.
+    """
+
+    workflow: Slug
+    name: str
+    pubkey: PublicKey
+    graph: Mapping[str, Any]
+    participants: tuple[Slug, ...]
+    creator: Slug
+    person: PublicKey
+    initial: Slug
+    context: Mapping[str, Any]
+    expectations: Mapping[str, Within]
+    view: View
+    routing_tools: Mapping[str, tuple[Slug, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InviteAcknowledged(Record):
+    """Somebody who was invited is there: an agent of the roster at once, a person by writing."""
+
+    participant: Slug
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextSet(Record):
+    """Variables were deleted, then set; it holds from now on, whoever's round it is. In JSON `set_` is `set`."""
+
+    by: Slug
+    set_: Mapping[str, Any]
+    delete: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundClosed(Record):
+    """A speaker's round counts, in the append that holds its words; `next` is who speaks now, "" for nobody.
+
+    `tool` is the call that decided and `handoff` whom it named; `sentences` are what was refused, or is to be mended.
+    """
+
+    speaker: Slug
+    turn_count: int
+    next: Slug
+    outcome: Outcome = "finished"
+    close_reason: str = ""
+    tool: str = ""
+    handoff: str = ""
+    reason: str = ""
+    sentences: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectationMissed(Record):
+    """What was expected did not come in time; people are told, or the workflow closes. Each is missed once."""
+
+    expectation: str
+    action: Literal["warn", "close"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowClosed(Record):
+    """Nobody speaks any more; `summary` is what the last speaker had to say of it."""
+
+    reason: str
+    by: str = ""
+    summary: str = ""

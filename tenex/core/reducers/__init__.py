@@ -1,0 +1,1 @@
+"""Applies records to the state: one pure function per record kind."""

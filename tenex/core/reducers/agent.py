@@ -1,0 +1,75 @@
+"""What each fact of an agent's own phases does to the state."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tenex.core import records as r
+from tenex.core.context.system_prompts import recalled
+from tenex.core.state.agent import AgentPhaseState, Moved
+from tenex.core.state.conversation import State
+from tenex.core.state.run import Run
+
+
+def changed(c: State, run: Run, values: Mapping[str, Any]) -> None:
+    """Fields of an agent's state have new values."""
+    before = _now(c, run)
+    after = before.changed(values)
+    if after != before:
+        _put(c, run, after)
+        c.runs = {**c.runs, run.id: replace(c.runs[run.id].progressed(), is_stale=True)}
+
+
+def _now(c: State, run: Run) -> AgentPhaseState:
+    return c.standings.get(run.stands_as, AgentPhaseState())
+
+
+def _put(c: State, run: Run, standing: AgentPhaseState) -> None:
+    c.standings = {**c.standings, run.stands_as: standing}
+
+
+def _stood(c: State, record: r.AgentStateInitialized) -> None:
+    run = c.runs.get(record.run)
+    if run is not None:
+        _put(c, run, replace(_now(c, run), phase=record.phase, values=dict(record.values)))
+
+
+def _placed(c: State, record: r.AgentStateSet) -> None:
+    c.standings = {**c.standings, str(record.agent): record.standing}
+
+
+def _moved(c: State, record: r.AgentPhaseChanged) -> None:
+    run = c.runs.get(record.run)
+    if run is None:
+        return
+    _put(c, run, _now(c, run).moved(Moved(source=record.source, target=record.target, at=record.at)))
+    c.runs = {**c.runs, run.id: run.progressed()}
+    _told(c, c.runs[run.id], record)
+
+
+def _renewed(c: State, record: r.PromptRerendered) -> None:
+    run = c.runs.get(record.run)
+    if run is not None:
+        _told(c, run, record)
+
+
+def _told(c: State, run: Run, record: r.AgentPhaseChanged | r.PromptRerendered) -> None:
+    system = recalled(c, record)
+    if system is not None:
+        c.runs = {**c.runs, run.id: replace(run, system=system, is_stale=False)}
+
+
+def _failed(c: State, record: r.ConditionFailed) -> None:
+    run = c.runs.get(record.run)
+    if run is not None:
+        failed = run.failed_edges | {(record.source, record.target)}
+        c.runs = {**c.runs, run.id: replace(run, failed_edges=failed)}
+
+
+AGENCY_FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
+    r.AgentStateInitialized: _stood,
+    r.AgentStateSet: _placed,
+    r.AgentPhaseChanged: _moved,
+    r.PromptRerendered: _renewed,
+    r.ConditionFailed: _failed,
+}

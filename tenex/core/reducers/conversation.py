@@ -1,0 +1,464 @@
+"""What each fact does to the state: one small function per kind of record, in the order of `records`.
+
+Each costs the same however long the history is.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from tenex.core import records as r
+from tenex.core.context.system_prompts import recalled
+from tenex.core.context.window import MESSAGE_CHARACTERS, remembered
+from tenex.core.costs import DAY
+from tenex.core.decide.loop_detection import is_new
+from tenex.core.ids import Millis, PublicKey, RunId
+from tenex.core.messages import NO_USAGE, AgentText, CallResult, Entry, Shown, Usage, UserText, cut
+from tenex.core.phases import Phase
+from tenex.core.state.conversation import (
+    CYCLE_MESSAGES,
+    READ_FILES,
+    RECENT,
+    ROUTER_LESSONS,
+    SEEN,
+    SPENDING_DAYS,
+    OutboxRow,
+    PhaseMetrics,
+    State,
+    title_of,
+)
+from tenex.core.state.rollback import ConversationForked, RolledBack, forked, rolled_back
+from tenex.core.state.run import Message, OrchestratorTurn, Question, Retry, Run
+
+from .agent import AGENCY_FOLDS, changed
+from .clock import clock_set, reopened
+from .mission import MISSION_FOLDS
+from .outbox import delivered, expired
+from .phase_metrics import leave_phase
+from .rebuild import imported, rebuilt
+from .subagents import answered, counted, linked, refused
+from .workflow import WORKFLOW_FOLDS, in_workflow, let_through, routed
+
+ANSWER_WORDS = 3
+"""`yes`, `ja bitte`, `oui merci beaucoup`: a longer message says more than yes."""
+
+
+def _started(c: State, record: r.ConversationStarted) -> None:
+    c.title, c.starter, c.address = record.title, record.starter, record.address
+    c.started_at = c.phase_started_at = record.at
+
+
+def _cycle(c: State, record: r.CycleStarted) -> None:
+    if c.phase is not Phase.CHAT:
+        leave_phase(c, record.at)
+        c.phase_from, c.last_transition = c.phase, None
+    carried = c.newer_than_last_turn() if c.cycle else ()
+    c.past = remembered(c.past, c.cycle, c.messages, c.turns)
+    if c.unannounced is not None and c.unannounced.to is not Phase.CHAT:
+        c.unannounced = None
+    c.cycle, c.status, c.waiting_for, c.refused = record.cycle, "active", "", ""
+    c.phase, c.wrote_since_entry = Phase.CHAT, bool(carried)
+    c.messages, c.turns, c.participants, c.reflected = carried, (), (), frozenset()
+    c.executed, c.gates_met, c.waivers = False, frozenset(), ()
+    c.waiver_asked, c.waiver_asked_of, c.waiver_declined = (), PublicKey(""), frozenset()
+    c.touched, c.read_files, c.cycle_usage = frozenset(), {}, NO_USAGE
+    c.route_streak, c.streak_of = 0, ()  # turns go on counting: a router must not run in cycles without a person
+
+
+def _see(c: State, event_id: str) -> None:
+    seen = c.seen.copy()  # `{**c.seen}` takes nine times as long where ids have gone
+    seen[event_id] = None
+    if len(seen) > SEEN:
+        seen.pop(next(iter(seen)))
+    c.seen = seen
+
+
+def _wrote(c: State, record: r.MessageRecorded) -> None:
+    _see(c, record.event_id)
+    c.title = c.title or title_of(record.text)
+    _remember(c, record, record.event_id, record.author, record.name, record.text, record.role)
+    c.origin, c.origin_at = record.origin, record.created_at
+    c.turns_since_person, c.route_streak, c.streak_of = 0, 0, ()
+    c.wrote_since_entry, c.waiver_declined = True, frozenset()
+    c.status, c.waiting_for = "active", ""
+    if c.workflow is not None:  # it is no order here, and a speaker hears of it when their round has closed
+        c.workflow = c.workflow.heard(record.seq, record.at)
+        return
+    c.addressed = (*c.addressed, *((slug, record.name) for slug in record.addressed))
+    text = UserText(
+        author=record.name, text=cut(record.text, MESSAGE_CHARACTERS), role=str(record.role), key=record.author
+    )
+    c.runs = {key: run.hears(text, record.seq) for key, run in c.runs.items()}
+
+
+def _remember(c: State, record: r.Record, event_id: str, author: PublicKey, name: str, text: str, role: Any) -> None:
+    last = c.turn or c.last_turn
+    message = Message(
+        seq=record.seq,
+        at=record.at,
+        event_id=event_id,
+        author=author,
+        name=name,
+        text=text,
+        phase=c.phase,
+        role=role,
+        after_turn=last.turn_id if last and (c.turn or c.turns) else None,
+    )
+    c.recent = (*c.recent, message)[-RECENT:]
+    if role is not None:
+        said = (*c.messages, message)  # what began the cycle stays, however much is said after it
+        c.messages = said if len(said) <= CYCLE_MESSAGES else (said[0], *said[2:])
+
+
+def _command(c: State, record: r.CommandGiven) -> None:
+    _see(c, record.event_id)
+    c.origin, c.origin_at = record.origin, record.created_at
+
+
+def _waiting(c: State, record: r.Waiting) -> None:
+    c.status, c.waiting_for, c.question = "waiting", record.reason, None
+
+
+def _ended(c: State, record: r.Ended) -> None:
+    c.status, c.waiting_for, c.question, c.addressed = "ended", "", None, ()
+
+
+def _stopped(c: State, record: r.Stopped) -> None:
+    c.question, c.addressed, c.stopped = None, (), record.seq
+    _waiver_closed(c, record)
+
+
+def _continued(c: State, record: r.Continued) -> None:
+    c.turns_since_person, c.route_streak, c.streak_of, c.cycle_usage = 0, 0, (), NO_USAGE
+    c.granted = c.usage
+    c.status, c.waiting_for = "active", ""
+
+
+def _limit_hit(c: State, record: r.LimitReached) -> None:
+    if record.until:
+        c.limit_told = (record.limit, record.until)
+
+
+def _route_asked(c: State, record: r.RouteRequested) -> None:
+    rejections = c.question.rejections if c.question and record.attempt > 1 else ()
+    c.question = Question(seq=record.seq, attempt=record.attempt, rejections=rejections, warn_at=record.warn_at)
+    c.status, c.waiting_for = "active", ""
+    _waiver_closed(c, record)  # work goes on: a later yes is an answer to something else
+
+
+def _route_delayed(c: State, _: r.RouteDelayed) -> None:
+    if c.question is not None:
+        c.question = replace(c.question, warn_at=Millis(0))
+
+
+def _rejected(c: State, record: r.RouteRejected) -> None:
+    _spend(c, record.usage, record.at)
+    if c.question is not None and record.counted:
+        c.question = replace(c.question, rejections=(*c.question.rejections, record.sentence))
+
+
+def _routed(c: State, record: r.Routed) -> None:
+    _spend(c, record.usage, record.at)
+    c.question = None
+
+
+def _corrected(c: State, record: r.RouterCorrected) -> None:
+    c.router_lessons = (*c.router_lessons, record.lesson)[-ROUTER_LESSONS:]
+
+
+def _transition(c: State, record: r.PhaseTransition) -> None:
+    leave_phase(c, record.at)
+    c.phase, c.phase_from, c.wrote_since_entry = record.to, record.from_, False
+    c.last_transition = c.unannounced = record
+    if c.history is not None:
+        c.history = c.history.moved(record)
+
+
+def _handed_off(c: State, record: r.HandedOff) -> None:
+    c.last_transition = record
+
+
+def _waiver_asked(c: State, record: r.WaiverRequested) -> None:
+    c.waiver_asked, c.waiver_asked_of = record.phases, record.of
+
+
+def _waiver_closed(c: State, _: r.Record) -> None:
+    """The question about gates is over without a yes: it is not put again before a person has written."""
+    c.waiver_declined, c.waiver_asked = c.waiver_declined | frozenset(c.waiver_asked), ()
+    c.waiver_asked_of = PublicKey("")
+
+
+def _waived(c: State, record: r.Waived) -> None:
+    answer = c.messages[-1] if c.waiver_asked and c.messages else None
+    if answer and answer.event_id == record.message_id and len(answer.text.split()) <= ANSWER_WORDS:
+        _settle(c, answer.seq)  # it holds no request that could be lost
+    c.waivers, c.waiver_asked, c.waiver_asked_of = (*c.waivers, record), (), PublicKey("")
+
+
+def _settle(c: State, seq: int) -> None:
+    c.messages = tuple(replace(m, is_answer=True) if m.seq == seq else m for m in c.messages)
+
+
+def _turn_opened(c: State, record: r.TurnOpened) -> None:
+    c.turn = OrchestratorTurn(
+        turn_id=record.turn_id,
+        seq=record.seq,
+        timestamp=record.at,
+        phase=record.phase,
+        agents=record.agents,
+        reason=record.reason,
+        handoff=record.handoff,
+    )
+    c.turn_count += 1
+    c.status, c.waiting_for, c.question = "active", "", None
+    _waiver_closed(c, record)
+    c.turns_since_person += 1
+    route = (record.phase, *record.agents)
+    c.route_streak = c.route_streak + 1 if route == c.streak_of else 1
+    c.streak_of = route
+    c.addressed = tuple(item for item in c.addressed if item[0] not in record.agents)
+    if c.workflow is not None:
+        c.workflow = c.workflow.turn_opened(record.seq, record.at)
+    elif record.phase is Phase.EXECUTE:
+        c.executed, c.gates_met, c.reflected = True, frozenset(), frozenset()
+    if record.phase is not Phase.REFLECTION:
+        c.participants = (*c.participants, *(a for a in record.agents if a not in c.participants))
+
+
+def _run_started(c: State, record: r.RunStarted) -> None:
+    system = recalled(c, record)
+    newest = max((m.seq for m in c.messages), default=0)
+    run = Run(
+        id=record.run,
+        agent=record.agent,
+        name=record.agent_name,
+        pubkey=record.pubkey,
+        phase=c.phase,
+        system=system or "",
+        entries=tuple(_words(c, record.entries)),
+        wants=record.seq,
+        warn_at=record.warn_at,
+        close_at=record.close_at,
+        armed=record.seq,
+        heard=newest,
+        shown=newest,
+        parent=record.parent,
+        call=record.call,
+        is_shared=record.is_shared,
+    )
+    c.runs = {**c.runs, record.run: run}
+    linked(c, record)
+
+
+def _words(c: State, entries: tuple[Entry | Shown, ...]) -> Iterator[Entry]:
+    """The entries with the messages they name put in; what is named is always among the newest."""
+    said = {message.seq: message for message in (*c.messages, *c.recent)}
+    for entry in entries:
+        if not isinstance(entry, Shown):
+            yield entry
+        elif (message := said.get(entry.seq)) is not None:
+            text = cut(message.text, entry.limit)
+            if message.role is None:
+                yield AgentText(author=message.name, text=text)
+            else:
+                yield UserText(author=message.name, text=text, role=str(message.role), key=message.author)
+
+
+def _change_run(change: Callable[[Run, Any], Run]) -> Callable[[State, Any], None]:
+    def fold_run(c: State, record: Any) -> None:
+        run = c.runs.get(record.run)
+        if run is not None:
+            c.runs = {**c.runs, record.run: change(run, record)}
+
+    return fold_run
+
+
+def _model_stepped(c: State, record: r.ModelResponded) -> None:
+    _spend(c, record.step.usage, record.at)
+    _change_run(lambda run, rec: run.stepped(rec.step, rec.seq))(c, record)
+
+
+def _call_returned(c: State, record: r.ToolCallCompleted) -> None:
+    run = c.runs.get(record.run)
+    if run is None:
+        return
+    read = {**run.read, **record.read} if record.read else run.read
+    result = CallResult(id=record.call, tool=record.tool, ok=record.ok, content=record.content)
+    if record.touched and is_new(run, result):
+        run = run.progressed()
+    c.runs = {**c.runs, record.run: replace(answered(run, record), read=read)}
+    changed(c, run, record.values)
+    if record.read:
+        known = {path: seen for path, seen in c.read_files.items() if path not in record.read}
+        c.read_files = dict([*known.items(), *record.read.items()][-READ_FILES:])
+    if record.touched:
+        c.touched = c.touched | frozenset(record.touched)
+        c.route_streak, c.streak_of = 0, ()
+
+
+def _ask_answered(run: Run, record: r.QuestionAnswered) -> Run:
+    # the answer is the call's result; it is not shown a second time as a message
+    unseen = run.unseen[:-1] if run.heard == record.message else run.unseen
+    run = replace(run.answered(record.seq, record.warn_at, record.close_at), unseen=unseen)
+    answer = cut(record.text, MESSAGE_CHARACTERS)
+    run = run.returned(CallResult(id=record.call, tool="ask", ok=True, content=answer), record.seq)
+    waits = run.has_parked or run.has_linked  # for another answer, or for a colleague
+    return replace(run, parked_at=record.at) if waits else run
+
+
+def _asks_closed(c: State, run: RunId, call: str | None = None) -> None:
+    c.asks = {e: (r_, k) for e, (r_, k) in c.asks.items() if r_ != run or (call is not None and k != call)}
+
+
+def _answered(c: State, record: r.QuestionAnswered) -> None:
+    _settle(c, record.message)
+    if (asker := c.runs.get(record.run)) is not None:  # a mention in the answer is no wish for another turn
+        c.addressed = tuple(item for item in c.addressed if item != (asker.agent, record.name))
+    _change_run(_ask_answered)(c, record)
+    _asks_closed(c, record.run, record.call)
+    if c.workflow is not None:
+        is_parked = any(run.has_parked for run in c.runs.values())
+        c.workflow = c.workflow.answered(record.seq, record.at, is_parked=is_parked)
+
+
+def _retrying(c: State, record: r.RetryScheduled) -> None:
+    _spend(c, record.usage, record.at)
+    if record.run is not None:
+        _change_run(Run.retrying)(c, record)
+    elif c.question is not None:
+        told = c.question.told or (record.held and not record.limit)
+        c.question = replace(c.question, retry=Retry.of(record), tries=record.attempt, told=told)
+
+
+def _due(run: Run, record: r.RetryDue) -> Run:
+    away = record.at - run.retry.since if run.retry is not None else 0
+    run = run.moved(max(0, away)).wanting(record.seq)
+    return replace(run, urgent=record.seq, told=False) if record.by else run
+
+
+def _retry_due(c: State, record: r.RetryDue) -> None:
+    if record.run is not None:
+        _change_run(_due)(c, record)
+    elif c.question is not None:
+        retry = c.question.retry
+        c.question = replace(c.question, seq=record.seq, retry=None)
+        if retry is not None and retry.held:
+            c.question = c.question.moved(record.at - retry.since)
+        if record.by:  # they hear of it if it fails again
+            c.question = replace(c.question, urgent=record.seq, told=False, warn_at=record.warn_at)
+
+
+def _nudged(c: State, record: r.ModelReprompted) -> None:
+    _spend(c, record.usage, record.at)
+    _change_run(Run.nudged)(c, record)
+
+
+def _run_ended(c: State, record: r.RunEnded) -> None:
+    _spend(c, record.usage, record.at)
+    run = c.runs.get(record.run)
+    if run is None or c.turn is None:
+        return
+    counted(c, run, record)
+    if run.stands_as == run.id:  # its next call finds it at its beginning
+        c.standings = {name: standing for name, standing in c.standings.items() if name != run.id}
+    c.runs = {key: other for key, other in c.runs.items() if key != record.run}
+    _asks_closed(c, record.run)
+
+
+def _turn_closed(c: State, record: r.TurnClosed) -> None:
+    if c.turn is None:
+        return
+    closed = replace(c.turn, is_completed=True, summary=record.summary)
+    c.turn, c.last_turn = None, closed
+    c.turns = (*c.turns, closed)[-CYCLE_MESSAGES:]
+    if c.workflow is not None:
+        c.workflow = c.workflow.turn_closed()
+    if record.gate is not None:
+        c.gates_met = c.gates_met | {record.gate}
+    if c.history is not None:
+        c.history = c.history.closed(closed)
+
+
+def _said(c: State, record: r.MessageSent) -> None:
+    pairs = tuple((part, relay) for part in range(len(record.events)) for relay in record.relays)
+    if pairs:
+        c.outbox = {**c.outbox, record.seq: OutboxRow(events=record.events, open=pairs, others=record.others)}
+        c.last_created_at = max(event.created_at for event in record.events)
+    if record.phase is c.phase:
+        c.unannounced = None
+    if record.purpose in ("completion", "question"):
+        _remember(c, record, "", record.speaker, record.name, record.text, None)
+    if record.run is not None and record.call is not None:
+        c.asks = {**c.asks, **{event.id: (record.run, record.call) for event in record.events}}
+
+
+def _paid(c: State, record: r.MissionUsageRecorded | r.ModelCallCancelled) -> None:
+    _spend(c, record.usage, record.at)
+
+
+def _spend(c: State, usage: Usage, at: Millis) -> None:
+    if usage.calls:
+        c.usage, c.cycle_usage = c.usage + usage, c.cycle_usage + usage
+        past = c.metrics.get(c.phase, PhaseMetrics())
+        c.metrics = {**c.metrics, c.phase: replace(past, usage=past.usage + usage)}
+    if usage.tokens or usage.cost_usd:
+        day, person = at // DAY, c.on_behalf_of
+        people = c.spending.get(day, {})
+        people = {**people, person: people.get(person, NO_USAGE) + usage}
+        others = [item for item in c.spending.items() if item[0] != day]
+        c.spending = dict([*others, (day, people)][-SPENDING_DAYS:])
+
+
+FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
+    r.ConversationStarted: _started,
+    r.ProcessRestarted: reopened,
+    r.ClockAdjusted: clock_set,
+    r.CycleStarted: _cycle,
+    r.MessageRecorded: _wrote,
+    r.CommandGiven: _command,
+    r.Waiting: _waiting,
+    r.Ended: _ended,
+    r.Stopped: _stopped,
+    r.Continued: _continued,
+    r.MissionUsageRecorded: _paid,
+    r.ModelCallCancelled: _paid,
+    r.LimitReached: _limit_hit,
+    r.RouteRequested: _route_asked,
+    r.RouteDelayed: _route_delayed,
+    r.RouteRejected: _rejected,
+    r.Routed: _routed,
+    r.RouterCorrected: _corrected,
+    r.PhaseTransition: _transition,
+    r.HandedOff: _handed_off,
+    r.WaiverRequested: _waiver_asked,
+    r.WaiverDeclined: _waiver_closed,
+    r.Waived: _waived,
+    r.TurnOpened: _turn_opened,
+    r.RunStarted: let_through(_run_started),
+    r.RunWarned: _change_run(lambda run, _: replace(run, warned=True)),
+    r.ModelResponded: _model_stepped,
+    r.ModelReprompted: _nudged,
+    r.ToolCallStarted: let_through(_change_run(lambda run, rec: run.permitted(rec.call, rec.seq, rec.replay, rec.at))),
+    r.ToolCallRejected: _change_run(refused),
+    r.ToolCallCompleted: routed(_call_returned),
+    r.ToolCallQueued: _change_run(lambda run, rec: run.queued(rec.call, rec.seq, rec.at)),
+    r.QuestionAsked: in_workflow(
+        let_through(_change_run(lambda run, rec: run.parked(rec.call, rec.seq, rec.at))),
+        lambda session, rec: session.asked(rec.seq, rec.at),
+    ),
+    r.QuestionAnswered: _answered,
+    r.RetryScheduled: _retrying,
+    r.RetryDue: _retry_due,
+    r.RunEnded: _run_ended,
+    r.TurnClosed: _turn_closed,
+    r.MessageSent: _said,
+    r.Delivered: delivered,
+    r.OutboxExpired: expired,
+    r.JournalRebuilt: rebuilt,
+    r.ConversationImported: imported,
+    RolledBack: rolled_back,
+    ConversationForked: forked,
+    **AGENCY_FOLDS,
+    **MISSION_FOLDS,
+    **WORKFLOW_FOLDS,
+}

@@ -1,0 +1,1 @@
+"""The state of a conversation as frozen values, one module per subject."""

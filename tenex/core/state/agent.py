@@ -1,0 +1,208 @@
+"""An agent's own phases: its graph, its typed state, and which tools and colleagues each phase offers.
+
+A `Program` is what is configured; an `AgentPhaseState` is where an agent is, and all of it is JSON. Conditions are
+asked with what `look` makes of it: the agent itself (Python) or its values (front matter). Of the current phase's
+edges the first true one is taken, one per evaluation.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
+
+from tenex.core.errors import words_of
+from tenex.core.graph import Condition, Edge, TransitionGraph
+from tenex.core.ids import Millis, Slug
+from tenex.core.phases import Phase
+
+HISTORY: Final = 50
+"""Moves of an agent that are remembered, the newest; the journal has them all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """An agent went from one of its phases to another."""
+
+    source: str
+    target: str
+    at: Millis
+
+    @property
+    def trigger(self) -> str:
+        """The name of the pair: `planning_to_research`."""
+        return f"{self.source}_to_{self.target}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentPhaseState:
+    """Where an agent stands."""
+
+    phase: str = ""
+    """Empty for an agent that has state and no phases."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """Its typed state as JSON values, every field of it."""
+    history: tuple[Moved, ...] = ()
+
+    def moved(self, move: Moved) -> "AgentPhaseState":
+        """The agent changed its phase."""
+        return replace(self, phase=move.target, history=(*self.history, move)[-HISTORY:])
+
+    def changed(self, values: Mapping[str, Any]) -> "AgentPhaseState":
+        """Fields of its state have new values."""
+        return replace(self, values={**self.values, **values})
+
+
+class Look(Protocol):
+    """What a program's conditions are asked with. Pure: a copy, which no condition can change the standing by."""
+
+    def __call__(self, standing: AgentPhaseState, conversation: Phase | None) -> Any:
+        """The agent as it stands; `conversation` is the conversation's phase, None outside one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """When a tool or a colleague is there: in these phases (empty means all) AND while the condition holds."""
+
+    phases: frozenset[str] = frozenset()
+    when: Condition | None = None
+
+
+ALWAYS: Final = Scope()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A colleague that is called like a tool."""
+
+    agent: Slug
+    description: str
+    scope: Scope = ALWAYS
+    is_shared: bool = False
+    """Whether it keeps its standing from call to call; else each call finds it at its beginning."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """What came of asking the edges of a phase: where to go, None to stay; and the edges whose condition raised."""
+
+    target: str | None = None
+    failed: tuple[tuple[str, str], ...] = ()
+    """The target of each ("" for all of them: the agent could not be looked at), and the error."""
+
+
+STAYS: Final = Evaluation()
+
+
+def _anything(_field: str, _value: Any) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Program:
+    """An agent's own phases and state, as configured. Compared by identity: conditions are functions."""
+
+    graph: TransitionGraph | None
+    """None for an agent that has state or links and no phases."""
+    defaults: Mapping[str, Any]
+    schema: Mapping[str, Mapping[str, Any]]
+    """JSON Schema of each field."""
+    look: Look
+    scopes: Mapping[str, Scope] = field(default_factory=dict)
+    """Of the tools that are not always there, by name."""
+    links: Mapping[str, Link] = field(default_factory=dict)
+    """By the name of the tool that calls them."""
+    takes: Callable[[str, Any], bool] = _anything
+    """Whether a field of a type that its schema cannot tell takes a recorded value."""
+    made: Callable[[], Mapping[str, Any]] = dict
+    """The fields that begin with a value made for each beginning, in place of their default."""
+    is_settable: bool = False
+    """Whether its model may change its state, by `set_state`."""
+    has_triggers: bool = False
+    """Whether its model may ask for a change of phase by the name of the pair."""
+    shows_state: bool = False
+    """Whether its prompt shows more of where it stands than its phase, and so is another when its state is."""
+
+    def begin(self) -> AgentPhaseState:
+        """Where an agent stands before it has done anything."""
+        return AgentPhaseState(phase=self.graph.initial if self.graph else "", values={**self.defaults, **self.made()})
+
+    def evaluate(self, standing: AgentPhaseState, conversation: Phase | None) -> Evaluation:
+        """Ask the edges of the current phase, and only those, in order: one step, never more."""
+        failed: list[tuple[str, str]] = []
+
+        def is_open(edge: Edge, node: str, facts: Any) -> bool:
+            try:
+                return edge.is_open(node, facts)
+            except Exception as error:  # noqa: BLE001  the code of whoever wrote it: a condition that fails is not true
+                failed.append((str(edge.target), _told(error)))
+                return False
+
+        if self.graph is None:
+            return STAYS
+        try:
+            facts = self.look(standing, conversation)
+        except Exception as error:  # noqa: BLE001  as above
+            return Evaluation(failed=(("", _told(error)),))
+        choice = self.graph.first_match(standing.phase, facts, is_open=is_open)
+        stays = choice is None or choice.is_end or choice.node == standing.phase
+        return Evaluation(target=None if stays or choice is None else choice.node, failed=tuple(failed))
+
+    def offers(self, tool: str, standing: AgentPhaseState, conversation: Phase | None) -> bool:
+        """Whether a tool or a colleague is there now: phases AND condition."""
+        return self.withheld(tool, standing, conversation) is None
+
+    def withheld(self, tool: str, standing: AgentPhaseState, conversation: Phase | None) -> str | None:
+        """Why a tool or a colleague is not there now, as the end of a sentence; None if it is."""
+        link = self.links.get(tool)
+        scope = link.scope if link is not None else self.scopes.get(tool, ALWAYS)
+        if scope.phases and standing.phase not in scope.phases:
+            return f"it belongs to {', '.join(sorted(scope.phases))}"
+        try:
+            holds = scope.when is None or scope.when.holds(self.look(standing, conversation))
+        except Exception as error:  # noqa: BLE001  as above
+            return f"its condition failed ({_told(error)})"
+        return None if holds else "its condition does not hold"
+
+    def fitted(self, standing: AgentPhaseState | None) -> AgentPhaseState:
+        """The standing as one of this program, which may have changed since it was recorded.
+
+        A phase that is gone becomes the initial one; a field that is new, or was of another type, has its default, and
+        one that is gone is dropped. The same object where nothing has changed.
+        """
+        if standing is None:
+            return self.begin()
+        known = standing.values
+        values = {
+            name: known[name] if name in known and self._keeps(name, known[name]) else default
+            for name, default in self.defaults.items()
+        }
+        nodes = self.graph.nodes if self.graph is not None else ("",)
+        phase = standing.phase if standing.phase in nodes else self.begin().phase
+        if values == known and phase == standing.phase:
+            return standing
+        return replace(standing, phase=phase, values=values)
+
+    def _keeps(self, name: str, value: Any) -> bool:
+        return fits(value, self.schema.get(name, {})) and self.takes(name, value)
+
+
+_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "number": (int, float),
+    "integer": (int,),
+    "boolean": (bool,),
+    "array": (list, tuple),
+    "object": (Mapping,),
+}
+
+
+def fits(value: Any, schema: Mapping[str, Any]) -> bool:
+    """Whether a JSON value is of the schema's type; one that names no single type is not looked at."""
+    kind = schema.get("type")
+    if not isinstance(kind, str) or kind not in _TYPES:
+        return True
+    return isinstance(value, _TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {words_of(error)}"[:200]

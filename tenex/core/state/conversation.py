@@ -1,0 +1,296 @@
+"""What a conversation's state is made of, and what can be read from it without a rule.
+
+All of it is bounded however long the conversation, by the numbers here, the roster and the workspace: a checkpoint is
+this, written down. Collections are replaced, never changed in place, so that a copy is shallow.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any, Literal, TypeVar
+
+from tenex.core import records as r
+from tenex.core.context.window import PastCycle
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, RunId, Slug, TurnId
+from tenex.core.messages import NO_USAGE, Usage
+from tenex.core.phases import QUALITY_PHASES, Phase
+from tenex.core.ports import UnsignedEvent
+
+from .agent import AgentPhaseState
+from .mission import Mission
+from .run import Message, OrchestratorTurn, Question, Run
+from .workflow import WorkflowSession
+
+CYCLE_MESSAGES = 30
+"""Messages of a cycle the router is shown, and turns: more would only push out the newest in its window."""
+RECENT = 40
+"""Messages kept for the agents' context, across cycles."""
+SEEN = 512
+"""Event ids kept against a message that arrives twice; the index remembers the older ones."""
+ROUTER_LESSONS = 10
+READ_FILES = 500
+"""Files read in a cycle that are remembered by name: for people to see, so the newest will do."""
+SYSTEMS = 40
+"""System prompts remembered, the lately used: one for each agent and phase of a cycle, and room for changed ones."""
+BLOCK = 100
+"""Turns, or transitions, that leave the history together: the readable view keeps them in a file of their own."""
+
+ROLLBACKS = 50
+"""Times the conversation went back that are remembered, the newest: people read them, no rule does."""
+
+SPENDING_DAYS = 2
+"""Today, and the day before for a clock that is set back a little."""
+
+TITLE_CHARACTERS = 80
+
+Status = Literal["new", "active", "waiting", "ended"]
+T = TypeVar("T")
+
+
+def title_of(text: str) -> str:
+    """What a conversation is called after its first words: their first line, cut."""
+    title = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return title if len(title) <= TITLE_CHARACTERS else title[: TITLE_CHARACTERS - 1].rstrip() + "…"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollback:
+    """The conversation went back: `undone` are the turns that count no more."""
+
+    seq: int
+    """Of its record."""
+    at: Millis
+    to: int
+    by: str
+    reason: str
+    undone: tuple[TurnId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkOrigin:
+    """Where a fork branched off: after record `seq` of another conversation, called `title`."""
+
+    id: ConversationId
+    seq: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What has happened, for readers; never looked at by a rule. It holds the newest, from `BLOCK` to twice that."""
+
+    transitions: tuple[r.PhaseTransition, ...] = ()
+    turns: tuple[OrchestratorTurn, ...] = ()
+    transitions_before: int = 0
+    """How many were before these; only the journal and the readable view tell of them."""
+    turns_before: int = 0
+    rollbacks: tuple[Rollback, ...] = ()
+
+    def moved(self, transition: r.PhaseTransition) -> "History":
+        """The phase changed."""
+        items, gone = _newest(self.transitions, transition)
+        return replace(self, transitions=items, transitions_before=self.transitions_before + gone)
+
+    def closed(self, turn: OrchestratorTurn) -> "History":
+        """A turn came to its end."""
+        items, gone = _newest(self.turns, turn)
+        return replace(self, turns=items, turns_before=self.turns_before + gone)
+
+    def undone(self, rollback: Rollback) -> "History":
+        """The conversation went back."""
+        return replace(self, rollbacks=(*self.rollbacks, rollback)[-ROLLBACKS:])
+
+
+def _newest(items: tuple[T, ...], item: T) -> tuple[tuple[T, ...], int]:
+    """The items with one more, and how many left for it."""
+    items = (*items, item)
+    return (items[BLOCK:], BLOCK) if len(items) >= 2 * BLOCK else (items, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseMetrics:
+    """What a phase has taken so far: finished stays, ms, model calls and what they cost."""
+
+    visits: int = 0
+    duration: int = 0
+    usage: Usage = NO_USAGE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxRow:
+    """The events of one `MessageSent` and the relays that have not answered for good."""
+
+    events: tuple[UnsignedEvent, ...]
+    open: tuple[tuple[int, str], ...]
+    """(part, relay), in the order in which they go out."""
+    expires_at: Millis = Millis(0)
+    others: tuple[str, ...] = ()
+    """Relays to try too once one has refused an event for good."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A relay refused an event of a `MessageSent` for good."""
+
+    said: int
+    event: EventId
+    relay: str
+    reason: str
+    at: Millis
+    is_delivered: bool = False
+    """Another relay has accepted what was said."""
+
+
+@dataclass(slots=True)
+class State:
+    """Where a conversation stands."""
+
+    id: ConversationId
+    next_seq: int = 1
+    started_at: Millis = Millis(0)
+    updated_at: Millis = Millis(0)
+    title: str = ""
+    starter: PublicKey = PublicKey("")
+    address: Mapping[str, Any] = field(default_factory=dict)
+    status: Status = "new"
+    waiting_for: str = ""
+    phase: Phase = Phase.CHAT
+    phase_started_at: Millis = Millis(0)
+    cycle: int = 0
+
+    # the cycle at hand
+    messages: tuple[Message, ...] = ()
+    turns: tuple[OrchestratorTurn, ...] = ()
+    participants: tuple[Slug, ...] = ()
+    reflected: frozenset[Slug] = frozenset()
+    executed: bool = False
+    gates_met: frozenset[Phase] = frozenset()
+    waivers: tuple[r.Waived, ...] = ()
+    wrote_since_entry: bool = False
+    """A person has written since the phase was entered."""
+    touched: frozenset[str] = frozenset()
+    read_files: Mapping[str, str] = field(default_factory=dict)
+    cycle_usage: Usage = NO_USAGE
+
+    # since a person last spoke
+    turns_since_person: int = 0
+    route_streak: int = 0
+    streak_of: tuple[str, ...] = ()
+
+    # what is open
+    turn: OrchestratorTurn | None = None
+    runs: Mapping[RunId, Run] = field(default_factory=dict)
+    question: Question | None = None
+    addressed: tuple[tuple[Slug, str], ...] = ()
+    """Agents a person mentioned who have not had their turn, with the person's name."""
+    waiver_asked: tuple[Phase, ...] = ()
+    """Gates a person is being asked to give up."""
+    waiver_asked_of: PublicKey = PublicKey("")
+    """Who is asked; "" for any owner."""
+    waiver_declined: frozenset[Phase] = frozenset()
+    """Gates a person was asked to give up, and would not, since somebody last wrote."""
+    stopped: int = 0
+    """The seq of the newest `Stopped`: what was written before it is no reason to begin another cycle."""
+    outbox: Mapping[int, OutboxRow] = field(default_factory=dict)
+    refusals: tuple[Refusal, ...] = ()
+    """The newest events that a relay refused for good."""
+    asks: Mapping[str, tuple[RunId, str]] = field(default_factory=dict)
+    """Event id of a question we put -> the run and the call it belongs to."""
+    mission: Mission | None = None
+    """The mission at hand, or the last one."""
+    refused: str = ""
+    """The mission that what was written here could not begin yet; "" for none."""
+
+    # memory
+    turn_count: int = 0
+    last_turn: OrchestratorTurn | None = None
+    last_transition: r.PhaseTransition | r.HandedOff | None = None
+    unannounced: r.PhaseTransition | None = None
+    """The last transition, as long as no message has shown it."""
+    phase_from: Phase | None = None
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    """What we answer: the newest thing a person said."""
+    origin_at: int = 0
+    last_created_at: int = 0
+    answered: int = 0
+    """The seq of the newest message that an agent was shown before its run ended."""
+    recent: tuple[Message, ...] = ()
+    seen: dict[str, None] = field(default_factory=dict)
+    past: tuple[PastCycle, ...] = ()
+    """What stays of the cycles that are over."""
+    systems: Mapping[str, str] = field(default_factory=dict)
+    """System prompts by their digest, the lately used last."""
+    router_lessons: tuple[str, ...] = ()
+    usage: Usage = NO_USAGE
+    granted: Usage = NO_USAGE
+    """The sum of `usage` when a person last let the conversation go on: its own limits count from there."""
+    spending: Mapping[int, Mapping[PublicKey, Usage]] = field(default_factory=dict, compare=False)
+    """What the newest `SPENDING_DAYS` days have cost, by day since 1970 (UTC) and by `on_behalf_of`. No rule of the
+    conversation reads it, and a checkpoint written before it was counted lacks it; so it is not compared."""
+    limit_told: tuple[str, Millis] = ("", Millis(0))
+    """The last limit of a day that people were told of, and when that day ends."""
+    metrics: Mapping[Phase, PhaseMetrics] = field(default_factory=dict)
+    forked_from: ForkOrigin | None = None
+    workflow: WorkflowSession | None = None
+    """The workflow this is a conversation of: its rules are the router, and no phase forbids anything."""
+    standings: Mapping[str, AgentPhaseState] = field(default_factory=dict)
+    """Where agents stand in their own phases, by `Run.stands_as`."""
+    history: History | None = field(default_factory=History)
+
+    @property
+    def previous_phase(self) -> Phase | None:
+        """The phase before this one, in this conversation."""
+        return self.phase_from
+
+    @property
+    def on_behalf_of(self) -> PublicKey:
+        """The person whose message began the cycle; who wrote last where the cycle began without one."""
+        wrote = (*self.messages[:1], *(m for m in reversed(self.recent) if m.role is not None))
+        return wrote[0].author if wrote else self.starter
+
+    @property
+    def open_gates(self) -> tuple[Phase, ...]:
+        """The quality gates still in the way of END, in order."""
+        if not self.executed or self.workflow is not None:
+            return ()
+        waived = self.waived
+        return tuple(gate for gate in QUALITY_PHASES if gate not in self.gates_met and gate not in waived)
+
+    @property
+    def waived(self) -> frozenset[Phase]:
+        """The gates a person gave up in this cycle."""
+        return frozenset(phase for waiver in self.waivers for phase in waiver.phases)
+
+    @property
+    def has_mission(self) -> bool:
+        """Whether a mission is open, running or paused: while it is, its nodes say what is next and no router does."""
+        return self.mission is not None and self.mission.is_open
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether every open run waits for a person, or for a colleague who does."""
+        return bool(self.runs) and all(run.is_waiting for run in self.runs.values())
+
+    @property
+    def own_runs(self) -> tuple[Run, ...]:
+        """The runs of the turn's own agents; the others were called by one of them, or by one they called."""
+        return tuple(run for run in self.runs.values() if run.parent is None)
+
+    def called_by(self, run: RunId) -> tuple[Run, ...]:
+        """The open runs of the colleagues that a run has called."""
+        return tuple(other for other in self.runs.values() if other.parent == run)
+
+    @property
+    def unanswered(self) -> tuple[Message, ...]:
+        """A person's messages of this cycle that no agent has been shown."""
+        return tuple(m for m in self.messages if m.role is not None and m.seq > self.answered)
+
+    def spare_systems(self, digest: str) -> tuple[str, ...]:
+        """The prompts that nobody has used for longest, as many as must go if this one is to be remembered too."""
+        surplus = 0 if digest in self.systems else len(self.systems) - SYSTEMS + 1
+        return tuple(islice(self.systems, max(0, surplus)))
+
+    def newer_than_last_turn(self) -> tuple[Message, ...]:
+        """A person's messages that came after the last turn of this cycle was opened, and were no answer to us."""
+        opened = max(self.turns[-1].seq if self.turns else 0, self.stopped)
+        return tuple(m for m in self.messages if m.role is not None and m.seq > opened and not m.is_answer)

@@ -1,0 +1,317 @@
+"""Going back and branching off: the records of both, and the state a conversation goes on from.
+
+    RolledBack   what the conversation thinks is as it was after an earlier record; what happened stays a fact
+    Forked       another conversation begins as this one stood after a record; it shares nothing with it
+
+Every field of `State` is in exactly one of the sets below. Both records carry the state itself, so no reader needs the
+records it was folded from, which may lie in an older file of the journal, or in another conversation's. (ADR 15.)
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields, replace
+from typing import Any, Final
+
+from tenex.core.ids import ConversationId, Millis, TurnId
+from tenex.core.messages import NO_USAGE
+from tenex.core.records.base import Record
+from tenex.core.reducers.phase_metrics import leave_phase
+
+from .conversation import CYCLE_MESSAGES, ForkOrigin, History, Rollback, State
+from .run import Completion, OrchestratorTurn
+
+THEN: Final = frozenset(
+    {
+        "title",
+        "phase",
+        "cycle",
+        "messages",
+        "turns",
+        "participants",
+        "reflected",
+        "executed",
+        "gates_met",
+        "waivers",
+        "wrote_since_entry",
+        "touched",
+        "read_files",
+        "waiver_declined",
+        "last_turn",
+        "last_transition",
+        "phase_from",
+        "answered",
+        "recent",
+        "past",
+        "status",
+        "waiting_for",
+        "cycle_usage",
+        "workflow",
+        "mission",
+        "refused",
+        "standings",
+    }
+)
+"""What goes back: what agents and the router know, and what the rules of the cycle go by."""
+
+OVER: Final = frozenset(
+    {
+        "turn",
+        "runs",
+        "question",
+        "addressed",
+        "waiver_asked",
+        "waiver_asked_of",
+        "asks",
+        "unannounced",
+        "turns_since_person",
+        "route_streak",
+        "streak_of",
+    }
+)
+"""What was open then, or is now, is over; somebody has just decided, so what counts since a person spoke is nothing."""
+
+STAYS: Final = frozenset(
+    {
+        "id",
+        "next_seq",
+        "started_at",
+        "updated_at",
+        "starter",
+        "address",
+        "outbox",
+        "refusals",
+        "turn_count",
+        "origin",
+        "origin_at",
+        "last_created_at",
+        "seen",
+        "systems",
+        "router_lessons",
+        "usage",
+        "granted",
+        "spending",
+        "limit_told",
+        "metrics",
+        "history",
+        "forked_from",
+        "phase_started_at",
+        "stopped",
+    }
+)
+"""What stays: money is spent, what was said is delivered, what was heard is not heard again, no name is used twice.
+
+`stopped` is the moment of going back itself; so is `phase_started_at` where that changes the phase.
+"""
+
+CUT_OFF: Final = "the conversation goes on from before this was done"
+"""What became of an agent's part in a turn that was open then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolledBack(Record):
+    """The conversation goes on as it stood after record `to`, at rest; the records between stay, and count no more.
+
+    `state` holds what goes back. `tree` is what the workspace was put back to, `was` what it held before that, both as
+    trees of the shadow repository; both are empty where the files stayed as they were.
+    """
+
+    to: int
+    by: str
+    reason: str
+    state: State
+    tree: str = ""
+    was: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationForked(Record):
+    """A conversation begins as `origin` stood after its record `at_seq`, at rest."""
+
+    id: ConversationId
+    origin: ConversationId
+    at_seq: int
+    title: str
+    """Its own; what the origin is called stands in `state.forked_from`."""
+    state: State
+
+
+def at_rest(then: State, at: Millis, seq: int = 1) -> State:
+    """That state as one to go on from after record `seq`: nothing is open, and a person is awaited.
+
+    A turn that was open counts as closed: what was done in it is known, the rest as stopped. A cycle that had ended
+    stays ended, and where none had begun the person's next message begins the first.
+    """
+    changes: dict[str, Any] = {name: _default(name) for name in OVER}
+    changes["standings"] = {name: one for name, one in then.standings.items() if name not in then.runs}
+    if then.mission is not None:
+        changes["mission"] = then.mission.at_rest(at)
+    if then.workflow is not None:
+        changes["workflow"] = then.workflow.rested(seq, at)
+    if then.status in ("ended", "new") or (then.workflow is not None and then.workflow.is_closed):
+        changes |= {"status": "ended", "waiting_for": ""}
+    else:
+        changes |= {"status": "waiting", "waiting_for": "user"}
+    if then.turn is not None:
+        closed = _closed(then.turn, at)
+        changes |= {"last_turn": closed, "turns": (*then.turns, closed)[-CYCLE_MESSAGES:]}
+        changes["answered"] = max([then.answered, *(run.shown for run in then.own_runs)])
+        if then.history is not None:
+            changes["history"] = then.history.closed(closed)
+    return State(**{spec.name: changes.get(spec.name, getattr(then, spec.name)) for spec in fields(State)})
+
+
+def of_then(then: State, now: State, at: Millis, *, with_files: bool) -> State:
+    """What a `RolledBack` carries: only what goes back, everything else at its default.
+
+    Args:
+        then: the state after the record to go back to.
+        now: the state as it is, with nothing open.
+        at: ms, now.
+        with_files: the workspace went back too. If not, what was changed since is still changed.
+    """
+    rest = at_rest(then, at, now.next_seq)
+    carried = {spec.name: _default(spec.name) for spec in fields(State) if spec.name != "id"}
+    carried |= {name: getattr(rest, name) for name in THEN}
+    if not with_files:
+        carried["touched"] = then.touched | now.touched
+    if then.cycle == now.cycle:  # what was spent on it is spent
+        carried["cycle_usage"] = now.cycle_usage
+    return State(id=now.id, **carried)
+
+
+def of_fork(
+    then: State,
+    at: Millis,
+    *,
+    id: ConversationId,  # noqa: A002
+    address: Mapping[str, Any],
+    title: str,
+) -> State:
+    """The state a fork begins with: of its own the id, the address and all sums; no event is known to it.
+
+    What stood in the other one's records comes before every record of its own, which are numbered from 1 again.
+    """
+    rest = _before(at_rest(then, at), then.next_seq)
+    history = rest.history or History()
+    return replace(
+        rest,
+        id=id,
+        next_seq=2,
+        started_at=at,
+        updated_at=at,
+        phase_started_at=at,
+        title=title,
+        address=dict(address),
+        origin={},
+        origin_at=0,
+        last_created_at=0,
+        seen={},
+        outbox={},
+        refusals=(),
+        usage=NO_USAGE,
+        cycle_usage=NO_USAGE,
+        granted=NO_USAGE,
+        spending={},
+        limit_told=("", Millis(0)),
+        metrics={},
+        stopped=1,
+        history=History(transitions=history.transitions, turns=history.turns),
+        forked_from=ForkOrigin(id=then.id, seq=then.next_seq - 1, title=then.title),
+        mission=rest.mission and rest.mission.forked(),
+    )
+
+
+def _before(state: State, records: int) -> State:
+    """That state with all it tells of that many records earlier: in their order, and none the number of a later one."""
+
+    def moved(turn: OrchestratorTurn) -> OrchestratorTurn:
+        return replace(turn, seq=turn.seq - records)
+
+    return replace(
+        state,
+        messages=tuple(replace(message, seq=message.seq - records) for message in state.messages),
+        recent=tuple(replace(message, seq=message.seq - records) for message in state.recent),
+        turns=tuple(map(moved, state.turns)),
+        last_turn=state.last_turn and moved(state.last_turn),
+        past=tuple(replace(past, since=past.since - records) for past in state.past),
+        answered=state.answered - records,
+        history=state.history and replace(state.history, turns=tuple(map(moved, state.history.turns))),
+    )
+
+
+def rolled_back(c: State, record: RolledBack) -> None:
+    """Stand where the record says; facts stay."""
+    if c.history is not None:
+        c.history = c.history.undone(
+            Rollback(
+                seq=record.seq,
+                at=record.at,
+                to=record.to,
+                by=record.by,
+                reason=record.reason,
+                undone=tuple(undone(c.history, record.to, record.seq)),
+            )
+        )
+    if record.state.phase is not c.phase:
+        leave_phase(c, record.at)
+    for name in THEN:
+        setattr(c, name, getattr(record.state, name))
+    for name in OVER:
+        setattr(c, name, _default(name))
+    c.stopped = record.seq
+
+
+def forked(c: State, record: ConversationForked) -> None:
+    """Begin; only as the first record of a journal.
+
+    Raises:
+        ValueError: it is not the first, or of another conversation; nothing has changed.
+    """
+    if record.seq != 1 or record.id != c.id or record.state.id != c.id:
+        raise ValueError(f"a fork stands at the beginning of its own journal, and not at seq {record.seq} of another")
+    for spec in fields(State):
+        if spec.name != "history" or c.history is not None:
+            setattr(c, spec.name, getattr(record.state, spec.name))
+
+
+def undone(history: History, to: int, before: int) -> Iterator[TurnId]:
+    """The turns that count now, and would not after going back to a record; those that were undone before count not.
+
+    Only turns that are remembered.
+    """
+    now, then = _line(history, before - 1), _line(history, to)
+    for turn in history.turns:
+        if _is_on(now, turn.seq) and not _is_on(then, turn.seq):
+            yield turn.turn_id
+
+
+def _line(history: History, seq: int) -> list[tuple[int, int]]:
+    """The stretches of records, each from its first to its last seq, that made the state after a record."""
+    stretches: list[tuple[int, int]] = []
+    for rollback in reversed(history.rollbacks):
+        if rollback.seq <= seq:
+            stretches.append((rollback.seq, seq))
+            seq = rollback.to
+    return [*stretches, (1, seq)]
+
+
+def _is_on(line: list[tuple[int, int]], seq: int) -> bool:
+    return any(first <= seq <= last for first, last in line)
+
+
+def _closed(turn: OrchestratorTurn, at: Millis) -> OrchestratorTurn:
+    stopped = tuple(
+        Completion(agent=slug, outcome="stopped", text="", summary="", verdict="", error=CUT_OFF, at=at)
+        for slug in turn.agents
+        if not turn.has_finished(slug)
+    )
+    done = (*turn.completions, *stopped)
+    words = "\n".join(f"{one.agent}: {one.summary or one.text or one.error}" for one in done)
+    return replace(turn, completions=done, is_completed=True, summary=words)
+
+
+_FIELDS: Final = {spec.name: spec for spec in fields(State)}
+
+
+def _default(name: str) -> Any:
+    spec = _FIELDS[name]
+    return spec.default if spec.default_factory is MISSING else spec.default_factory()

@@ -1,0 +1,363 @@
+"""A run as a value: one agent's work in one turn, and what each fact does to it.
+
+A run is in exactly one of these states, all derived from its fields:
+
+    wants a model step ──ModelResponded──► has calls ──all done──► wants a model step ...
+         ▲    │                             │
+         │    └─Retrying─► waits ──RetryDue─┘        a call waits its turn, is permitted, parked (ask), queued (a
+         │                                           colleague is busy), linked (works at it), or done
+         └──────────────────────────────────
+    RunEnded closes it from anywhere.
+
+Its deadline counts its work: not the time it waits for a person, a colleague, another try, or a busy provider.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Literal
+
+from tenex.core.config import Replay, Role
+from tenex.core.ids import CallId, Millis, PublicKey, RunId, Slug, TurnId
+from tenex.core.messages import NO_USAGE, CallRequest, CallResult, Entry, ModelStep, Note, Usage, UserText
+from tenex.core.phases import Phase
+from tenex.core.ports import Handoff
+from tenex.core.records.run import ModelReprompted, Outcome, RetryScheduled
+
+
+class CallState(StrEnum):
+    """How far a call has come."""
+
+    ASKED = "asked"
+    PERMITTED = "permitted"
+    PARKED = "parked"
+    QUEUED = "queued"
+    LINKED = "linked"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A tool call of the step at hand."""
+
+    request: CallRequest
+    state: CallState = CallState.ASKED
+    seq: int = 0
+    """Of the record that permitted, parked or linked it."""
+    replay: Replay = Replay.ONCE
+    result: CallResult | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it was let through: not one that waits its turn, or for a colleague who is busy."""
+        return self.state not in (CallState.ASKED, CallState.QUEUED)
+
+    @property
+    def waits_for_colleague(self) -> bool:
+        """Whether a colleague works at it, or will when they are free."""
+        return self.state in (CallState.QUEUED, CallState.LINKED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """A wait before the next try of a model call."""
+
+    seq: int
+    attempt: int
+    due: Millis
+    held: bool
+    since: Millis
+    message: str = ""
+    """Why the last try failed."""
+    limit: str = ""
+    """The limit of a day that is waited for."""
+
+    @classmethod
+    def of(cls, record: RetryScheduled) -> "Retry":
+        """The wait a record began."""
+        return cls(
+            seq=record.seq,
+            attempt=record.attempt,
+            due=record.due,
+            held=record.held,
+            since=record.at,
+            message=record.message,
+            limit=record.limit,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One agent's work in one turn, while it is open.
+
+    `parent` and `call` are the run that called it and the call that did, None for an agent of the turn.
+    """
+
+    id: RunId
+    agent: Slug
+    name: str
+    pubkey: PublicKey
+    phase: Phase
+    system: str
+    entries: tuple[Entry, ...]
+    calls: tuple[Call, ...] = ()
+    wants: int | None = None
+    """The seq of the record that made a model step wanted."""
+    attempt: int = 0
+    """Tries of the model call at hand that failed in transport."""
+    told: bool = False
+    """Whether the person was told that its model cannot be reached."""
+    retry: Retry | None = None
+    urgent: int = 0
+    """The newest `wants` that a person asked for: that call goes through a pause of its provider."""
+    warn_at: Millis
+    close_at: Millis
+    armed: int
+    """The seq of the record that set the deadlines."""
+    warned: bool = False
+    parked_at: Millis | None = None
+    """Since when it has waited for a person or a colleague."""
+    steps: int = 0
+    nudges: int = 0
+    unseen: tuple[UserText, ...] = ()
+    heard: int = 0
+    """The seq of the newest message that has reached the run."""
+    shown: int = 0
+    """The seq of the newest message its model has been shown."""
+    read: Mapping[str, str] = field(default_factory=dict)
+    usage: Usage = NO_USAGE
+    model: str = ""
+    failed_edges: frozenset[tuple[str, str]] = frozenset()
+    """Edges of the agent's own graph, as (source, target), whose condition raised: each is told once."""
+    changed: int = 0
+    """The place in `entries` of the step that last changed something: files by a call not made before, or its state."""
+    is_stale: bool = False
+    """Whether its agent's state has changed since its prompt was rendered."""
+    parent: RunId | None = None
+    call: CallId | None = None
+    is_shared: bool = False
+
+    @property
+    def stands_as(self) -> str:
+        """The name its agent's standing is kept under: the agent's own, or the run's where each call begins anew."""
+        return self.agent if self.parent is None or self.is_shared else self.id
+
+    @property
+    def open_calls(self) -> tuple[Call, ...]:
+        """The calls that have no result yet, in the model's order."""
+        return tuple(call for call in self.calls if call.state is not CallState.DONE)
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether nothing of it can go on before a person has answered."""
+        return self.has_parked and all(call.state is not CallState.PERMITTED for call in self.calls)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it waits for a model that cannot be reached, and the person knows."""
+        return self.retry is not None and self.retry.held and not self.retry.limit
+
+    @property
+    def has_parked(self) -> bool:
+        """Whether a question of its is open."""
+        return any(call.state is CallState.PARKED for call in self.calls)
+
+    @property
+    def has_linked(self) -> bool:
+        """Whether a colleague works at a call of its, or will when they are free."""
+        return any(call.waits_for_colleague for call in self.calls)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it can do nothing itself before a person or a colleague has answered: its time stands still."""
+        waits = self.has_parked or self.has_linked
+        return waits and all(call.state is not CallState.PERMITTED for call in self.calls)
+
+    def find(self, call: CallId) -> Call | None:
+        """The open call of that id."""
+        return next((known for known in self.open_calls if known.request.id == call), None)
+
+    def hears(self, text: UserText, seq: int) -> "Run":
+        """A person wrote while it works: it will see that before its next step."""
+        return replace(self, unseen=(*self.unseen, text), heard=seq)
+
+    def stepped(self, step: ModelStep, seq: int) -> "Run":
+        """Its model answered; the calls, if any, wait for the gate."""
+        return replace(
+            self.delayed(step.queued, seq),
+            entries=(*self.entries, step),
+            calls=tuple(Call(request=request) for request in step.calls),
+            wants=None,
+            retry=None,
+            attempt=0,
+            told=False,
+            steps=self.steps + 1,
+            usage=self.usage + step.usage,
+            model=step.model or self.model,
+        )
+
+    def permitted(self, call: CallId, seq: int, replay: Replay, at: Millis) -> "Run":
+        """The gate let a call through; one who waited until now is given the time back."""
+        run = self.resumed(at, seq) if self.is_waiting else self
+        return run._with(call, state=CallState.PERMITTED, seq=seq, replay=replay)
+
+    def parked(self, call: CallId, seq: int, at: Millis) -> "Run":
+        """A call waits for a person."""
+        run = self._with(call, state=CallState.PARKED, seq=seq)
+        return replace(run, parked_at=run.parked_at if run.parked_at is not None else at)
+
+    def queued(self, call: CallId, seq: int, at: Millis) -> "Run":
+        """A call waits for a colleague who is busy."""
+        run = self._with(call, state=CallState.QUEUED, seq=seq)
+        return replace(run, parked_at=run.parked_at if run.parked_at is not None else at)
+
+    def linked(self, call: CallId, seq: int, at: Millis) -> "Run":
+        """A colleague works at a call."""
+        run = self._with(call, state=CallState.LINKED, seq=seq)
+        return replace(run, parked_at=run.parked_at if run.parked_at is not None else at)
+
+    def resumed(self, at: Millis, seq: int) -> "Run":
+        """A colleague it waited for is done: its deadlines are later by the wait, and its clock runs again."""
+        waited = at - self.parked_at if self.parked_at is not None else 0
+        return replace(self.delayed(waited, seq), parked_at=at if self.has_parked or self.has_linked else None)
+
+    def progressed(self) -> "Run":
+        """Its newest step changed something."""
+        return replace(self, changed=max(0, len(self.entries) - 1))
+
+    def returned(self, result: CallResult, seq: int) -> "Run":
+        """A call has its result; after the last one the model is wanted again."""
+        run = self._with(result.id, state=CallState.DONE, result=result)
+        return run if run.open_calls else run.wanting(seq)
+
+    def wanting(self, seq: int) -> "Run":
+        """A model step is wanted: the results, in the order of the calls, and what people wrote, are shown now."""
+        results = tuple(call.result for call in self.calls if call.result is not None)
+        return replace(
+            self,
+            entries=(*self.entries, *results, *self.unseen),
+            calls=(),
+            unseen=(),
+            shown=max(self.shown, self.heard),
+            wants=seq,
+            retry=None,
+        )
+
+    def nudged(self, record: ModelReprompted) -> "Run":
+        """Its model is told what was lacking; results of the calls it made stand before that."""
+        run = self.delayed(record.queued, record.seq).wanting(record.seq).spent(record.usage, record.model)
+        note = Note(title="Reminder", text=record.text)
+        return replace(run, entries=(*run.entries, note), nudges=run.nudges + 1, attempt=0, told=False)
+
+    def retrying(self, record: RetryScheduled) -> "Run":
+        """Its model call waits."""
+        run = self.moved(record.queued).spent(record.usage, record.model)
+        told = self.told or (record.held and not record.limit)
+        return replace(run, wants=None, retry=Retry.of(record), attempt=record.attempt, told=told)
+
+    def spent(self, usage: Usage, model: str) -> "Run":
+        """A call that gave no step cost something all the same."""
+        return replace(self, usage=self.usage + usage, model=model or self.model) if usage.calls else self
+
+    def moved(self, by: int) -> "Run":
+        """Its deadlines are this many ms later."""
+        return replace(self, warn_at=Millis(self.warn_at + by), close_at=Millis(self.close_at + by))
+
+    def delayed(self, by: int, seq: int) -> "Run":
+        """Its deadlines are later by a wait that is over; the timers that run are replaced."""
+        return replace(self.moved(by), armed=seq) if by > 0 else self
+
+    def answered(self, seq: int, warn_at: Millis, close_at: Millis) -> "Run":
+        """The person answered: the clock runs again."""
+        return replace(self, warn_at=warn_at, close_at=close_at, armed=seq, parked_at=None)
+
+    def _with(
+        self,
+        call: CallId,
+        *,
+        state: CallState,
+        seq: int = 0,
+        replay: Replay | None = None,
+        result: CallResult | None = None,
+    ) -> "Run":
+        def change(known: Call) -> Call:
+            if known.request.id != call or known.state is CallState.DONE:
+                return known
+            return replace(known, state=state, seq=seq or known.seq, replay=replay or known.replay, result=result)
+
+        return replace(self, calls=tuple(change(known) for known in self.calls))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """What became of one agent's part in a turn."""
+
+    agent: Slug
+    outcome: Outcome
+    text: str
+    summary: str
+    verdict: Literal["", "verified", "issues"]
+    error: str
+    at: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrchestratorTurn:
+    """A turn: which agents were set to work, why, and what came of it. `seq` is the record that opened it."""
+
+    turn_id: TurnId
+    seq: int
+    timestamp: Millis
+    phase: Phase
+    agents: tuple[Slug, ...]
+    reason: str
+    handoff: Handoff | None = None
+    completions: tuple[Completion, ...] = ()
+    is_completed: bool = False
+    summary: str = ""
+
+    def has_finished(self, agent: Slug) -> bool:
+        """Whether the agent's completion has been counted."""
+        return any(done.agent == agent for done in self.completions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """The router is being asked, or waits to be asked again."""
+
+    seq: int
+    """Of the record that made it wanted."""
+    attempt: int
+    rejections: tuple[str, ...] = ()
+    tries: int = 0
+    """Tries that failed in transport."""
+    told: bool = False
+    """Whether the person was told that the router's model cannot be reached."""
+    retry: Retry | None = None
+    urgent: int = 0
+    """The newest `seq` that a person asked for, as in `Run`."""
+    warn_at: Millis = Millis(0)
+    """When the person is told that there is no answer yet; 0 for never, or where they were told."""
+
+    def moved(self, by: int) -> "Question":
+        """It is said that many ms later that there is no answer yet."""
+        return replace(self, warn_at=Millis(self.warn_at + by)) if self.warn_at else self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """Something said in the conversation, as the router and the agents are shown it."""
+
+    seq: int
+    at: Millis
+    event_id: str
+    author: PublicKey
+    name: str
+    text: str
+    phase: Phase
+    role: Role | None = None
+    """Of the person who wrote it; None for one of ours."""
+    after_turn: TurnId | None = None
+    """The last turn opened before it was written."""
+    is_answer: bool = False
+    """Whether it answered a question of ours, and so has been dealt with."""

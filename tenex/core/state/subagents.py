@@ -1,0 +1,113 @@
+"""Colleagues an agent may call like tools: which of them are there now, and what one that is called is shown.
+
+    link      what is configured: a colleague, what it is there for, when it may be called (`agency.Link`)
+    caller    the run whose call began another; the chain of a run is itself, its caller, that one's caller ...
+
+A colleague sees the message of the call and not the conversation: whoever calls it knows what it needs, and what is not
+shown costs nothing and leads nobody astray.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from tenex.core.config import Agent, Kind, Policy
+from tenex.core.context.window import MESSAGE_CHARACTERS
+from tenex.core.messages import AgentText, Entry, Note, ToolSpec, cut
+from tenex.core.phases import Phase
+
+from .agent import AgentPhaseState, Link, Program
+from .conversation import State
+from .run import Run
+
+MESSAGE: Final = "message"
+"""The one argument of such a call."""
+
+
+def link_of(agent: Agent, tool: str) -> Link | None:
+    """The link a tool's name stands for, if the agent has one of that name."""
+    return agent.program.links.get(tool) if agent.program is not None else None
+
+
+def standing_of(state: State, run: Run, program: Program) -> AgentPhaseState:
+    """Where the agent of a run stands, by its program as configured now."""
+    return program.fitted(state.standings.get(run.stands_as))
+
+
+def link_specs(state: State, run: Run, rules: Policy) -> tuple[ToolSpec, ...]:
+    """The colleagues a run may call now, as tools, in the order in which they are configured."""
+    agent = rules.roster.get(run.agent)
+    if agent is None or agent.program is None:
+        return ()
+    return tuple(
+        ToolSpec(name=tool, description=link.description, parameters=_PARAMETERS)
+        for tool, link in agent.program.links.items()
+        if refusal(state, run, agent, tool, link, rules) is None
+    )
+
+
+_PARAMETERS: Final = {
+    "type": "object",
+    "properties": {
+        MESSAGE: {
+            "type": "string",
+            "description": "What you want of them, with all they need to know: they see this and not the conversation.",
+        }
+    },
+    "required": [MESSAGE],
+    "additionalProperties": False,
+}
+
+
+def refusal(state: State, run: Run, agent: Agent, tool: str, link: Link, rules: Policy) -> str | None:
+    """Why a colleague may not be called now, as a sentence the model can act on; None if it may.
+
+    Asked when tools are listed, and again when one is called.
+    """
+    if state.phase is Phase.REFLECTION:
+        return f"{tool} may not be called in the reflection phase; nothing was done."
+    called = rules.roster.get(link.agent)
+    if called is None:
+        return f"{tool} is not there: no agent is called {link.agent} any more. Do without."
+    if agent.kind is Kind.EXPERT and called.kind is not Kind.EXPERT:
+        return f"{tool} may not be called by {agent.slug}, who advises: {called.slug} may change and run things."
+    above = [caller.agent for caller in chain(state, run)]
+    if link.agent in above:
+        return f"{tool} cannot be called from here: {link.agent} waits for what you do. Answer with what you have."
+    if len(above) > (most := rules.limits.link_depth):
+        return f"{tool} is not called: colleagues call each other {most} deep at most. Do it yourself."
+    if agent.program is None:
+        return None
+    standing = standing_of(state, run, agent.program)
+    withheld = agent.program.withheld(tool, standing, state.phase)
+    here = f" You are in your phase {standing.phase}." if standing.phase else ""
+    return f"The colleague {tool} is not there for you now: {withheld}; nothing was done.{here}" if withheld else None
+
+
+def chain(state: State, run: Run) -> Iterator[Run]:
+    """A run, its caller, that one's caller, and so on."""
+    at: Run | None = run
+    while at is not None:
+        yield at
+        at = state.runs.get(at.parent) if at.parent is not None else None
+
+
+def entries_of_called(state: State, run: Run, changed: str) -> tuple[Entry, ...]:
+    """What a called run is shown when it begins: whose call it serves, the files `changed`, the call's message."""
+    caller = state.runs.get(run.parent) if run.parent is not None else None
+    if caller is None:
+        return ()
+    part = (
+        f"{caller.name} has called you. Do what the message below asks, as far as your instructions and the phase "
+        f"permit. Your final text goes back to {caller.name}, and to nobody else."
+    )
+    return (
+        Note(title="Your part", text=f"{part}{changed}"),
+        AgentText(author=caller.name, text=message_to(state, run)),
+    )
+
+
+def message_to(state: State, run: Run) -> str:
+    """The message of the call that began a run, cut; empty for one that nobody called."""
+    caller = state.runs.get(run.parent) if run.parent is not None else None
+    call = next((call for call in caller.calls if call.request.id == run.call), None) if caller is not None else None
+    return cut(str(call.request.arguments.get(MESSAGE, "")), MESSAGE_CHARACTERS) if call is not None else ""

@@ -1,0 +1,1 @@
+"""Rules of a conversation between speakers: transitions, conditions, rounds and context variables."""

@@ -1,0 +1,61 @@
+"""A workflow as it is configured: who takes part, the rules as a dict, and what is expected of whom by when."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from .errors import ConfigurationError
+from .graph import TransitionGraph
+from .ids import PublicKey, Slug
+
+PERSON: Final = Slug("person")
+"""Reserved: the part of whoever opens a workflow, where its participants name it."""
+
+View = Literal["full", "windowed", "summary"]
+"""What a speaker is shown of what was said: all there is room for; the newest messages, twice as many as take part, and
+a line on each round before; the request, the newest message, and a line on each round."""
+
+Compile = Callable[[Mapping[str, Any], tuple[str, ...]], TransitionGraph]
+"""A graph's dict and who takes part, to the graph; raises ConfigurationError where a part of it is not known here."""
+
+TURN_WITHIN, ACKS_WITHIN, REPLY_WITHIN = "turn_within", "acks_within", "reply_within"
+MAX_SILENCE, TTL = "max_silence", "ttl"
+EXPECTATIONS: Final = (TURN_WITHIN, ACKS_WITHIN, REPLY_WITHIN, MAX_SILENCE, TTL)
+"""A round is closed; everybody has acknowledged; a person answers; somebody says something; the whole has ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Within:
+    """After how many ms people are told, and after how many the workflow closes; 0 is never."""
+
+    warn: int = 0
+    close: int = 0
+
+
+DEFAULTS: Final[Mapping[str, Within]] = {
+    TURN_WITHIN: Within(warn=120_000, close=600_000),  # AG2's
+    TTL: Within(close=2 * 3_600_000),  # AG2's `channel_ttl_default`
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workflow:
+    """A workflow of speakers; `participants` are agents' slugs, and `PERSON` where the person takes part."""
+
+    slug: Slug
+    name: str
+    pubkey: PublicKey
+    participants: tuple[Slug, ...]
+    graph_data: Mapping[str, Any]
+    about: str = ""
+    context_vars: Mapping[str, Any] = field(default_factory=dict)
+    expectations: Mapping[str, Within] = field(default_factory=lambda: dict(DEFAULTS))
+    view: View = "windowed"
+    has_calls: bool = True
+    """Whether its speakers may make calls about it: hand over, end it, change its variables."""
+
+
+def no_graphs(data: Mapping[str, Any], participants: tuple[str, ...]) -> TransitionGraph:
+    """Refuse every graph: for rules without workflows."""
+    del data, participants
+    raise ConfigurationError(["No workflows are configured here."])

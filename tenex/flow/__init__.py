@@ -1,6 +1,0 @@
-"""The shell around the core: signals come in, decisions become durable, wanted work is started and cancelled.
-
-    inbox -> coordinator -> actor -> reconciler -> stages -> back to the actor as signals
-
-Never: a rule. What follows from what is `core.decide`'s to say.
-"""

@@ -1,0 +1,204 @@
+"""The desk where every model is asked: it picks the models for a request and goes down the list until one answers.
+
+Importing this is cheap; the library is loaded when the first model is made, by `check` at the latest.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from tenex.core.context.window import LONG_ANSWER, UNCERTAIN, request_tokens
+from tenex.core.errors import ConfigurationError, ModelRefused, ModelUnavailable
+from tenex.core.installation import pip_install
+from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Quote, Usage
+from tenex.core.ports import EphemeralStatus, Model, unheard
+
+from .call_metrics import Observer, ProviderStatus, unobserved
+from .config import OFFLINE, Choice, ModelClientConfig, Price, ProviderConfig, split_name
+from .pricing import MILLION, price_of
+from .rate_limit import ProviderQueue
+
+if TYPE_CHECKING:
+    from pydantic_ai.providers import Provider
+
+log = structlog.get_logger(__name__)
+
+Wrap = Callable[[Model, ProviderConfig], Model]
+"""Puts something before a vendor's model: another way to ask it."""
+
+
+@dataclass(slots=True)
+class _Reached:
+    """A provider in use: its client, and the queue before it."""
+
+    provider: "Provider[Any]"
+    turns: ProviderQueue
+
+
+class ModelClient:
+    """A `core.ports.Model` that stands for all of them.
+
+    It is cheap to make; a model is made at its first use. After settings were read again a new desk takes over, and
+    `close` of the old one lets its calls finish.
+    """
+
+    def __init__(
+        self,
+        config: ModelClientConfig,
+        choose: Choice,
+        offline: Model,
+        observe: Observer = unobserved,
+        wrap: Wrap = lambda model, _: model,
+    ) -> None:
+        self._config = config
+        self._wrap = wrap
+        self._choose = choose
+        self._offline = offline
+        self._observe = observe
+        self._reached: dict[str, _Reached] = {}
+        self._models: dict[str, Model] = {}
+        self._prices: dict[str, Price | None] = {}
+        self._under_way = 0
+        self._quiet = asyncio.Event()
+
+    def check(self, names: Iterable[str]) -> None:
+        """Make every model named, without a network call.
+
+        Raises:
+            ConfigurationError: with every fault: names, kinds, keys, packages.
+        """
+        faults: list[str] = []
+        for name in dict.fromkeys(names):
+            try:
+                self._model(name)
+            except ConfigurationError as error:
+                faults.extend(fault for fault in error.faults if fault not in faults)
+        if faults:
+            raise ConfigurationError(faults)
+
+    def quote(self, request: ModelRequest) -> Quote:
+        """What a call may take, by the dearest model of its chain; one whose price is not known counts as free."""
+        names = self._choose(request.purpose, request.agent, request.phase)
+        if all(name == OFFLINE for name in names):
+            return Quote(least=NO_USAGE, most=NO_USAGE)
+        held = request_tokens(request.system, request.entries, request.tools)
+        answer = self._config.max_output_tokens or LONG_ANSWER
+        prices = [price for name in names if (price := self._price(name)) is not None]
+
+        def usage(held: int, answer: int) -> Usage:
+            costs = [(held * price.input + answer * price.output) / MILLION for price in prices]
+            return Usage(input_tokens=held, output_tokens=answer, cost_usd=max(costs, default=None))
+
+        return Quote(least=usage(held, 0), most=usage(UNCERTAIN * held, answer))
+
+    def _price(self, name: str) -> Price | None:
+        if name not in self._prices:
+            self._prices[name] = price_of(self._config, name)
+        return self._prices[name]
+
+    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+        """Answer once, by the first model of the chain that does; its usage holds what the others cost.
+
+        Raises:
+            ModelUnavailable: the last model of the chain could not be reached. If none could, `retry_after` is the
+                shortest of their waits.
+            ModelRefused: the last model of the chain gave an answer of no use.
+        """
+        self._under_way += 1
+        try:
+            return await self._down_the_chain(request, whisper)
+        finally:
+            self._under_way -= 1
+            self._quiet.set()
+
+    async def _down_the_chain(self, request: ModelRequest, whisper: EphemeralStatus) -> ModelStep:
+        names = self._choose(request.purpose, request.agent, request.phase)
+        if not names:
+            raise ModelUnavailable(f"no model is set for {request.agent} in {request.phase}: set models.default")
+        failures: list[ModelUnavailable | ModelRefused] = []
+        for name in names:
+            spent = sum((failure.usage for failure in failures), start=NO_USAGE)
+            try:
+                step = await self._model(name).step(request, whisper)
+            except ConfigurationError as error:
+                failures.append(ModelUnavailable(str(error), model=name))
+            except (ModelUnavailable, ModelRefused) as error:
+                failures.append(error)
+            except asyncio.CancelledError:
+                request.on_cancelled(spent, failures[-1].model if failures else name)
+                raise
+            else:
+                queued = step.queued + int(sum(failure.queued for failure in failures) * 1000)
+                return replace(step, usage=spent + step.usage, queued=queued) if failures else step
+            if len(failures) < len(names):
+                log.info("model.next", failed=name, then=names[len(failures)])
+        raise _joined(failures) from failures[-1]
+
+    def _model(self, name: str) -> Model:
+        if name == OFFLINE:
+            return self._offline
+        if name not in self._models:
+            self._models[name] = self._made(name)
+        return self._models[name]
+
+    def _made(self, name: str) -> Model:
+        own = split_name(name)
+        if own is None:
+            raise ConfigurationError(
+                [f'models: "{name}" names no model; write <provider>:<model>, as in "openai:gpt-5", or "{OFFLINE}".']
+            )
+        try:
+            from .provider_model import VendorModel
+            from .providers import make_model, make_provider
+        except ImportError as error:
+            command = pip_install(requirement="pydantic-ai-slim[openai]")
+            raise ConfigurationError([f'models: "{name}" needs {error.name}. Install it: {command}']) from error
+        config = self._config.provider(own[0])
+        reached = self._reached.get(config.name)
+        if reached is None:
+            turns = ProviderQueue(
+                config.name,
+                concurrency=config.concurrency,
+                requests_per_minute=config.requests_per_minute,
+                tokens_per_minute=config.tokens_per_minute,
+            )
+            reached = self._reached[config.name] = _Reached(make_provider(config), turns)
+        model = make_model(config, reached.provider, own[1])
+        return self._wrap(VendorModel(name, self._config, config, model, reached.turns, self._observe), config)
+
+    def status(self) -> tuple[ProviderStatus, ...]:
+        """How busy each provider in use is. Call it within the loop."""
+        return tuple(
+            ProviderStatus(
+                name=name, active=reached.turns.active, waiting=reached.turns.waiting, paused=reached.turns.paused
+            )
+            for name, reached in self._reached.items()
+        )
+
+    async def close(self) -> None:
+        """Let the calls under way finish, then close the connections; a second call does nothing."""
+        while self._under_way:
+            self._quiet.clear()
+            await self._quiet.wait()
+        reached, self._reached = self._reached, {}
+        self._models = {}
+        for one in reached.values():
+            with suppress(OSError):  # a connection that is gone is closed
+                async with one.provider:
+                    pass
+
+
+def _joined(failures: list[ModelUnavailable | ModelRefused]) -> ModelUnavailable | ModelRefused:
+    """The last failure, with what all of them cost, and the shortest wait where every model may come back."""
+    last = failures[-1]
+    usage: Usage = sum((failure.usage for failure in failures), start=NO_USAGE)
+    queued = sum(failure.queued for failure in failures)
+    if isinstance(last, ModelRefused):
+        return ModelRefused(str(last), usage, model=last.model, queued=queued)
+    waits = [failure.retry_after or 0.0 for failure in failures if isinstance(failure, ModelUnavailable)]
+    shortest = min(waits) if len(waits) == len(failures) else last.retry_after
+    return ModelUnavailable(str(last), shortest or None, usage, model=last.model, queued=queued)

@@ -1,0 +1,164 @@
+"""Turns what a vendor's library raises into our two errors, with a sentence the operator can act on.
+
+What may pass, and what the operator can mend, is `ModelUnavailable`: the work is held and goes on by itself. Only an
+answer that would be the same again is `ModelRefused`.
+"""
+
+import re
+from typing import Final
+
+from pydantic_ai import exceptions as library
+
+from tenex.core.errors import ModelRefused, ModelUnavailable
+from tenex.core.messages import NO_USAGE, Usage
+
+from .overflow import overflow
+from .rate_limit import LONGEST_PAUSE
+
+_CODE = re.compile(r"[A-Za-z][\w.\-]{0,59}")
+"""The shape of a machine's word: no blanks, short."""
+
+_POLICY = re.compile(
+    r"content[_ ]?(policy|filter|management)|polic(y|ies)[_ ]violation|moderation|safety|data_inspection_failed"
+)
+"""How vendors name a request their filters stopped, in a code or a message."""
+
+_ORDER = re.compile(r"roles must alternate|unexpected role|with a length of 9|with length 9")
+"""What Mistral's API and the templates of its models say of a history in another order or with other ids."""
+
+_RESET = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
+"""A duration as OpenAI's `x-ratelimit-reset-*` headers write it: `1s`, `6m0s`, `120ms`."""
+
+_LIMITS: Final = ("requests", "tokens")
+
+
+def translate(error: Exception, name: str, usage: Usage = NO_USAGE) -> ModelUnavailable | ModelRefused:
+    """Our error for one of the library's; `name` is the model's full name, `usage` what is known to be billed."""
+    match error:
+        case library.ContentFilterError():
+            return ModelRefused(f"{name} did not answer: the provider's content filter stopped it", usage)
+        case library.ModelAPIError() if overflow(error) is not None:
+            return ModelRefused(
+                f"what was sent is too long for {name}: lower models.context_tokens or models.max_output_tokens, or "
+                "choose a model with a larger window",
+                usage,
+            )
+        case library.ModelRequestRejectedError() if is_policy(error):
+            return ModelRefused(f"{name} will not answer this: the provider's content policy forbids it", usage)
+    return ModelUnavailable(f"{name} {_why(error, name.partition(':')[0])}", retry_after(error), usage)
+
+
+def _why(error: Exception, provider: str) -> str:
+    phase = error.phase if isinstance(error, library.ModelConnectionError) else None
+    if phase in ("connect", "pool"):
+        return f"cannot be reached: is its server up, is models.providers.{provider}.base_url right"
+    if isinstance(error, library.UserError):
+        return "cannot be asked in this way: choose another model"
+    if not isinstance(error, library.ModelAPIError):
+        return f"gave an answer that cannot be read ({type(error).__name__})"
+    sentence = next((words for kinds, words in _SENTENCES if isinstance(error, kinds)), _UNREADABLE)
+    if isinstance(error, library.ModelHTTPError) and error.status_code in (400, 422, 500):
+        told = (_message(error.body) or "").lower()
+        sentence = next((words for pattern, words in _SETTINGS if pattern.search(told)), sentence)
+    return sentence.format(code=_code(error), setting=f"models.providers.{provider}")
+
+
+_UNREADABLE: Final = "gave an answer that cannot be read: is {setting}.base_url the address of a model server"
+
+_SENTENCES: Final[tuple[tuple[type[library.ModelAPIError], str], ...]] = (
+    (library.ModelQuotaExceededError, "has no credit or quota left: top up the account, or choose another model"),
+    (library.ModelRateLimitError, "asks us to slow down"),
+    (
+        library.ModelAuthenticationError,
+        "does not accept our key{code}: mend {setting}.api_key_env or {setting}.api_key_file",
+    ),
+    (library.ModelNotFoundError, "is not there{code}: look at the model's name, and at {setting}.base_url"),
+    (library.ModelRequestRejectedError, "does not take what we send{code}: choose another model, or look at {setting}"),
+    (library.ModelUnavailableError, "is overloaded{code}"),
+    (library.ModelServerError, "fails at the moment{code}"),
+    (library.ModelTimeoutError, "gave no answer in time"),
+    (library.ModelRequestTimeout, "gave no answer in time"),
+    (library.ModelConnectionError, "broke off the connection"),
+    (library.ModelHTTPError, "failed{code}"),
+)
+"""The first that fits; each is said after the model's name, and says what the operator can do."""
+
+
+_SETTINGS: Final = (
+    (
+        re.compile(r"max_(completion_|output_)?tokens|maxoutputtokens|(output|completion) tokens"),
+        "does not take the length of answers that is asked for{code}: lower or remove models.max_output_tokens",
+    ),
+    (
+        re.compile(r"not support[^.]*tool|tool[^.]*not support|enable-auto-tool-choice|--jinja"),
+        "cannot call tools{code}: choose another model, or turn tool calls on at its server",
+    ),
+    (re.compile(r"\bstream(ing)?\b"), "does not take a request for a stream{code}: set models.stream = false"),
+)
+"""Which setting a refused request is about, by what the server says."""
+
+
+def rejects_form(error: BaseException | None) -> bool:
+    """Whether a server, or the library for it, does not take the form a structured answer was asked for in."""
+    if not isinstance(error, library.ModelRequestRejectedError):
+        return isinstance(error, library.UserError)
+    other = library.ModelAuthenticationError | library.ModelNotFoundError | library.ModelContextWindowExceededError
+    return not isinstance(error, other) and not is_policy(error)
+
+
+def rejects_order(error: BaseException | None) -> bool:
+    """Whether a server, or the chat template it runs, wants messages and ids of calls as Mistral does."""
+    return isinstance(error, library.ModelAPIError) and bool(_ORDER.search((_message(error.body) or "").lower()))
+
+
+def is_policy(error: library.ModelAPIError) -> bool:
+    """Whether a rejected request names the provider's content rules."""
+    told = (error.provider_error_code, error.provider_error_type, _message(error.body))
+    return any(_POLICY.search(text.lower()) for text in told if text)
+
+
+def retry_after(error: Exception) -> float | None:
+    """Seconds a server asked us to wait, at most an hour; None where it did not."""
+    if not isinstance(error, library.ModelAPIError):
+        return None
+    after = error.retry_after
+    if after is None and isinstance(error, library.ModelHTTPError) and error.status_code == 429:
+        after = _reset(error.headers or {})
+    return None if after is None else min(after, LONGEST_PAUSE)
+
+
+def _reset(headers: "dict[str, str]") -> float | None:
+    """Until the limits that are used up are reset, as `x-ratelimit-*` headers tell."""
+    waits: list[float] = []
+    for limit in _LIMITS:
+        found = _RESET.fullmatch(headers.get(f"x-ratelimit-reset-{limit}", ""))
+        if found and any(found.groups()) and headers.get(f"x-ratelimit-remaining-{limit}") == "0":
+            hours, minutes, seconds, millis = (float(part or 0) for part in found.groups())
+            waits.append(hours * 3600 + minutes * 60 + seconds + millis / 1000)
+    return max(waits, default=None)
+
+
+def _code(error: library.ModelAPIError) -> str:
+    """Status and code in brackets, as far as they are known."""
+    status = error.status_code if isinstance(error, library.ModelHTTPError) else None
+    code = error.provider_error_code or error.provider_error_type
+    parts = [str(status)] if status else []
+    if code and _CODE.fullmatch(code):
+        parts.append(code)
+    parameter = _field(error.body, "param")
+    if parameter and _CODE.fullmatch(parameter):
+        parts.append(parameter)
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _message(body: object) -> str | None:
+    return _field(body, "message") or (body if isinstance(body, str) else None)
+
+
+def _field(body: object, name: str) -> str | None:
+    """A field of an error's body, which vendors put at the top or under `error`."""
+    if not isinstance(body, dict):
+        return None
+    inner = body.get("error")
+    value = body.get(name) or (inner.get(name) if isinstance(inner, dict) else None)
+    return value if isinstance(value, str) else None

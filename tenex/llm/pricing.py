@@ -1,0 +1,127 @@
+"""What calls cost: from our own prices, else from the price list of pydantic-ai, else unknown.
+
+A model on an Ollama of one's own costs nothing. Behind a `base_url` a price is known only if the list knows the
+address: whoever runs a server there sets their own.
+"""
+
+from collections.abc import Callable
+from copy import copy
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from tenex.core.messages import Usage
+
+from .config import OFFLINE, ModelClientConfig, Price, ProviderConfig, split_name
+
+if TYPE_CHECKING:
+    from pydantic_ai.usage import RequestUsage
+
+MILLION: Final = 1_000_000
+
+_VENDOR_OF: Final = {"openai-responses": "openai", "openai-chat": "openai"}
+"""The price list's name for a kind, where it is another one."""
+
+Bill = Callable[["RequestUsage", str], float | None]
+"""Takes what a call used and the model's name as the server gave it; gives dollars, None where no price is known."""
+
+
+def bill_for(config: ModelClientConfig, name: str) -> Bill:
+    """How calls of a model are priced."""
+    price, own = _set_price(config, name), split_name(name)
+    if price is not None:
+        return lambda usage, _model: _cost(price, usage)
+    if own is None:
+        return lambda _usage, _model: None
+    provider = config.provider(own[0])
+    return lambda usage, model: _listed_cost(provider, model or own[1], usage)
+
+
+def usage_of(used: "RequestUsage", model: str, bill: Bill, sent: int = 0, written: int = 0) -> Usage:
+    """Our usage of one call; cached tokens are part of the input. What a server miscounts takes nothing away.
+
+    `sent` and `written` are estimates of the tokens, which stand for what the server did not report.
+    """
+    missing = (0 if used.input_tokens > 0 else sent, 0 if used.output_tokens > 0 else written)
+    if any(missing):
+        used = copy(used)
+        used.input_tokens, used.output_tokens = missing[0] or used.input_tokens, missing[1] or used.output_tokens
+    cost = bill(used, model)
+    return Usage(
+        input_tokens=max(0, used.input_tokens),
+        output_tokens=max(0, used.output_tokens),
+        cost_usd=None if cost is None else max(0.0, cost),
+        estimated=sum(missing),
+    )
+
+
+def price_of(config: ModelClientConfig, name: str) -> Price | None:
+    """What talking to a model costs, for showing it; None where no price is known.
+
+    Where the list has tiers, the price of the lowest is shown.
+    """
+    own = split_name(name)
+    price = _set_price(config, name)
+    if price is not None or own is None:
+        return price
+    from genai_prices.data_snapshot import get_snapshot
+
+    provider = config.provider(own[0])
+    try:
+        _, model = get_snapshot().find_provider_model(own[1], None, *_reference(provider))
+        listed = model.get_prices(datetime.now(UTC))
+    except (LookupError, ValueError):
+        return None
+    found = [_base(getattr(listed, f"{part}_mtok", None)) for part in ("input", "output", "cache_read")]
+    if found[0] is None or found[1] is None:
+        return None
+    return Price(input=found[0], output=found[1], cached_input=found[2])
+
+
+def _set_price(config: ModelClientConfig, name: str) -> Price | None:
+    if name in config.prices:
+        return config.prices[name]
+    own = split_name(name)
+    if name == OFFLINE or (own and _is_own_machine(config.provider(own[0]), own[1])):
+        return Price(input=0.0, output=0.0)
+    return None
+
+
+def _is_own_machine(provider: ProviderConfig, model: str) -> bool:
+    """Whether it is an Ollama that nobody bills for; its hosted models are."""
+    host = urlsplit(provider.base_url or "").hostname or ""
+    hosted = model.endswith("-cloud") or host == "ollama.com" or host.endswith(".ollama.com")
+    return provider.protocol == "ollama" and not hosted
+
+
+def _cost(price: Price, usage: "RequestUsage") -> float:
+    cached = min(usage.cache_read_tokens, usage.input_tokens)
+    cached_price = price.input if price.cached_input is None else price.cached_input
+    dollars = (usage.input_tokens - cached) * price.input + cached * cached_price + usage.output_tokens * price.output
+    return dollars / MILLION
+
+
+def _listed_cost(provider: ProviderConfig, model: str, usage: "RequestUsage") -> float | None:
+    from genai_prices import calc_price
+
+    vendor, url = _reference(provider)
+    try:
+        calculated = (
+            calc_price(usage, model, provider_api_url=url) if url else calc_price(usage, model, provider_id=vendor)
+        )
+    except (LookupError, ValueError, ArithmeticError):
+        return None
+    return float(calculated.total_price)
+
+
+def _reference(provider: ProviderConfig) -> tuple[str | None, str | None]:
+    """The provider's name in the price list, or its address: an address may be anybody's."""
+    if provider.base_url:
+        return None, provider.base_url
+    return _VENDOR_OF.get(provider.protocol, provider.protocol), None
+
+
+def _base(price: object) -> float | None:
+    base = getattr(price, "base", price)
+    return float(base) if isinstance(base, Decimal | int | float) else None

@@ -1,0 +1,392 @@
+"""One model of a vendor: takes its turn, asks in bounded time, listens to the stream, and tells what became of it."""
+
+import asyncio
+import re
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from time import monotonic
+from typing import Any, Literal
+
+import structlog
+from pydantic_ai import messages as parts
+from pydantic_ai.direct import model_request, model_request_stream
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import RequestUsage
+
+from tenex.core.context.window import request_tokens, squeezed
+from tenex.core.errors import ModelRefused, ModelUnavailable
+from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Usage
+from tenex.core.ports import EphemeralStatus, unheard
+
+from .call_metrics import CallReport, Observer, Outcome
+from .config import ModelClientConfig, ProviderConfig
+from .errors import rejects_form, rejects_order, translate
+from .messages import messages
+from .overflow import overflow
+from .pricing import bill_for, usage_of
+from .providers import base_settings
+from .rate_limit import ProviderQueue
+from .request_params import DECISION, Form, best_form, parameters
+from .response import step_of, written_tokens
+from .thoughts import ThoughtSplitter, split
+from .written_calls import sayable
+
+log = structlog.get_logger(__name__)
+
+UNENDED_STREAMS = 2
+"""Streams in a row that stop without saying why, before answers are asked for whole: some servers never say why."""
+
+STREAM_PAUSE = 600.0
+"""Seconds for which answers are then asked for whole; doubled each time, because a try costs an answer."""
+
+LONGEST_STREAM_PAUSE = 6 * 3600.0
+"""Seconds; a server may have been updated since."""
+
+WAYS = 6
+"""In which one request is put: a server that refuses each of them will refuse the next."""
+
+SMALLER = 0.97
+"""Of a request that was too large: one that can be cut by less would be refused again."""
+
+_STRICT = re.compile(r"mi[sx]tral|mi(ni)?stral|magistral|codestral|devstral|pixtral", re.IGNORECASE)
+"""Names of models whose chat templates are Mistral's; others are known by what their server refuses."""
+
+FAILURE_FLAGS = ("anthropic", "bedrock")
+"""Kinds whose protocol has a flag for a call that failed."""
+
+
+Thoughts = Literal["unknown", "apart", "unopened"]
+"""How a model marks its thoughts: `apart` from its text or by both tags, or by a closing tag alone, in which case no
+text of a stream is passed on before that tag. `unknown` is treated in the same way until the first answer is there."""
+
+
+class _BrokenOff(Exception):
+    """A stream ended without the server saying that the answer is complete."""
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What is known of a call while it runs."""
+
+    sent: int = 0
+    """The estimated tokens of the request."""
+    stream: StreamedResponse | None = None
+    first: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How a request is put."""
+
+    form: Form
+    """Of an answer that is held to a schema."""
+    is_strict: bool = False
+    """Whether messages are in the order, and calls have the ids, that Mistral's models want."""
+    room: int | None = None
+    """Estimated tokens that are known to fit; None as long as nothing was too large."""
+
+
+def _other_way(way: _Way, sent: ModelRequest, error: BaseException | None) -> _Way | None:
+    """Another way to ask after a server did not take the request; None where no other is left."""
+    too_long = overflow(error)
+    if too_long is not None:
+        room = too_long.room(_size(sent))
+        is_smaller = room > 0 and _size(_cut_to(sent, room)) < SMALLER * _size(sent)
+        return replace(way, room=room) if is_smaller else None
+    if not way.is_strict and rejects_order(error):
+        return replace(way, is_strict=True)
+    if way.form is not Form.TEXT and rejects_form(error):
+        return replace(way, form=Form.TEXT)
+    return None
+
+
+def _cut_to(request: ModelRequest, room: int | None) -> ModelRequest:
+    if room is None or _size(request) <= room:
+        return request
+    return replace(request, entries=squeezed(request.system, request.entries, request.tools, room))
+
+
+def _size(request: ModelRequest) -> int:
+    return request_tokens(request.system, request.entries, request.tools)
+
+
+class VendorModel:
+    """A `core.ports.Model` for one model of one provider."""
+
+    def __init__(
+        self,
+        name: str,
+        config: ModelClientConfig,
+        provider: ProviderConfig,
+        model: Model[Any],
+        turns: ProviderQueue,
+        observe: Observer,
+    ) -> None:
+        self.name = name
+        self._config = config
+        self._model = model
+        self._turns = turns
+        self._observe = observe
+        self._bill = bill_for(config, name)
+        self._maker = f"{provider.protocol}:{model.system}"
+        self._marks_failures = provider.protocol in FAILURE_FLAGS
+        self._settings = base_settings(provider, model)
+        self._way = _Way(best_form(model), is_strict=bool(_STRICT.search(name)))
+        self._thoughts: Thoughts = "apart" if _separates_thoughts(provider) else "unknown"
+        self._streams_from = 0.0
+        """Of the loop's clock: until then answers are asked for whole."""
+        self._stream_pause = STREAM_PAUSE
+        self._unended = 0
+
+    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+        """Answer once; see `core.ports.Model`."""
+        began = time.perf_counter()
+        heard, waited = _Heard(), None
+        try:
+            size = _size(_cut_to(request, self._way.room))
+            async with self._turns.turn(
+                size, request.person, request.priority, through_pause=request.is_urgent
+            ) as turn:
+                waited = turn.waited
+                try:
+                    step = await self._ask(request, whisper, heard)
+                except (ModelUnavailable, ModelRefused) as error:
+                    if not isinstance(error.__cause__, TimeoutError):  # what the server did until then may be billed
+                        turn.settle(error.usage.tokens)
+                    raise
+                turn.settle(step.usage.tokens)
+        except (ModelUnavailable, ModelRefused) as error:
+            error.model, error.queued = self.name, time.perf_counter() - began if waited is None else waited
+            outcome: Outcome = "unavailable" if isinstance(error, ModelUnavailable) else "refused"
+            self._tell(request, outcome, began, error.queued, heard, error.usage, str(error))
+            raise
+        except asyncio.CancelledError:
+            queued = time.perf_counter() - began if waited is None else waited
+            usage = NO_USAGE if waited is None else self._billed_at_least(heard)
+            self._tell(request, "cancelled", began, queued, heard, usage)
+            request.on_cancelled(usage, self.name)
+            raise
+        self._tell(request, "answered", began, turn.waited, heard, step.usage)
+        return replace(step, queued=int(turn.waited * 1000))
+
+    async def _ask(self, request: ModelRequest, whisper: EphemeralStatus, heard: _Heard) -> ModelStep:
+        """Ask, and ask at once in another way where the server does not take this one; keep to the way that works."""
+        way = self._way if request.output_schema is not None else replace(self._way, form=Form.TEXT)
+        spent, sent, attempts = NO_USAGE, request, 0
+        while True:
+            attempts += 1
+            sent = _cut_to(sent, way.room)
+            try:
+                step = await self._bounded(sent, way, whisper, heard)
+            except (ModelUnavailable, ModelRefused) as error:
+                spent = error.usage = spent + error.usage
+                other = _other_way(way, sent, error.__cause__)
+                if other is None or attempts == WAYS:
+                    raise
+                way = other
+            else:
+                used = way if request.output_schema is not None else replace(way, form=self._way.form)
+                if used != self._way:
+                    log.info("model.request_changed", model=self.name, **asdict(used))
+                    self._way = used
+                return replace(step, usage=spent + step.usage)
+
+    async def _bounded(self, request: ModelRequest, way: _Way, whisper: EphemeralStatus, heard: _Heard) -> ModelStep:
+        heard.sent, heard.stream = _size(request), None
+        sent = messages(request.entries, self._maker, marks_failures=self._marks_failures, is_strict=way.is_strict)
+        wanted = parameters(request, way.form)
+        try:
+            async with asyncio.timeout(self._config.timeout) as limit:
+                response = await self._answer(request, sent, wanted, whisper, heard)
+        except TimeoutError as error:
+            if limit.expired():
+                told = f"did not finish its answer within {self._config.timeout:g} s, which models.timeout sets"
+            else:
+                told = f"fell silent within its answer for {self._config.idle_timeout:g} s"
+            raise ModelUnavailable(f"{self.name} {told}", usage=self._billed(heard)) from error
+        except _BrokenOff as error:
+            raise ModelUnavailable(f"{self.name} broke off its answer", usage=self._billed(heard)) from error
+        except Exception as error:  # a stranger's server can make a library raise anything; the work must be held
+            failure = translate(error, self.name, self._billed(heard))
+            if isinstance(failure, ModelUnavailable) and failure.retry_after:
+                self._turns.pause(failure.retry_after)
+            raise failure from error
+        self._learn(response.text or "", request.purpose)
+        usage = self._usage(response.usage, response, heard)
+        tool = DECISION if request.output_schema is not None and way.form is Form.TOOL else ""
+        return step_of(
+            response, self.name, "" if request.purpose == "route" else self._maker, usage, tool, request.tools
+        )
+
+    async def _answer(
+        self,
+        request: ModelRequest,
+        sent: list[parts.ModelMessage],
+        wanted: ModelRequestParameters,
+        whisper: EphemeralStatus,
+        heard: _Heard,
+    ) -> parts.ModelResponse:
+        settings = self._settings_for(request)
+        is_streamed = self._config.stream and monotonic() >= self._streams_from
+        if not is_streamed or request.purpose != "work":  # nobody listens to a decision being written
+            return await model_request(
+                self._model, sent, model_settings=settings, model_request_parameters=wanted, instrument=False
+            )
+        async with (
+            model_request_stream(
+                self._model, sent, model_settings=settings, model_request_parameters=wanted, instrument=False
+            ) as stream,
+            asyncio.timeout(None) as idle,
+        ):
+            heard.stream = stream
+            await self._listen(stream, idle, whisper, heard, may_call=bool(request.tools))
+        response = stream.get()
+        if not _is_ended(response, self._model):
+            self._unended += 1
+            if self._unended >= UNENDED_STREAMS:
+                self._streams_from = monotonic() + self._stream_pause
+                log.warning("model.streams_off", model=self.name, seconds=self._stream_pause)
+                self._stream_pause = min(2 * self._stream_pause, LONGEST_STREAM_PAUSE)
+            raise _BrokenOff
+        self._unended, self._stream_pause = 0, STREAM_PAUSE
+        return response
+
+    def _learn(self, text: str, purpose: str) -> None:
+        """Remember how the model marks its thoughts; a decision held to a schema could not have shown any."""
+        if split(text).unopened:
+            self._thoughts = "unopened"
+        elif self._thoughts == "unknown" and purpose == "work" and text.strip():
+            self._thoughts = "apart"
+
+    async def _listen(
+        self,
+        stream: StreamedResponse,
+        idle: asyncio.Timeout,
+        whisper: EphemeralStatus,
+        heard: _Heard,
+        *,
+        may_call: bool,
+    ) -> None:
+        clock, text, listening = asyncio.get_running_loop().time, ThoughtSplitter(), True
+        is_empty, has_thought = True, False
+        async for event in stream:
+            idle.reschedule(clock() + self._config.idle_timeout)
+            if heard.first is None:
+                heard.first = time.perf_counter()
+            match event:
+                case parts.PartStartEvent(part=parts.TextPart(content=piece), previous_part_kind=before):
+                    gap = "" if is_empty or before == "text" else "\n\n"
+                case parts.PartDeltaEvent(delta=parts.TextPartDelta(content_delta=piece)):
+                    gap = ""
+                case parts.PartStartEvent(part=parts.ThinkingPart()):
+                    has_thought = True
+                    continue
+                case _:
+                    continue
+            is_empty, seen = is_empty and not piece, len(text.text)
+            said: str | None = text.add(gap + piece)
+            if may_call and said:
+                said = sayable(said, seen)
+                listening = listening and said is not None
+            is_certain = self._thoughts == "apart" or has_thought or text.has_thought
+            if listening and is_certain and said and said.strip():
+                listening = _whispered(whisper, said)
+
+    def _settings_for(self, request: ModelRequest) -> ModelSettings:
+        """Settings of one call. A question to the router is asked once, so only its unchanging beginning is cached."""
+        settings = ModelSettings(**self._settings, timeout=self._config.timeout)
+        # The library would add a paragraph of its own to the prompts of some models.
+        settings["framing_announcement"] = "never"
+        settings["cache"] = {"messages": request.purpose == "work"}
+        if self._config.max_output_tokens is not None:
+            settings["max_tokens"] = self._config.max_output_tokens
+        if request.extra:
+            settings["extra_body"] = dict(request.extra)
+        return settings
+
+    def _billed(self, heard: _Heard) -> Usage:
+        """What is known to be billed of a call that failed: what its stream has told so far."""
+        if heard.stream is None:
+            return NO_USAGE
+        return self._usage(heard.stream.usage, heard.stream.get(), heard)
+
+    def _billed_at_least(self, heard: _Heard) -> Usage:
+        """What a call costs that we end: a server that has begun to answer has read the request."""
+        if heard.stream is not None:
+            return self._billed(heard)
+        return usage_of(RequestUsage(), "", self._bill, heard.sent) if heard.sent else NO_USAGE
+
+    def _usage(self, used: RequestUsage, response: parts.ModelResponse, heard: _Heard) -> Usage:
+        """The usage of a call, estimated as far as the server did not report it."""
+        return usage_of(used, response.model_name or "", self._bill, heard.sent, written_tokens(response))
+
+    def _tell(
+        self,
+        request: ModelRequest,
+        outcome: Outcome,
+        began: float,
+        queued: float,
+        heard: _Heard,
+        usage: Usage,
+        message: str = "",
+    ) -> None:
+        seconds = time.perf_counter() - began - queued
+        first = None if heard.first is None else heard.first - began - queued
+        report = CallReport(
+            model=self.name,
+            agent=request.agent,
+            purpose=request.purpose,
+            phase=request.phase,
+            conversation=request.conversation,
+            outcome=outcome,
+            seconds=seconds,
+            queued=queued,
+            first=first,
+            usage=usage,
+        )
+        say: Callable[..., Any] = log.info if outcome in ("answered", "cancelled") else log.warning
+        say(
+            f"model.{outcome}",
+            model=self.name,
+            agent=request.agent,
+            purpose=request.purpose,
+            ms=round(seconds * 1000, 1),
+            queued_ms=round(queued * 1000, 1),
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cost_usd=usage.cost_usd,
+            **({"estimated_tokens": usage.estimated} if usage.estimated else {}),
+            **({"reason": message} if message else {}),
+        )
+        self._observe(report)
+
+
+def _separates_thoughts(provider: ProviderConfig) -> bool:
+    """Whether a protocol has a place of its own for thoughts, and its server is known to use it."""
+    return provider.protocol in ("anthropic", "google", "openai-responses") or (
+        provider.protocol == "openai" and not provider.base_url
+    )
+
+
+def _whispered(whisper: EphemeralStatus, text: str) -> bool:
+    """Whether whoever listens still does: a fault of theirs must not cost the answer."""
+    try:
+        whisper(text)
+    except Exception as error:  # noqa: BLE001  nothing depends on a whisper
+        log.warning("whisper.failed", error=type(error).__name__)
+        return False
+    return True
+
+
+def _is_ended(response: parts.ModelResponse, model: Model[Any]) -> bool:
+    """Whether a server said why its stream ended; where it did not, the answer may be half an answer.
+
+    The library fills in a reason for chat completions, so there only what the server itself sent counts.
+    """
+    told = bool((response.provider_details or {}).get("finish_reason"))
+    if told or response.finish_reason in ("content_filter", "length", "error"):
+        return True
+    fills_in = any(kind.__name__ == "OpenAIChatModel" for kind in type(model).__mro__)
+    return response.finish_reason is not None and not fills_in

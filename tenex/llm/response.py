@@ -1,0 +1,110 @@
+"""Turns an answer of pydantic-ai into a step of ours: text, thinking, calls with checked arguments, usage."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from pydantic_ai.messages import ModelResponse, ToolCallPart
+
+from tenex.core.context.window import tokens
+from tenex.core.errors import ModelRefused, ModelUnavailable
+from tenex.core.ids import CallId
+from tenex.core.messages import CallRequest, ModelStep, ToolSpec, Usage
+
+from .provider_parts import kept
+from .thoughts import split
+from .written_calls import written_calls
+
+SHOWN: Final = 200
+"""Characters of unusable arguments that the model is shown again, so that it finds its mistake."""
+
+
+def step_of(
+    response: ModelResponse,
+    name: str,
+    maker: str,
+    usage: Usage,
+    decision_tool: str = "",
+    tools: Sequence[ToolSpec] = (),
+) -> ModelStep:
+    """The step an answer is.
+
+    `maker` is empty where the step is never sent back to a model, so nothing more has to be kept of it.
+    `decision_tool` is the tool whose arguments are the answer, where a decision was asked for that way; they become
+    the text, as they were sent. `tools` are those that were offered; their calls are also read from the text.
+
+    Raises:
+        ModelRefused: the answer was filtered, or cut off where its text ends.
+        ModelUnavailable: the server says that it failed in the middle of it.
+    """
+    if response.finish_reason == "content_filter":
+        raise ModelRefused(f"{name} did not answer: the provider's content filter stopped it", usage)
+    if response.finish_reason == "error":
+        raise ModelUnavailable(f"{name} ended its answer with an error", usage=usage)
+    parts = [part for part in response.parts if isinstance(part, ToolCallPart)]
+    decided = next((part for part in parts if decision_tool and part.tool_name == decision_tool), None)
+    thought, text = split(response.text or "").end()
+    thinking = "\n\n".join(part for part in (response.thinking, thought) if part)
+    if decided is not None:
+        text = decided.args if isinstance(decided.args, str) else json.dumps(decided.args or {}, ensure_ascii=False)
+    cut_off = response.finish_reason == "length"
+    calls = () if decision_tool else tuple(_call(part, cut_off=cut_off) for part in parts)
+    if not calls and not cut_off:
+        written = written_calls(text, tools)
+        text, calls = written.text, tuple(written.calls)
+    if cut_off and not calls:
+        what = "its answer was cut off" if text.strip() else "it thought until nothing was left for an answer"
+        raise ModelRefused(
+            f"{name} reached its limit of {usage.output_tokens} tokens and {what}: answer in fewer words, or raise "
+            "models.max_output_tokens.",
+            usage,
+        )
+    step = ModelStep(text=text, calls=calls, thinking=thinking, model=name, usage=usage)
+    return replace(step, vendor=kept(response, step, maker)) if maker else step
+
+
+def written_tokens(response: ModelResponse) -> int:
+    """The estimated tokens of an answer, its thoughts and calls included."""
+    calls = (f"{part.tool_name}{part.args_as_json_str()}" for part in response.parts if isinstance(part, ToolCallPart))
+    return tokens("".join((response.text or "", response.thinking or "", *calls)))
+
+
+def _call(part: ToolCallPart, *, cut_off: bool) -> CallRequest:
+    arguments, fault = _arguments(part.args)
+    if fault and cut_off:
+        fault = (
+            "The answer was cut off at the limit of its length, in the middle of these arguments. Ask for less at once."
+        )
+    return CallRequest(id=CallId(part.tool_call_id), tool=part.tool_name, arguments=arguments, fault=fault)
+
+
+def _arguments(sent: str | dict[str, Any] | None) -> tuple[dict[str, Any], str]:
+    """The arguments, or why they cannot be used. An object within a string, as some servers send it, is taken."""
+    value: Any = sent
+    for _ in range(2):
+        if value is None or (isinstance(value, str) and not value.strip()):
+            return {}, ""
+        if isinstance(value, dict):
+            return value, ""
+        if not isinstance(value, str):
+            break
+        try:
+            value = json.loads(value, parse_constant=_no_number)
+        except (ValueError, RecursionError) as error:
+            where = f" ({error.msg} at character {error.pos})" if isinstance(error, json.JSONDecodeError) else ""
+            return (
+                {},
+                f"The arguments are no valid JSON{where}. They began: {str(sent)[:SHOWN]!r}. Send one JSON object.",
+            )
+    if isinstance(value, dict):
+        return value, ""
+    return {}, f"The arguments must be one JSON object, not {_kind(value)}. They began: {str(sent)[:SHOWN]!r}."
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"{word} is no JSON number")
+
+
+def _kind(value: object) -> str:
+    return {list: "a list", str: "a string", bool: "a truth value"}.get(type(value), "a number")

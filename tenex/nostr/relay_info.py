@@ -1,0 +1,72 @@
+"""What a relay says about its own limits (NIP-11), clamped to ours: advice, so a relay without it is no fault."""
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httpx2
+import structlog
+
+from .events import MAX_EVENT_BYTES
+from .pagination import PAGE_LIMIT
+from .urls import is_loopback
+from .wire import MAX_SUBSCRIPTIONS
+
+log = structlog.get_logger(__name__)
+
+_MOST_BYTES: Final = 128 * 1024
+"""Real documents have a few KiB."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayLimits:
+    """The limits that change what we send."""
+
+    max_message_length: int = MAX_EVENT_BYTES
+    """Bytes of one frame."""
+    max_subscriptions: int = MAX_SUBSCRIPTIONS
+    max_limit: int = PAGE_LIMIT
+    """Events to a page."""
+
+
+async def read_limits(url: str, timeout: float) -> RelayLimits | None:  # noqa: ASYNC109  (callers own no deadline)
+    """Ask a relay for its document; None where it has none, or none in time."""
+    try:
+        async with asyncio.timeout(timeout):
+            raw = await _get(url)
+        return limits_of(json.loads(raw))
+    except Exception as fault:  # noqa: BLE001 advice only: whatever is wrong with it, the relay is used without
+        log.debug("relay.no_document", relay=url, fault=type(fault).__name__)
+        return None
+
+
+def limits_of(document: object) -> RelayLimits | None:
+    """Take the limits out of a document; numbers that would make a relay useless are not believed."""
+    limitation = document.get("limitation") if isinstance(document, dict) else None
+    if not isinstance(limitation, dict):
+        return None
+    ours = RelayLimits()
+    return RelayLimits(
+        max_message_length=_clamp(limitation, "max_message_length", 4096, ours.max_message_length),
+        max_subscriptions=_clamp(limitation, "max_subscriptions", 3, ours.max_subscriptions),
+        max_limit=_clamp(limitation, "max_limit", 10, ours.max_limit),
+    )
+
+
+def _clamp(limitation: dict[str, Any], name: str, least: int, most: int) -> int:
+    said = limitation.get(name)
+    return max(least, min(said, most)) if type(said) is int and said > 0 else most
+
+
+async def _get(url: str) -> bytes:
+    async with httpx2.AsyncClient(trust_env=not is_loopback(url), timeout=None) as client:
+        head = {"Accept": "application/nostr+json", "Accept-Encoding": "identity", "User-Agent": "tenex"}
+        async with client.stream("GET", f"http{url.removeprefix('ws')}", headers=head) as response:
+            response.raise_for_status()
+            raw = b""
+            async for piece in response.aiter_raw():
+                raw += piece
+                if len(raw) > _MOST_BYTES:
+                    raise ValueError("the document is too large")
+            return raw

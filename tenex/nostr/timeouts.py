@@ -1,0 +1,137 @@
+"""How long the client waits for what, and the two small pure machines of waiting: backoff and pace."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+REFUSED_AHEAD: Final = 900.0
+"""Seconds: relays commonly take nothing that is dated further ahead than a quarter of an hour (NIP-22)."""
+
+ONE_RELAY: Final = 3600.0
+"""Seconds our clock must differ from a relay's before that one alone is believed."""
+
+
+def clock_ahead(readings: Sequence[float]) -> float | None:
+    """Judge by how many seconds our clock is ahead (negative: behind), from what single relays' clocks say.
+
+    None while it is not known to be wrong: where any relay agrees with it, or relays contradict each other.
+    """
+    closest = min(readings, key=abs, default=0.0)
+    is_agreed = all((reading > 0) == (closest > 0) for reading in readings)
+    is_wrong = abs(closest) > (ONE_RELAY if len(readings) < 2 else REFUSED_AHEAD)
+    return closest if is_wrong and is_agreed else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayTimeouts:
+    """Every duration of the client, in seconds; tests shorten them."""
+
+    retry_first: float = 0.25
+    """Ceiling of the first pause before connecting again: well under the second a person notices."""
+    retry_most: float = 60.0
+    retry_soon: float = 4.0
+    """Ceiling of the pause while a relay has been away for less than eight times this, then an eighth of that time."""
+    stable_after: float = 10.0
+    """A relay that has served for this long, in one connection or several, is connected to at once when it is lost."""
+    open_timeout: float = 10.0
+    close_timeout: float = 2.0
+    """A dead link must not hold up a stop."""
+    ping_interval: float = 20.0
+    ping_timeout: float = 20.0
+    """Together: a frozen link is noticed within 40 s."""
+    ok_timeout: float = 10.0
+    """No OK by then: the same bytes are sent again."""
+    eose_timeout: float = 15.0
+    """No EOSE by then: the relay does not serve stored events now."""
+    auth_timeout: float = 10.0
+    redo_first: float = 1.0
+    """Ceiling of the first pause before a REQ or an EVENT a relay refused for the moment is sent again."""
+    refused_first: float = 5.0
+    """Ceiling of the first pause before a REQ that a relay refused for good is sent again: it may change its mind."""
+    refused_most: float = 300.0
+    rate_limited: float = 5.0
+    """The same where the relay says we are too fast: at 12 events a minute one becomes free every 5 s."""
+    redo_most: float = 60.0
+    probe_after: float = 180.0
+    """A subscription silent for this long is asked whether it lives."""
+    probe_timeout: float = 15.0
+    """A REQ without an answer for this long is asked again, and then on a new connection."""
+    idle_after: float = 300.0
+    """A relay added only to publish there is let go after this long without work."""
+    overlap: float = 2 * 86_400 + 3_600
+    """Gift wraps are dated up to two days back (NIP-59), and clocks differ by up to an hour."""
+    frames_per_second: float = 90.0
+    """One embedded relay resets a connection at its 6,001st frame of a minute."""
+    past_first: float = 3.0
+    """What a relay has stored is read before anything is sent to it, for as long as this."""
+    limits_timeout: float = 5.0
+    """For the relay's NIP-11 document, which is only advice."""
+
+
+class Backoff:
+    """Pauses that double up to a ceiling, each drawn from the whole range below (full jitter)."""
+
+    __slots__ = ("_dice", "_first", "_most", "tries")
+
+    def __init__(self, first: float, most: float, dice: Random) -> None:
+        self._first = first
+        self._most = most
+        self._dice = dice
+        self.tries = 0
+
+    def next(self) -> float:
+        """The next pause, in seconds."""
+        ceiling = min(self._most, self._first * 2 ** min(self.tries, 32))  # 2**32 is beyond any ceiling
+        self.tries += 1
+        return self._dice.uniform(0, ceiling)
+
+    def reset(self) -> None:
+        """Start again at the first pause."""
+        self.tries = 0
+
+
+class Reconnecting:
+    """Pauses between connections: longer with each loss, and as short as at first once the relay has served well."""
+
+    __slots__ = ("_backoff", "_good_until", "_served", "_timings")
+
+    def __init__(self, timings: RelayTimeouts, dice: Random, now: float) -> None:
+        self._timings = timings
+        self._backoff = Backoff(timings.retry_first, timings.retry_most, dice)
+        self._good_until = now
+        self._served = 0.0
+
+    @property
+    def tries(self) -> int:
+        """Losses since it last served well."""
+        return self._backoff.tries
+
+    def lost(self, now: float, served: float) -> float:
+        """Note the end of a connection that served for so many seconds; gives the pause before the next."""
+        self._served += served
+        if self._served >= self._timings.stable_after:
+            self._backoff.reset()
+            self._served, self._good_until = 0.0, now
+        return min(self._backoff.next(), max(self._timings.retry_soon, (now - self._good_until) / 8))
+
+
+class TokenBucket:
+    """A bucket of `rate` frames that fills at `rate` a second; whoever finds it empty is told how long to wait."""
+
+    __slots__ = ("_at", "_left", "_rate")
+
+    def __init__(self, rate: float, now: float) -> None:
+        self._rate = rate
+        self._left = rate
+        self._at = now
+
+    def take(self, now: float) -> float:
+        """Take one frame's place and say in how many seconds it is due; places are given out in order."""
+        self._left = min(self._rate, self._left + (now - self._at) * self._rate) - 1
+        self._at = now
+        return max(0.0, -self._left / self._rate)
+
+    def left(self, now: float) -> float:
+        """Tell how many frames could go at once, and take no place."""
+        return min(self._rate, self._left + (now - self._at) * self._rate)

@@ -1,0 +1,151 @@
+"""Tells where a conversation stands, for an operator: who works, who waits, on what and since when."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from tenex.core.conversation import Conversation
+from tenex.core.costs import run_agent
+from tenex.core.ids import Millis
+from tenex.core.pending import pending
+from tenex.core.state.mission import Mission
+from tenex.core.state.run import Call, CallState, Retry, Run
+
+TITLE_CHARACTERS: Final = 80
+QUESTION_CHARACTERS: Final = 300
+"""Of a question somebody has to answer: enough to know which one it is."""
+
+
+def conversation_status(conversation: Conversation, now: Millis) -> dict[str, Any]:
+    """One conversation; `kind` is the one word for it: held, limited (by a limit of the day), parked, or its status.
+
+    Times are ISO 8601 in UTC, ages in seconds.
+    """
+    c = conversation
+    runs = [_run(run, c, now) for run in c.runs.values()]
+    router = _router(c, now)
+    states = {part["state"] for part in (*runs, *([router] if router else []))}
+    kind = next((kind for kind in ("held", "limited") if kind in states), "")
+    kind = kind or ("parked" if c.is_parked and router is None else c.status)
+    shown: dict[str, Any] = {
+        "id": c.id,
+        "kind": kind,
+        "title": _short(c.title, TITLE_CHARACTERS),
+        "status": c.status,
+        "phase": c.phase,
+        "cycle": c.cycle,
+        "updatedAt": iso(c.updated_at),
+        "undelivered": sum(len(row.open) for row in c.outbox.values()),
+    }
+    if c.status == "waiting":
+        shown["waitingFor"] = c.waiting_for or "you"
+    if c.turn is not None:
+        shown["turn"] = {"id": c.turn.turn_id, "phase": c.turn.phase, **_since(c.turn.timestamp, now)}
+    if c.workflow is not None and c.workflow.is_closed:
+        shown["workflow"] = {"name": c.workflow.name, "closeReason": c.workflow.close_reason}
+    elif c.workflow is not None and c.workflow.expected is not None:
+        shown["workflow"] = {"name": c.workflow.name, "speaker": c.workflow.expected}
+    if c.mission is not None:
+        shown["mission"] = _mission(c.mission)
+    if router is not None:
+        shown["router"] = router
+    if runs:
+        shown["runs"] = runs
+    return shown
+
+
+def usage(conversation: Conversation) -> dict[str, Any]:
+    """What a conversation's models have taken so far; the cost is None where no price is known."""
+    spent = conversation.usage
+    return {
+        "calls": spent.calls,
+        "inputTokens": spent.input_tokens,
+        "outputTokens": spent.output_tokens,
+        "costUsd": spent.cost_usd,
+        **({"estimatedTokens": spent.estimated} if spent.estimated else {}),
+    }
+
+
+def is_settled(conversation: Conversation) -> bool:
+    """Whether nothing is in flight, nobody is waited for in the middle of a turn, and all that was said has arrived."""
+    return conversation.status in ("waiting", "ended") and not pending(conversation)
+
+
+def undelivered(conversation: Conversation) -> Iterator[str]:
+    """The relay of each event that no relay has answered for good, as often as it is owed."""
+    for row in conversation.outbox.values():
+        for _, relay in row.open:
+            yield relay
+
+
+def iso(at: Millis) -> str:
+    """The time as people and programs read it; a clock that is set to nonsense gives the number."""
+    try:
+        return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    except (OverflowError, ValueError, OSError):
+        return str(at)
+
+
+def _since(at: Millis, now: Millis) -> dict[str, Any]:
+    return {"since": iso(at), "seconds": max(0, now - at) // 1000}
+
+
+def _run(run: Run, conversation: Conversation, now: Millis) -> dict[str, Any]:
+    """An agent at work: `state` is model, tools, parked, calling (colleagues), retrying, held or limited."""
+    began = conversation.turn.timestamp if conversation.turn is not None else conversation.updated_at
+    shown: dict[str, Any] = {"agent": run.agent, "phase": run.phase, "steps": run.steps}
+    if run.parent is not None:
+        shown["calledBy"] = run_agent(run.parent)
+    if run.is_parked:
+        questions = [_question(call) for call in run.open_calls if call.state is CallState.PARKED]
+        shown |= {"state": "parked", "questions": questions, **_since(run.parked_at or began, now)}
+    elif run.is_waiting:
+        colleagues = [called.agent for called in conversation.called_by(run.id)]
+        shown |= {"state": "calling", "colleagues": colleagues, **_since(run.parked_at or began, now)}
+    elif run.retry is not None:
+        shown |= _retry(run.retry, now)
+    elif run.wants is not None:
+        shown |= {"state": "model", **_since(began, now), "closesAt": iso(run.close_at)}
+    else:
+        tools = [call.request.tool for call in run.open_calls if call.state is CallState.PERMITTED]
+        shown |= {"state": "tools", "tools": tools, **_since(began, now), "closesAt": iso(run.close_at)}
+    if run.model:
+        shown["model"] = run.model
+    return shown
+
+
+def _mission(mission: Mission) -> dict[str, Any]:
+    """A mission: `state` is running, retrying, paused, or how it ended."""
+    state = "paused" if mission.is_paused else "retrying" if mission.wait else mission.outcome or "running"
+    why = {"why": _short(said, QUESTION_CHARACTERS)} if (said := mission.message or mission.paused) else {}
+    under_way = [step.id for step in mission.open_steps]
+    return {"workflow": mission.workflow, "node": mission.node, "state": state, "steps": under_way, **why}
+
+
+def _router(conversation: Conversation, now: Millis) -> dict[str, Any] | None:
+    question = conversation.question
+    if question is None:
+        return None
+    shown: dict[str, Any] = {"attempt": question.attempt}
+    if question.retry is None:
+        return {**shown, "state": "model"}
+    return shown | _retry(question.retry, now)
+
+
+def _retry(retry: Retry, now: Millis) -> dict[str, Any]:
+    return {
+        "state": "limited" if retry.limit else "held" if retry.held else "retrying",
+        "failures": retry.attempt,
+        "why": retry.message,
+        "nextTry": iso(retry.due),
+        **_since(retry.since, now),
+    }
+
+
+def _question(call: Call) -> str:
+    return _short(str(call.request.arguments.get("question", "")), QUESTION_CHARACTERS)
+
+
+def _short(text: str, limit: int) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= limit else words[: limit - 1] + "…"

@@ -1,0 +1,50 @@
+"""A folder of missions for a script without a daemon: the daemon's own journals, lock and readable views.
+
+async with mission_folder(Path("missions")) as journal:
+    result = await graph.run(Discovery(), state=state, deps=deps, journal=journal)
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tenex.core.conversation import Conversation
+from tenex.core.ids import ConversationId
+from tenex.core.ports import Journal, Journals
+from tenex.core.records import Record
+from tenex.runtime.clock import SystemClock
+from tenex.store.disk import Disk
+from tenex.store.lock import FolderLock
+from tenex.store.repository import ConversationFolder
+from tenex.store.view import Views
+
+
+class _Folder:
+    def __init__(self, folder: ConversationFolder, views: Views) -> None:
+        self._folder = folder
+        self._views = views
+
+    async def open(self, conversation: ConversationId) -> tuple[Journal, Sequence[Record]]:
+        return await self._folder.open(conversation)
+
+    async def show(self, conversation: Conversation) -> None:
+        page = self._views.page(conversation)  # both look at the conversation before the first await
+        await self._folder.rotate(conversation)
+        await self._views.write(page)
+
+
+@asynccontextmanager
+async def mission_folder(path: Path) -> AsyncIterator[Journals]:
+    """The journals of a folder, made if missing; nobody else may write to it meanwhile.
+
+    Raises:
+        StoreLocked: another process holds it.
+    """
+    disk = Disk()
+    with FolderLock(path):
+        folder = ConversationFolder(path, disk, SystemClock())
+        try:
+            yield _Folder(folder, Views(folder, disk))
+        finally:
+            await folder.close()
+            disk.close()

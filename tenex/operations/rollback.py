@@ -1,0 +1,309 @@
+"""Going back and branching off, for the operator: what it would undo, and doing it, with or without a daemon.
+
+    journal -> state after a record -> the files, if they are wanted -> an order to the conversation's actor
+                                    -> a new conversation's folder, whole or not at all
+
+The files come first: should the conversation then not take the order, asking again does the rest.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import structlog
+
+from tenex.core import records as r
+from tenex.core.config import Agent, Policy
+from tenex.core.conversation import Conversation, fold
+from tenex.core.decide.dispatch import decide
+from tenex.core.decide.rollback import stood
+from tenex.core.errors import StoreDamaged, TenexError, UsageError
+from tenex.core.ids import ConversationId, Millis, TurnId
+from tenex.core.ports import Clock, OutgoingMessage
+from tenex.core.signals import RollBack
+from tenex.core.state.conversation import title_of
+from tenex.core.state.rollback import ConversationForked, RolledBack, of_fork, undone
+from tenex.nostr.compose import FormSealer
+from tenex.runtime.actor import dated
+from tenex.store.archive import plain
+from tenex.store.atomic_folder import create
+from tenex.store.disk import Disk
+from tenex.store.journal_reader import mark_of
+from tenex.store.repository import ConversationFolder
+from tenex.store.view import Views
+from tenex.tools.checkpoints import Checkpoints
+from tenex.tools.restore_preview import Returned, put_back, tree_after
+from tenex.tools.uncancellable import to_the_end
+from tenex.tools.workspace import Workspace
+
+TURN: Final = 20.0
+"""Seconds to wait until no tool changes the workspace: most take less, and whoever asks waits for an answer."""
+NAMED: Final = 8
+"""Files named in the message to people; the answer to the operator names all."""
+_FORK: Final = "Fork of "
+_NO_WORK: Final = (r.Delivered, r.OutboxExpired, r.ProcessRestarted, r.ClockAdjusted)
+"""Records that nobody can wish to undo."""
+
+log = structlog.get_logger(__name__)
+
+Act = Callable[[ConversationId, RollBack], Awaitable[RolledBack]]
+"""Has a conversation take the order; returns once the record is durable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What going back would mean."""
+
+    id: ConversationId
+    title: str
+    to: int
+    """The record; the first at or after the wanted one that is not in the middle of opening or closing a turn."""
+    last: int
+    since: Millis
+    """When the first record was written that would be undone."""
+    undone: tuple[TurnId, ...]
+    messages: int
+    """Of people, that would be undone."""
+    then: Conversation
+    records: Sequence[r.Record]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollbackResult:
+    """A conversation went back; `files` is None where they were not to."""
+
+    plan: Plan
+    record: RolledBack
+    files: Returned | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkResult:
+    """A conversation that was branched off."""
+
+    state: Conversation
+    records: Sequence[r.Record]
+    at: int
+    origin: ConversationId
+
+
+class RollbackService:
+    """Takes conversations of one folder back, and branches off. Needs the folder's lock to be held by this process."""
+
+    def __init__(
+        self,
+        folder: ConversationFolder,
+        disk: Disk,
+        clock: Clock,
+        sealer: FormSealer,
+        project: Agent,
+        workspace: Workspace,
+        checkpoints: Callable[[], Checkpoints | None],
+    ) -> None:
+        """Take what is needed; `checkpoints` gives None where they are off."""
+        self._folder = folder
+        self._disk = disk
+        self._clock = clock
+        self._sealer = sealer
+        self._project = project
+        self._workspace = workspace
+        self._checkpoints = checkpoints
+        self._one = asyncio.Lock()
+
+    async def roll_back(
+        self, conversation: ConversationId, to: int, by: str, reason: str, act: Act, *, files: bool
+    ) -> RollbackResult:
+        """Go back to a record.
+
+        Raises:
+            UsageError: there is no such conversation or record, nothing to undo, or no checkpoint that tells of then.
+            StoreDamaged: its journal cannot be read.
+            TenexError: a tool is at work in the workspace, git failed, or the conversation did not take the order.
+        """
+        async with self._one:
+            plan = await plan_of(self._folder, conversation, to)
+            order = RollBack(to=plan.to, then=plan.then, by=by, reason=reason)
+            if not files:
+                return RollbackResult(plan=plan, record=await act(conversation, order), files=None)
+            checkpoints = self._checkpoints()
+            if checkpoints is None:
+                raise UsageError("Nothing is known of earlier files: `tools.checkpoints` is off, or git is missing.")
+            await self._take_turn()
+            try:
+                tree = await to_the_end(lambda: tree_after(checkpoints, conversation, plan.records, plan.to))
+                why = f"back to record {plan.to}"
+                done = await to_the_end(lambda: put_back(checkpoints, self._workspace.root, conversation, tree, why))
+                order = replace(order, tree=done.tree, was=done.was, files=_told(done))
+                return RollbackResult(plan=plan, record=await _after_files(act, conversation, order), files=done)
+            finally:
+                self._workspace.turn.release()
+
+    async def fork(self, conversation: ConversationId, at: int) -> ForkResult:
+        """Branch off after a record; the new conversation is on disk as a whole, and its first event is owed to relays.
+
+        Raises:
+            UsageError: there is no such conversation or record, or nobody knows where it is held.
+            StoreDamaged: its journal cannot be read.
+            StoreError: the disk did not take the new one; nothing was changed.
+        """
+        _, then = await _state_of(self._folder, conversation, at)
+        if not then.address.get("form") or not then.address.get("root"):
+            raise UsageError(
+                f"Nobody knows where conversation {conversation[:12]} is held, so none can be begun beside it."
+            )
+        records = self._records_of_fork(then, self._clock.now())
+        state = fold(records[0].id, records)
+        await self._disk.run(create, self._folder.path(state.id), [records])
+        await self._show(state)
+        return ForkResult(state=state, records=records, at=then.next_seq - 1, origin=conversation)
+
+    async def append(self, conversation: ConversationId, order: RollBack) -> RolledBack:
+        """Have a conversation take the order where no daemon runs; what it says is published by the next one.
+
+        Raises:
+            StoreError: the journal is damaged, or the disk did not take it.
+        """
+        journal, records = await self._folder.open(conversation)
+        try:
+            state = fold(conversation, records)
+            rules = Policy(roster={}, tools={}, project=self._project)
+            decided: list[r.Record] = []
+            for record in decide(state, order, rules, self._clock.now()):
+                decided.append(self._sealed(state, record))
+                state.apply(decided[-1])
+            await journal.append([decided])
+        finally:
+            await journal.close()
+        await self._show(state)
+        return next(record for record in decided if isinstance(record, RolledBack))
+
+    async def _show(self, state: Conversation) -> None:
+        try:
+            await Views(self._folder, self._disk).show(state)
+        except OSError as fault:  # it is done all the same, and the next start writes the view
+            log.warning("view.failed", conversation=state.id, reason=str(fault))
+
+    async def _take_turn(self) -> None:
+        try:
+            async with asyncio.timeout(TURN):
+                await self._workspace.turn.acquire()
+        except TimeoutError as fault:
+            raise TenexError(
+                f"A tool has been at work in the workspace for {TURN:g} s, so no file was touched. Write `/stop` in "
+                "its conversation, or try again when it is done."
+            ) from fault
+
+    def _sealed(self, state: Conversation, record: r.Record) -> r.Record:
+        if not isinstance(record, r.MessageSent):
+            return record
+        draft = OutgoingMessage(
+            speaker=record.speaker,
+            text=record.text,
+            tags=record.tags,
+            created_at=dated(state, record),
+            address=state.address,
+            reply_to=state.origin,
+        )
+        sealer = self._sealer
+        return replace(record, events=sealer.seal(draft), relays=sealer.relays(draft), others=sealer.others(draft))
+
+    def _records_of_fork(self, then: Conversation, now: Millis) -> tuple[ConversationForked, r.MessageSent]:
+        title = title_of(then.title if then.title.startswith(_FORK) else f"{_FORK}{then.title or 'Untitled'}")
+        seq, phase = then.next_seq - 1, ("phase", str(then.phase))
+        last = f", after {then.last_turn.turn_id}" if then.last_turn is not None else ""
+        text = (
+            f"{title}: it goes on from record {seq} of that conversation, in {then.phase}, cycle {then.cycle}{last}. "
+            "Reply here to go on; the other one is as it was."
+        )
+        draft = OutgoingMessage(
+            speaker=self._project.pubkey,
+            text=text,
+            tags=(phase,),
+            created_at=now // 1000,
+            address=then.address,
+            reply_to={},
+        )
+        event, address = self._sealer.begin(draft, title, [then.starter])
+        while self._folder.path(event.id).exists():  # the same was branched off in this second
+            draft = replace(draft, created_at=draft.created_at + 1)
+            event, address = self._sealer.begin(draft, title, [then.starter])
+        name = ConversationId(event.id)
+        state = of_fork(then, now, id=name, address=address, title=title)
+        relays = self._sealer.relays(replace(draft, address=address))
+        said = r.MessageSent(
+            seq=2,
+            at=now,
+            speaker=draft.speaker,
+            name=self._project.name,
+            text=event.content,
+            purpose="notice",
+            phase=then.phase,
+            tags=(phase,),
+            events=(event,),
+            relays=relays,
+        )
+        return ConversationForked(seq=1, at=now, id=name, origin=then.id, at_seq=seq, title=title, state=state), said
+
+
+async def plan_of(folder: ConversationFolder, conversation: ConversationId, to: int) -> Plan:
+    """What going back to a record would mean; reads only.
+
+    Raises:
+        UsageError: there is no such conversation or record, or nothing to undo.
+        StoreDamaged: its journal cannot be read.
+    """
+    records, then = await _state_of(folder, conversation, to)
+    to = then.next_seq - 1
+    after = [record for record in records if record.seq > to and not isinstance(record, _NO_WORK)]
+    if not after:
+        raise UsageError(f"There is nothing to undo: record {to} is where conversation {conversation[:12]} stands.")
+    now = await asyncio.to_thread(fold, conversation, records)
+    turns = list(undone(now.history, to, now.next_seq)) if now.history is not None else []
+    if now.turn is not None and now.turn.seq > to:
+        turns.append(now.turn.turn_id)
+    return Plan(
+        id=conversation,
+        title=now.title,
+        to=to,
+        last=records[-1].seq,
+        since=after[0].at,
+        undone=tuple(turns),
+        messages=sum(isinstance(record, r.MessageRecorded) for record in after),
+        then=then,
+        records=records,
+    )
+
+
+async def _state_of(
+    folder: ConversationFolder, conversation: ConversationId, at: int
+) -> tuple[Sequence[r.Record], Conversation]:
+    mark = mark_of(folder.path(conversation))
+    if mark is not None:
+        raise StoreDamaged(f"Conversation {conversation[:12]} is in quarantine. {mark}")
+    records = plain(await folder.read(conversation))
+    last = records[-1].seq if records else 0
+    if not 1 <= at <= last:
+        raise UsageError(
+            f"There is no record {at} in conversation {conversation[:12]}: they go from 1 to {last}. "
+            f"`tenex conversations replay {conversation[:12]} --each` lists them."
+        )
+    return records, await asyncio.to_thread(stood, conversation, records, at)
+
+
+async def _after_files(act: Act, conversation: ConversationId, order: RollBack) -> RolledBack:
+    try:
+        return await act(conversation, order)
+    except TenexError as fault:
+        raise TenexError(
+            f"The files were put back, but the conversation did not go back: {fault} Ask again."
+        ) from fault
+
+
+def _told(done: Returned) -> str:
+    if not done.changed and not done.left:
+        return "The files are as they were then already."
+    named = ", ".join(done.changed[:NAMED])
+    more = f" and {len(done.changed) - NAMED} more" if len(done.changed) > NAMED else ""
+    told = f"Files put back: {named}{more}." if named else "No file was put back."
+    return f"{told} Left as they are, for want of a copy: {len(done.left)}." if done.left else told

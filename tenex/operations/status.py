@@ -1,0 +1,383 @@
+"""What `tenex status` is told: by a daemon about itself, or by the files where none runs.
+
+    {"state", "at", "process": {...}, "configuration": {...}, "disk": {...}, "clock": {"aheadSeconds"} or {},
+     "relays": [...], "models": {...}, "refusals": [...],
+     "today": {"endsAt", "who", "state", "tokens", "costUsd", "limits", "people": [...]},
+     "conversations": {"counts": {kind: n}, "open": [...], "waiting": [...], "frozen": [...], "quarantined": [...]}}
+
+Names are spelled as in `conversation.json`; times are ISO 8601 in UTC, ages in seconds.
+"""
+
+import asyncio
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from tenex import __version__
+from tenex.core import records as r
+from tenex.core.conversation import Conversation, fold
+from tenex.core.costs import DAY
+from tenex.core.errors import TenexError, UsageError
+from tenex.core.ids import ConversationId, Millis, Slug
+from tenex.core.ports import Clock
+from tenex.nostr.keys import npub
+from tenex.nostr.pool import RelayPool
+from tenex.nostr.relay import RelayStatus
+from tenex.runtime.daily_limits import DayUse
+from tenex.runtime.lifecycle import Runtime
+from tenex.settings import ProjectPaths
+from tenex.store.index import Index
+from tenex.store.index_row import Row
+from tenex.store.repository import NEWEST, ConversationFolder
+
+from .conversation_status import conversation_status, is_settled, iso, undelivered, usage
+from .stored_conversations import LastRead, StoredConversations, resting
+
+LISTED: Final = 100
+"""Conversations listed of those that are open: more would not be read, and the counts tell of all."""
+WAITING: Final = 10
+"""Conversations listed of those that wait for a person: the newest; `tenex conversations list` shows all."""
+NEAR: Final = 0.8
+"""Share of a limit of the day that is used when people are listed as near it."""
+DISK_LOW: Final = 0.05
+"""Share of a disk that is free when it is called low."""
+DISK_LOW_BYTES: Final = 1 << 30
+
+
+def standing(runtime: Runtime, pool: RelayPool) -> str:
+    """How a daemon fares in one line, at once: for the service manager."""
+    if runtime.inbox.is_closed:
+        return "stopping in stages"
+    actors = list(runtime.coordinator)
+    active = sum(actor.conversation is not None and not is_settled(actor.conversation) for actor in actors)
+    frozen = sum(actor.is_frozen for actor in actors)
+    relays = pool.status()
+    up = sum(relay.serves for relay in relays)
+    words = [f"conversations active: {active}", f"relays connected: {up} of {len(relays)}"]
+    return ", ".join([*words, *([f"frozen: {frozen}"] if frozen else [])])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reloaded:
+    """What came of the last time the configuration was read anew."""
+
+    at: Millis
+    faults: tuple[str, ...] = ()
+    """Why it was refused; then the configuration before it is still in force."""
+    needs_restart: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A model call that failed."""
+
+    at: Millis
+    conversation: ConversationId
+    who: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """The events that a relay refused for good since the start: how many, and the last of them."""
+
+    count: int
+    at: Millis
+    conversation: ConversationId
+    reason: str
+
+
+class Reporter:
+    """Tells how a daemon fares; also hears its records, for what state does not keep.
+
+    `models` tells how the minds' providers stand, in a form of their own; `reloaded` of the last reload, if any;
+    `disabled` which workflows cannot be used, with their faults.
+    """
+
+    def __init__(
+        self,
+        *,
+        places: ProjectPaths,
+        runtime: Runtime,
+        pool: RelayPool,
+        folder: ConversationFolder,
+        index: Index,
+        clock: Clock,
+        address: str = "",
+        models: Callable[[], Sequence[Mapping[str, Any]]] = tuple,
+        reloaded: Callable[[], Reloaded | None] = lambda: None,
+        disabled: Callable[[], Mapping[Slug, tuple[str, ...]]] = dict,
+        today: Callable[[], Sequence[DayUse]] = tuple,
+    ) -> None:
+        self._places = places
+        self._runtime = runtime
+        self._pool = pool
+        self._folder = folder
+        self._index = index
+        self._clock = clock
+        self._address = address
+        self._models = models
+        self._reloaded = reloaded
+        self._today = today
+        self._disabled = disabled
+        self._started_at = clock.now()
+        self._failure: Failure | None = None
+        self._refused: dict[str, Refused] = {}
+        self._asleep = StoredConversations(folder)
+        self._disk = LastRead()
+
+    def heard(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
+        """Remember the last model call that failed, and refused events (`core.ports.Observer`)."""
+        for record in records:
+            if isinstance(record, r.Delivered) and not record.accepted:
+                before = self._refused.get(record.relay)
+                self._refused[record.relay] = Refused(
+                    count=1 + (before.count if before else 0),
+                    at=record.at,
+                    conversation=conversation.id,
+                    reason=record.detail,
+                )
+            if isinstance(record, r.RetryScheduled) and not record.limit:
+                run = conversation.runs.get(record.run) if record.run is not None else None
+                who = "the orchestrator" if record.run is None else run.agent if run is not None else "an agent"
+                self._failure = Failure(at=record.at, conversation=conversation.id, who=who, message=record.message)
+
+    async def status(self, _request: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Everything, as the module's docstring lays it out; answers `{"do": "status"}`."""
+        now = self._clock.now()
+        conversations, owed = await self._conversations(now)
+        return {
+            "state": "stopping" if self._runtime.inbox.is_closed else "running",
+            "at": iso(now),
+            "process": {
+                "pid": os.getpid(),
+                "version": __version__,
+                "startedAt": iso(self._started_at),
+                "seconds": max(0, now - self._started_at) // 1000,
+                "address": self._address,
+            },
+            "configuration": self._configuration(),
+            "disk": await self._room(),
+            "clock": {} if (ahead := self._pool.clock_ahead) is None else {"aheadSeconds": round(ahead)},
+            "relays": [_relay(status, owed) for status in self._pool.status()],
+            "refusals": [
+                {
+                    "relay": relay,
+                    "count": last.count,
+                    "at": iso(last.at),
+                    "conversation": last.conversation,
+                    "reason": last.reason,
+                }
+                for relay, last in self._refused.items()
+            ],
+            "models": self._minds(conversations["counts"].get("held", 0)),
+            "today": spending(self._today(), now),
+            "conversations": conversations,
+        }
+
+    async def conversation(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """One conversation's status with its usage; answers `{"do": "conversation", "id": ...}`.
+
+        Raises:
+            UsageError: there is no such conversation.
+            StoreError: it cannot be read.
+        """
+        name = ConversationId(str(asked.get("id")))
+        state = self._runtime.coordinator.conversation(name)
+        if state is None:
+            if name not in await self._folder.lengths():
+                raise UsageError(f"There is no conversation {name[:70]}.")
+            state = fold(name, await self._folder.read(name, NEWEST))
+        return {**conversation_status(state, self._clock.now()), "usage": usage(state)}
+
+    async def _room(self) -> dict[str, Any]:
+        read = partial(asyncio.to_thread, disk, self._places.conversations)
+        room: dict[str, Any] = await self._disk.look("room", read, {})
+        fault = self._disk.fault
+        return {"fault": fault} if fault else room  # what was read last would look as if all were well
+
+    def _configuration(self) -> dict[str, Any]:
+        shown = folders(self._places)
+        last = self._reloaded()
+        if last is not None:
+            shown |= {"readAgainAt": iso(last.at), "refused": list(last.faults), "needsRestart": [*last.needs_restart]}
+        if faults := self._disabled():
+            shown["disabledWorkflows"] = {slug: list(sentences) for slug, sentences in faults.items()}
+        return shown
+
+    def _minds(self, held: int) -> dict[str, Any]:
+        minds: dict[str, Any] = {"providers": [dict(provider) for provider in self._models()]}
+        minds["held"] = held
+        if self._failure is not None:
+            failure = self._failure
+            minds["lastFailure"] = {
+                "at": iso(failure.at),
+                "conversation": failure.conversation,
+                "who": failure.who,
+                "why": failure.message,
+            }
+        return minds
+
+    async def _conversations(self, now: Millis) -> tuple[dict[str, Any], Counter[str]]:
+        """Those in memory as they are, the others as the index knows them, and what each relay is still owed."""
+        known: list[Row] = await self._disk.look("index", partial(self._index.rows), [])
+        marks: Mapping[ConversationId, str] = await self._disk.look("marks", self._folder.quarantined, {})
+        rows = {row.id: row for row in known}
+        found = _Found(marks)
+        for actor in self._runtime.coordinator:
+            if actor.is_frozen:  # its state has been forgotten, and is read again
+                found.freezes({"id": actor.id, "since": iso(actor.frozen_since), "why": actor.frozen_why})
+                rows.pop(actor.id, None)
+            elif actor.conversation is not None:
+                found.add(actor.conversation, now)
+                rows.pop(actor.id, None)
+        asleep = [row.id for row in rows.values() if not row.settled and row.id not in marks]
+        lengths = {name: rows[name].bytes for name in asleep[:LISTED]}
+        unfinished: list[Conversation] = await self._disk.look("asleep", lambda: self._asleep.read(lengths), [])
+        for conversation in unfinished:
+            if conversation.id not in rows:  # it has woken up while it was being read
+                continue
+            found.add(conversation, now)
+            rows.pop(conversation.id, None)
+        for row in rows.values():
+            if row.id not in marks:
+                found.rests({"id": row.id, "status": row.status, "title": row.title, "updatedAt": iso(row.updated)})
+        return found.shown(), found.owed
+
+
+class _Found:
+    """Conversations by kind, while they are being gathered."""
+
+    def __init__(self, quarantined: Mapping[ConversationId, str]) -> None:
+        self.quarantined = dict(quarantined)
+        self.counts: Counter[str] = Counter()
+        self.open: list[dict[str, Any]] = []
+        self.waiting: list[dict[str, Any]] = []
+        self.frozen: list[dict[str, Any]] = []
+        self.owed: Counter[str] = Counter()
+
+    def freezes(self, shown: dict[str, Any]) -> None:
+        """Take in one whose journal cannot be written."""
+        self.counts["frozen"] += 1
+        self.frozen.append(shown)
+
+    def add(self, conversation: Conversation, now: Millis) -> None:
+        """Take in one whose state is known."""
+        shown = conversation_status(conversation, now)
+        self.counts[shown["kind"]] += 1
+        self.owed.update(undelivered(conversation))
+        if not is_settled(conversation):
+            self.open.append(shown)
+        elif conversation.status == "waiting":
+            self.waiting.append(shown)
+
+    def rests(self, shown: dict[str, Any]) -> None:
+        """Take in one in which nothing is open."""
+        self.counts[shown["status"]] += 1
+        if shown["status"] == "waiting":
+            self.waiting.append(shown)
+
+    def shown(self) -> dict[str, Any]:
+        """As it is told, the newest first."""
+        counts = self.counts + Counter(quarantined=len(self.quarantined))
+        return {
+            "counts": dict(sorted(counts.items())),
+            "open": sorted(self.open, key=_updated, reverse=True)[:LISTED],
+            "waiting": sorted(self.waiting, key=_updated, reverse=True)[:WAITING],
+            "frozen": self.frozen,
+            "quarantined": [{"id": name, "why": why} for name, why in self.quarantined.items()],
+        }
+
+
+async def report_from_files(places: ProjectPaths, folder: ConversationFolder, now: Millis) -> dict[str, Any]:
+    """What the files tell where no daemon runs: which conversations are unfinished, and what it will go on with.
+
+    Where the readable view is newer than the journal and says that nothing is open, it is believed: a journal takes ten
+    times as long to read.
+    """
+    found = _Found(await folder.quarantined())
+    behind = set(await folder.behind())
+    at_rest = await asyncio.to_thread(resting, [folder.path(name) for name in await folder.lengths()])
+    for name in await folder.lengths():
+        shown = at_rest.get(name) if name not in behind else None
+        if name in found.quarantined:
+            continue
+        if shown is not None:
+            found.rests(shown)
+            continue
+        try:
+            found.add(fold(name, await folder.read(name, NEWEST)), now)
+        except (TenexError, ValueError, LookupError) as fault:
+            found.quarantined[name] = str(fault)
+    return {
+        "state": "stopped",
+        "at": iso(now),
+        "configuration": folders(places),
+        "disk": await asyncio.to_thread(disk, places.conversations),
+        "undelivered": dict(found.owed),
+        "conversations": found.shown(),
+    }
+
+
+def spending(uses: Sequence[DayUse], now: Millis) -> dict[str, Any]:
+    """What the day has cost, and the people who are near or at a limit of it."""
+    shown = [_use(use) for use in uses]
+    return {
+        "endsAt": iso(Millis((now // DAY + 1) * DAY)),
+        **(shown[0] if shown else {}),
+        "people": [use for use in shown[1:] if use["state"] != "below"],
+    }
+
+
+def _use(use: DayUse) -> dict[str, Any]:
+    state = "reached" if use.share >= 1 else "near" if use.share >= NEAR else "below"
+    return {
+        "who": use.who,
+        **({"npub": npub(use.person)} if use.person is not None else {}),
+        "state": state,
+        "tokens": use.used.tokens,
+        "costUsd": use.used.cost_usd,
+        "limits": {bound.name: bound.most for bound in use.bounds},
+    }
+
+
+def folders(places: ProjectPaths) -> dict[str, Any]:
+    """Where the daemon's settings and data are."""
+    return {"data": str(places.data), "file": str(places.config) if places.config else None}
+
+
+def disk(folder: Path) -> dict[str, Any]:
+    """The room on the conversations' disk; blocks."""
+    try:
+        usage = shutil.disk_usage(folder)
+    except OSError as fault:
+        return {"fault": f"{folder}: {fault.strerror}"}
+    is_low = usage.free < min(DISK_LOW * usage.total, DISK_LOW_BYTES)
+    return {"freeBytes": usage.free, "totalBytes": usage.total, "isLow": is_low}
+
+
+def _relay(status: RelayStatus, owed: Mapping[str, int]) -> dict[str, Any]:
+    def at(seconds: float | None) -> str | None:
+        return None if seconds is None else iso(Millis(int(seconds * 1000)))
+
+    return {
+        "url": status.url,
+        "state": "connected" if status.serves else "deaf" if status.connected else "away",
+        "connected": status.connected,
+        "deafSince": at(status.deaf_since),
+        "lastHeard": at(status.last_heard),
+        "fault": status.fault,
+        "refused": list(status.refused),
+        "strikes": status.strikes,
+        "undelivered": owed.get(status.url, 0),
+        "counters": dict(status.counters),
+    }
+
+
+def _updated(shown: Mapping[str, Any]) -> str:
+    return str(shown["updatedAt"])

@@ -1,0 +1,201 @@
+"""Tells a conversation: records in, lines for a terminal out. The demo tells it as it happens, `show` afterwards."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from tenex.core import records as r
+from tenex.core.costs import run_agent
+from tenex.core.ids import RunId
+from tenex.core.jsontext import json_writer
+from tenex.core.messages import ModelStep
+from tenex.core.phases import Phase
+from tenex.core.state.rollback import ConversationForked, RolledBack
+
+Tone = Literal["person", "agent", "stranger", "phase", "turn", "tool", "refused", "notice", "error", "end", "dim"]
+
+ICONS: Mapping[Phase, str] = {
+    Phase.CHAT: "💬",
+    Phase.BRAINSTORM: "💡",
+    Phase.PLAN: "📐",
+    Phase.EXECUTE: "🔨",
+    Phase.VERIFICATION: "🔎",
+    Phase.CHORES: "🧹",
+    Phase.REFLECTION: "🪞",
+}
+
+ARGUMENT_CHARACTERS = 60
+RESULT_CHARACTERS = 100
+
+
+_json = json_writer()
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Something to show: who or what, and the words. `event` is set where a relay brings the words to people."""
+
+    tone: Tone
+    head: str
+    text: str = ""
+    at: int = 0
+    event: str = ""
+
+    @property
+    def time(self) -> str:
+        """The local time of day; a clock that was set to nonsense gives the number."""
+        try:
+            return datetime.fromtimestamp(self.at / 1000).astimezone().strftime("%H:%M:%S")
+        except (OverflowError, ValueError, OSError):
+            return str(self.at)
+
+
+class TranscriptRenderer:
+    """Tells records one after the other; remembers only the arguments of calls."""
+
+    def __init__(self, *, thoughts: bool = False) -> None:
+        """Begin; with `thoughts` what agents wrote for themselves is told too."""
+        self._thoughts = thoughts
+        self._calls: dict[tuple[str, str], tuple[str, str]] = {}
+        self._workflow = ""
+        self._node = ""
+
+    def tell(self, record: r.Record) -> Iterator[Line]:
+        """The lines of a record; none for what only the machinery needs."""
+        for tone, head, text, *event in self._tell(record):
+            yield Line(tone, head, text, record.at, *event)
+
+    def _tell(self, record: r.Record) -> Iterator[tuple[Any, ...]]:  # noqa: C901 one case a record: flat, and complete
+        match record:
+            case r.ConversationStarted():
+                self._workflow = ""
+            case r.WorkflowOpened():
+                self._workflow = record.workflow
+                yield "phase", f"🗣 {record.name}", f"{', '.join(record.participants)}"
+            case r.ContextSet():
+                changes = [
+                    *(f"{key} = {value!r}" for key, value in record.set_.items()),
+                    *(f"no {key}" for key in record.delete),
+                ]
+                yield "dim", "variable", f"{', '.join(changes)} (by {record.by})"
+            case r.MissionOpened():
+                self._workflow = record.workflow
+                yield "phase", f"🧭 {record.workflow}", f"begun by {record.by}"
+            case r.MissionRefused():
+                yield "notice", record.workflow, "could not begin"
+            case r.NodeEntered():
+                self._node = record.node
+                yield "turn", f"{self._workflow} · {record.node}", _fields(record.data)
+            case r.StepCompleted():
+                yield self._stepped(record)
+            case r.NodeRetryScheduled(limit=""):
+                yield "dim", self._node, f"is tried again: {record.kind}: {record.message}"
+            case r.NodeCompleted() if record.kind:
+                yield "error", record.node, f"{record.kind}: {record.message}"
+            case r.NodeRetryDue() if record.by:
+                yield "dim", self._node, f"goes on: {record.by} lets it"
+            case r.MissionPaused():
+                yield "notice", "paused", f"{record.reason} (by {record.by})"
+            case r.MissionEnded():
+                yield "phase", f"🧭 {record.outcome}", record.message or _value(record.result)
+            case r.ExpectationMissed():
+                yield "notice", "late", f"{record.expectation}: {record.action}"
+            case r.MessageRecorded():
+                yield "person", record.name, record.text
+            case r.CommandGiven():
+                yield "person", record.name, f"/{record.command} {record.argument}".rstrip()
+            case r.CycleStarted() if record.cycle > 1:
+                yield "turn", f"cycle {record.cycle}", record.reason
+            case r.PhaseTransition():
+                yield "phase", f"{ICONS[record.to]} {record.from_} → {record.to}", record.reason
+            case r.TurnOpened():
+                yield (
+                    "turn",
+                    f"{record.turn_id} · {self._workflow or record.phase}",
+                    f"{', '.join(record.agents)} — {record.reason}",
+                )
+            case r.RunStarted():
+                if record.parent is not None:
+                    yield "tool", f"{run_agent(record.parent)} calls {record.agent}", ""
+            case r.AgentPhaseChanged():
+                yield "phase", record.agent, f"{record.source} → {record.target}"
+            case r.ConditionFailed():
+                edge = f"{record.source} → {record.target or 'any'}"
+                yield "error", record.agent, f"a condition of {edge} failed: {record.error}"
+            case r.ModelResponded():
+                self._remember(record.run, record.step)
+                if self._thoughts:
+                    yield from _thought(run_agent(record.run), record.step)
+            case r.ToolCallCompleted():
+                yield self._called(record.run, record.call, record.tool, record.content, ok=record.ok)
+            case r.ToolCallRejected():
+                yield self._called(record.run, record.call, record.tool, record.sentence, ok=False)
+            case r.MessageSent(purpose="announcement"):
+                pass  # the transition has told the same already
+            case r.MessageSent():
+                tone = {"completion": "agent", "question": "agent", "error": "error"}.get(record.purpose, "notice")
+                yield tone, record.name, record.text, record.events[0].id if record.events else ""
+            case r.QuestionAnswered():
+                yield "dim", "answered", f"{run_agent(record.run)} goes on"
+            case r.RouteRejected():
+                yield "refused", "routing refused", record.sentence
+            case r.RunEnded() if record.outcome != "finished":
+                yield "error", run_agent(record.run), f"{record.outcome.replace('_', ' ')}: {record.error}"
+            case r.Waived():
+                yield "notice", "waived", f"{', '.join(record.phases)} by {record.name}: “{record.quote}”"
+            case r.RetryScheduled(limit=""):
+                who = run_agent(record.run) if record.run else "the orchestrator"
+                yield "dim", "model", f"{who} is tried again: {record.message}"
+            case r.ProcessRestarted():
+                yield "dim", "restart", "the daemon goes on with this conversation"
+            case r.ClockAdjusted():
+                yield "dim", "clock", f"it was set {'on' if record.by > 0 else 'back'} by {abs(record.by) // 1000} s"
+            case RolledBack():
+                yield "turn", f"back to record {record.to}", record.reason or f"{record.by} asked for it"
+            case ConversationForked():
+                yield "turn", f"fork of {record.origin[:12]}", f"as it stood after its record {record.at_seq}"
+            case r.JournalRebuilt():
+                yield "notice", f"regained from {record.source}", f"Lost: {'; '.join(record.lost) or 'nothing known'}"
+            case r.ConversationImported():
+                yield "notice", "imported", "from another folder; what was open there is over"
+            case r.Waiting():
+                yield "dim", "waiting", {"user": "for you"}.get(record.reason, f"for you ({record.reason})")
+            case r.Ended():
+                yield "end", "END", record.reason
+            case _:
+                pass
+
+    def _stepped(self, record: r.StepCompleted) -> tuple[Any, ...]:
+        told = _value(record.result) if record.ok else f"{record.kind}: {record.message}"
+        return "tool" if record.ok else "refused", f"{self._node} · {record.step}", told
+
+    def _remember(self, run: str, step: ModelStep) -> None:
+        for call in step.calls:
+            self._calls[run, call.id] = (call.tool, _fields(call.arguments))
+
+    def _called(self, run: RunId, call: str, tool: str, content: str, *, ok: bool) -> tuple[Any, ...]:
+        _, arguments = self._calls.pop((run, call), (tool, ""))
+        head = f"{run_agent(run)} · {tool}({_short(arguments, 2 * ARGUMENT_CHARACTERS)})"
+        return ("tool" if ok else "refused"), head, _short(content, RESULT_CHARACTERS)
+
+
+def _thought(agent: str, step: ModelStep) -> Iterator[tuple[Any, ...]]:
+    """What an agent wrote for itself: by its states, or as its model gave it."""
+    from tenex.output_states.history import REASONED, planned
+
+    for state, text in planned(step) or ([(REASONED, step.thinking)] if step.thinking else []):
+        yield "dim", f"{agent} · {state}", text
+
+
+def _value(value: Any) -> str:
+    return "" if value is None else _short(value if isinstance(value, str) else _json(value), RESULT_CHARACTERS)
+
+
+def _fields(data: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={_short(value, ARGUMENT_CHARACTERS)}" for name, value in data.items())
+
+
+def _short(value: object, limit: int) -> str:
+    words = " ".join(str(value).split())
+    return words if len(words) <= limit else words[: limit - 1] + "…"

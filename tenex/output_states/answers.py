@@ -1,0 +1,138 @@
+"""The same output as one JSON object, for servers that hold a model to a JSON Schema and to nothing else (OpenAI).
+
+{"plan": [{"state": "thinking", "content": "..."}, ...], "action": {"state": "tool_call", "content": {...}}}
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from .content import JsonStateMachine, StateMachine, core_of
+from .json_extent import faults, moved, read
+from .machine import AgentStateMachine, Plan
+from .segments import Fault, Segment
+
+_UNSTRICT: Final = frozenset({"minLength", "maxLength", "oneOf", "allOf", "not", "patternProperties", "if"})
+"""Keywords that OpenAI's strict mode does not take."""
+
+
+def answer_schema(machine: AgentStateMachine | Plan) -> dict[str, Any]:
+    """The JSON Schema of an answer; the limits of free text are in it."""
+    plan = _plan(machine)
+    planning = [(name, content) for name, content in plan.contents.items() if name in plan.planning]
+    acting = [(name, content) for name, content in plan.contents.items() if name not in plan.planning]
+    place = "#/properties/action/anyOf/{}/properties/content"
+    properties: dict[str, Any] = {}
+    if planning:
+        items = {
+            "anyOf": [
+                _part(*one, f"#/properties/plan/items/anyOf/{i}/properties/content") for i, one in enumerate(planning)
+            ]
+        }
+        properties["plan"] = {"type": "array", "items": items, "minItems": plan.least, "maxItems": plan.most}
+    properties["action"] = {"anyOf": [_part(*one, place.format(i)) for i, one in enumerate(acting)]}
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def _part(name: str, machine: StateMachine, place: str) -> dict[str, Any]:
+    core = core_of(machine)
+    content: Any = {"type": "string", "minLength": machine.char_min, "maxLength": machine.char_max}
+    if isinstance(core, JsonStateMachine):
+        content = moved(core.schema, place)
+    properties = {"state": {"type": "string", "const": name}, "content": content}
+    return {"type": "object", "properties": properties, "required": ["state", "content"], "additionalProperties": False}
+
+
+def is_strict(schema: Any) -> bool:
+    """Whether OpenAI's strict mode takes a schema: every property required and no others, no keyword it lacks."""
+    if isinstance(schema, list):
+        return all(is_strict(one) for one in schema)
+    if not isinstance(schema, Mapping):
+        return True
+    if _UNSTRICT & schema.keys():
+        return False
+    if schema.get("type") == "object":
+        closed = schema.get("additionalProperties") is False
+        if not closed or set(schema.get("required", ())) != set(schema.get("properties", {})):
+            return False
+    return all(is_strict(one) for one in schema.values())
+
+
+def without_lengths(machine: AgentStateMachine | Plan) -> dict[str, Any]:
+    """The schema with the limits of free text told in words, for servers that do not take them as rules."""
+    schema = answer_schema(machine)
+    parts = [*schema["properties"].get("plan", {"items": {"anyOf": []}})["items"]["anyOf"]]
+    for part in [*parts, *schema["properties"]["action"]["anyOf"]]:
+        content = part["properties"]["content"]
+        if content.get("type") == "string":
+            least, most = content.pop("minLength"), content.pop("maxLength")
+            content["description"] = f"{least} to {most} characters."
+    return schema
+
+
+def read_answer(machine: AgentStateMachine | Plan, text: str) -> tuple[tuple[Segment, ...], tuple[Fault, ...]]:
+    """The segments of an answer, and everything wrong with it; never raises. Act only where there is no fault.
+
+    The text of a segment that is JSON is written anew, without white space.
+    """
+    plan = _plan(machine)
+    value, fault = read(text)
+    if fault:
+        return (), (Fault("content", fault),)
+    shape = _shape(plan)
+    wrong = faults(value, shape, "the answer")
+    if wrong:
+        return (), (Fault("content", f"The answer does not fit: {'; '.join(wrong)}."),)
+    segments, found = [], []
+    for part in (*value.get("plan", ()), value["action"]):
+        state, told = part["state"], part["content"]
+        content = plan.contents[state]
+        kept, complaints = _checked(state, content, told)
+        segments.append(Segment(state, plan.role(state), kept, is_complete=not complaints))
+        found += complaints
+    return tuple(segments), tuple(found)
+
+
+def _checked(state: str, machine: StateMachine, told: Any) -> tuple[str, list[Fault]]:
+    core = core_of(machine)
+    if isinstance(core, JsonStateMachine):
+        text = json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+        return text, [Fault("content", f"{state}: {one}", state) for one in core.check_value(told)]
+    if not isinstance(told, str):
+        return "", [Fault("content", f"{state}: its content must be a text.", state)]
+    if not machine.char_min <= len(told) <= machine.char_max:
+        limits = f"{len(told)} characters; it takes {machine.char_min} to {machine.char_max}."
+        return told[: machine.char_max], [Fault("limits", f"The length of {state} is {limits}", state)]
+    return told, [Fault("content", f"{state}: {one}", state) for one in machine.check(told)]
+
+
+def _shape(plan: Plan) -> dict[str, Any]:
+    """The answer without its contents, which have better sentences of their own."""
+    acting = [name for name in plan.contents if name not in plan.planning]
+    parts = (
+        {
+            "plan": {
+                "type": "array",
+                "items": _shell(sorted(plan.planning)),
+                "minItems": plan.least,
+                "maxItems": plan.most,
+            }
+        }
+        if plan.planning
+        else {}
+    )
+    properties = {**parts, "action": _shell(acting)}
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def _shell(names: list[str]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {"state": {"enum": names}, "content": {}},
+        "required": ["state", "content"],
+        "additionalProperties": False,
+    }
+
+
+def _plan(machine: AgentStateMachine | Plan) -> Plan:
+    return machine.plan() if isinstance(machine, AgentStateMachine) else machine

@@ -1,0 +1,250 @@
+"""The graph of an agent's output: plan in a loop, take one action, done.
+
+It is a `TransitionGraph` of the core like every other: the graph permits, and the router is the stream of tokens. The
+parser follows it, the grammars are written from it, the prompt lists its states.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+from tenex.core.errors import ConfigurationError
+from tenex.core.graph import Edge, TransitionGraph
+
+from .content import JsonStateMachine, StateMachine, ToolCallStateMachine, core_of
+from .endings import WHITE
+from .json_extent import schema_fault
+from .states import AgentState, InnerMonologue, Python, Scratchpad, Thinking, ToolCallState, Tools
+
+PLAN: Final = "plan"
+TAKE_ACTION: Final = "take_action"
+DONE: Final = "done"
+
+MOST_LOOPS: Final = 100
+"""Planning states in one output; more is a machine that never acts, and a grammar too large to send."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopsBelow:
+    """Open while fewer planning states than this have been written."""
+
+    limit: int
+
+    def holds(self, facts: Mapping[str, Any]) -> bool:
+        """See `core.graph.Condition`."""
+        return int(facts.get("loops") or 0) < self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class LoopsAtLeast:
+    """Open once this many planning states have been written."""
+
+    limit: int
+
+    def holds(self, facts: Mapping[str, Any]) -> bool:
+        """See `core.graph.Condition`."""
+        return int(facts.get("loops") or 0) >= self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A machine at one moment: what one output is held to. Tools that change later do not change it."""
+
+    graph: TransitionGraph
+    contents: Mapping[str, StateMachine]
+    """By identifier, in the order in which the prompt lists them."""
+    planning: frozenset[str]
+    least: int
+    most: int
+
+    def role(self, state: str) -> Literal["plan", "action"]:
+        """Whether a state plans, and is private, or acts."""
+        return "plan" if state in self.planning else "action"
+
+    def permits(self, node: str, state: str, loops: int) -> bool:
+        """Whether a state may begin where the output stands: in one step, or by way of `take_action`."""
+        facts = {"loops": loops}
+        return self.graph.permits(node, state, facts) or (
+            self.graph.permits(node, TAKE_ACTION, facts) and self.graph.permits(TAKE_ACTION, state, facts)
+        )
+
+    def after(self, state: str) -> str:
+        """The node at which the output stands when a state has closed."""
+        return PLAN if state in self.planning else DONE
+
+
+class AgentStateMachine:
+    """The states of one agent, and how they follow each other.
+
+    `tools` are handed to the default `ToolCallState`; a state of one's own may take them from elsewhere. A tool call
+    without tools is left out. `force_planning` asks for one planning state at least, unless `min_planning_loops` says
+    how many. `delimiters_kwargs` has delimiters for the default states by identifier, `character_max` bounds the
+    default planning states.
+
+    Raises:
+        ConfigurationError: the states cannot be told apart, or nothing can be written; it names every fault.
+    """
+
+    def __init__(
+        self,
+        planning_states: Sequence[AgentState] | None = None,
+        action_states: Sequence[AgentState] | None = None,
+        tools: Tools = (),
+        use_python: bool = False,
+        force_planning: bool = True,
+        max_planning_loops: int = 3,
+        min_planning_loops: int | None = None,
+        delimiters_kwargs: Mapping[str, tuple[str, str]] | None = None,
+        character_max: int | None = None,
+    ) -> None:
+        given = delimiters_kwargs or {}
+        if planning_states is None:
+            defaults = (Thinking, Scratchpad, InnerMonologue)
+            planning_states = (
+                [kind(given.get(kind.name.replace(" ", "_")), character_max) for kind in defaults]
+                if max_planning_loops
+                else []
+            )
+        if action_states is None:
+            action_states = [ToolCallState(tools, given.get("tool_call"))]
+            action_states += [Python(given.get("python"))] if use_python else []
+        self.planning_states = tuple(planning_states) if max_planning_loops else ()
+        self.action_states = tuple(action_states)
+        self.max_planning_loops = max_planning_loops if planning_states else 0
+        least = int(force_planning and bool(planning_states)) if min_planning_loops is None else min_planning_loops
+        self.min_planning_loops = least
+        faults = self.faults()
+        if faults:
+            raise ConfigurationError(faults)
+
+    @property
+    def states(self) -> dict[str, AgentState]:
+        """Every state that can be reached now, by identifier; a tool call without tools cannot."""
+        return {state.identifier: state for state, _ in self._reachable()}
+
+    def _reachable(self) -> list[tuple[AgentState, StateMachine]]:
+        """Each state with what it may hold, asked once: tools may change between two questions."""
+        asked = [(state, machine_of(state)) for state in (*self.planning_states, *self.action_states)]
+        return [(state, machine) for state, machine in asked if _is_possible(core_of(machine))]
+
+    @property
+    def graph(self) -> TransitionGraph:
+        """The states as a graph; its one fact is `loops`, the planning states written so far."""
+        return self.plan().graph
+
+    def plan(self) -> Plan:
+        """The machine at this moment, with the tools there are now."""
+        contents = {state.identifier: machine for state, machine in self._reachable()}
+        planning = [state.identifier for state in self.planning_states]
+        acting = [name for name in contents if name not in planning]
+        below = f"fewer than {self.max_planning_loops} plans"
+        edges = [Edge(PLAN, name, LoopsBelow(self.max_planning_loops), label=below) for name in planning]
+        edges += [Edge(name, PLAN) for name in planning]
+        enough = f"{self.min_planning_loops} plans or more"
+        edges.append(Edge(PLAN, TAKE_ACTION, LoopsAtLeast(self.min_planning_loops), label=enough))
+        edges += [Edge(TAKE_ACTION, name) for name in acting]
+        edges += [Edge(name, DONE) for name in acting]
+        graph = TransitionGraph(
+            nodes=(PLAN, *planning, TAKE_ACTION, *acting, DONE),
+            initial=PLAN,
+            edges=tuple(edges),
+            terminal=frozenset({DONE}),
+        )
+        least, most = self.min_planning_loops, self.max_planning_loops
+        return Plan(graph, MappingProxyType(contents), frozenset(planning), least, most)
+
+    def system_prompt(self) -> str:
+        """What the model is told of its output: the order of states, then every reachable state in its own words."""
+        return f"{_order(self)}\n\n" + "\n\n".join(str(state) for state in self.states.values())
+
+    def faults(self) -> tuple[str, ...]:
+        """Everything wrong with the machine, each a sentence; empty if it may be used."""
+        found = _loop_faults(self.min_planning_loops, self.max_planning_loops)
+        states = (*self.planning_states, *self.action_states)
+        names = [state.identifier for state in states]
+        for name in dict.fromkeys(names):
+            if names.count(name) > 1:
+                found.append(f"Two states are called {name}; every identifier stands once.")
+            if not name or name in (PLAN, TAKE_ACTION, DONE, "END"):
+                found.append(f"A state cannot be called {name!r}; the name is empty or reserved.")
+        for state in states:
+            found += _state_faults(state)
+        for one in states:
+            for other in states:
+                if one is not other and other.delimiters[0].startswith(one.delimiters[0]):
+                    found.append(
+                        f"{other.identifier} opens with {other.delimiters[0]!r}, which begins like {one.identifier}:"
+                        " they cannot be told apart. Change one of them."
+                    )
+        if not self.action_states:
+            found.append("There is no action state, so that nothing could ever be done.")
+        return tuple(dict.fromkeys(found))
+
+
+def machine_of(state: AgentState) -> StateMachine:
+    """The machine of a state, with the state's delimiters where it names none."""
+    machine = state.state_machine
+    if machine.delimiters == ("", ""):
+        steps = [step for steps in machine.state_graph.values() for step, _ in steps]
+        fenced = steps[0] if len(steps) == 1 and isinstance(steps[0], StateMachine) else machine
+        machine.delimiters = state.delimiters if fenced.delimiters == ("", "") else fenced.delimiters
+    return machine
+
+
+def _is_possible(machine: StateMachine) -> bool:
+    """Whether anything can be written: a call without tools cannot."""
+    return not isinstance(machine, ToolCallStateMachine) or bool(machine.tools)
+
+
+def _loop_faults(least: int, most: int) -> list[str]:
+    if not 0 <= least <= most:
+        return [f"min_planning_loops is {least} and max_planning_loops {most}; 0 <= min <= max must hold."]
+    return [f"max_planning_loops is {most}; {MOST_LOOPS} is the most."] if most > MOST_LOOPS else []
+
+
+def _state_faults(state: AgentState) -> list[str]:
+    name, (opening, closing), machine = state.identifier, state.delimiters, machine_of(state)
+    found: list[str] = []
+    if not opening or opening[0] in WHITE:
+        found.append(f"{name}: the opening delimiter {opening!r} must begin with something to be seen.")
+    if not closing.strip(WHITE):
+        found.append(f"{name}: the closing delimiter {closing!r} must hold something to be seen.")
+    if any("\ud800" <= character <= "\udfff" for character in opening + closing):
+        found.append(f"{name}: a delimiter holds half of a surrogate pair, which nothing can write.")
+    if machine.identifier not in ("", name):
+        found.append(f"{name}: its state_machine has the identifier {machine.identifier}; they must be the same.")
+    if tuple(machine.delimiters) != (opening, closing):
+        found.append(f"{name}: its state_machine has the delimiters {machine.delimiters!r}, not its own.")
+    if not 0 <= machine.char_min <= machine.char_max or machine.char_max < 1:
+        found.append(f"{name}: char_min is {machine.char_min} and char_max {machine.char_max}; 0 <= min <= max.")
+    return found + [f"{name}: {fault}" for fault in schema_faults(core_of(machine))]
+
+
+def schema_faults(machine: StateMachine) -> list[str]:
+    """What is wrong with the schemas a content is held to."""
+    told: list[tuple[str, Mapping[str, Any], tuple[str, ...]]] = []
+    if isinstance(machine, ToolCallStateMachine):
+        told = [(tool, parameters, ("object",)) for tool, parameters in machine.tools.items()]
+    elif isinstance(machine, JsonStateMachine):
+        told = [("the value", machine.schema, ("object", "array"))]
+    found = []
+    for what, schema, kinds in told:
+        if schema.get("type") not in kinds:
+            found.append(f"the schema of {what} must be of type {' or '.join(kinds)}, so that one sees where it ends.")
+        elif fault := schema_fault(schema):
+            found.append(f"the schema of {what} is no JSON Schema: {fault}")
+    return found
+
+
+def _order(machine: AgentStateMachine) -> str:
+    least, most = machine.min_planning_loops, machine.max_planning_loops
+    planning = ", ".join(state.readable_name for state in machine.planning_states)
+    acting = " or ".join(state.readable_name for state in machine.states.values() if state in machine.action_states)
+    loops = f"{least}" if least == most else f"{least} to {most}"
+    first = f"first plan: {loops} of {planning}, in any order; then " if most else ""
+    return (
+        f"Your answer consists of states: {first}take exactly one action: {acting or 'none is possible now'}."
+        " Open and close every state with its delimiters, letter for letter. Leave a line break between states, and"
+        " write nothing outside of them."
+    )

@@ -1,0 +1,283 @@
+"""Reads an agent's output as it streams in, along the graph of its states.
+
+Rules, besides those for where a content ends (`endings`):
+
+* Between states stands white space, at most `SPACES` characters in a row; after a fence at least one. Before the first
+  state and after the last there may be some too.
+* A state begins where its opening delimiter stands, letter for letter. No opening delimiter begins like another.
+* Text where a state should begin is a fault, once; states are then looked for at the beginnings of lines.
+* A JSON value ends where its outermost bracket closes, whatever its strings hold; the delimiter follows it.
+* Half of a surrogate pair, which UTF-8 cannot write, is read as U+FFFD.
+* How the output is cut into chunks changes nothing.
+
+Whatever comes, nothing is raised. Faults are collected, so that a model is told all of them at once, and after eight
+the rest is not read. What is kept is bounded by the states' limits; the time is linear in what is read.
+"""
+
+from collections.abc import Iterable
+from itertools import groupby
+
+from .content import JsonStateMachine, StateMachine, core_of
+from .endings import SPACES, WHITE
+from .json_extent import MOST_FAULTS
+from .machine import DONE, TAKE_ACTION, AgentStateMachine, Plan
+from .scanning import JsonScanner, Scanner, TextScanner
+from .segments import Fault, Heard, Kind, Piece, Segment
+
+
+class OutputParser:
+    """Takes one output in chunks. The machine is asked once, at the start: tools that change do not change it."""
+
+    def __init__(self, machine: AgentStateMachine | Plan) -> None:
+        self.plan = machine.plan() if isinstance(machine, AgentStateMachine) else machine
+        self.segments: tuple[Segment, ...] = ()
+        self.faults: tuple[Fault, ...] = ()
+        self.loops = 0
+        """Planning states written so far."""
+        self._node = self.plan.graph.initial
+        self._state = ""
+        self._content: _Content | None = None
+        self._gap = _Gap(self.plan)
+        self._is_closed = False
+        self._heard: list[Heard] = []
+
+    @property
+    def state(self) -> str:
+        """The state the output is in; empty between states."""
+        return self._state
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the output is whole and nothing is wrong with it; only then may its action be taken."""
+        return self._is_closed and not self.faults
+
+    def feed(self, chunk: str) -> tuple[Heard, ...]:
+        """What this chunk tells; nothing once the output is closed or given up."""
+        for character in chunk:
+            if self._is_given_up or self._is_closed:
+                break
+            self._step("\ufffd" if "\ud800" <= character <= "\udfff" else character)
+        return self._told()
+
+    def close(self) -> tuple[Heard, ...]:
+        """What the end of the output tells; a second call tells nothing."""
+        if self._is_closed or self._is_given_up:
+            self._is_closed = True
+            return self._told()
+        if self._content is not None:
+            content = self._content
+            self._pass(content.finish())
+            if content.closed:
+                self._leave(content)
+            else:
+                self._abandon(content)
+        else:
+            self._complain("outside", self._gap.finish())
+        if self._node != DONE and not any(fault.kind == "unclosed" for fault in self.faults):
+            self._complain("unfinished", _unfinished(self.plan, self.loops))
+        self._is_closed = True
+        return self._told()
+
+    @property
+    def _is_given_up(self) -> bool:
+        return len(self.faults) >= MOST_FAULTS
+
+    def _told(self) -> tuple[Heard, ...]:
+        """What was heard, with neighbouring pieces of one state as one."""
+        heard, self._heard = self._heard, []
+        return tuple(one for key, group in groupby(heard, _neighbours) for one in _joined(key, group))
+
+    def _step(self, character: str) -> None:
+        if self._content is not None:
+            content = self._content
+            self._pass(content.step(character))
+            if not content.closed:
+                return
+            self._leave(content)
+            if not content.gives_back:
+                return
+        found, fault = self._gap.step(character)
+        self._complain("outside", fault)
+        if found:
+            self._enter(found)
+
+    def _enter(self, state: str) -> None:
+        fault = "" if self.plan.permits(self._node, state, self.loops) else _misplaced(self.plan, self._node, state)
+        self._state = state
+        self._content = _Content(state, self.plan.contents[state], is_misplaced=bool(fault))
+        self._complain("order", fault, state)
+
+    def _pass(self, text: str) -> None:
+        if text:
+            self._heard.append(Piece(self._state, text))
+
+    def _leave(self, content: "_Content") -> None:
+        found = content.faults()
+        self._keep(content, is_complete=not found and not content.is_misplaced)
+        for kind, message in found:
+            self._complain(kind, message, content.state)
+        if content.state in self.plan.planning:
+            self.loops += 1
+        if self._node != DONE:
+            self._node = self.plan.after(content.state)
+        self._gap = _Gap(self.plan)
+
+    def _abandon(self, content: "_Content") -> None:
+        closing = content.machine.delimiters[1]
+        self._keep(content, is_complete=False)
+        self._complain("unclosed", f"{content.state} was opened and never closed with {closing!r}.", content.state)
+
+    def _keep(self, content: "_Content", *, is_complete: bool) -> None:
+        segment = Segment(content.state, self.plan.role(content.state), content.text, is_complete)
+        self.segments += (segment,)
+        self._heard.append(segment)
+        self._content, self._state = None, ""
+
+    def _complain(self, kind: Kind, message: str, state: str = "") -> None:
+        if not message or self._is_given_up:
+            return
+        fault = Fault(kind, message, state)
+        if len(self.faults) == MOST_FAULTS - 1:
+            fault = Fault("given up", f"{message} Then too much else is wrong; the rest was not read.", state)
+        self.faults += (fault,)
+        self._heard.append(fault)
+
+
+class _Content:
+    """The content being read: counted, and kept as far as its limit."""
+
+    def __init__(self, state: str, machine: StateMachine, *, is_misplaced: bool) -> None:
+        self.state, self.machine, self.is_misplaced = state, machine, is_misplaced
+        ending = machine.ending
+        self.gives_back = ending.spaced
+        is_json = isinstance(core_of(machine), JsonStateMachine)
+        self._scanner: Scanner = JsonScanner(ending) if is_json else TextScanner(ending)
+        self._kept: list[str] = []
+        self._count = 0
+
+    @property
+    def closed(self) -> bool:
+        return self._scanner.closed
+
+    @property
+    def text(self) -> str:
+        return "".join(self._kept)
+
+    def step(self, character: str) -> str:
+        return self._take(self._scanner.step(character))
+
+    def finish(self) -> str:
+        return self._take(self._scanner.finish())
+
+    def _take(self, text: str) -> str:
+        """What of the text is within the limit."""
+        if not text:
+            return ""
+        room = max(self.machine.char_max - self._count, 0)
+        self._count += len(text)
+        if room:
+            self._kept.append(text[:room])
+        return text[:room]
+
+    def faults(self) -> list[tuple[Kind, str]]:
+        least, most = self.machine.char_min, self.machine.char_max
+        limits = f"; it takes {least} to {most}."
+        if self._count > most:
+            return [("limits", f"{self.state} is too long: {self._count} characters{limits}")]
+        if self._scanner.fault:
+            return [("content", f"{self.state}: {self._scanner.fault}")]
+        if self._count < least:
+            return [("limits", f"{self.state} is too short: {self._count} characters{limits}")]
+        return [("content", f"{self.state}: {message}") for message in self.machine.check(self.text)]
+
+
+class _Gap:
+    """What stands between states: white space, then an opening delimiter; or text that should not be there."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._openings = {machine.delimiters[0]: state for state, machine in plan.contents.items()}
+        self._spaces = 0
+        self._lead = ""
+        self._is_astray = False
+        self._at_line_start = True
+
+    def step(self, character: str) -> tuple[str, str]:
+        """The state that opens with this character, and a fault; each is empty if there is none."""
+        if self._is_astray:
+            return self._stray(character), ""
+        if not self._lead and character in WHITE:
+            self._spaces += 1
+            wide = f"More than {SPACES} characters of white space stand in a row between states."
+            return "", wide if self._spaces == SPACES + 1 else ""
+        return self._lead_on(character)
+
+    def finish(self) -> str:
+        """The fault of an output that ends here."""
+        return self.outside() if self._lead and not self._is_astray else ""
+
+    def outside(self) -> str:
+        """The sentence about text where a state should begin."""
+        openings = ", ".join(repr(opening) for opening in self._openings)
+        return f"Text stands outside of every state. A state opens with one of: {openings}."
+
+    def _lead_on(self, character: str) -> tuple[str, str]:
+        lead = self._lead + character
+        if lead in self._openings:
+            return self._openings[lead], ""
+        if self._begins(lead):
+            self._lead = lead
+            return "", ""
+        self._is_astray = True
+        return self._fall_back(lead), self.outside()
+
+    def _stray(self, character: str) -> str:
+        """The state that opens; looked for where lines begin."""
+        if self._lead or self._at_line_start:
+            lead = self._lead + character
+            if lead in self._openings:
+                return self._openings[lead]
+            if self._begins(lead):
+                self._lead = lead
+                return ""
+            return self._fall_back(lead)
+        self._at_line_start = character == "\n"
+        return ""
+
+    def _fall_back(self, lead: str) -> str:
+        """The state that opens within a delimiter that was none: any line of it may be another, or begin one."""
+        self._at_line_start = lead.endswith("\n")
+        while lead and not self._begins(lead):
+            lead = lead.partition("\n")[2]
+        self._lead = lead
+        return self._openings.get(lead, "")
+
+    def _begins(self, lead: str) -> bool:
+        return any(opening.startswith(lead) for opening in self._openings)
+
+
+def _neighbours(heard: Heard) -> str:
+    return heard.state if isinstance(heard, Piece) else ""
+
+
+def _joined(state: str, group: Iterable[Heard]) -> Iterable[Heard]:
+    return [Piece(state, "".join(one.text for one in group if isinstance(one, Piece)))] if state else group
+
+
+def _misplaced(plan: Plan, node: str, state: str) -> str:
+    if node == DONE:
+        return f"{state} comes after the action; the action is the last state of an answer."
+    if state in plan.planning:
+        return f"{state} is one planning state too many; an answer has at most {plan.most}. Take an action."
+    return f"{state} comes too early; an answer plans first, in at least {plan.least} of: {_named(plan.planning)}."
+
+
+def _unfinished(plan: Plan, loops: int) -> str:
+    acting = tuple(state for state in plan.contents if plan.graph.permits(TAKE_ACTION, state))
+    if not acting:
+        return "No action can be taken now, because there is no tool to call."
+    plans = f" after {plan.least} or more of {_named(plan.planning)}" if loops < plan.least else ""
+    return f"The answer has no action; it must end with one of: {', '.join(acting)}{plans}."
+
+
+def _named(states: frozenset[str]) -> str:
+    return ", ".join(sorted(states))

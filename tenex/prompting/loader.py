@@ -1,0 +1,357 @@
+"""Reads all prompts and agents before the daemon starts, and says everything that is wrong with them at once."""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from tenex.core.config import Kind
+from tenex.core.errors import ConfigurationError, InternalError
+from tenex.core.graph import END
+from tenex.core.ids import Slug
+from tenex.core.messages import ToolSpec
+from tenex.core.phases import PHASE_TRANSITIONS, Phase
+from tenex.core.routing import USER
+from tenex.core.state.agent import AgentPhaseState, Link
+
+from . import render
+from .agent_templates import is_template, rendered
+from .agents import AgentDefinition, read_agent
+from .frontmatter import choices
+from .phase_guides import PhaseGuide, read_guide
+from .templates import Source, Templates
+
+_PACKAGE: Final = Path(__file__).resolve().parent.parent
+_KEBAB: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_RESERVED: Final = frozenset({END.lower(), USER.lower()})
+
+
+def builtin_prompts(package: Path = _PACKAGE) -> Path:
+    """Find the prompts that came with the program: inside the package (a wheel), else beside it (a checkout).
+
+    Raises:
+        ConfigurationError: they are in neither place.
+    """
+    places = (package / "prompts", package.parent / "prompts")
+    for place in places:
+        if (place / render.ROUTER).is_file():
+            return place
+    looked = " and ".join(str(place) for place in places)
+    raise ConfigurationError([f"The program's prompts are missing; looked in {looked}. Install tenex again."])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptLibrary:
+    """All that models are told in words, read and checked."""
+
+    definitions: Mapping[Slug, AgentDefinition]
+    """Every agent, the orchestrator among them, in the order of their slugs."""
+    guides: Mapping[Phase, PhaseGuide]
+    templates: Templates
+    _routers: dict[tuple[str, str], str] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @classmethod
+    def load(
+        cls,
+        builtin: Traversable | Path,
+        overrides: Path | None = None,
+        *,
+        tools: Collection[str] | None = None,
+        python: Callable[[Path, list[str]], Iterable[AgentDefinition]] | None = None,
+    ) -> "PromptLibrary":
+        """Read the built-in prompts and the operator's own agents.
+
+        Args:
+            builtin: A folder with `phases`, `agents`, `fragments` and the router's template.
+            overrides: A folder of `<slug>.md`: each adds an agent, or replaces the built-in one of that slug. It may
+                be missing.
+            tools: Every tool there is, those switched off too; None leaves the names in agents unchecked.
+            python: Reads the agents of the `.py` files there, and adds what is wrong with them to the faults.
+
+        Raises:
+            ConfigurationError: holds a sentence for every fault in any file.
+        """
+        faults: list[str] = []
+        guides = _read_guides(builtin / "phases", faults)
+        definitions = _read_agents(builtin, overrides, tools, python, faults)
+        templates = _read_templates(builtin, faults)
+        if faults:
+            raise ConfigurationError(faults)
+        return cls(
+            definitions=MappingProxyType(dict(sorted(definitions.items()))),
+            guides=MappingProxyType(guides),
+            templates=templates,
+        )
+
+    @property
+    def orchestrator(self) -> AgentDefinition:
+        """The one that routes."""
+        return next(agent for agent in self.definitions.values() if agent.kind is Kind.ORCHESTRATOR)
+
+    @property
+    def roster(self) -> tuple[AgentDefinition, ...]:
+        """The workers and experts: those that can be routed to, and those that only other agents call."""
+        return tuple(agent for agent in self.definitions.values() if agent.kind is not Kind.ORCHESTRATOR)
+
+    def system_prompt(
+        self,
+        slug: Slug,
+        phase: Phase,
+        *,
+        previous: Phase | None = None,
+        tools: Sequence[ToolSpec],
+        lessons: Sequence[str] = (),
+        workspace_notes: str | None = None,
+        project_name: str,
+        language: str = "",
+        workflow: str | None = None,
+        standing: AgentPhaseState | None = None,
+    ) -> str:
+        """What an agent is told in that phase; see `render.system_prompt`.
+
+        `standing` is where it stands in its own phases, which its words are filled in with.
+        """
+        definition = self.definitions.get(slug)
+        if definition is None or definition.kind is Kind.ORCHESTRATOR:
+            raise InternalError(f"There is no worker or expert {slug!r} to write a prompt for.")
+        if standing is not None and (definition.is_templated or is_template(definition.program)):
+            here = (
+                {phase: rendered(definition.in_phase[phase], standing, phase)} if phase in definition.in_phase else {}
+            )
+            definition = replace(definition, body=rendered(definition.body, standing, phase), in_phase=here)
+        return render.system_prompt(
+            self.templates,
+            definition,
+            self.guides[phase],
+            previous=previous,
+            tools=tools,
+            lessons=lessons,
+            workspace_notes=workspace_notes,
+            project_name=project_name,
+            language=language,
+            workflow=workflow,
+        )
+
+    def input_of(self, slug: Slug) -> str:
+        """The template of what an agent is told as its part; empty where it is told that as it is."""
+        definition = self.definitions.get(slug)
+        return "" if definition is None else definition.input
+
+    def router_prompt(self, *, project_name: str, plan_approval: str = "router") -> str:
+        """What the router is told, with the roster of this library; see `render.router_prompt`."""
+        known = self._routers.get((project_name, plan_approval))
+        if known is None:  # it is wanted before every turn and never differs
+            known = self._routers[project_name, plan_approval] = render.router_prompt(
+                self.templates,
+                self.orchestrator,
+                self.guides,
+                transitions=PHASE_TRANSITIONS,
+                roster=[one for one in self.roster if not one.is_called_only],
+                project_name=project_name,
+                plan_approval=plan_approval,
+            )
+        return known
+
+
+def _read(file: Traversable | Path, faults: list[str]) -> str | None:
+    """The file's text, lines ending in LF, or None and one fault more."""
+    try:
+        return file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+    except FileNotFoundError:
+        faults.append(f"{file}: the file is missing. Put it back.")
+    except OSError as error:
+        faults.append(f"{file}: cannot be read: {error.strerror or error}.")
+    except UnicodeDecodeError as error:
+        faults.append(f"{file}: is not UTF-8 (byte {error.start}). Save it as UTF-8.")
+    return None
+
+
+def _entries(folder: Traversable | Path, faults: list[str], *, may_miss: bool = False) -> list[Traversable]:
+    """What stands in a folder, by name, without what editors and file managers leave behind."""
+    try:
+        found = sorted(folder.iterdir(), key=lambda entry: entry.name)
+    except OSError as error:
+        if not (may_miss and isinstance(error, FileNotFoundError)):
+            faults.append(f"{folder}: cannot be read as a folder: {error.strerror or error}.")
+        return []
+    return [entry for entry in found if not entry.name.startswith(".") and not entry.name.endswith("~")]
+
+
+def _read_guides(folder: Traversable | Path, faults: list[str]) -> dict[Phase, PhaseGuide]:
+    guides: dict[Phase, PhaseGuide] = {}
+    for phase in Phase:
+        file = folder / f"{phase}.md"
+        text = _read(file, faults)
+        guide = None if text is None else read_guide(phase, text, str(file), faults)
+        if guide is not None:
+            guides[phase] = guide
+    names = {f"{phase}.md" for phase in Phase}
+    faults.extend(
+        f"{entry}: there is no such phase. The phases are fixed: {', '.join(Phase)}."
+        for entry in _entries(folder, faults)
+        if entry.name not in names
+    )
+    return guides
+
+
+def _read_agents(
+    builtin: Traversable | Path,
+    overrides: Path | None,
+    tools: Collection[str] | None,
+    python: Callable[[Path, list[str]], Iterable[AgentDefinition]] | None,
+    faults: list[str],
+) -> dict[Slug, AgentDefinition]:
+    known = len(faults)
+    found = _read_folder(_entries(builtin / "agents", faults), tools, faults)
+    if overrides is not None:
+        found |= _read_folder(_entries(overrides, faults, may_miss=True), tools, faults)
+        for definition in python(overrides, faults) if python is not None else ():
+            if definition.slug in _RESERVED:
+                faults.append(f"{definition.source}: {definition.slug} is a reserved word of routing. Rename the file.")
+            found[definition.slug] = definition
+    if len(faults) > known:
+        return found  # a file that could not be read may have held what would be missed now
+    routers = [agent for agent in found.values() if agent.kind is Kind.ORCHESTRATOR]
+    if not routers:
+        faults.append("No agent is of kind orchestrator. Give `kind: orchestrator` to the one that shall route.")
+    elif len(routers) > 1:
+        files = ", ".join(agent.source for agent in routers)
+        faults.append(
+            f"There are {len(routers)} orchestrators: {files}. Keep one; to replace it, keep its file's name."
+        )
+    found |= _linked(found, faults)
+    if len(found) == len(routers):
+        faults.append("There is no worker and no expert: nobody could be routed to. Add an agent.")
+    return found
+
+
+def _linked(found: Mapping[Slug, AgentDefinition], faults: list[str]) -> dict[Slug, AgentDefinition]:
+    """The agents that have colleagues, with what each is for; faults for those that cannot be one."""
+    linked: dict[Slug, AgentDefinition] = {}
+    for slug, definition in found.items():
+        program = definition.program
+        if program is None or not program.links:
+            continue
+        links: dict[str, Link] = {}
+        for name, link in program.links.items():
+            colleague = found.get(link.agent)
+            where = f"{definition.source}:{definition.link_lines.get(name, 1)}"
+            if colleague is None:
+                known = [str(other) for other in found if other != slug]
+                faults.append(f"{where}: there is no agent {str(link.agent)!r}. {choices(link.agent, known)}")
+            elif link.agent == slug:
+                faults.append(f"{where}: an agent cannot be its own colleague. Remove it.")
+            elif colleague.kind is Kind.ORCHESTRATOR:
+                faults.append(f"{where}: {link.agent} is an orchestrator, and nobody's colleague. Remove it.")
+            else:
+                about = f"Asks {colleague.name}, who {colleague.role}. Use it when {colleague.use_when}."
+                links[name] = replace(link, description=link.description or about)
+        linked[slug] = replace(definition, program=replace(program, links=links))
+    return linked
+
+
+def _read_folder(
+    entries: Sequence[Traversable], tools: Collection[str] | None, faults: list[str]
+) -> dict[Slug, AgentDefinition]:
+    found: dict[Slug, AgentDefinition] = {}
+    files: dict[str, str] = {}
+    for file in entries:
+        if file.name.endswith(".py") or file.name == "__pycache__":  # agents in Python, and states of output
+            continue
+        if not file.name.endswith(".md"):
+            faults.append(f"{file}: is no agent. An agent is a Markdown file, `<slug>.md`, directly in this folder.")
+            continue
+        word = file.name.removesuffix(".md")
+        slug = Slug("-".join(re.findall(r"[a-z0-9]+", word.lower())))
+        if not _KEBAB.fullmatch(word):
+            advice = f"Rename the file to {slug}.md." if slug else "Name it by lower-case words joined with hyphens."
+            faults.append(f"{file}: {word!r} is not kebab-case. {advice}")
+        if slug in _RESERVED:
+            faults.append(f"{file}: {word!r} is a reserved word of routing. Choose another name.")
+        if slug and slug in files:
+            faults.append(f"{file}: is the same agent as {files[slug]}. Keep one, or rename it.")
+        files[slug] = str(file)
+        text = _read(file, faults)
+        definition = None if text is None else read_agent(slug, text, str(file), tools, faults)
+        if definition is not None:
+            found[slug] = definition
+    return found
+
+
+def _read_templates(builtin: Traversable | Path, faults: list[str]) -> Templates:
+    sources: dict[str, Source] = {}
+    for name in (*render.FRAGMENTS, render.ROUTER):
+        file = builtin / name
+        text = _read(file, faults)
+        if text is not None:
+            sources[name] = Source(text, str(file))
+    faults.extend(
+        f"{entry}: no prompt uses this fragment. The fragments are: {', '.join(render.FRAGMENTS)}."
+        for entry in _entries(builtin / "fragments", faults)
+        if f"fragments/{entry.name}" not in render.FRAGMENTS
+    )
+    templates = Templates(sources)
+    for name in sources:
+        faults.extend(templates.faults(name, _router_samples() if name == render.ROUTER else _agent_samples()))
+    return templates
+
+
+def _sample(kind: Kind) -> AgentDefinition:
+    return AgentDefinition(slug=Slug("sample"), name="Sample", role="is a sample", kind=kind, body="Be a sample.")
+
+
+def _agent_samples() -> list[dict[str, Any]]:
+    """Every phase, once with all there can be and once with nothing."""
+    text = {"type": "string", "description": "What.", "enum": ["a"]}
+    complete = ToolSpec(
+        name="complete", description="", parameters={"properties": {"verdict": text, "x": {}}, "required": ["verdict"]}
+    )
+    ask = ToolSpec(name="ask", description="", parameters={})
+    samples: list[dict[str, Any]] = []
+    for phase in Phase:
+        guide = PhaseGuide(phase=phase, purpose="A purpose.", text="A text.")
+        samples.append(
+            render.agent_values(
+                _sample(Kind.WORKER),
+                guide,
+                previous=Phase.CHAT,
+                tools=(complete, ask),
+                lessons=("One.",),
+                workspace_notes="Notes.",
+                project_name="sample",
+                language="German",
+            )
+            | {"own_section": "Words for this phase."}
+        )
+        samples.append(
+            render.agent_values(
+                _sample(Kind.EXPERT),
+                guide,
+                previous=None,
+                tools=(),
+                lessons=(),
+                workspace_notes=None,
+                project_name="",
+                language="",
+            )
+        )
+    return samples
+
+
+def _router_samples() -> list[dict[str, Any]]:
+    guides = {phase: PhaseGuide(phase=phase, purpose="A purpose.", text="A text.") for phase in Phase}
+    return [
+        render.router_values(
+            _sample(Kind.ORCHESTRATOR),
+            guides,
+            transitions=PHASE_TRANSITIONS,
+            roster=roster,
+            project_name="sample",
+            plan_approval=approval,
+        )
+        for roster in ((), (_sample(Kind.EXPERT),))
+        for approval in ("router", "person")
+    ]

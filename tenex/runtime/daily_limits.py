@@ -1,0 +1,389 @@
+"""What model calls cost today, by person, and whether another may begin under the limits of a day.
+
+What is recorded comes from the states of conversations; besides that only calls in flight are kept. The most that a
+call may take is reserved before it begins, so calls that begin together cannot exceed a limit together.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from heapq import heappop, heappush
+from typing import Final, NamedTuple
+
+from tenex.core.config import Limits, PeerGroup, Role
+from tenex.core.context.window import LONG_ANSWER, UNCERTAIN, request_tokens
+from tenex.core.conversation import Conversation
+from tenex.core.costs import DAY, cost_of
+from tenex.core.effects import Key
+from tenex.core.errors import ModelRefused, ModelUnavailable
+from tenex.core.ids import ConversationId, Millis, PublicKey
+from tenex.core.messages import NO_USAGE, ModelRequest, Quote, Usage
+from tenex.core.ports import Clock
+from tenex.core.records import Record
+from tenex.core.signals import DayLimitReached
+
+PRIORITY: Final = {Role.OWNER: 0, Role.MEMBER: 1}
+"""Of a waiting call; everyone else's is 2."""
+
+BETWEEN: Final = 0.1
+"""Seconds from the end of a call to the next that waited for it. The conversation that was answered asks for its next
+step within that time, and goes first: so some of many conversations are finished, and not all of them begun."""
+
+_WHO: Final = {"guests_day": "guests", "member_day": "a member", "owner_day": "an owner", "day": "everyone together"}
+
+Spending = Mapping[int, Mapping[PublicKey, Usage]]
+"""What a conversation has cost, by day since 1970 (UTC) and person."""
+
+
+def quote_tokens(request: ModelRequest) -> Quote:
+    """What a call may take where no price is known."""
+    held = request_tokens(request.system, request.entries, request.tools)
+    return Quote(least=Usage(input_tokens=held), most=Usage(input_tokens=UNCERTAIN * held, output_tokens=LONG_ANSWER))
+
+
+class Caller(NamedTuple):
+    """The conversation that asks a model, the person on whose behalf, and since when it goes on."""
+
+    conversation: ConversationId
+    person: PublicKey
+    since: Millis
+
+    @classmethod
+    def of(cls, conversation: Conversation) -> "Caller":
+        """The caller a conversation is now."""
+        return cls(conversation.id, conversation.on_behalf_of, conversation.started_at)
+
+
+class _Kind(NamedTuple):
+    """Calls that are expected to be alike: of a person, or of guests, for one purpose."""
+
+    who: str
+    purpose: str
+
+
+class Bound(NamedTuple):
+    """A limit of a day: its name in the settings, what is used of it, and how much may be used."""
+
+    name: str
+    used: float
+    most: float
+
+    def shown(self, amount: float) -> str:
+        """An amount of it, for people."""
+        return f"${amount:.2f}" if self.name.startswith("cost") else f"{amount:,.0f} tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class DayUse:
+    """What a person (or guests, or everyone) has used today, and the limits of that."""
+
+    who: str
+    """owner, member, guests or everyone."""
+    person: PublicKey | None
+    used: Usage
+    bounds: tuple[Bound, ...]
+
+    @property
+    def share(self) -> float:
+        """How much of the limit that is nearest is used; 0 where there is no limit."""
+        return max((bound.used / bound.most for bound in self.bounds), default=0.0)
+
+
+@dataclass(slots=True, eq=False)
+class Reservation:
+    """A call in flight: the most it may take, and then what it took, until that is recorded."""
+
+    person: PublicKey
+    most: Usage
+    taken: Usage | None = None
+
+
+@dataclass(slots=True)
+class Call:
+    """A call that may begin, and then what it took; or the limit that is reached."""
+
+    reached: DayLimitReached | None
+    taken: Usage = NO_USAGE
+
+
+@dataclass(slots=True)
+class _Account:
+    """Running totals of a person or of everyone: limits are checked before each call, so nothing is added up then."""
+
+    recorded: dict[int, Usage] = field(default_factory=dict)
+    """By day since 1970."""
+    unrecorded: Usage = NO_USAGE
+    """What calls took that are over, until it is recorded."""
+    reserved: Usage = NO_USAGE
+    """The most that calls under way may take."""
+    under_way: int = 0
+
+    def used(self, day: int) -> Usage:
+        """What is used of a day's limit."""
+        return self.recorded.get(day, NO_USAGE) + self.unrecorded
+
+    def record(self, day: int, usage: Usage) -> None:
+        """Add what is recorded of a day."""
+        self.recorded[day] = self.recorded.get(day, NO_USAGE) + usage
+
+    def forget_before(self, day: int) -> None:
+        """Forget earlier days."""
+        self.recorded = {known: usage for known, usage in self.recorded.items() if known >= day}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known of it any more."""
+        return not self.recorded and not self.under_way and not self.unrecorded.calls
+
+
+class _Scope(NamedTuple):
+    """Whose calls a limit counts together, and what they have used of it."""
+
+    name: str
+    used: Usage
+    reserved: Usage | None
+    """The most that calls under way may take; None where there are none."""
+
+
+class DailyLimits:
+    """The limits of a day, for all conversations. An `Observer`."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        limits: Callable[[], Limits],
+        people: Callable[[], PeerGroup],
+        quote: Callable[[ModelRequest], Quote] = quote_tokens,
+    ) -> None:
+        self._clock = clock
+        self._limits = limits
+        self._people = people
+        self._quote = quote
+        self._conversations: dict[ConversationId, Spending] = {}
+        self._accounts: dict[PublicKey, _Account] = {}
+        self._everyone = _Account()
+        self._in_flight: dict[tuple[ConversationId, Key], Reservation] = {}
+        self._largest: dict[_Kind, Usage] = {}
+        """Of the calls that this process has made today."""
+        self._waiting: dict[PublicKey, list[tuple[Millis, int, asyncio.Future[None]]]] = {}
+        self._order = 0
+        self._alarm: asyncio.TimerHandle | None = None
+        self._oldest = 0
+
+    # ---- what was spent ----
+
+    def heard(self, conversation: Conversation, records: Sequence[Record]) -> None:
+        """Take in what a conversation has cost (`core.ports.Observer`)."""
+        if any(cost_of(record).calls for record in records):
+            self.load(conversation.id, conversation.spending)
+
+    def load(self, conversation: ConversationId, spending: Spending) -> None:
+        """Put what a conversation has cost in the place of what was known of it."""
+        known = self._conversations.get(conversation, {})
+        for day, people in spending.items():
+            for person, usage in people.items():
+                before = known.get(day, {}).get(person, NO_USAGE)
+                for account in self._accounts_of(person):
+                    account.record(day, usage - before)
+        self._conversations[conversation] = spending
+        self._forget_past()
+
+    def _forget_past(self) -> None:
+        """Forget the days before yesterday, which a clock that is set back a little does not reach."""
+        oldest = self._today - 1
+        if oldest <= self._oldest:
+            return
+        self._oldest = oldest
+        for account in (self._everyone, *self._accounts.values()):
+            account.forget_before(oldest)
+        self._accounts = {person: account for person, account in self._accounts.items() if not account.is_empty}
+        self._conversations = {
+            name: days for name, days in self._conversations.items() if any(day >= oldest for day in days)
+        }
+        self._largest = {}
+
+    @property
+    def _today(self) -> int:
+        return self._clock.now() // DAY
+
+    def today(self) -> list[DayUse]:
+        """What was used today: by everyone, and by each person for whom something was; guests count as one."""
+        circle, today = self._people(), self._today
+        known = circle.owners | circle.members
+        counted = [person for person, account in self._accounts.items() if today in account.recorded]
+        people = {person if person in known else None for person in counted}
+        found = [self._use("everyone", None, self._scope("day", self._everyone))]
+        for person in sorted(people, key=lambda one: one or ""):
+            role = circle.role(person) if person is not None else None
+            scope = self._scopes(person or PublicKey(""))[0]
+            found.append(self._use(str(role) if role in PRIORITY else "guests", person, scope))
+        return found
+
+    def _use(self, who: str, person: PublicKey | None, scope: _Scope) -> DayUse:
+        return DayUse(who, person, scope.used, tuple(self._bounds(scope.name, scope.used)))
+
+    # ---- whether a call may begin ----
+
+    def priority(self, person: PublicKey) -> int:
+        """How early this person's waiting calls are served."""
+        role = self._people().role(person)
+        return PRIORITY.get(role, 2) if role is not None else 2
+
+    def reached(self, key: Key, person: PublicKey) -> DayLimitReached | None:
+        """The limit that is used up for this person, if there is one."""
+        for scope in self._scopes(person):
+            for bound in self._bounds(scope.name, scope.used):
+                if bound.used >= bound.most:
+                    return self._refusal(key, bound)
+        return None
+
+    @asynccontextmanager
+    async def call(self, caller: Caller, key: Key, request: ModelRequest) -> AsyncIterator[Call]:
+        """Reserve what a call may take; near a limit, wait first for calls in flight to show what they took.
+
+        What it took then counts until `release`, which is called once that is recorded. A call that is cancelled is
+        forgotten here: what it took is recorded as `ModelCallCancelled`.
+        """
+        person, quote = caller.person, self._quote(request)
+        kind = _Kind(person if self._people().role(person) in PRIORITY else "guests", request.purpose)
+        reached = await self._turn(caller, key, quote, kind)
+        if reached is not None:
+            yield Call(reached)
+            return
+        call = Call(None)
+        reservation = self._in_flight[caller.conversation, key] = Reservation(person, quote.most)
+        for account in self._accounts_of(person):
+            account.reserved, account.under_way = account.reserved + quote.most, account.under_way + 1
+        try:
+            try:
+                yield call
+            except (ModelUnavailable, ModelRefused) as error:
+                call.taken = error.usage
+                raise
+            finally:
+                self._finish(reservation, call.taken)
+                self._largest[kind] = _larger(self._largest.get(kind, NO_USAGE), call.taken)
+                self._wake_soon()
+        except asyncio.CancelledError:
+            self.release(caller.conversation, key)
+            raise
+
+    def _finish(self, reservation: Reservation, taken: Usage) -> None:
+        reservation.taken = taken
+        for account in self._accounts_of(reservation.person):
+            account.under_way -= 1
+            account.reserved = account.reserved - reservation.most if account.under_way else NO_USAGE
+            account.unrecorded += taken
+
+    def _accounts_of(self, person: PublicKey) -> tuple[_Account, _Account]:
+        """The person's account and everyone's."""
+        if person not in self._accounts:
+            self._accounts[person] = _Account()
+        return self._accounts[person], self._everyone
+
+    async def _turn(self, caller: Caller, key: Key, quote: Quote, kind: _Kind) -> DayLimitReached | None:
+        """Return once it is known whether a call may begin; None: it may, and has to be counted before any await."""
+        has_waited, waiting = False, self._waiting.get(caller.person)
+        try:
+            while waiting or (verdict := self._verdict(key, caller.person, quote, kind)) is False:
+                has_waited, waiting = True, None
+                self._order += 1
+                waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                # the oldest conversation first
+                heappush(self._waiting.setdefault(caller.person, []), (caller.since, self._order, waiter))
+                await waiter
+            return None if verdict is True else verdict
+        finally:
+            if has_waited:  # those behind it look after it has been counted
+                asyncio.get_running_loop().call_soon(self._wake, caller.person)
+
+    def release(self, conversation: ConversationId, key: Key) -> None:
+        """Forget a call: what it took is recorded, or it never began."""
+        reservation = self._in_flight.pop((conversation, key), None)
+        if reservation is not None:
+            for account in self._accounts_of(reservation.person):
+                account.unrecorded -= reservation.taken or NO_USAGE
+            self._wake_soon()
+
+    def _wake_soon(self) -> None:
+        if self._waiting and self._alarm is None:
+            self._alarm = asyncio.get_running_loop().call_later(BETWEEN, self._wake_all)
+
+    def _wake_all(self) -> None:
+        self._alarm = None
+        for person in sorted(self._waiting, key=self.priority):
+            self._wake(person)
+
+    def _wake(self, person: PublicKey) -> None:
+        """Let the first of this person's waiting calls look again; once it knows, it wakes the next."""
+        waiting = self._waiting.get(person)
+        while waiting:
+            *_, waiter = heappop(waiting)
+            if not waiter.done():
+                waiter.set_result(None)
+                break
+        if not waiting:
+            self._waiting.pop(person, None)
+
+    def _verdict(self, key: Key, person: PublicKey, quote: Quote, kind: _Kind) -> DayLimitReached | bool:
+        """True: it may begin; False: the calls in flight will tell; else the limit that is reached.
+
+        A call that may not fit begins only where no other is under way, and one like the largest before it would fit.
+        """
+        fits = True
+        least = _larger(quote.least, self._largest.get(kind, NO_USAGE))
+        for scope in self._scopes(person):
+            used, reserved = scope.used, scope.reserved
+            for bound, likely, whole in zip(
+                self._bounds(scope.name, used),
+                self._bounds(scope.name, used + least),
+                self._bounds(scope.name, used + (reserved or NO_USAGE) + quote.most),
+                strict=True,
+            ):
+                if bound.used >= bound.most or (reserved is None and likely.used > bound.most):
+                    return self._refusal(key, bound)
+                fits = fits and (reserved is None or whole.used <= bound.most)
+        return fits
+
+    def _scopes(self, person: PublicKey) -> list[_Scope]:
+        circle = self._people()
+        role = circle.role(person)
+        if role in PRIORITY:
+            own = self._scope(f"{role}_day", self._accounts.get(person, _Account()))
+        else:
+            known = [self._accounts[one] for one in circle.owners | circle.members if one in self._accounts]
+            own = self._scope("guests_day", self._everyone, without=known)
+        return [own, self._scope("day", self._everyone)]
+
+    def _scope(self, name: str, account: _Account, without: Sequence[_Account] = ()) -> _Scope:
+        used, reserved, under_way = account.used(self._today), account.reserved, account.under_way
+        for other in without:
+            used, reserved = used - other.used(self._today), reserved - other.reserved
+            under_way -= other.under_way
+        return _Scope(name, used, reserved if under_way else None)
+
+    def _bounds(self, scope: str, used: Usage) -> Iterator[Bound]:
+        limits = self._limits()
+        for name, amount in ((f"tokens_per_{scope}", used.tokens), (f"cost_per_{scope}_usd", used.cost_usd or 0.0)):
+            if most := getattr(limits, name):
+                yield Bound(name, amount, most)
+
+    def _refusal(self, key: Key, bound: Bound) -> DayLimitReached:
+        until = Millis((self._today + 1) * DAY)
+        when = f"{datetime.fromtimestamp(until / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+        who = _WHO[bound.name.removeprefix("tokens_per_").removeprefix("cost_per_").removesuffix("_usd")]
+        state = "is used up" if bound.used >= bound.most else "has no room for the next call"
+        sentence = (
+            f"Today's limit for {who} {state}: {bound.shown(bound.used)} of {bound.shown(bound.most)} used. "
+            f"The work goes on at {when}, or when an owner raises limits.{bound.name}."
+        )
+        return DayLimitReached(key=key, limit=bound.name, sentence=sentence, until=until)
+
+
+def _larger(one: Usage, other: Usage) -> Usage:
+    """The larger amount of each."""
+    return Usage(
+        input_tokens=max(one.tokens, other.tokens), cost_usd=max(one.cost_usd or 0.0, other.cost_usd or 0.0), calls=0
+    )

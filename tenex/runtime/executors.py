@@ -1,0 +1,172 @@
+"""The stages: each carries out one kind of effect and ends in one signal, whatever happens.
+
+This is one of the three places with a broad `except`: a fault of ours in a stage must reach the conversation as a
+failure, not end the daemon.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import assert_never
+
+import structlog
+
+from tenex.core.config import Policy
+from tenex.core.context.window import CONTEXT_TOKENS, fitted
+from tenex.core.conversation import Conversation
+from tenex.core.decide.agent_phases import offered
+from tenex.core.effects import Effect, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall
+from tenex.core.errors import ModelRefused, ModelUnavailable
+from tenex.core.ids import ConversationId, RunId
+from tenex.core.messages import ModelRequest, Usage, writable
+from tenex.core.ports import Clock, EphemeralStatus, Missions, Model, Prompter, ToolResult, Tools, unheard
+from tenex.core.signals import (
+    DayLimitReached,
+    ModelAnswered,
+    ModelFailed,
+    NodeFailed,
+    Published,
+    RouteAnswered,
+    Signal,
+    TimerFired,
+    ToolCallInterrupted,
+    ToolReturned,
+)
+
+from .daily_limits import Caller, DailyLimits
+from .outbox import Outbox
+from .reconciler import Task
+
+log = structlog.get_logger(__name__)
+
+
+def _nobody(signal: Signal) -> None:
+    """A signal on the way nobody waits for."""
+
+
+def _cut_off(run: RunId | None, post: Callable[[Signal], None]) -> Callable[[Usage, str], None]:
+    """Posts what a cancelled call has cost, if it has cost something."""
+
+    def paid(usage: Usage, model: str) -> None:
+        if usage.tokens or usage.cost_usd:
+            post(ToolCallInterrupted(run=run, usage=usage, model=model))
+
+    return paid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executors:
+    """Everything that carries out effects; one object for all conversations."""
+
+    clock: Clock
+    model: Model
+    tools: Tools
+    prompter: Prompter
+    outbox: Outbox
+    daily: DailyLimits
+    rules: Callable[[], Policy]
+    budget: Callable[[], int] = lambda: CONTEXT_TOKENS
+    """Estimated tokens of a request, as configured now."""
+    whisper: Callable[[Conversation, ModelCall], EphemeralStatus] = lambda _conversation, _call: unheard
+    missions: Missions | None = None
+
+    def prepare(self, conversation: Conversation, effect: Effect, post: Callable[[Signal], None] = _nobody) -> Task:
+        """Take what an effect needs of the conversation as it is now; the task carries it out later, or never.
+
+        `post` takes the signals of a mission's steps, which come before its node's last, and what a call had cost that
+        was cancelled.
+        """
+        match effect:
+            case Route(key=key, is_urgent=is_urgent):
+                request = partial(self._question, conversation.fork(), is_urgent)
+                caller, paid = Caller.of(conversation), _cut_off(None, post)
+                return partial(self._ask, caller, key, None, request, unheard, paid)
+            case ModelCall(key=key):
+                request = partial(self._request, conversation.fork(), effect)
+                whisper = self.whisper(conversation, effect)
+                caller, paid = Caller.of(conversation), _cut_off(effect.run, post)
+                return partial(self._ask, caller, key, effect.run, request, whisper, paid)
+            case ToolCall():
+                return partial(self._call, effect)
+            case Publish():
+                return partial(self._publish, conversation.id, effect)
+            case Timer():
+                return partial(self._sleep, effect)
+            case NodeRun(key=key):
+                reached = self.daily.reached(key, conversation.on_behalf_of)
+                if reached is not None:
+                    return partial(self._hold, reached)
+                if self.missions is not None:
+                    return self.missions.prepare(effect, post)
+                return partial(self._refuse, effect)
+            case _:
+                assert_never(effect)
+
+    def _question(self, conversation: Conversation, is_urgent: bool) -> ModelRequest:
+        return replace(self.prompter.route(conversation), is_urgent=is_urgent)
+
+    def _request(self, conversation: Conversation, effect: ModelCall) -> ModelRequest:
+        run, rules = conversation.runs[effect.run], self.rules()
+        tools = offered(conversation, run, rules, self.tools.specs(run.phase, run.agent))
+        agent = rules.roster.get(run.agent)
+        return ModelRequest(
+            purpose="work",
+            agent=run.agent,
+            phase=run.phase,
+            system=effect.system,
+            tools=tools,
+            entries=fitted(effect.system, effect.entries, tools, self.budget()),
+            conversation=conversation.id,
+            idempotency_key=f"{conversation.id}:{effect.key.seq}",
+            is_urgent=effect.is_urgent,
+            methods=frozenset(agent.methods if agent is not None else ()),
+        )
+
+    async def _ask(
+        self,
+        caller: Caller,
+        key: Key,
+        run: RunId | None,
+        request: Callable[[], ModelRequest],
+        whisper: EphemeralStatus,
+        paid: Callable[[Usage, str], None],
+    ) -> Signal:
+        await asyncio.sleep(0)  # words said in the same decision go out before the next request is put together
+        try:
+            priority = self.daily.priority(caller.person)
+            asked = replace(request(), person=caller.person, priority=priority, on_cancelled=paid)
+            async with self.daily.call(caller, key, asked) as call:
+                if call.reached is not None:
+                    return call.reached
+                step = writable(await self.model.step(asked, whisper))
+                call.taken = step.usage
+            return RouteAnswered(key=key, step=step) if run is None else ModelAnswered(key=key, step=step, run=run)
+        except (ModelUnavailable, ModelRefused) as error:
+            return ModelFailed.of(key, error, run)
+        except Exception as error:
+            log.exception("stage.failed", stage="model", key_seq=key.seq)
+            return ModelFailed(key=key, run=run, message=f"an internal error: {type(error).__name__}", retryable=False)
+
+    async def _call(self, effect: ToolCall) -> Signal:
+        try:
+            result = await self.tools.call(effect.request.tool, effect.request.arguments, effect.context)
+        except Exception as error:
+            log.exception("stage.failed", stage="tool", tool=effect.request.tool)
+            result = ToolResult(ok=False, content=f"The tool failed: {type(error).__name__}.")
+        return ToolReturned(key=effect.key, result=result)
+
+    async def _publish(self, conversation: ConversationId, effect: Publish) -> Signal:
+        outcome = await self.outbox.publish(conversation, effect.event, effect.relay)
+        return Published(key=effect.key, outcome=outcome)
+
+    async def _hold(self, reached: DayLimitReached) -> Signal:
+        return reached
+
+    async def _refuse(self, effect: NodeRun) -> Signal:
+        sentence = f"this process cannot run the workflow {effect.workflow}."
+        return NodeFailed(key=effect.key, who="operator", kind="NoWorkflows", message=sentence)
+
+    async def _sleep(self, effect: Timer) -> Signal:
+        await self.clock.sleep_until(effect.due)
+        return TimerFired(key=effect.key)

@@ -1,0 +1,75 @@
+"""The flow's life: start, serve, stop in stages.
+
+    1  refuse new work         2  let steps under way finish, publish what was said, within a deadline
+    3  write and let go        4  end the services
+
+What was cut off is still pending on disk: the next start goes on with it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from typing import Any
+
+import structlog
+
+from tenex.core.ids import ConversationId
+
+from .coordinator import ConversationCoordinator
+from .inbox import Inbox
+
+log = structlog.get_logger(__name__)
+
+Service = Callable[[], Coroutine[Any, Any, None]]
+
+
+class TaskFactory:
+    """The one place where tasks are born: named, and in a TaskGroup."""
+
+    def __init__(self) -> None:
+        self.group: asyncio.TaskGroup | None = None
+
+    def __call__(self, name: str, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Start a task of the flow."""
+        assert self.group is not None, "the runtime is not serving"
+        return self.group.create_task(work, name=name)
+
+
+class Runtime:
+    """Serves until told to stop."""
+
+    def __init__(
+        self, spawn: TaskFactory, coordinator: ConversationCoordinator, inbox: Inbox, *, shutdown_deadline: float = 20.0
+    ) -> None:
+        self._spawn = spawn
+        self.coordinator = coordinator
+        self.inbox = inbox
+        self._deadline = shutdown_deadline
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Begin to stop; a second call changes nothing."""
+        self._stopping.set()
+
+    async def serve(
+        self,
+        services: Mapping[str, Service],
+        unfinished: Iterable[ConversationId] = (),
+        ready: Callable[[], Awaitable[None]] | None = None,
+    ) -> bool:
+        """Go on with what is unfinished, serve, and stop in stages; returns whether all came to rest in time."""
+        async with asyncio.TaskGroup() as group:
+            self._spawn.group = group
+            services = {"inbox": self.inbox.run, **services}
+            running = [group.create_task(service(), name=name) for name, service in services.items()]
+            resumed = self.coordinator.resume(unfinished)
+            log.info("runtime.ready", resumed=resumed)
+            if ready is not None:
+                await ready()
+            await self._stopping.wait()
+            log.info("runtime.stopping", deadline=self._deadline)
+            self.inbox.is_closed = True
+            rested = await self.coordinator.drain(self._deadline)
+            for task in running:
+                task.cancel()
+        log.info("runtime.stopped", rested=rested)
+        return rested

@@ -1,0 +1,238 @@
+"""Where things lie on disk: the data folder, its configuration, and the folders the settings name."""
+
+import os
+import shlex
+import tomllib
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Literal
+
+from tenex.core.errors import ConfigurationError
+
+from .sections import Settings
+
+_PACKAGE = Path(__file__).parents[1]
+
+CONFIG_NAMES = ("tenex.toml", "config/tenex.toml")
+"""Where a data folder's configuration may lie."""
+
+_DATA_MARKS = (*CONFIG_NAMES, "keys/project.nsec")
+"""Files by which a folder is known as a data folder; one that goes by the defaults has no configuration."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectPaths:
+    """The folders in use, absolute."""
+
+    data: Path
+    config: Path | None
+    conversations: Path
+    workspace: Path
+    keys: Path
+    agents: Path
+    workflows: Path
+    checkpoints: Path
+    socket: Path
+    code_refusal: str = ""
+    """Why code of this data folder may not be run, and what to do; empty where it may."""
+
+
+def find_data(explicit: Path | None, env: Mapping[str, str], cwd: Path) -> Path:
+    """Choose the data folder, absolute; it need not exist.
+
+    Raises:
+        ConfigurationError: it lies in the workspace of another data folder, where agents write.
+    """
+    found = _found_data(explicit, env, cwd)
+    known = [_absolute(Path(env["TENEX_DATA"]), cwd)] if env.get("TENEX_DATA") else []
+    with suppress(RuntimeError):  # a user without a home
+        known.append(_state_folder(env))
+    workspace = _workspace_around(_real(found), known, env)
+    if workspace is not None:
+        raise ConfigurationError(
+            [f"{found}: this folder lies in the workspace {workspace}, where agents write. Name another with --data."]
+        )
+    return found
+
+
+def refuse_code(explicit: Path | None, env: Mapping[str, str], cwd: Path) -> str:
+    """Say why code of the data folder that `find_data` chooses may not be run; empty where it may.
+
+    A folder is trusted when a person or the service named it, or when it is the state folder. Whoever can write to the
+    current folder could otherwise have a command that is typed there run their code.
+    """
+    if explicit is not None or env.get("TENEX_DATA"):
+        return ""
+    found = _found_data(explicit, env, cwd)
+    if _real(found) == _real(_state_folder(env)):
+        return ""
+    again = f"tenex --data {shlex.quote(str(found))} ..."
+    return f"no code runs from a data folder that was not named. If you trust it, use `{again}`"
+
+
+def _found_data(explicit: Path | None, env: Mapping[str, str], cwd: Path) -> Path:
+    if explicit is not None:
+        return _absolute(explicit, cwd)
+    if env.get("TENEX_DATA"):
+        return _absolute(Path(env["TENEX_DATA"]), cwd)
+    # `os.path`, because a folder we may not look into is not meant: `sudo -u tenex tenex status` in /root
+    if any(os.path.isfile(cwd / name) for name in CONFIG_NAMES):  # noqa: PTH113
+        return cwd.absolute()
+    return _state_folder(env)
+
+
+def _state_folder(env: Mapping[str, str]) -> Path:
+    """The data folder of this service, else of this user."""
+    if env.get("STATE_DIRECTORY"):  # systemd lists several folders with colons; a unit of ours has one
+        return Path(env["STATE_DIRECTORY"].split(":")[0])
+    state = env.get("XDG_STATE_HOME", "")
+    if not state.startswith("/"):  # the XDG specification: a relative one is to be ignored
+        home = env.get("HOME")
+        state = str((Path(home) if home else Path.home()) / ".local" / "state")
+    return Path(state) / "tenex"
+
+
+def _workspace_around(folder: Path, known: Iterable[Path], env: Mapping[str, str]) -> Path | None:
+    """The workspace of another data folder that holds `folder`; data folders are looked for above it and in `known`."""
+    for data in (*folder.parents, *known):
+        if _real(data) != folder and any(os.path.isfile(data / name) for name in _DATA_MARKS):  # noqa: PTH113
+            workspace = _real(_absolute(Path(_workspace_setting(data, env)), data))
+            if folder.is_relative_to(workspace):
+                return workspace
+    return None
+
+
+def _workspace_setting(data: Path, env: Mapping[str, str]) -> str:
+    """`paths.workspace` of a data folder; the default where its file cannot be read."""
+    default = env.get("TENEX_PATHS__WORKSPACE") or "workspace"
+    for name in CONFIG_NAMES:
+        with suppress(OSError, ValueError):
+            paths = tomllib.loads((data / name).read_text(encoding="utf-8-sig")).get("paths")
+            if isinstance(paths, dict) and isinstance(paths.get("workspace"), str):
+                return env.get("TENEX_PATHS__WORKSPACE") or paths["workspace"]
+    return default
+
+
+def find_config(explicit: Path | None, data: Path) -> Path | None:
+    """Choose the configuration file; None where there is none and the defaults hold.
+
+    Raises:
+        ConfigurationError: the file asked for does not exist, the data folder has two, or we may not look into it.
+    """
+    if explicit is not None:
+        if not _is_file(explicit):
+            raise ConfigurationError([f"{explicit}: there is no such file; `tenex init` writes one"])
+        return explicit.absolute()
+    found = [data / name for name in CONFIG_NAMES if _is_file(data / name)]
+    if len(found) > 1:
+        raise ConfigurationError([f"{found[0]} and {found[1]} both exist; keep one of them"])
+    return found[0] if found else None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as fault:  # a folder on the way may not be entered
+        raise ConfigurationError([f"{path}: cannot be looked at ({fault.strerror}); ask as its owner"]) from fault
+
+
+def example_config() -> Path:
+    """Find the file that explains every setting: in the installed package, else in the checkout."""
+    installed = _PACKAGE / "config" / "tenex.example.toml"
+    return installed if installed.is_file() else _PACKAGE.parent / "config" / "tenex.example.toml"
+
+
+def example_folder(kind: Literal["agents", "workflows"]) -> Path:
+    """Find the examples of a kind, as `example_config` finds its file."""
+    installed = _PACKAGE / "config" / kind
+    return installed if installed.is_dir() else _PACKAGE.parent / "config" / kind
+
+
+def places(settings: Settings) -> ProjectPaths:
+    """Resolve the folders of the settings against their data folder."""
+    data = settings.data.absolute()
+    here = ProjectPaths(
+        data=data,
+        config=settings.file,
+        conversations=_absolute(Path(settings.paths.conversations), data),
+        workspace=_absolute(Path(settings.paths.workspace), data),
+        keys=_absolute(Path(settings.paths.keys), data),
+        agents=_absolute(Path(settings.paths.agents), data),
+        workflows=_absolute(Path(settings.paths.workflows), data),
+        checkpoints=_absolute(Path(settings.paths.checkpoints), data),
+        socket=_absolute(Path(settings.paths.socket), data),
+        code_refusal=settings.code_refusal,
+    )
+    workspace = _real(here.workspace)
+    if any(_real(folder).is_relative_to(workspace) for folder in (here.agents, here.workflows)):
+        return replace(here, code_refusal=f"no code runs from the workspace {here.workspace}. Move it out of there")
+    return here
+
+
+def check_paths(settings: Settings) -> None:
+    """Refuse folders that must not lie where they do; symbolic links are followed.
+
+    Agents may read and change all of the workspace, so none of our own folders may be in it, nor it in one of them.
+
+    Raises:
+        ConfigurationError: with a sentence for each.
+    """
+    here = places(settings)
+    ours = {
+        "conversations": here.conversations,
+        "keys": here.keys,
+        "agents": here.agents,
+        "workflows": here.workflows,
+        "checkpoints": here.checkpoints,
+    }
+    faults = [
+        f"paths.{name}: {path} is a file; it must be a folder"
+        for name, path in {**ours, "workspace": here.workspace}.items()
+        if path.exists() and not path.is_dir()
+    ]
+    workspace = _real(here.workspace)
+    for name, path in ours.items():
+        if _real(path) == workspace:
+            faults.append(f"paths.workspace: {here.workspace} is our {name} folder too; {_ELSEWHERE}")
+        elif _real(path).is_relative_to(workspace):
+            faults.append(f"paths.workspace: {here.workspace} holds our {name} folder {path}; {_ELSEWHERE}")
+        elif workspace.is_relative_to(_real(path)):
+            faults.append(f"paths.workspace: {here.workspace} lies in our {name} folder {path}; {_ELSEWHERE}")
+    if here.config is not None and _real(here.config).is_relative_to(workspace):
+        faults.append(f"paths.workspace: {here.workspace} holds our configuration {here.config}; {_ELSEWHERE}")
+    if _real(here.socket).is_relative_to(workspace):
+        faults.append(f"paths.socket: {here.socket} lies in the workspace; {_ELSEWHERE}")
+    if workspace == Path(workspace.anchor) or _home().is_relative_to(workspace):
+        faults.append(f"paths.workspace: {here.workspace} is or holds the home folder; {_ELSEWHERE}")
+    faults += [
+        f"paths.{name} and paths.{other} are the same folder {ours[name]}; give each its own"
+        for name, other in combinations(ours, 2)
+        if _real(ours[name]) == _real(ours[other])
+    ]
+    if faults:
+        raise ConfigurationError(faults)
+
+
+def _real(path: Path) -> Path:
+    """Where a path leads, links followed; one that leads to itself is left as it is, and cannot be made or read."""
+    return Path(os.path.realpath(path))
+
+
+def _home() -> Path:
+    try:
+        return Path.home().resolve()
+    except RuntimeError:  # a user without a home
+        return Path("/nonexistent")
+
+
+_ELSEWHERE = "agents could change it. Choose a folder of its own"
+
+
+def _absolute(path: Path, base: Path) -> Path:
+    try:
+        return (base / path.expanduser()).absolute()
+    except RuntimeError as fault:  # `~nobody`: no such user
+        raise ConfigurationError([f"{path}: {fault}; write the path in full"]) from fault

@@ -1,0 +1,97 @@
+"""A conversation as one file that can be carried elsewhere: its records, and the means to know them whole.
+
+    {"format":"tenex.conversation","version":1,"id":"...","records":12,"exportedAt":"...","sha256":"..."}
+    {"v":1,"seq":1,"remaining":0,"at":...,"type":"ConversationStarted","data":{...},"crc":"..."}
+    ...
+
+The first line says what follows and the sha256 of it; every line after it is one of a journal. There are no keys in it,
+because there are none in a journal.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from tenex.core.errors import StoreDamaged
+from tenex.core.ids import ConversationId, Millis
+from tenex.core.records import Record
+from tenex.core.state.snapshot import StateSnapshot
+
+from .format import CONVERSATION
+from .verify import contradictions
+
+FORMAT: Final = "tenex.conversation"
+VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """What a file brings, checked: it can be read and folded to its end."""
+
+    id: ConversationId
+    records: Sequence[Record]
+
+
+def packed(conversation: ConversationId, records: Sequence[Record], now: Millis) -> bytes:
+    """The file of a conversation."""
+    body = CONVERSATION.encode_decisions([[record] for record in plain(records)])
+    head = {
+        "format": FORMAT,
+        "version": VERSION,
+        "id": conversation,
+        "records": body.count(b"\n"),
+        "exportedAt": datetime.fromtimestamp(now / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "sha256": hashlib.sha256(body).hexdigest(),
+    }
+    return json.dumps(head, separators=(",", ":")).encode() + b"\n" + body
+
+
+def unpacked(data: bytes) -> Carried:
+    """Read such a file and check all of it.
+
+    Raises:
+        StoreDamaged: it is no such file, not all of it, or not what was written.
+    """
+    first, _, body = data.partition(b"\n")
+    head = _head(first)
+    if head.get("version") != VERSION:
+        raise StoreDamaged("it was exported by a newer tenex; import it with that one.")
+    if hashlib.sha256(body).hexdigest() != head.get("sha256"):
+        raise StoreDamaged("its checksum does not hold: it was cut short or changed on the way. Export it again.")
+    conversation = head.get("id")
+    records, _, fault = CONVERSATION.decode_lines(body)
+    if fault is not None:
+        raise StoreDamaged(f"line {fault.line + 1} cannot be right: {fault.what}.")
+    if not isinstance(conversation, str) or head.get("records") != len(records) or not records:
+        raise StoreDamaged("its first line does not fit what follows.")
+    name = ConversationId(conversation)
+    for contradiction in contradictions(name, records):
+        raise StoreDamaged(contradiction)
+    return Carried(id=name, records=records)
+
+
+def is_packed(data: bytes) -> bool:
+    """Whether this is meant to be such a file, also one of a newer form."""
+    try:
+        _head(data.partition(b"\n")[0])
+    except StoreDamaged:
+        return False
+    return True
+
+
+def plain(records: Sequence[Record]) -> list[Record]:
+    """The facts alone: what sums up earlier ones is left out where those are there."""
+    return [record for n, record in enumerate(records) if n == 0 or not isinstance(record, StateSnapshot)]
+
+
+def _head(line: bytes) -> dict[str, Any]:
+    try:
+        head = json.loads(line)
+    except (ValueError, RecursionError) as fault:
+        raise StoreDamaged("its first line is not that of an exported conversation.") from fault
+    if not isinstance(head, dict) or head.get("format") != FORMAT:
+        raise StoreDamaged("its first line is not that of an exported conversation.")
+    return head

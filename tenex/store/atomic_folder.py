@@ -1,0 +1,273 @@
+"""Putting a conversation's files on disk as a whole: a journal made anew in a damaged one's place, or a new folder.
+
+Everything here blocks, and needs the folder's lock.
+
+    renew    conversation/  the new journal and view, and journal.damaged-<time>-<n>/ with those that were: in one step
+    create   conversation/  appears with all its records, or not at all
+
+Both build the folder beside, in one whose name begins with a dot and the id; a process that dies within either leaves
+the conversation as it was, or as it is to be, and that folder, which the next `renew` of the same conversation removes.
+"""
+
+import ctypes
+import errno
+import os
+import re
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from tenex.core.conversation import fold
+from tenex.core.errors import StoreError
+from tenex.core.ids import ConversationId, EventId, Millis
+from tenex.core.records import Record
+from tenex.core.state.snapshot import StateSnapshot
+
+from . import atomic, segments
+from .format import CONVERSATION, is_sound
+from .journal_reader import JOURNAL, MARK, VIEW
+from .view import write_view
+
+_JOURNALS: Final = "journal*.jsonl"
+"""Every file of a journal, however many it has."""
+_SEGMENTS: Final = ("orchestratorTurns-*.json", "phaseTransitions-*.json")
+_ASIDE: Final = "journal.damaged"
+_HEARD: Final = re.compile(rb'"eventId":"([0-9a-f]{64})"')
+_SEEN: Final = re.compile(rb'"seen":[\[{]([^\]}]*)')
+"""What a line holds of the messages of earlier ones: a checkpoint, or what closed an earlier rebuilding."""
+_ID: Final = re.compile(rb'"([0-9a-f]{64})"')
+_REBUILT: Final = b',"type":"Rebuilt","data":{'
+_SEQ: Final = re.compile(rb'\{"v":\d+,"seq":(\d{1,18}),')
+
+WAS: Final = "was"
+"""What a folder is called between two renames, where the disk cannot exchange names."""
+_HERE: Final = -100
+"""`AT_FDCWD`: paths are taken as they are."""
+_EXCHANGE: Final = 2
+"""`RENAME_EXCHANGE` of renameat2(2)."""
+
+_KNOWN: Final = (
+    "select event_id from events join conversations on conversations.number = events.conversation "
+    "where conversations.id = ?"
+)
+
+
+def stamp(now: Millis) -> str:
+    """The time as it stands in the name of what is set aside."""
+    return datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
+
+
+def renew(folder: Path, decisions: Sequence[Sequence[Record]], when: str) -> Path:
+    """Give a conversation a new journal and its view; what was there is in a folder of its own, within the new one.
+
+    Returns:
+        That folder.
+
+    Raises:
+        StoreError: the disk did not take it; everything is where it was.
+    """
+    data = CONVERSATION.encode_decisions(decisions)
+    state = fold(ConversationId(folder.name), [record for decision in decisions for record in decision])
+    put_back(folder)
+    try:
+        atomic.make_folder(folder.parent)
+        beside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".tmp"))
+        built = beside / folder.name
+        _link_all(folder, built)
+        aside = _new_folder(built, f"{_ASIDE}-{when}")
+        for old in _matching(built, _JOURNALS, VIEW, *_SEGMENTS):
+            old.rename(aside / old.name)
+        (built / MARK).unlink(missing_ok=True)
+        atomic.replace(built / JOURNAL, data)
+        write_view(built, state)
+        atomic.sync_folder(aside)
+        atomic.sync_folder(built)
+        _put_in_place(built, folder)
+        atomic.sync_folder(folder.parent)
+    except OSError as fault:
+        put_back(folder)
+        what = f"{fault.strerror} ({fault.filename})" if fault.filename else fault.strerror
+        raise StoreError(f"{folder} cannot be rebuilt now: {what}. Nothing is lost; try again.") from fault
+    shutil.rmtree(beside, ignore_errors=True)  # all that was in it has a second name in the new one
+    return folder / aside.name
+
+
+def put_back(folder: Path) -> None:
+    """Undo the half of a `renew` whose process died within it, and remove what it built.
+
+    Raises:
+        StoreError: the folder cannot be put back now.
+    """
+    for left in _left_of(folder):
+        was = left / WAS
+        if is_half_done(left) and not folder.exists():
+            try:
+                was.rename(folder)
+                atomic.sync_folder(folder.parent)
+            except OSError as fault:
+                raise StoreError(f"{was} cannot be put back as {folder}: {fault.strerror}. Try again.") from fault
+        _remove(left)
+
+
+def is_half_done(left: Path) -> bool:
+    """Whether what a process left holds all that a conversation was: it died before the last step of `renew`.
+
+    Anything else it left has a second name in the conversation's folder, or was never in use.
+    """
+    return (left / WAS).exists() and (left / left.name.split(".")[1]).exists()
+
+
+def _left_of(folder: Path) -> list[Path]:
+    return sorted(folder.parent.glob(f".{folder.name}.*.tmp"))
+
+
+def _remove(left: Path) -> None:
+    if not is_half_done(left):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _put_in_place(built: Path, folder: Path) -> None:
+    """Let a folder that was built have the name of the one that is there, in one step where the disk can."""
+    if not folder.exists():
+        built.rename(folder)
+    elif not _exchange(built, folder):
+        folder.rename(built.parent / WAS)  # a process that dies here leaves the work of `put_back`
+        built.rename(folder)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two names in one step; False where this system, or that disk, has no such step.
+
+    Raises:
+        OSError: neither has changed.
+    """
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if call is None:
+        return False
+    if call(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+        return False
+    raise OSError(number, os.strerror(number), str(other))
+
+
+def _link_all(old: Path, new: Path) -> None:
+    """Make a folder in which everything that is in another one has a second name; an empty one where that is none."""
+    new.mkdir(mode=atomic.FOLDER_MODE)
+    for path in old.iterdir() if old.is_dir() else ():
+        if path.is_dir() and not path.is_symlink():
+            _link_all(path, new / path.name)
+        else:
+            os.link(path, new / path.name, follow_symlinks=False)
+    atomic.sync_folder(new)
+
+
+def create(folder: Path, decisions: Sequence[Sequence[Record]]) -> None:
+    """Make the folder of a conversation that is not here yet, with its journal, in one step.
+
+    Where it begins with a checkpoint, its past being lost, the file is not called the first. What a process that died
+    within this has left is removed.
+
+    Raises:
+        StoreError: something is there already, or the disk did not take it; nothing was changed.
+    """
+    data = CONVERSATION.encode_decisions(decisions)
+    name = segments.name_of(2 if isinstance(decisions[0][0], StateSnapshot) else 1)
+    beside: Path | None = None
+    try:
+        atomic.make_folder(folder.parent)
+        for left in _left_of(folder):
+            _remove(left)
+        beside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".tmp"))
+        atomic.replace(beside / name, data)
+        beside.rename(folder)  # fails where the folder exists and holds anything
+        atomic.sync_folder(folder.parent)
+    except OSError as fault:
+        if beside is not None:
+            shutil.rmtree(beside, ignore_errors=True)
+        raise StoreError(f"{folder} cannot be made: {fault.strerror}. Nothing was changed.") from fault
+
+
+def heard_before(folder: Path, covered: int | None = None) -> list[EventId]:
+    """The messages a conversation has taken in, as far as its damaged files and the index still tell.
+
+    They must not be taken in a second time when a relay sends its past again. An id that the damage has changed names
+    no event, and does no harm.
+
+    Args:
+        folder: the conversation's.
+        covered: the last record that what is regained covers. What was heard after it is left out: nobody has answered
+            it, as far as is known, and it is to be taken in again. None: everything is covered.
+    """
+    found: dict[EventId, None] = {}
+    later: set[EventId] = set()
+    for path in _matching(folder, _JOURNALS):
+        for event, seq in _heard_in(path):
+            if covered is not None and seq > covered:
+                later.add(event)
+            else:
+                found[event] = None
+    earlier = [event for path in _matching(folder, f"{_ASIDE}-*/{_JOURNALS}") for event, _ in _heard_in(path)]
+    if _is_rebuilt(folder):  # it says itself what it knows of those: what it left out is to be heard again
+        later.update(event for event in earlier if event not in found)
+    else:
+        found.update(dict.fromkeys(earlier))
+    found.update((event, None) for event in _indexed(folder) if event not in later)
+    return list(found)
+
+
+def _is_rebuilt(folder: Path) -> bool:
+    """Whether a journal holds the line that closed an earlier rebuilding."""
+    return any(_REBUILT in line and is_sound(line) for path in _matching(folder, _JOURNALS) for line in _lines_of(path))
+
+
+def _heard_in(path: Path) -> Iterator[tuple[EventId, int]]:
+    """The events of every line, sound or not, with the line's seq, 0 where that cannot be read."""
+    for line in _lines_of(path):
+        seq = _SEQ.match(line)
+        for event in (*_HEARD.findall(line), *_ID.findall(b" ".join(_SEEN.findall(line)))):
+            yield EventId(event.decode()), int(seq[1]) if seq else 0
+
+
+def _lines_of(path: Path) -> list[bytes]:
+    """The lines of a file; none where it cannot be read."""
+    if not path.is_file():  # reading a pipe would wait for ever
+        return []
+    try:
+        return path.read_bytes().split(b"\n")
+    except OSError:
+        return []
+
+
+def _indexed(folder: Path) -> list[EventId]:
+    index = folder.parent / "index.sqlite"
+    if not index.is_file():
+        return []
+    try:
+        with closing(sqlite3.connect(f"{index.absolute().as_uri()}?mode=ro", uri=True)) as tables:
+            rows = tables.execute(_KNOWN, (folder.name,)).fetchall()
+    except sqlite3.Error:  # it is a cache: what it does not say is not known
+        return []
+    return [EventId(str(row[0])) for row in rows]
+
+
+def _new_folder(folder: Path, name: str) -> Path:
+    for number in count(1):
+        path = folder / f"{name}-{number}"
+        try:
+            path.mkdir(mode=atomic.FOLDER_MODE)
+        except FileExistsError:
+            continue
+        return path
+    raise AssertionError("unreachable: the names never end")
+
+
+def _matching(folder: Path, *patterns: str) -> Iterator[Path]:
+    return (path for pattern in patterns for path in sorted(folder.glob(pattern)))

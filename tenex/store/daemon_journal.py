@@ -1,0 +1,341 @@
+"""Beside the conversations, in `conversations/_daemon/journal.jsonl`: lessons, profiles, and words no journal holds.
+
+It goes on in files like any other journal: a start reads the newest, which begins with all that is still at hand.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+import structlog
+
+from tenex.core.config import Role
+from tenex.core.errors import AppendFailed, StoreDamaged, TenexError
+from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
+from tenex.core.ports import Clock, Notice
+from tenex.core.records import Record
+from tenex.core.state.snapshot import SnapshotRecord
+
+from .disk import Disk
+from .format import Codec
+from .journal import FileJournal
+from .journal_reader import JOURNAL, NEWEST, peek
+from .migrations import DAEMON_STEPS
+
+FOLDER: Final = "_daemon"
+
+log = structlog.get_logger(__name__)
+
+LESSONS_KEPT: Final = 50
+"""Per agent: what fits into a prompt beside the work; the journal keeps them all."""
+
+KEYS_KEPT: Final = 2_000
+"""Idempotency keys remembered: far more calls than can be in flight when a process stops, and 150 KB of a file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LessonLearned(Record):
+    """An agent recorded what it would do otherwise next time."""
+
+    agent: Slug
+    conversation: ConversationId
+    title: str
+    lesson: str
+    category: str = ""
+    key: str
+    author: PublicKey | None = None
+    """The person on whose behalf it was learned; None in journals from before that was kept."""
+    role: Role | None = None
+    """What that person was allowed to do then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LessonRemoved(Record):
+    """A lesson is shown to no agent any more."""
+
+    lesson: int
+    """The seq of the record by which it was learned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfilePublished(Record):
+    """A replaceable event of one of our keys went out; the next must be dated later."""
+
+    pubkey: PublicKey
+    kind: int
+    event_id: EventId
+    content_hash: str
+    """sha256 of the content, to see whether there is anything new to publish."""
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureNotified(Record):
+    """Somebody is told that a conversation is in trouble: the word is made of this, and is the same whoever says it."""
+
+    notice: Notice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureCleared(Record):
+    """A conversation goes on; whoever meets a trouble in it after this is told anew."""
+
+    conversation: ConversationId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaemonSnapshot(SnapshotRecord):
+    """All that is at hand after the record `seq`.
+
+    A change to what any kind within it means is a change to this record: a higher version, and a migration.
+    """
+
+    lessons: tuple[LessonLearned, ...]
+    """The newest of each agent, an agent's oldest first."""
+    profiles: tuple[ProfilePublished, ...]
+    keys: tuple[str, ...]
+    """Idempotency keys of lessons, oldest first."""
+    told: tuple[Notice, ...]
+
+
+DAEMON: Final = Codec(
+    {
+        kind.__name__: kind
+        for kind in (LessonLearned, LessonRemoved, ProfilePublished, FailureNotified, FailureCleared, DaemonSnapshot)
+    },
+    DAEMON_STEPS,
+)
+
+
+class DaemonJournal:
+    """The daemon's journal and what it adds up to."""
+
+    def __init__(self, root: Path, disk: Disk, clock: Clock) -> None:
+        """Stand before an unread journal; use `open`."""
+        self._path = root / FOLDER / JOURNAL
+        self._disk = disk
+        self._clock = clock
+        self._turn = asyncio.Lock()
+        self._journal: FileJournal | None = None
+        self._clear()
+
+    @classmethod
+    async def open(cls, root: Path, disk: Disk, clock: Clock) -> Self:
+        """Read the journal of a conversations' folder.
+
+        Raises:
+            StoreDamaged: it holds what we did not write; nothing was changed.
+            AppendFailed: the disk does not let us read or mend it now.
+        """
+        book = cls(root, disk, clock)
+        await book._opened()
+        return book
+
+    @classmethod
+    async def begin(cls, root: Path, disk: Disk, clock: Clock) -> Self:
+        """As `open`, for a start: no conversation shall wait because lessons and profiles cannot be read or written.
+
+        What can be read is known all the same; each record tries to open the journal again, and fails where it must.
+        """
+        book = cls(root, disk, clock)
+        try:
+            await book._opened()
+        except (AppendFailed, StoreDamaged) as fault:
+            log.error("book.closed", reason=str(fault))
+            with suppress(OSError, StoreDamaged):
+                for record in await disk.run(peek, book._path, DAEMON, NEWEST):
+                    book._fold(record)
+        return book
+
+    def lessons(self, agent: str) -> tuple[LessonLearned, ...]:
+        """The newest lessons of an agent, oldest first."""
+        return self._lessons.get(Slug(agent), ())
+
+    def profile(self, pubkey: PublicKey, kind: int) -> ProfilePublished | None:
+        """The newest replaceable event of that key and kind that we published."""
+        return self._profiles.get((pubkey, kind))
+
+    def all_lessons(self) -> tuple[LessonLearned, ...]:
+        """Every lesson that is shown to an agent, the oldest first."""
+        return tuple(sorted((one for kept in self._lessons.values() for one in kept), key=lambda one: one.seq))
+
+    async def remove_lesson(self, seq: int) -> LessonLearned | None:
+        """Remove a lesson durably and return it; None where there is none of that number.
+
+        Raises:
+            AppendFailed: the disk did not take it; the next call begins anew.
+            StoreDamaged: the journal has become unreadable.
+        """
+        async with self._turn:
+            journal = await self._opened()
+            lesson = next((one for one in self.all_lessons() if one.seq == seq), None)
+            if lesson is not None:
+                await self._append(journal, lambda at, now: LessonRemoved(seq=at, at=now, lesson=seq))
+            return lesson
+
+    async def record(
+        self,
+        agent: str,
+        conversation_id: str,
+        title: str,
+        lesson: str,
+        category: str,
+        idempotency_key: str,
+        author: PublicKey | None = None,
+        role: Role | None = None,
+    ) -> None:
+        """Make a lesson durable; a second call with the same key does nothing.
+
+        Raises:
+            AppendFailed: the disk did not take it; the next call begins anew.
+            StoreDamaged: the journal has become unreadable.
+        """
+        async with self._turn:
+            journal = await self._opened()
+            if idempotency_key not in self._keys:
+                await self._append(
+                    journal,
+                    lambda seq, now: LessonLearned(
+                        seq=seq,
+                        at=now,
+                        agent=Slug(agent),
+                        conversation=ConversationId(conversation_id),
+                        title=title,
+                        lesson=lesson,
+                        category=category,
+                        key=idempotency_key,
+                        author=author,
+                        role=role,
+                    ),
+                )
+
+    async def published(
+        self, pubkey: PublicKey, kind: int, event_id: EventId, content_hash: str, created_at: int
+    ) -> None:
+        """Remember a replaceable event that went out; the same event again does nothing.
+
+        Raises:
+            AppendFailed: the disk did not take it; the next call begins anew.
+            StoreDamaged: the journal has become unreadable.
+        """
+        async with self._turn:
+            journal = await self._opened()
+            last = self.profile(pubkey, kind)
+            if last is None or last.event_id != event_id:
+                await self._append(
+                    journal,
+                    lambda seq, now: ProfilePublished(
+                        seq=seq,
+                        at=now,
+                        pubkey=pubkey,
+                        kind=kind,
+                        event_id=event_id,
+                        content_hash=content_hash,
+                        created_at=created_at,
+                    ),
+                )
+
+    def told(self) -> tuple[Notice, ...]:
+        """The notices of all troubles that are not over."""
+        return tuple(self._told.values())
+
+    async def tell(self, notice: Notice) -> None:
+        """Make a notice durable before it is said; one for the same person and trouble does nothing.
+
+        Raises:
+            AppendFailed: the disk did not take it; the next call begins anew.
+            StoreDamaged: the journal has become unreadable.
+        """
+        async with self._turn:
+            journal = await self._opened()
+            if notice.key not in self._told:
+                await self._append(journal, lambda seq, now: FailureNotified(seq=seq, at=now, notice=notice))
+
+    async def passed(self, conversation: ConversationId) -> None:
+        """Forget the notices of a conversation that goes on. Raises as `tell` does."""
+        async with self._turn:
+            journal = await self._opened()
+            if any(key[0] == conversation for key in self._told):
+                await self._append(journal, lambda seq, now: FailureCleared(seq=seq, at=now, conversation=conversation))
+
+    async def close(self) -> None:
+        """Let go of the file; the next record opens it again."""
+        async with self._turn:
+            journal, self._journal = self._journal, None
+            if journal is not None:
+                await journal.close()
+
+    async def _opened(self) -> FileJournal:
+        """The journal, read anew if it is not open: after a failed append only the disk knows what it says."""
+        if self._journal is None:
+            remedy = "Move the file away to start without the lessons and profiles in it."
+            self._journal, records = await FileJournal.open(self._path, DAEMON, self._disk, self._clock, remedy)
+            self._clear()
+            for record in records:
+                self._fold(record)
+        return self._journal
+
+    async def _append(self, journal: FileJournal, make: Callable[[int, Millis], Record]) -> None:
+        record = make(journal.next_seq, self._clock.now())
+        try:
+            await journal.append([[record]])
+        except AppendFailed:
+            self._journal = None
+            raise
+        except asyncio.CancelledError:
+            self._journal = None  # it may have been written: the next call reads whether it was
+            await journal.close()
+            raise
+        self._fold(record)
+        if journal.is_long:
+            await self._rotate(journal)
+
+    async def _rotate(self, journal: FileJournal) -> None:
+        """Go on in a new file; a failure only means that the present one is used on."""
+        checkpoint = DaemonSnapshot(
+            seq=journal.next_seq - 1,
+            at=self._clock.now(),
+            lessons=tuple(lesson for lessons in self._lessons.values() for lesson in lessons),
+            profiles=tuple(self._profiles.values()),
+            keys=tuple(self._keys),
+            told=self.told(),
+        )
+        try:
+            await journal.rotate(checkpoint)
+        except (OSError, TenexError) as fault:
+            log.error("book.not_rotated", reason=str(fault))
+
+    def _clear(self) -> None:
+        self._lessons: dict[Slug, tuple[LessonLearned, ...]] = {}
+        self._profiles: dict[tuple[PublicKey, int], ProfilePublished] = {}
+        self._keys: dict[str, None] = {}
+        self._told: dict[tuple[ConversationId, PublicKey, str], Notice] = {}
+
+    def _fold(self, record: Record) -> None:
+        match record:
+            case DaemonSnapshot():
+                self._clear()
+                for lesson in record.lessons:
+                    self._lessons[lesson.agent] = (*self.lessons(lesson.agent), lesson)
+                self._profiles = {(profile.pubkey, profile.kind): profile for profile in record.profiles}
+                self._keys = dict.fromkeys(record.keys)
+                self._told = {notice.key: notice for notice in record.told}
+            case LessonLearned():
+                self._lessons[record.agent] = (*self.lessons(record.agent), record)[-LESSONS_KEPT:]
+                self._keys[record.key] = None
+                if len(self._keys) > KEYS_KEPT:
+                    del self._keys[next(iter(self._keys))]
+            case LessonRemoved():
+                for agent, kept in self._lessons.items():
+                    self._lessons[agent] = tuple(one for one in kept if one.seq != record.lesson)
+            case ProfilePublished():
+                self._profiles[record.pubkey, record.kind] = record
+            case FailureNotified(notice=notice):
+                self._told[notice.key] = notice
+            case FailureCleared():
+                self._told = {key: told for key, told in self._told.items() if key[0] != record.conversation}
+            case _:
+                pass

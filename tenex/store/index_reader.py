@@ -1,0 +1,176 @@
+"""The index as a command sees it: read beside a running daemon or without one, and right in either case.
+
+It is compared with the journals first. Where it is behind, which a daemon is for some ms and a killed one for good, the
+journals in question are read into a copy in memory; where it is missing, damaged or of another version, all of them.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import quote
+
+from tenex.core.errors import StoreError, UsageError
+from tenex.core.ids import ConversationId
+
+from . import schema
+from .index import Shown
+from .index_batch import gather
+from .index_row import Known, Row
+from .repository import ConversationFolder
+from .schema import BUSY_MS, Batch
+from .search import Filter, Found, listed, search
+
+NAME = "index.sqlite"
+
+T = TypeVar("T")
+
+
+class Catalogue:
+    """What is known of a folder's conversations."""
+
+    def __init__(self, folder: ConversationFolder, shown: Shown) -> None:
+        self._folder = folder
+        self._shown = shown
+        self._connection: sqlite3.Connection | None = None
+        self.unread: dict[ConversationId, str] = {}
+        """Conversations whose journal cannot be read, each with the sentence why."""
+        self.fault = ""
+        """Why the index was of no use; empty if it was, or there is none."""
+
+    async def rows(self, filter_: Filter, limit: int = -1) -> list[Row]:
+        """The conversations a filter lets through, last updated first; all of them if `limit` is negative."""
+        return await self._ask(lambda connection: listed(connection, filter_, limit))
+
+    async def search(self, match: str, filter_: Filter, limit: int) -> list[Found]:
+        """The conversations with messages that match (`search.search`)."""
+        return await self._ask(lambda connection: search(connection, match, filter_, limit))
+
+    async def open(self) -> None:
+        """Read the index, and of the journals what it does not know."""
+        path = self._folder.root / NAME
+        before = await self._folder.lengths()
+        try:
+            connection = await asyncio.to_thread(_open, path)
+        except sqlite3.Error as fault:
+            self.fault = f"{path} is of no use: {fault}"
+            connection = None
+        if connection is None:
+            await self._read_all(before)
+            return
+        self._connection = connection
+        try:
+            await self._catch_up(connection, before)
+        except sqlite3.Error as fault:
+            await self._fall_back(fault)
+
+    def close(self) -> None:
+        """Let go of the index; a second call does nothing."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    async def _ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        assert self._connection is not None, "open it first"
+        try:
+            return await asyncio.to_thread(question, self._connection)
+        except sqlite3.Error as fault:
+            if self.fault:
+                raise
+            await self._fall_back(fault)
+        return await asyncio.to_thread(question, self._connection)
+
+    async def _fall_back(self, fault: sqlite3.Error) -> None:
+        self.fault = f"{self._folder.root / NAME} is of no use: {fault}"
+        await self._read_all(await self._folder.lengths())
+
+    async def _read_all(self, lengths: dict[ConversationId, int]) -> None:
+        self.close()
+        self._connection = _in_memory()
+        await self._read(dict.fromkeys(lengths), lengths)
+
+    async def _catch_up(self, connection: sqlite3.Connection, before: dict[ConversationId, int]) -> None:
+        known = await asyncio.to_thread(schema.known, connection)
+        after = await self._folder.lengths()
+        # a daemon may have written between the three looks; what the index knows then lies between the two lengths
+        behind = [
+            name
+            for name, length in after.items()
+            if name not in known or not min(before.get(name, 0), length) <= known[name].bytes <= length
+        ]
+        gone = known.keys() - after.keys() - before.keys()
+        if behind or gone:
+            copy = _in_memory(connection)
+            connection.close()
+            self._connection = copy
+            schema.forget(copy, gone)
+            await self._read({name: known.get(name) for name in behind}, after)
+
+    async def _read(self, wanted: dict[ConversationId, Known | None], lengths: dict[ConversationId, int]) -> None:
+        assert self._connection is not None
+        for name in self._shown(list(wanted)):
+            batch = Batch()
+            try:
+                found = await gather(self._folder, name, lengths[name], wanted[name])
+            except (StoreError, UsageError, ValueError, LookupError) as fault:
+                self.unread[name] = str(fault)
+                continue
+            batch.add(found.row, found.news, anew=found.drops)
+            await asyncio.to_thread(schema.write, self._connection, batch)
+
+
+@asynccontextmanager
+async def open_catalogue(folder: ConversationFolder, shown: Shown = iter) -> AsyncIterator[Catalogue]:
+    """A folder's catalogue, for as long as the block lasts.
+
+    Args:
+        folder: the conversations; needs no lock.
+        shown: shows how far the reading of journals is, where some have to be read.
+    """
+    catalogue = Catalogue(folder, shown)
+    try:
+        await catalogue.open()
+        yield catalogue
+    finally:
+        catalogue.close()
+
+
+def _open(path: Path) -> sqlite3.Connection | None:
+    """The index, for reading only; None where there is none, or a daemon is just making it.
+
+    Raises:
+        sqlite3.Error: it is damaged or of another version, or may not be read.
+    """
+    if not path.exists():
+        return None
+    # where nobody has it open, SQLite would make two files beside it and leave them there
+    mode = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "mode=ro&immutable=1"
+    connection = sqlite3.connect(
+        f"file:{quote(str(path))}?{mode}",
+        uri=True,
+        timeout=BUSY_MS / 1000,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        if schema.is_blank(connection):
+            connection.close()
+            return None
+        schema.check(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _in_memory(source: sqlite3.Connection | None = None) -> sqlite3.Connection:
+    """Tables of nobody else's, empty or as another index has them."""
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    connection.execute("pragma temp_store = memory")  # people's words go into no file of a shared folder
+    if source is None:
+        schema.prepare(connection)
+    else:
+        source.backup(connection)
+    return connection

@@ -1,0 +1,328 @@
+"""Reading a journal: what is whole is believed, a torn tail is set aside, damage puts the folder in quarantine.
+
+Everything here blocks; call it from the store's threads. A journal is named by its first file, `journal.jsonl`, however
+many it has.
+"""
+
+import errno
+import fcntl
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NoReturn
+
+import structlog
+
+from tenex.core.errors import AppendFailed, StoreDamaged
+from tenex.core.records import Record
+from tenex.core.state.snapshot import SnapshotRecord
+
+from . import atomic, segments, view_ahead
+from .disk import FsyncTracker
+from .format import Codec, Fault
+
+JOURNAL: Final = segments.FIRST
+NEWEST: Final = sys.maxsize
+"""A seq no record has: what comes after it is the newest file alone, which is enough to fold."""
+VIEW: Final = "conversation.json"
+MARK: Final = "QUARANTINED"
+"""Stands in a folder whose journal is damaged; holds the sentence that says so."""
+
+TAIL: Final = 2**18
+"""Bytes at the end of a file in which its last line is looked for; longer ones are few, and then nothing is known."""
+_SEQ: Final = re.compile(rb'\{"v":\d+,"seq":(\d{1,18}),')
+
+_NOT_OURS: Final = frozenset({errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO})
+"""What opening says of something we did not put there; waiting does not mend it."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A journal as it stands on disk after loading."""
+
+    records: list[Record]
+    """Of the newest file; if that is not the only one they begin with a checkpoint."""
+    length: int
+    """Bytes of the newest file."""
+    exists: bool
+    torn: Path | None = None
+    """Where the torn tail went, if there was one."""
+    number: int = 1
+    """Of the newest file."""
+    earlier: int = 0
+    """Bytes of the files before it."""
+    checkpoint: int = 0
+    """Bytes of the checkpoint it begins with, if it does."""
+
+
+def load(path: Path, codec: Codec, stamp: str, remedy: str, flushed: FsyncTracker | None = None) -> Loaded:
+    """Read a journal that is about to be written to; on return what was read is durable.
+
+    That cannot be learnt from the file: if a flush failed once, in this process or in one before it, the system may
+    show bytes that the disk does not have. So the newest file is copied, and the copy flushed before it takes the name,
+    unless this process itself has flushed every byte of it. (ADR 14.)
+
+    Args:
+        path: the journal; it may be missing.
+        codec: its kinds of record.
+        stamp: the time, for the name of what is set aside.
+        remedy: a sentence that says what to do about damage.
+        flushed: what this process knows to be durable.
+
+    Raises:
+        StoreDamaged: it holds what we did not write; nothing was changed, and the folder bears the mark.
+        AppendFailed: the disk does not let us read or mend it now.
+    """
+    try:
+        loaded = _load(path, codec, stamp, remedy, flushed or FsyncTracker())
+        if loaded.exists:
+            with _written(path):
+                atomic.sweep(path.parent)
+                (path.parent / MARK).unlink(missing_ok=True)
+    except OSError as fault:
+        if fault.errno in _NOT_OURS:
+            _quarantine(path, f"it cannot be opened ({fault.strerror})", "Look who owns it and what it is.", fault)
+        raise AppendFailed(f"{path} cannot be read now: {fault.strerror}. It is tried again when opened.") from fault
+    return loaded
+
+
+@contextmanager
+def alone(descriptor: int, path: Path) -> Iterator[None]:
+    """Keep other writers out from the look at a file to the last byte: both would find it as they left it.
+
+    Never waits: who writes for long is no reason for our threads to stand.
+
+    Raises:
+        AppendFailed: somebody else is writing to it now.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as fault:
+        raise AppendFailed(f"{path} is being written to by somebody else; open it again.") from fault
+    try:
+        yield
+    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[None]:
+    """What cannot be written beside a journal says nothing against it: a folder may be read-only for a while."""
+    try:
+        yield
+    except OSError as fault:
+        raise AppendFailed(
+            f"{path} could be read, but {path.parent} cannot be written to: {fault.strerror}. Make room or give the "
+            "folder to the user who runs tenex; it is tried again when opened."
+        ) from fault
+
+
+def peek(path: Path, codec: Codec, since: int = 0) -> list[Record]:
+    """The whole decisions of a journal that somebody else may be writing to; changes nothing.
+
+    Args:
+        path: the journal.
+        codec: its kinds of record.
+        since: only what is needed to know every record after this seq: the newest files that hold them. Unless that is
+            all files, what is returned begins with a checkpoint. No other checkpoint is returned.
+
+    Raises:
+        StoreDamaged: it holds what we did not write, or a file is missing.
+        OSError: it cannot be read.
+    """
+    records, gone = _look_back(path, codec, since)
+    if gone:
+        raise StoreDamaged(f"{gone} Nothing was changed.")
+    return records
+
+
+def peek_left(path: Path, codec: Codec) -> tuple[list[Record], str]:
+    """The same of all files, but for those before one that is missing: what is left of a journal that lost its past.
+
+    Returns:
+        The records; where some are missing they begin with a checkpoint. And a sentence that says which file, and what
+        can be done; empty where nothing is missing.
+
+    Raises:
+        StoreDamaged: it holds what we did not write.
+        OSError: it cannot be read.
+    """
+    return _look_back(path, codec, 0)
+
+
+def _look_back(path: Path, codec: Codec, since: int) -> tuple[list[Record], str]:
+    """From the newest file back to the one that holds all since a seq, or to a gap; and a sentence about the gap."""
+    has_view = (path.parent / VIEW).exists()  # looked for first: it is written after what it covers
+    found = segments.numbers(path.parent)
+    if has_view and not found:
+        raise StoreDamaged(f"{path} is missing, though {VIEW} stands beside it. Nothing was changed.")
+    found = found or [1]
+    parts: list[list[Record]] = []
+    follows: tuple[str, int] | None = None
+    summed: list[Record] = []
+    gone = ""
+    for number in range(found[-1], 0, -1):
+        here = path.with_name(segments.name_of(number))
+        if follows is not None and number not in found:
+            gone = (
+                f"{here} is missing, though {follows[0]} follows it, so nothing can be told of what was before record "
+                f"{follows[1] + 1}. Put {' and '.join(segments.missing(found))} back from a copy; the daemon goes on "
+                "from the newest file meanwhile."
+            )
+            parts.append(summed)
+            break
+        records = _peeked(here, codec, number)
+        last = records[-1].seq if records else 0
+        if follows is not None and last != follows[1]:
+            raise StoreDamaged(
+                f"{here} ends with seq {last}, but {follows[0]} follows on {follows[1]}. Nothing was changed."
+            )
+        first = records[0] if records else None
+        if not isinstance(first, SnapshotRecord):
+            parts.append(records)
+            break
+        if first.seq <= since:
+            parts.append(records)
+            break
+        follows = (here.name, first.seq)
+        summed = records[:1]
+        parts.append(records[1:])
+    if has_view and not any(parts):
+        raise StoreDamaged(f"{path} holds no whole decision, though {VIEW} stands beside it. Nothing was changed.")
+    return [record for part in reversed(parts) for record in part], gone
+
+
+def _peeked(path: Path, codec: Codec, number: int) -> list[Record]:
+    if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe would wait for ever
+        raise StoreDamaged(f"{path} is no file. Nothing was changed.")
+    records, _, fault = codec.decode_lines(path.read_bytes())
+    what = _place(fault) if fault is not None and fault.kind == "damage" else _misplaced(records, number)
+    if what:
+        raise StoreDamaged(f"{path}: {what}. Nothing was changed.")
+    return records
+
+
+def mark_of(folder: Path) -> str | None:
+    """The sentence of the quarantine mark; None where the folder has none."""
+    try:
+        return (folder / MARK).read_text("utf-8", "replace").strip()
+    except OSError:
+        return None
+
+
+def _load(path: Path, codec: Codec, stamp: str, remedy: str, flushed: FsyncTracker) -> Loaded:
+    found = segments.numbers(path.parent)
+    number = max(found, default=1)
+    here = path.with_name(segments.name_of(number))
+    try:
+        # never waits, should it be a pipe; never follows a link, for we would write where it leads
+        descriptor = os.open(here, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        if (path.parent / VIEW).exists():
+            _quarantine(here, f"it is missing, though {VIEW} stands beside it", remedy)
+        return Loaded(records=[], length=0, exists=False)
+    try:
+        with alone(descriptor, here):  # until the copy has the name: what went into the old file then would be lost
+            return _take(descriptor, here, found or [number], codec, stamp, remedy, flushed)
+    finally:
+        os.close(descriptor)
+
+
+def _take(
+    descriptor: int, here: Path, found: list[int], codec: Codec, stamp: str, remedy: str, flushed: FsyncTracker
+) -> Loaded:
+    """Read the newest file, of those found, and make it durable."""
+    number, folder = found[-1], here.parent
+    file = os.fstat(descriptor)
+    if not stat.S_ISREG(file.st_mode):
+        _quarantine(here, "it is no file", remedy)
+    if not _is_newest(here, file, number):
+        raise AppendFailed(f"{here} was changed by somebody else; open it again.")
+    if file.st_mode & 0o077:
+        log.info("journal.permissions_tightened", path=str(here), mode=oct(stat.S_IMODE(file.st_mode)))
+        os.fchmod(descriptor, atomic.FILE_MODE)
+    with open(descriptor, "rb", closefd=False) as stream:
+        data = stream.read()
+    records, length, fault = codec.decode_lines(data)
+    if fault is not None and fault.kind == "damage":
+        _quarantine(here, _place(fault), remedy)
+    if what := _misplaced(records, number):
+        _quarantine(here, what, remedy)
+    if not records and (folder / VIEW).exists():
+        _quarantine(here, f"it holds no whole decision, though {VIEW} stands beside it", remedy)
+    if number - 1 in found and (what := _outrun(here.with_name(segments.name_of(number - 1)), records[0].seq)):
+        _quarantine(here, what, "Look which file is a copy or an older one and move it out of the folder.")
+    if gone := segments.missing(found):
+        log.warning("journal.files_missing", path=str(here), missing=gone)  # nothing but the past is lost
+    torn = None
+    with _written(here):
+        if fault is not None:
+            torn = atomic.keep(here, f"torn-{stamp}", data[length:])
+            log.warning("journal.torn", path=str(here), kept=str(torn), bytes=len(data) - length, what=fault.what)
+        if fault is not None or not flushed.proves(here, file):
+            atomic.replace(here, data[:length], modified=file.st_mtime_ns)
+            atomic.sync_folder(folder.parent)
+            flushed.note(here, here.stat())
+    view_ahead.note_lost_end(folder / VIEW, here, records[-1].seq if records else 0)
+    earlier = sum(here.with_name(segments.name_of(older)).stat().st_size for older in found[:-1])
+    return Loaded(
+        records=records,
+        length=length,
+        exists=True,
+        torn=torn,
+        number=number,
+        earlier=earlier,
+        checkpoint=data.index(b"\n") + 1 if number > 1 else 0,
+    )
+
+
+def _is_newest(here: Path, file: os.stat_result, number: int) -> bool:
+    """Whether nobody has given the name to another file, or begun the next one, since we looked."""
+    try:
+        named = here.lstat()
+    except FileNotFoundError:
+        return False
+    is_ours = (named.st_dev, named.st_ino) == (file.st_dev, file.st_ino)
+    return is_ours and not os.path.lexists(here.with_name(segments.name_of(number + 1)))
+
+
+def _misplaced(records: list[Record], number: int) -> str:
+    """Why a file cannot have its number: the first begins with seq 1, every other with a checkpoint."""
+    begins = bool(records) and isinstance(records[0], SnapshotRecord)
+    if number == 1:
+        return "line 1 cannot be right: it is a checkpoint of files that are not there" if begins else ""
+    return "" if begins else "line 1 cannot be right: it is no checkpoint of the files before it"
+
+
+def _outrun(before: Path, seq: int) -> str:
+    """Why a file that sums up all until `seq` cannot follow this one: to go on in it would drop what stands here.
+
+    Only the last line is looked at. One that cannot be read is no reason: the newest file is enough to go on.
+    """
+    with before.open("rb") as stream:
+        end = stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, end - TAIL))
+        lines = stream.read().splitlines()
+    found = _SEQ.match(lines[-1]) if lines else None
+    if found is None or int(found[1]) <= seq:
+        return ""
+    return f"it follows on seq {seq}, but {before.name} ends with seq {int(found[1])}"
+
+
+def _place(fault: Fault) -> str:
+    return f"line {fault.line} cannot be right (byte {fault.byte}): {fault.what}"
+
+
+def _quarantine(path: Path, what: str, remedy: str, cause: OSError | None = None) -> NoReturn:
+    sentence = f"{path}: {what}. Nothing was changed. {remedy}"
+    with suppress(OSError):  # the mark is a courtesy; the error below is what counts
+        atomic.replace(path.parent / MARK, sentence.encode("utf-8", "replace") + b"\n")
+    log.error("journal.quarantined", path=str(path), what=what)
+    raise StoreDamaged(sentence) from cause

@@ -1,0 +1,246 @@
+"""All conversations of a data folder: which there are, how long they are, and their journals."""
+
+import asyncio
+import os
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, TypeVar
+from weakref import WeakValueDictionary
+
+import structlog
+
+from tenex.core.conversation import Conversation
+from tenex.core.errors import StoreDamaged, StoreError, TenexError, UsageError
+from tenex.core.ids import ConversationId
+from tenex.core.ports import Clock
+from tenex.core.records import ConversationStarted, Record
+from tenex.core.state.conversation import State
+from tenex.core.state.rollback import ConversationForked
+from tenex.core.state.snapshot import StateSnapshot
+
+from . import atomic, segments
+from .disk import Disk
+from .format import CONVERSATION
+from .journal import FILE_BYTES, FileJournal
+from .journal_reader import JOURNAL, MARK, NEWEST, VIEW, mark_of, peek, peek_left
+
+__all__ = ["NEWEST", "RENAME", "ConversationFolder", "misnamed"]
+
+WORKING: Final = 4
+"""A journal may grow to so many times its bound while agents work: their transcripts would be most of a checkpoint."""
+
+RENAME: Final = "Move the folder out of here, or give it its name back."
+"""What to do about a folder that bears the name of another conversation."""
+
+T = TypeVar("T")
+
+_ID: Final = re.compile(r"[0-9a-f]{64}")
+
+log = structlog.get_logger(__name__)
+
+
+class ConversationFolder:
+    """The folder `conversations/`; needs its lock to be held by us for `open`."""
+
+    def __init__(self, root: Path, disk: Disk, clock: Clock) -> None:
+        self.root = root
+        self._disk = disk
+        self._clock = clock
+        self._journals: WeakValueDictionary[str, FileJournal] = WeakValueDictionary()
+        self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def path(self, conversation: str) -> Path:
+        """A conversation's own folder, whether it exists or not.
+
+        Raises:
+            UsageError: that is no conversation's id.
+        """
+        if not _ID.fullmatch(conversation):
+            raise UsageError(
+                f"{conversation[:80]!r} is no conversation's id: it must be 64 lower-case hex digits. "
+                "`tenex conversations list` shows them."
+            )
+        return self.root / conversation
+
+    async def open(self, conversation: ConversationId) -> tuple[FileJournal, list[Record]]:
+        """A conversation's journal, to be written to, and the records to fold; they may begin with a checkpoint.
+
+        An older journal of it in this process is closed first.
+
+        Raises:
+            StoreDamaged: the file holds what we did not write; nothing was changed, and the folder bears a mark.
+            AppendFailed: the disk does not let us read or mend it now.
+            UsageError: that is no conversation's id.
+        """
+        path = self.path(conversation) / JOURNAL
+        remedy = (
+            f"Put the folder back from a copy; or stop the daemon: `tenex conversations rebuild {conversation[:12]} "
+            "--from conversation.json` makes a new journal of what can be regained."
+        )
+        turn = self._opening.setdefault(conversation, asyncio.Lock())
+        async with turn:  # two writers would fork it
+            await self._close(conversation)
+            journal, records = await FileJournal.open(path, CONVERSATION, self._disk, self._clock, remedy)
+            if what := misnamed(conversation, records):
+                await journal.close()
+                sentence = f"{path}: {what}. Nothing was changed. {RENAME}"
+                with suppress(OSError):  # the mark is a courtesy; the error is what counts
+                    await self._disk.run(atomic.replace, path.with_name(MARK), f"{sentence}\n".encode())
+                raise StoreDamaged(sentence)
+            self._journals[conversation] = journal
+        return journal, records
+
+    async def read(self, conversation: ConversationId, since: int = 0) -> list[Record]:
+        """The records of a conversation, all of them, without the lock and without mending anything.
+
+        Args:
+            conversation: its id.
+            since: only the newest files, as many as hold every record after this seq; they may begin with a checkpoint.
+                `NEWEST` gives the least that can be folded.
+
+        Raises:
+            StoreDamaged: the file holds what we did not write.
+            UsageError: there is no such conversation.
+        """
+        path = self.path(conversation) / JOURNAL
+        records = await self._look(path, lambda: peek(path, CONVERSATION, since))
+        if what := misnamed(conversation, records):
+            raise StoreDamaged(f"{path}: {what}. Nothing was changed. {RENAME}")
+        return records
+
+    async def read_left(self, conversation: ConversationId) -> tuple[list[Record], str]:
+        """All records that are there, also where an earlier file is missing: its past is lost, and nothing else.
+
+        Returns:
+            The records, which then begin with a checkpoint, and the sentence that says so; else an empty one.
+
+        Raises:
+            StoreDamaged: the file holds what we did not write.
+            UsageError: there is no such conversation.
+        """
+        path = self.path(conversation) / JOURNAL
+        records, gone = await self._look(path, lambda: peek_left(path, CONVERSATION))
+        if what := misnamed(conversation, records):
+            raise StoreDamaged(f"{path}: {what}. Nothing was changed. {RENAME}")
+        return records, gone
+
+    async def _look(self, path: Path, work: Callable[[], T]) -> T:
+        try:
+            return await self._disk.run(work)
+        except FileNotFoundError as fault:
+            raise UsageError(f"There is no conversation {path.parent.name} in {self.root}.") from fault
+        except OSError as fault:
+            raise StoreDamaged(f"{path} cannot be read: {fault.strerror}. Look who owns it and what it is.") from fault
+
+    async def rotate(self, conversation: Conversation) -> bool:
+        """Have a journal that is open here, and long, go on in a new file; else do nothing.
+
+        The state is read before the first await. Nothing is done where it is ahead of the disk, and a failure only
+        means that the present file is used on.
+
+        Returns:
+            Whether the journal goes on in a new file, and still ends with the last record of that state.
+        """
+        journal, seq = self._journals.get(conversation.id), conversation.next_seq
+        if journal is None or not journal.is_long or journal.next_seq != seq:
+            return False
+        if conversation.runs and journal.file_length < WORKING * FILE_BYTES:
+            return False
+        try:
+            return await journal.rotate(StateSnapshot.of(conversation)) and journal.next_seq == seq
+        except (OSError, TenexError) as fault:
+            log.error("journal.not_rotated", conversation=conversation.id, reason=str(fault))
+            return False
+
+    def length(self, conversation: ConversationId) -> int:
+        """Durable bytes of a journal that is open here, for the index; 0 where it is not."""
+        journal = self._journals.get(conversation)
+        return journal.length if journal is not None else 0
+
+    async def lengths(self) -> dict[ConversationId, int]:
+        """Every conversation on disk with the bytes of all files of its journal, 0 where that is missing.
+
+        Raises:
+            StoreError: the folder cannot be read now, or is none; so `behind` and `quarantined`.
+        """
+        return await self._disk.run(_lengths, self.root)
+
+    async def behind(self) -> list[ConversationId]:
+        """The conversations whose readable view is missing or older than their journal: a process ended between."""
+        return await self._disk.run(_behind, self.root)
+
+    async def quarantined(self) -> dict[ConversationId, str]:
+        """The conversations that could not be read when they were last opened, each with the sentence why."""
+        return await self._disk.run(_marks, self.root)
+
+    async def close(self) -> None:
+        """Close every journal that is open here."""
+        for conversation in list(self._journals):
+            await self._close(conversation)
+
+    async def _close(self, conversation: str) -> None:
+        journal = self._journals.pop(conversation, None)
+        if journal is not None:
+            await journal.close()
+
+
+def misnamed(conversation: ConversationId, records: Sequence[Record]) -> str:
+    """What is wrong where a folder was copied or renamed: two that go on with one thread would say all of it twice."""
+    match next(iter(records), None):
+        case ConversationStarted(id=told) | ConversationForked(id=told) | StateSnapshot(state=State(id=told)) if (
+            told != conversation
+        ):
+            return f"this is the journal of the conversation {told[:64]}, in the folder of another one"
+    return ""
+
+
+def _ids(root: Path) -> list[ConversationId]:
+    try:
+        names = os.listdir(root)  # noqa: PTH208 - ten thousand names, of which no path is needed
+    except FileNotFoundError:
+        return []
+    except OSError as fault:
+        is_shut = isinstance(fault, PermissionError)
+        mend = "Ask as the user the daemon runs as, or as root" if is_shut else "Look who owns it and what it is"
+        raise StoreError(f"{root} cannot be read: {fault.strerror}. {mend}.") from fault
+    return sorted(ConversationId(name) for name in names if _ID.fullmatch(name))
+
+
+def _lengths(root: Path) -> dict[ConversationId, int]:
+    found: dict[ConversationId, int] = {}
+    base = os.fspath(root)
+    for name in _ids(root):
+        try:
+            found[name] = segments.stat_all(f"{base}/{name}")[0]
+        except FileNotFoundError:
+            if (root / name / VIEW).exists():  # it had a journal once: opening it says so
+                found[name] = 0
+        except OSError:
+            found[name] = 0
+    return found
+
+
+def _behind(root: Path) -> list[ConversationId]:
+    base = os.fspath(root)
+    return [name for name in _ids(root) if _shown(f"{base}/{name}/{VIEW}") < _written(f"{base}/{name}")]
+
+
+def _shown(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns  # noqa: PTH116 - at every start for each conversation
+    except OSError:
+        return 0
+
+
+def _written(folder: str) -> int:
+    try:
+        return segments.stat_all(folder)[1]
+    except OSError:
+        return 0
+
+
+def _marks(root: Path) -> dict[ConversationId, str]:
+    marks = ((name, mark_of(root / name)) for name in _ids(root))
+    return {name: mark for name, mark in marks if mark is not None}

@@ -1,0 +1,97 @@
+"""How `complete` and `ask` are described to a model: an agent's words to people and to the daemon."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tenex.core.config import Replay, ToolRule
+from tenex.core.messages import ToolSpec
+from tenex.core.phases import Access, Phase
+
+from .tool import takes, text
+
+COMPLETE: Final = ToolRule(name="complete", access=Access.SPEAK, replay=Replay.READ)
+ASK: Final = ToolRule(name="ask", access=Access.SPEAK, replay=Replay.READ)
+
+_SUMMARY: Final = "Two or three sentences for the agents who go on from here."
+
+_COMPLETE: Final[Mapping[Phase, tuple[str, dict[str, Any], dict[str, Any]]]] = {
+    Phase.CHAT: (
+        "Ends your work in this turn with your answer to the person.",
+        {"response": text("What the person reads.", shortest=1)},
+        {"summary": text("What you now know of their wish, in a sentence or two.")},
+    ),
+    Phase.BRAINSTORM: (
+        "Ends your work in this turn with the ideas you offer the person.",
+        {"response": text("The ideas, with what speaks for and against each.", shortest=1)},
+        {"summary": text("The ideas by name, in a sentence or two.")},
+    ),
+    Phase.PLAN: (
+        "Ends your work in this turn by handing over the plan.",
+        {
+            "response": text("The whole plan: what will be built, in which files, in which order.", shortest=1),
+            "summary": text("The plan's decisions in a few sentences, for whoever carries it out.", shortest=1),
+        },
+        {},
+    ),
+    Phase.EXECUTE: (
+        "Ends your work in this turn, once what was asked for is there.",
+        {
+            "response": text("What the person reads: what is done, and what is not.", shortest=1),
+            "summary": text("What changed, file by file, and how to try it, for whoever verifies it.", shortest=1),
+        },
+        {},
+    ),
+    Phase.VERIFICATION: (
+        "Ends your work in this turn with a verdict on what was built.",
+        {
+            "response": text("What the person reads: what you tried and what you saw.", shortest=1),
+            "verdict": {
+                "type": "string",
+                "enum": ["verified", "issues"],
+                "description": "`verified` if it does what was asked for; `issues` if it has to go back to be mended.",
+            },
+        },
+        {"issues": text("With `issues`: each fault, and the steps by which anyone can see it again.")},
+    ),
+    Phase.CHORES: (
+        "Ends your work in this turn, once documentation and files are in order.",
+        {
+            "response": text("What the person reads: what you tidied up.", shortest=1),
+            "summary": text(_SUMMARY, shortest=1),
+        },
+        {},
+    ),
+    Phase.REFLECTION: (
+        "Ends your reflection, after you have recorded what is worth remembering.",
+        {"response": text("What the person reads: what this work has taught you.", shortest=1)},
+        {},
+    ),
+}
+
+
+def complete_spec(phase: Phase) -> ToolSpec:
+    """The `complete` of a phase: its fields are what that phase has to leave behind."""
+    description, required, optional = _COMPLETE[phase]
+    return ToolSpec(name=COMPLETE.name, description=description, parameters=takes(required, optional))
+
+
+def ask_spec() -> ToolSpec:
+    """The `ask` of every phase that has one."""
+    return ToolSpec(
+        name=ASK.name,
+        description=(
+            "Asks the person a question and waits for the answer, however long that takes. Only for what you can "
+            "neither find out nor decide yourself."
+        ),
+        parameters=takes(
+            {"question": text("One question that can be understood by itself.", shortest=1)},
+            {
+                "options": {
+                    "type": "array",
+                    "items": {"type": "string", "minLength": 1},
+                    "maxItems": 10,
+                    "description": "Answers to choose from, if there are only a few.",
+                }
+            },
+        ),
+    )

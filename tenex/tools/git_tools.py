@@ -1,0 +1,164 @@
+"""`git_status` and `git_diff`: what has changed in the workspace's own repository.
+
+git runs in the sandbox, with the workspace read-only and without a network, and its hooks, monitors and drivers are
+switched off: the repository's settings may have been written by an agent.
+"""
+
+import asyncio
+import re
+import shutil
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tenex.core.config import Replay
+from tenex.core.phases import Access
+from tenex.core.ports import ExecutionContext, ToolResult
+
+from . import process, sandbox
+from .output_text import as_printed
+from .tool import Refusal, Tool, takes, text
+from .workspace import Workspace
+
+DEADLINE: Final = 20.0
+"""Seconds: a large repository takes one."""
+
+MOST_OUTPUT: Final = 64 * 1024
+"""Bytes shown: a change of 1,500 lines, the most anybody reviews in one look."""
+
+_REVISION: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./~^@{}-]{0,199}")
+"""What names one commit: it cannot begin like an option, and holds no range and no search."""
+
+_SETTINGS: Final = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "core.pager": "cat",
+    "core.quotePath": "false",
+    "color.ui": "false",
+    "diff.external": "",
+    "safe.directory": "*",
+    "status.relativePaths": "false",
+    "submodule.recurse": "false",
+}
+
+
+def git_status_tool(workspace: Workspace) -> Tool:
+    """The tool `git_status`; only where the sandbox works."""
+
+    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        del arguments, context
+        shown = await _git(
+            workspace, "status", "--short", "--branch", "--untracked-files=normal", "--ignore-submodules=all"
+        )
+        is_clean = all(line.startswith("## ") for line in shown.splitlines())
+        return ToolResult(ok=True, content=f"{shown}\nNothing has changed." if is_clean else shown)
+
+    return Tool(
+        name="git_status",
+        description=(
+            "Shows the branch and which files have changed, as `git status --short` does: staged and unstaged in two "
+            "columns, `??` for files git does not know."
+        ),
+        parameters=takes({}),
+        access=Access.READ,
+        replay=Replay.READ,
+        body=body,
+    )
+
+
+def git_diff_tool(workspace: Workspace) -> Tool:
+    """The tool `git_diff`; only where the sandbox works."""
+
+    async def body(arguments: Mapping[str, Any], context: ExecutionContext) -> ToolResult:
+        del context
+        against = arguments.get("against") or "HEAD"
+        if not _REVISION.fullmatch(against) or ".." in against or ":" in against:
+            raise Refusal("`against` must name one commit, branch or tag, such as `HEAD~1` or `main`.")
+        paths = []
+        if arguments.get("path"):
+            paths.append(workspace.relative(await asyncio.to_thread(workspace.resolve, arguments["path"])))
+        shown = await _git(
+            workspace,
+            "diff",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--ignore-submodules=all",
+            "--stat",
+            "--patch",
+            "--end-of-options",
+            against,
+            "--",
+            *paths,
+        )
+        return ToolResult(ok=True, content=shown or "Nothing differs. (Files git does not know are never shown here.)")
+
+    return Tool(
+        name="git_diff",
+        description=(
+            "Shows how the workspace differs from a commit, staged or not. Files that git does not know yet are left "
+            "out; `git_status` names them."
+        ),
+        parameters=takes(
+            {},
+            {
+                "path": text("A file or folder, relative to the workspace; everything unless given."),
+                "against": text("A commit, branch or tag; the last commit (`HEAD`) unless given.", longest=200),
+            },
+        ),
+        access=Access.READ,
+        replay=Replay.READ,
+        body=body,
+    )
+
+
+async def _git(workspace: Workspace, *arguments: str) -> str:
+    """What git prints.
+
+    Raises:
+        Refusal: there is no repository, no git, or git says no.
+    """
+    command = [await asyncio.to_thread(_program, workspace), *arguments]
+    line = sandbox.wrapped(workspace.root, command, _environment())
+    if line is None:
+        raise Refusal("git cannot be run: the sandbox (bubblewrap) is gone. The operator has to mend that.")
+    outcome = await process.run(line, cwd=workspace.root, environment={}, deadline=DEADLINE, most_output=MOST_OUTPUT)
+    printed = as_printed(outcome.output)
+    if outcome.status is None:
+        raise Refusal(f"git took longer than {DEADLINE:g} s; name a `path` to make it less.")
+    if outcome.status != 0:
+        if "ambiguous argument 'HEAD'" in printed or "bad revision 'HEAD'" in printed:
+            raise Refusal("The repository has no commit yet; `git_status` shows what there is.")
+        raise Refusal(f"git said no: {printed.splitlines()[0][:300] if printed else 'it gave no reason'}.")
+    return printed
+
+
+def _program(workspace: Workspace) -> str:
+    program = shutil.which("git")
+    if program is None:
+        raise Refusal("git is not installed on this machine; `read_file` and `list_files` show what there is.")
+    own = workspace.root / ".git"
+    if own.is_file():
+        raise Refusal(
+            "The repository of the workspace lies elsewhere (it is a linked worktree or a submodule) and cannot be "
+            "looked at; `read_file` and `list_files` show what there is."
+        )
+    if not own.is_dir():
+        raise Refusal("The workspace is no git repository; `list_files` shows what there is.")
+    return program
+
+
+def _environment() -> dict[str, str]:
+    settings = {"GIT_CONFIG_COUNT": str(len(_SETTINGS))}
+    for number, (name, value) in enumerate(_SETTINGS.items()):
+        settings |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    return {
+        **sandbox.clean_environment(sandbox.HOME),
+        **settings,
+        "GIT_ALLOW_PROTOCOL": "",
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_LITERAL_PATHSPECS": "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_PAGER": "cat",
+        "GIT_TERMINAL_PROMPT": "0",
+    }

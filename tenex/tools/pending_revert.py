@@ -1,0 +1,146 @@
+"""What a confined call would have to put back, kept on disk for as long as it runs.
+
+A daemon that is killed, or that cannot make the second snapshot, finds here what has to be put back, and does so before
+the next call. Only what the call itself can have changed: the system's own time of change, which nobody can set, lies
+within the call. What a person has changed since is theirs.
+"""
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+
+from tenex.core.ids import CallId, ConversationId, Slug
+from tenex.core.phases import Phase
+from tenex.core.ports import ExecutionContext
+
+from .snapshots import Snapshot
+
+NAME: Final = "unsettled.json"
+_SLACK: Final = 1.0  # seconds: the system notes times by its last tick, and its programs end a moment after it is asked
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsettled:
+    """A call that began and whose end nobody has seen. Times are seconds since 1970."""
+
+    tool: str
+    context: ExecutionContext
+    before: Snapshot
+    since: float
+    until: float
+    """It had ended then, at the latest."""
+
+    def may_have_changed(self, root: Path, path: bytes) -> bool:
+        """Whether what stands at a path, or the folder it is missing from, was changed while the call ran."""
+        while True:
+            try:
+                changed = os.lstat(os.fsencode(root) + b"/" + path).st_ctime
+            except OSError:
+                if not path:
+                    return False
+                path = path.rpartition(b"/")[0]
+                continue
+            return self.since - _SLACK <= changed <= self.until + _SLACK
+
+
+class Ledger:
+    """Where the one call of a workspace that is under way is noted. Blocks."""
+
+    def __init__(self, folder: Path) -> None:
+        """Take the folder of the checkpoints."""
+        self._place = folder / NAME
+
+    def open(self, tool: str, context: ExecutionContext, before: Snapshot, longest: float) -> Unsettled:
+        """Note a call that may take so many seconds.
+
+        Raises:
+            OSError: it cannot be noted.
+        """
+        now = time.time()
+        begun = Unsettled(tool=tool, context=context, before=before, since=now, until=now + longest)
+        self._write(begun)
+        return begun
+
+    def ended(self, begun: Unsettled) -> None:
+        """Note that the call has ended, and is still to be settled."""
+        with suppress(OSError):  # it says a later time then
+            self._write(replace(begun, until=min(begun.until, time.time())))
+
+    def close(self) -> None:
+        """Forget the call: it is settled."""
+        self._place.unlink(missing_ok=True)
+
+    def left(self) -> Unsettled | None:
+        """The call that was never settled, if there is one."""
+        try:
+            noted = self._place.read_bytes()
+        except OSError:
+            return None
+        try:
+            return _read(json.loads(noted))
+        except (ValueError, KeyError, TypeError) as error:
+            _log.warning("checkpoint.unsettled_unreadable", error=type(error).__name__)
+            self.close()
+            return None
+
+    def _write(self, begun: Unsettled) -> None:
+        beside = self._place.with_suffix(".new")
+        beside.write_text(json.dumps(_written(begun)))
+        beside.replace(self._place)
+
+
+def _written(begun: Unsettled) -> dict[str, Any]:
+    context, before = begun.context, begun.before
+    return {
+        "tool": begun.tool,
+        "since": begun.since,
+        "until": begun.until,
+        "conversation": context.conversation_id,
+        "cycle": context.cycle,
+        "turn": context.turn,
+        "phase": context.phase.value,
+        "agent": context.agent,
+        "key": context.idempotency_key,
+        "call": context.call_id,
+        "touched": sorted(context.touched),
+        "tree": before.tree,
+        "unkept": _named(before.unkept),
+        "permissions": _named(before.permissions),
+        "hidden": [os.fsdecode(path) for path in before.hidden],
+    }
+
+
+def _read(noted: dict[str, Any]) -> Unsettled:
+    context = ExecutionContext(
+        conversation_id=ConversationId(noted["conversation"]),
+        cycle=noted["cycle"],
+        turn=noted["turn"],
+        phase=Phase(noted["phase"]),
+        previous_phase=None,
+        handoff=None,
+        agent=Slug(noted["agent"]),
+        idempotency_key=noted["key"],
+        call_id=CallId(noted["call"]),
+        touched=frozenset(noted["touched"]),
+    )
+    before = Snapshot(
+        tree=noted["tree"],
+        unkept={os.fsencode(path): (stamp[0], stamp[1], stamp[2]) for path, stamp in noted["unkept"].items()},
+        permissions={os.fsencode(path): mode for path, mode in noted["permissions"].items()},
+        hidden=frozenset(os.fsencode(path) for path in noted["hidden"]),
+    )
+    return Unsettled(
+        tool=noted["tool"], context=context, before=before, since=float(noted["since"]), until=float(noted["until"])
+    )
+
+
+def _named(paths: Mapping[bytes, Any]) -> dict[str, Any]:
+    return {os.fsdecode(path): value for path, value in paths.items()}

@@ -1,0 +1,188 @@
+"""Running a program: bounded in time and output, and gone with everything it started when its task is gone."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from .disk_reserve import DiskReserve
+
+KEEPER: Final = Path(__file__).with_name("keeper.py")
+
+GRACE: Final = 3.0
+"""Seconds the keeper has to clear up; it takes milliseconds, unless processes hang in the kernel."""
+
+LOOK_EVERY: Final = 0.2
+"""Seconds between two looks at the disk: a fast one takes 3 GB a second, and 1 GB is kept free by default."""
+
+_CHUNK: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What each process of a program may have at most, in bytes; 0 is no limit."""
+
+    file: int = 64 * 1024 * 1024
+    """Of one file it writes: a check needs none, and an endless loop must not fill the disk."""
+    address_space: int = 2 * 1024**3
+    """An endless list must not make the kernel kill the daemon instead."""
+    data: int = 0
+    """As the address space, but without what is only reserved: some runtimes reserve much more than they use."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a program ended, and what it printed on both streams together."""
+
+    status: int | None
+    """Its exit status, negative where a signal ended it; None where we did."""
+    output: str
+    cut: int = 0
+    """Bytes left out of the middle of the output."""
+    shortage: str = ""
+    """Why it was stopped, where that was because of the disk."""
+
+
+class _Output:
+    """Keeps the start and the end of a stream: the start says what was done, the end holds the traceback."""
+
+    def __init__(self, most: int) -> None:
+        self._head_size, self._tail_size = most - most // 4, most // 4
+        self._head, self._tail = bytearray(), bytearray()
+        self._cut = 0
+
+    def add(self, chunk: bytes) -> None:
+        room = self._head_size - len(self._head)
+        self._head += chunk[:room]
+        self._tail += chunk[room:]
+        if len(self._tail) > self._tail_size + _CHUNK:  # cut now and then, not for each chunk
+            self._trim()
+
+    def _trim(self) -> None:
+        over = max(0, len(self._tail) - self._tail_size)
+        del self._tail[:over]
+        self._cut += over
+
+    def outcome(self, status: int | None) -> Outcome:
+        self._trim()
+        head, tail = (bytes(part).decode("utf-8", "replace") for part in (self._head, self._tail))
+        middle = f"\n[{self._cut} bytes left out]\n" if self._cut else ""
+        return Outcome(status=status, output=head + middle + tail, cut=self._cut)
+
+
+async def run(
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    deadline: float,
+    most_output: int,
+    stdin: BinaryIO | None = None,
+    limits: Limits = Limits(),
+    reserve: DiskReserve | None = None,
+) -> Outcome:
+    """Run a program to its end, or to the deadline.
+
+    It and all it started are gone when this returns, raises or is cancelled, and also when the daemon is killed. The
+    kernel takes the end of the calling thread for the end of the daemon: call this from a loop that lives as long.
+
+    Args:
+        command: an absolute path, then arguments.
+        cwd: where it starts.
+        environment: all it gets.
+        deadline: seconds.
+        most_output: bytes kept of what it prints; the rest is read and dropped, so that it never blocks.
+        stdin: a file to read from; nothing unless given.
+        limits: what each of its processes may have.
+        reserve: what has to stay free on disk while it runs; nothing unless given.
+    """
+    reading, writing = os.pipe()
+    output = _Output(most_output)
+    reader, closing = await _open_reader(reading, writing)
+    try:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-I",
+                "-S",
+                "-B",
+                str(KEEPER),
+                str(os.getpid()),
+                f"{limits.file},{limits.address_space},{limits.data}",
+                *command,
+                stdin=stdin or asyncio.subprocess.DEVNULL,
+                stdout=writing,
+                stderr=writing,
+                cwd=cwd,
+                env=dict(environment),
+                start_new_session=True,
+            )
+        finally:
+            os.close(writing)
+        watching = asyncio.create_task(_watch(process, reserve or DiskReserve()), name=f"disk of {process.pid}")
+        try:
+            status = await _attend(process, reader, output, deadline)
+        finally:
+            watching.cancel()
+            await asyncio.wait([watching])
+    finally:
+        closing.close()
+    if watching.cancelled() or status == 0:
+        return output.outcome(status)
+    return replace(output.outcome(None), shortage=watching.result())
+
+
+async def _watch(process: asyncio.subprocess.Process, reserve: DiskReserve) -> str:
+    """End the program once too little is free; returns where."""
+    while True:
+        await asyncio.sleep(LOOK_EVERY)
+        if shortage := await asyncio.to_thread(reserve.shortage):
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)  # the keeper takes everything below it along
+            return shortage
+
+
+async def _open_reader(reading: int, writing: int) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:
+    reader = asyncio.StreamReader(limit=_CHUNK)
+    try:
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(reading, "rb", buffering=0)
+        )
+    except BaseException:
+        os.close(writing)
+        raise
+    return reader, transport
+
+
+async def _attend(
+    process: asyncio.subprocess.Process, reader: asyncio.StreamReader, output: _Output, deadline: float
+) -> int | None:
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(deadline):
+                while chunk := await reader.read(_CHUNK):
+                    output.add(chunk)
+                return await process.wait()
+        return None
+    finally:
+        await _end(process)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is not None:
+        return
+    with suppress(ProcessLookupError):
+        process.send_signal(signal.SIGTERM)  # the keeper takes everything below it along
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GRACE):
+                await process.wait()
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()

@@ -1,0 +1,293 @@
+"""Transactions: calls that change or run take turns in the workspace, each between two checkpoints.
+
+    wait for the turn ─► snapshot ─► the call ─► snapshot ─► put back what the phase does not permit ─► keep
+
+So it is known what a command changed, in verification and chores nothing else remains of it, and what was put back can
+still be found: the state a call left is kept before anything is undone. A call that is cancelled is tidied up after
+like any other. Reading waits for nobody.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Final
+
+import structlog
+
+from tenex.core.phases import Access, Phase
+from tenex.core.ports import ExecutionContext, ToolResult
+
+from .checkpoints import Change, Checkpoints
+from .output_text import as_printed
+from .pending_revert import Unsettled
+from .shadow_git import CheckpointFailed, ShadowDamaged
+from .snapshots import IGNORE_FILE, Snapshot
+from .tool import Tool
+from .uncancellable import to_the_end
+from .workspace import LONGEST_PATH, Workspace
+from .write_policy import is_confined, may_change
+
+MOST_TOUCHED: Final = 1_000
+"""Paths one call is said to have changed: they are recorded, and a command may unpack a whole archive."""
+
+MOST_NAMED: Final = 20
+"""Paths named in a sentence to a model."""
+
+LONGEST_NAMED: Final = 200
+"""Characters of one of them."""
+
+_LONGEST: Final = 60.0  # seconds; tools that run say themselves how long they may
+
+_UNKNOWN: Final = "[What this changed in the workspace could not be determined; look before you go on.]"
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outcome:
+    """What a call did to the workspace."""
+
+    touched: tuple[Change, ...] = ()
+    reverted: tuple[Change, ...] = ()
+    stuck: tuple[Change, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Begun:
+    """How a call began."""
+
+    before: Snapshot | None = None
+    """What there was; None if nobody knows, and so nothing can be put back."""
+    unsettled: Unsettled | None = None
+    late: tuple[Change, ...] = ()
+    """What an earlier call had changed, and was put back only now."""
+
+
+class Transactions:
+    """The turns of one workspace; `checkpoints` is None where they are switched off or git is missing."""
+
+    def __init__(self, workspace: Workspace, checkpoints: Checkpoints | None = None) -> None:
+        self._turn, self._root = workspace.turn, workspace.root
+        self._checkpoints = checkpoints
+        self._can_put_back = False
+
+    def may_write(self, context: ExecutionContext) -> bool:
+        """Whether the program of the call at hand may be let write to the workspace."""
+        return self._can_put_back or not is_confined(context.phase)
+
+    async def run(self, tool: Tool, context: ExecutionContext, call: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+        """Carry a call out when it is its turn; cancelling gives the turn back once the workspace is in order.
+
+        The result also tells what a program has changed, and what of that was put back.
+        """
+        if tool.access not in (Access.CHANGE, Access.RUN):
+            return await call()
+        async with self._taken(tool, context):
+            if not tool.leaves_changes or self._checkpoints is None:
+                return await call()
+            begun = await to_the_end(lambda: self._begin(tool, context))
+            if begun.before is None:
+                return _reminded(await call(), begun)
+            self._can_put_back = True
+            try:
+                result = await call()
+            except BaseException:
+                await to_the_end(lambda: self._end(tool, context, begun))
+                raise
+            finally:
+                self._can_put_back = False
+            if tool.access is Access.CHANGE and not result.ok:
+                return _reminded(result, begun)  # a refusal has changed nothing
+            outcome = await to_the_end(lambda: self._end(tool, context, begun))
+            return _reminded(_told(result, outcome, context) if tool.access is Access.RUN else result, begun)
+
+    @asynccontextmanager
+    async def _taken(self, tool: Tool, context: ExecutionContext) -> AsyncIterator[None]:
+        if self._turn.locked():
+            _log.info("tool.waits_for_its_turn", tool=tool.name, **_named(context))
+        async with self._turn:
+            yield
+
+    def _begin(self, tool: Tool, context: ExecutionContext) -> _Begun:
+        assert self._checkpoints is not None
+        late: tuple[Change, ...] = ()
+        try:
+            late = self._settle(self._checkpoints)
+            try:
+                before = self._before(self._checkpoints, tool, context)
+            except ShadowDamaged as error:
+                self._checkpoints.renew(str(error))
+                before = self._before(self._checkpoints, tool, context)
+            unsettled = None
+            if _is_confined(tool, context):
+                longest = tool.time_cap or _LONGEST
+                unsettled = self._checkpoints.ledger.open(tool.name, context, before, longest)
+        except (CheckpointFailed, OSError) as error:
+            _log.error("checkpoint.failed", moment="before", error=str(error), **_named(context))
+            return _Begun(late=late)
+        return _Begun(before=before, unsettled=unsettled, late=late)
+
+    def _before(self, checkpoints: Checkpoints, tool: Tool, context: ExecutionContext) -> Snapshot:
+        before = checkpoints.take(exact=_is_confined(tool, context))
+        checkpoints.keep(before, context.conversation_id, _message("before", tool.name, context))
+        return before
+
+    def _settle(self, checkpoints: Checkpoints) -> tuple[Change, ...]:
+        """Put back what a call changed whose end was never seen."""
+        left = checkpoints.ledger.left()
+        if left is None:
+            return ()
+        _log.warning("checkpoint.unsettled", tool=left.tool, **_named(left.context))
+        try:
+            outcome = self._confine(
+                checkpoints,
+                left.tool,
+                left.context,
+                left.before,
+                lambda change: left.may_have_changed(self._root, change.path),
+            )
+        except ShadowDamaged as error:  # then nobody can, and it must not stand in the way of all that follows
+            _log.error("checkpoint.never_settled", error=str(error), **_named(left.context))
+            outcome = _Outcome()
+        checkpoints.ledger.close()
+        return outcome.reverted
+
+    def _end(self, tool: Tool, context: ExecutionContext, begun: _Begun) -> _Outcome | None:
+        assert self._checkpoints is not None
+        assert begun.before is not None
+        try:
+            if begun.unsettled is not None:
+                self._checkpoints.ledger.ended(begun.unsettled)
+                outcome = self._confine(self._checkpoints, tool.name, context, begun.before)
+                self._checkpoints.ledger.close()
+                return outcome
+            after = self._checkpoints.take()
+            changed = self._checkpoints.changes(begun.before, after) if tool.access is Access.RUN else ()
+            self._checkpoints.keep(after, context.conversation_id, _message("after", tool.name, context))
+        except (CheckpointFailed, OSError) as error:
+            _log.error("checkpoint.failed", moment="after", error=str(error), **_named(context))
+            return None
+        return _Outcome(touched=tuple(changed))
+
+    def _confine(
+        self,
+        checkpoints: Checkpoints,
+        tool: str,
+        context: ExecutionContext,
+        before: Snapshot,
+        is_its_own: Callable[[Change], bool] = lambda _: True,
+    ) -> _Outcome:
+        """Put back what the phase does not permit, of those changes that are the call's own."""
+        after = checkpoints.take(exact=True)
+        # asked now: putting back changes the times that tell
+        own = [change for change in checkpoints.changes(before, after) if is_its_own(change)]
+        changed = _visible(own, before, after)
+        checkpoints.keep(after, context.conversation_id, _message("after", tool, context))
+        hiding = [change for change in changed if _name(change) == IGNORE_FILE and not _may(change, context)]
+        reverted = {change.path: change for change in hiding}
+        stuck = checkpoints.put_back(hiding)
+        if hiding:  # only now is all that they hid to be seen
+            known = {change.path for change in own}
+            after = checkpoints.take(exact=True)
+            own = [
+                change for change in checkpoints.changes(before, after) if change.path in known or is_its_own(change)
+            ]
+            changed = _visible(own, before, after)
+        wrong = [change for change in changed if not _may(change, context) and change.path not in reverted]
+        if any(change.is_new for change in [*wrong, *hiding]):
+            # a file that was renamed: taking its new name away and leaving its old one would lose it
+            wrong += [change for change in changed if not change.is_there and change not in wrong]
+        reverted |= {change.path: change for change in wrong}
+        stuck += checkpoints.put_back(wrong)
+        if reverted:
+            _log.info("workspace.put_back", paths=len(reverted) - len(stuck), stuck=len(stuck), **_named(context))
+            checkpoints.keep(checkpoints.take(), context.conversation_id, _message("put back after", tool, context))
+        return _Outcome(
+            touched=tuple(change for change in changed if change.path not in reverted),
+            reverted=tuple(change for change in reverted.values() if change not in stuck),
+            stuck=tuple(stuck),
+        )
+
+
+def _is_confined(tool: Tool, context: ExecutionContext) -> bool:
+    """Whether what a call changes may have to be put back."""
+    return tool.access is Access.RUN and is_confined(context.phase)
+
+
+def _may(change: Change, context: ExecutionContext) -> bool:
+    return may_change(change.path.decode("utf-8", "surrogateescape"), context)
+
+
+def _name(change: Change) -> bytes:
+    return change.path.rpartition(b"/")[2]
+
+
+def _visible(changed: Iterable[Change], before: Snapshot, after: Snapshot) -> list[Change]:
+    """The changes without new folders that ignore themselves whole, as the caches of test runners do."""
+    folders = {path.rpartition(b"/")[0] for path in before.permissions} | {b""}
+    return [
+        change
+        for change in changed
+        if not (change.is_new and change.path in after.hidden and change.path.rpartition(b"/")[0] not in folders)
+    ]
+
+
+def _message(moment: str, tool: str, context: ExecutionContext) -> str:
+    fields = {
+        "conversation": context.conversation_id,
+        "cycle": context.cycle,
+        "turn": context.turn,
+        "call": context.call_id,
+        "key": context.idempotency_key,
+        "agent": context.agent,
+        "phase": context.phase,
+    }
+    return f"{moment} {tool}\n\n" + "".join(f"{name}: {value}\n" for name, value in fields.items())
+
+
+def _named(context: ExecutionContext) -> dict[str, str]:
+    return {"conversation": context.conversation_id, "agent": context.agent, "call": context.call_id}
+
+
+def _told(result: ToolResult, outcome: _Outcome | None, context: ExecutionContext) -> ToolResult:
+    if outcome is None:
+        return replace(result, content=f"{result.content}\n{_UNKNOWN}")
+    touched, reverted, stuck = (_paths(part) for part in (outcome.touched, outcome.reverted, outcome.stuck))
+    remarks = []
+    if touched:
+        remarks.append(f"Changed: {_several(touched)}.")
+    if reverted:
+        why = (
+            "chores change only documentation and what this cycle has changed"
+            if context.phase is Phase.CHORES
+            else f"nothing is changed in {context.phase}"
+        )
+        remarks.append(f"Put back as it was, because {why}: {_several(reverted)}.")
+    if stuck:
+        remarks.append(f"Could not be put back: {_several(stuck)}; name this in your summary.")
+    if len(touched) > MOST_TOUCHED:
+        remarks.append(f"Only the first {MOST_TOUCHED} of these paths count as changed in this cycle.")
+    return replace(
+        result,
+        content=f"{result.content}\n[{' '.join(remarks)}]" if remarks else result.content,
+        touched=tuple(dict.fromkeys([*result.touched, *touched[:MOST_TOUCHED], *stuck[:MOST_TOUCHED]])),
+        reverted=tuple(reverted[:MOST_TOUCHED]),
+    )
+
+
+def _reminded(result: ToolResult, begun: _Begun) -> ToolResult:
+    if not begun.late:
+        return result
+    late = _several(_paths(begun.late))
+    remark = f"[An earlier command had been cut off. What it had changed was put back now: {late}.]"
+    return replace(result, content=f"{result.content}\n{remark}")
+
+
+def _paths(changes: Iterable[Change]) -> list[str]:
+    return sorted(change.path[:LONGEST_PATH].decode("utf-8", "replace") for change in changes)
+
+
+def _several(paths: list[str]) -> str:
+    shown = [as_printed(path.replace("\n", "?")) for path in paths[:MOST_NAMED]]
+    named = ", ".join(path if len(path) <= LONGEST_NAMED else f"{path[:LONGEST_NAMED]}[cut]" for path in shown)
+    return f"{named} and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else named

@@ -1,0 +1,255 @@
+"""Survey: what stands in the workspace that git does not tell of, before a command and after it.
+
+That is, above all, repositories. A hook or a setting planted in one would run when a person, or their editor, next uses
+git there. So those that are there are read-only to a command in the sandbox (`sandbox`), and one that came with it is
+taken away before anybody, our own git included, looks at it.
+"""
+
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from . import restore
+from .git_config import named_by_config
+from .snapshots import GIT_READS, GIT_READS_IN_REPOSITORIES
+from .workspace import REPOSITORY_PARTS, makes_repository
+
+_OWN: Final = b".git"
+_PARTS: Final = frozenset(os.fsencode(name) for name in REPOSITORY_PARTS)
+
+_MOST_LINKS: Final = 40
+"""As many as Linux follows."""
+
+Mark = tuple[int, bytes | None]
+"""By which a repository is known again: the number of its inode, and where it leads if it is a link."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Survey:
+    """What stood in the workspace. Paths are relative to it, as the system names them."""
+
+    mode: int
+    """Permissions of the workspace's own folder."""
+    repositories: dict[bytes, Mark] = field(default_factory=dict)
+    """Everything named `.git`: folders, and the files and links that lead to one."""
+    bare: dict[bytes, Mark] = field(default_factory=dict)
+    """Folders that are repositories without being named so; the workspace itself is the empty path."""
+    parts: dict[bytes, set[bytes]] = field(default_factory=dict)
+    """Of each folder with an entry that belongs to a repository, those entries."""
+    named: dict[bytes, Mark | None] = field(default_factory=dict)
+    """What the configuration of a repository runs or reads, and what links there lead to; None where it is missing."""
+    shut: set[bytes] = field(default_factory=set)
+    """Folders their owner may not fully use."""
+    unread: set[bytes] = field(default_factory=set)
+    """Those of them that could not be looked into."""
+    special: set[bytes] = field(default_factory=set)
+    """Pipes, sockets and devices."""
+
+    def protected(self) -> list[bytes]:
+        """What a command may not write to; links are left out, as nothing can be mounted over them."""
+        known = [*self.repositories.items(), *self.named.items()]
+        return sorted({path for path, mark in known if mark and mark[1] is None} | self.bare.keys() | self.unread)
+
+
+@dataclass(slots=True, kw_only=True)
+class Settled:
+    """What was not left as a command had left it."""
+
+    removed: list[bytes] = field(default_factory=list)
+    """Repositories that came with it, and what configurations run.
+
+    A repository in another's place was renamed, one not named `.git` lost its `HEAD`.
+    """
+    lost: list[bytes] = field(default_factory=list)
+    """Those that are gone, and cannot be brought back."""
+
+
+def take(root: Path) -> Survey:
+    """Look at the whole workspace; what cannot be read is not looked into."""
+    seen = _look(os.fsencode(root), before=None, confined=False)
+    for repository in seen.repositories:
+        for path in named_by_config((root / os.fsdecode(repository)).parent, root):
+            for place in _links_on_the_way(path, root):
+                seen.named[os.fsencode(place.relative_to(root))] = _mark_of(place)
+    return seen
+
+
+def _links_on_the_way(path: Path, root: Path) -> Iterator[Path]:
+    """Each link by which a path leads to where it ends, and its end; only what is in the workspace."""
+    for _ in range(_MOST_LINKS):
+        if path == root or not path.is_relative_to(root):
+            return
+        parents = [folder for folder in reversed(path.parents) if folder != root and folder.is_relative_to(root)]
+        link = next((place for place in (*parents, path) if place.is_symlink()), None)
+        if link is None:
+            yield path
+            return
+        yield link
+        path = Path(os.path.normpath(link.parent / link.readlink() / path.relative_to(link)))
+
+
+def settle(root: Path, before: Survey, *, confined: bool) -> Settled:
+    """Take away what a command may not leave behind, once all its processes are gone.
+
+    Args:
+        root: the workspace.
+        before: what stood there before the command.
+        confined: whether nothing else may stay either: pipes go, folders it shut in any way are opened, so that git
+            sees what is in them, and repositories it moved go back.
+    """
+    place = os.fsencode(root)
+    if stat.S_IMODE(root.lstat().st_mode) != before.mode:
+        root.chmod(before.mode)
+    after = _look(place, before=before, confined=confined)
+    known = {mark: path for path, mark in before.repositories.items()}
+    settled = Settled()
+    strangers = {path: mark for path, mark in after.repositories.items() if before.repositories.get(path) != mark}
+    for path, mark in strangers.items():
+        if mark not in known:
+            with suppress(OSError):
+                if path in before.repositories:  # should it be the person's after all, it must not be lost
+                    restore.rename(root, path, path + b".replaced-" + secrets.token_hex(4).encode())
+                else:
+                    restore.remove_tree(root, path)
+                settled.removed.append(path)
+    moved = {mark: path for path, mark in strangers.items() if mark in known}
+    for mark, path in known.items():
+        if after.repositories.get(path) == mark or (mark in moved and not confined):
+            continue
+        try:
+            if mark in moved:
+                restore.rename(root, moved[mark], path)
+            elif mark[1] is not None:
+                restore.write(root, path, mark[1], restore.LINK)
+            else:
+                settled.lost.append(path)
+        except OSError:
+            settled.lost.append(path)
+    _settle_bare(root, before, after, settled, confined=confined)
+    _settle_named(root, before, settled)
+    for path in after.special - before.special:
+        if confined or path.rpartition(b"/")[2] in GIT_READS:
+            with suppress(OSError):
+                restore.remove_tree(root, path)
+    return settled
+
+
+def _settle_bare(root: Path, before: Survey, after: Survey, settled: Settled, *, confined: bool) -> None:
+    """Make what came no repository any more, which leaves other files in that folder alone."""
+    known = {mark: path for path, mark in before.bare.items()}
+    for path, mark in after.bare.items():
+        if before.bare.get(path) == mark:
+            continue
+        if mark in known:
+            if confined:
+                with suppress(OSError):
+                    restore.rename(root, path, known[mark])
+            continue
+        came = after.parts[path] - before.parts.get(path, set())
+        for name in [b"HEAD"] if b"HEAD" in came else sorted(came):
+            with suppress(OSError):
+                restore.remove_tree(root, path + b"/" + name if path else name)
+        settled.removed.append(path or b".")
+    there = set(after.bare.values())
+    settled.lost += [path or b"." for mark, path in known.items() if mark not in there]
+
+
+def _settle_named(root: Path, before: Survey, settled: Settled) -> None:
+    """Take away what is at a path that a configuration names, unless it is what was there."""
+    for path, mark in before.named.items():
+        place = root / os.fsdecode(path)
+        if _mark_of(place) in (None, mark):
+            continue
+        above = [folder for folder in place.parents if folder != root and folder.is_relative_to(root)]
+        wrong = next((folder for folder in reversed(above) if folder.is_symlink()), place)
+        with suppress(OSError):
+            restore.remove_tree(root, os.fsencode(wrong.relative_to(root)))
+            settled.removed.append(path)
+
+
+def remove_pipes(root: Path) -> int:
+    """Remove every pipe, socket or device that git would open and wait for; returns how many there were."""
+    removed = 0
+    waiting = [os.fsencode(root)]
+    while waiting:
+        folder = waiting.pop()
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                elif entry.is_file(follow_symlinks=False) or entry.is_symlink():
+                    continue
+                elif entry.name in GIT_READS | GIT_READS_IN_REPOSITORIES or b"/.git/" in entry.path.lower():
+                    restore.remove_tree(root, os.path.relpath(entry.path, os.fsencode(root)))
+                    removed += 1
+    return removed
+
+
+def _look(root: bytes, *, before: Survey | None, confined: bool) -> Survey:
+    """Walk the whole workspace, folders that hide their inside from other tools included.
+
+    Args:
+        root: the workspace.
+        before: what was there before a command, whose shut folders are then opened; None opens none.
+        confined: whether all folders it has shut are opened, and not only those that cannot be listed.
+    """
+    seen = Survey(mode=stat.S_IMODE(os.lstat(root).st_mode))
+    waiting = [b""]
+    while waiting:
+        folder = waiting.pop()
+        parts = set()
+        for entry in _entries(root, folder, seen, before, confined=confined):
+            path = folder + b"/" + entry.name if folder else entry.name
+            if entry.name in _PARTS:
+                parts.add(entry.name)
+            if entry.name.lower() == _OWN:
+                with suppress(OSError):
+                    seen.repositories[path] = _mark(Path(os.fsdecode(entry.path)))
+            elif entry.is_dir(follow_symlinks=False):
+                waiting.append(path)
+            elif not (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
+                seen.special.add(path)
+        if parts:
+            seen.parts[folder] = parts
+        if makes_repository({os.fsdecode(name) for name in parts}):
+            with suppress(OSError):
+                seen.bare[folder] = _mark(Path(os.fsdecode(root + b"/" + folder)))
+    return seen
+
+
+def _mark_of(place: Path) -> Mark | None:
+    with suppress(OSError):
+        return _mark(place)
+    return None
+
+
+def _mark(place: Path) -> Mark:
+    link = os.fsencode(place.readlink()) if place.is_symlink() else None
+    return place.lstat().st_ino, link
+
+
+def _entries(
+    root: bytes, folder: bytes, seen: Survey, before: Survey | None, *, confined: bool
+) -> list[os.DirEntry[bytes]]:
+    place = root + b"/" + folder if folder else root
+    try:
+        mode = stat.S_IMODE(os.lstat(place).st_mode)
+        if mode & 0o700 != 0o700:
+            may_open = before is not None and folder not in before.shut
+            # git works in a folder that may be entered and not listed, so one left so is opened everywhere
+            if may_open and (confined or mode & 0o500 != 0o500):
+                Path(os.fsdecode(place)).chmod(mode | 0o700)
+            else:
+                seen.shut.add(folder)
+        with os.scandir(place) as entries:
+            return list(entries)
+    except PermissionError:
+        seen.unread.add(folder)
+    except OSError:  # gone, or deeper than a path can say, where git does not work either
+        pass
+    return []

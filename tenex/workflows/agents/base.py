@@ -1,0 +1,149 @@
+"""An agent as a Python class: its state, its phases, the methods its model may call; and how it is run by itself.
+
+class Researcher(BaseAgent):
+    __system_message__ = "You research. You are in the {{ phase }} phase."
+    plan: State[str] = State(default="")
+    phases = [("planning", "research", lambda self: bool(self.plan))]
+
+    @tool("Save the plan", phases=["planning"])
+    def save_plan(self, text: str) -> str:
+        self.plan = text
+        return "Saved."
+
+answer = await Researcher(model=model).run("Find out why the sky is blue")
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from tenex.core.config import Limits
+from tenex.core.errors import UsageError
+from tenex.core.ids import ConversationId
+from tenex.core.ports import Clock, Journals, Model
+from tenex.core.state.agent import AgentPhaseState
+from tenex.workflows.driving import MemoryJournals, MonotonicClock
+
+from .definition import PhasedAgent, blueprint
+from .discovery import household, slug_of
+from .instance_state import Changes, Held
+from .standalone import AgentDrive, AgentResult
+
+_STANDING: TypeAdapter[AgentPhaseState] = TypeAdapter(AgentPhaseState)
+
+
+class BaseAgent(PhasedAgent):
+    """What agents written in Python derive from.
+
+    A class may say besides: `__description__` (what others read of it), `__input_template__` (how a request is put,
+    with `{{ user_message }}`), and for the daemon `name`, `role`, `kind`, `use_when`, `in_phases`, `model` and `tools`
+    (of the daemon's own).
+    """
+
+    def __init__(
+        self,
+        *,
+        model: Model | None = None,
+        journal: Journals | None = None,
+        thread: str = "main",
+        limits: Limits | None = None,
+        clock: Clock | None = None,
+        **state: Any,
+    ) -> None:
+        """Make an agent of its own.
+
+        Args:
+            model: its mind, and that of the agents it calls.
+            journal: where all it does is recorded, and where a later process goes on; else it lives with this object.
+            thread: which of its conversations in that journal.
+            limits: tries and bounds; the daemon's own by default.
+            clock: time, for tests that own it.
+            state: fields that begin with another value than their default.
+
+        Raises:
+            UsageError: there is no such field, or `model` is no model.
+            Unwritable: a value is not of its field's type.
+        """
+        fields = blueprint(type(self)).fields
+        if unknown := sorted(set(state) - set(fields)):
+            raise UsageError(
+                f"{type(self).__name__} has no state {', '.join(unknown)}; it has: {', '.join(fields) or 'none'}."
+            )
+        if model is not None and not callable(getattr(model, "step", None)):
+            raise UsageError(
+                f"`model` is a {type(model).__name__}, which has no `async def step(request, whisper)`; give what "
+                "`tenex.get_model` returns for a name such as openai:gpt-5-mini."
+            )
+        for name, value in state.items():
+            self.set_value(name, value)
+        self._model, self._thread = model, thread
+        self._journals = journal or MemoryJournals()
+        self._limits, self._clock = limits or Limits(), clock or MonotonicClock()
+        self._turn = asyncio.Lock()
+
+    async def run(self, message: str | None = None) -> AgentResult:
+        """Put a request to the agent and wait for its answer.
+
+        State, phase and what was said stay from one call to the next. Where a call before was cut off, the same message
+        again, or none, goes on with it; another one is heard beside it.
+
+        Args:
+            message: the request; None only goes on.
+
+        Raises:
+            UsageError: it has no model.
+            ModelUnavailable: the model cannot be reached; what was done is kept.
+            WorkflowError: nothing is open to go on with, or a limit is reached.
+            AppendFailed: the disk did not take a record; run it again to go on.
+        """
+        if self._model is None:
+            name = type(self).__name__
+            raise UsageError(f"{name} has no model; make it as {name}(model=tenex.get_model(...)).")
+        if getattr(type(self), "output", None):
+            raise UsageError(
+                f"{type(self).__name__} has `output`, which a daemon reads. By itself, give its model as "
+                "tenex.output_states.OutputModel(model, {slug: AgentOutput(...)}), and leave `output` out."
+            )
+        slug = slug_of(type(self))
+        async with self._turn:
+            members = household(self, slug)
+            drive = AgentDrive(slug, members, self._model, self._journals, self._limits, self._clock)
+            identity = hashlib.sha256(f"agent {slug}\n{self._thread}".encode()).hexdigest()
+            try:
+                return await drive.ask(ConversationId(identity), message, Changes(self._held))
+            finally:
+                if drive.standing is not None:
+                    self._held = Held(blueprint(type(self)).fields, drive.standing, None)
+
+    def dump(self) -> dict[str, Any]:
+        """Where it stands, as JSON: phase, state and history; what was said is the journal's.
+
+        Raises:
+            Unwritable: a value is not of its field's type.
+        """
+        written: dict[str, Any] = _STANDING.dump_python(self._held.standing(), mode="json")
+        return written
+
+    def load(self, dumped: Mapping[str, Any]) -> None:
+        """Stand where `dump` says; the next `run` goes on from there.
+
+        Raises:
+            UsageError: it is no dump of such an agent.
+        """
+        shape = blueprint(type(self))
+        try:
+            standing = _STANDING.validate_python(dict(dumped))
+        except ValidationError as fault:
+            raise UsageError(f"This is no dump of an agent: {fault.errors()[0]['msg']}.") from fault
+        phases = shape.graph.nodes if shape.graph is not None else ("",)
+        if standing.phase not in phases or set(standing.values) != set(shape.fields):
+            raise UsageError(
+                f"This dump is of another agent than {shape.name}: it is in the phase {standing.phase!r} and has the "
+                f"state {', '.join(standing.values) or 'none'}."
+            )
+        for name, value in standing.values.items():
+            shape.fields[name].load(value)
+        self._held = Held(shape.fields, standing, None, is_given=True)

@@ -1,0 +1,181 @@
+"""An agent's class without a way to run: it has a phase, state, triggers, and makes the `Program` the core goes by.
+
+A condition and a call are given a copy of an agent that stands where the journal says, so what they leave in it counts
+only where it is state, and only when the call has returned.
+"""
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import structlog
+
+from tenex.core.errors import DeserializationError, WorkflowError
+from tenex.core.ids import Slug
+from tenex.core.phases import Phase
+from tenex.core.state.agent import AgentPhaseState, Program
+from tenex.core.state.agent import Link as LinkRule
+
+from .blueprint import Blueprint, check_types, read_class
+from .instance_state import Held, StateView, Talk
+from .templates import shows_state
+
+log = structlog.get_logger(__name__)
+
+
+class PhasedAgent:
+    """What `BaseAgent` is, but for running."""
+
+    _held: Held
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        check_types(cls, PhasedAgent)
+
+    def __new__(cls, *_args: Any, **_kwargs: Any) -> Self:
+        """Make an agent that stands at its beginning; what it is given is its `__init__`'s.
+
+        Raises:
+            ConfigurationError: everything that is wrong with the class.
+        """
+        agent = super().__new__(cls)
+        shape = blueprint(cls)
+        agent._held = Held(shape.fields, begin(shape), None)
+        return agent
+
+    @property
+    def phase(self) -> str:
+        """The phase it is in; empty for an agent without phases."""
+        return self._held.phase
+
+    @property
+    def state(self) -> Any:
+        """Its state by name, with `phase` and `history`."""
+        return StateView(self._held)
+
+    @property
+    def conversation(self) -> Talk:
+        """The conversation it works in; its `phase` is None outside one."""
+        return self._held.talk
+
+    def get_value(self, name: str) -> Any:
+        """The value of a field."""
+        return self._held.get(name)
+
+    def set_value(self, name: str, value: Any) -> None:
+        """Give a field a value.
+
+        Raises:
+            Unwritable: it is not of the field's type.
+        """
+        self._held.set(name, value)
+
+    def __getattr__(self, name: str) -> Callable[[], bool]:
+        """The trigger of a pair of phases, by its name."""
+        graph = None if name.startswith("_") else blueprint(type(self)).graph
+        for edge in graph.edges if graph is not None else ():
+            if f"{edge.source}_to_{edge.target}" == name:
+                return lambda: self._trigger(str(edge.source), str(edge.target), edge.is_open)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _trigger(self, source: str, target: str, is_open: Callable[[str, Any], bool]) -> bool:
+        """Go from one phase to another if its condition is true; whether it did.
+
+        Raises:
+            WorkflowError: it is in another phase.
+        """
+        if self.phase != source:
+            raise WorkflowError(f"{source}_to_{target}: the agent is in the phase {self.phase}, not in {source}.")
+        if not is_open(source, self):
+            return False
+        self._held.go(source, target)
+        return True
+
+
+def blueprint(cls: type[PhasedAgent]) -> Blueprint:
+    """A class as it is read, once.
+
+    Raises:
+        ConfigurationError: everything that is wrong with it.
+    """
+    known = vars(cls).get("_tenex_blueprint")
+    if isinstance(known, Blueprint):
+        return known
+    shape = read_class(cls, PhasedAgent)
+    cls._tenex_blueprint = shape  # type: ignore[attr-defined]  # no field of its own, so that no class inherits it
+    return shape
+
+
+def begin(shape: Blueprint) -> AgentPhaseState:
+    """Where an agent of this class begins.
+
+    Raises:
+        Unwritable: a factory made something that is not of its field's type; also what a factory raises.
+    """
+    phase = shape.graph.initial if shape.graph is not None else ""
+    return AgentPhaseState(phase=phase, values={**shape.defaults, **shape.made()})
+
+
+def standing_at(agent: PhasedAgent, standing: AgentPhaseState, conversation: Phase | None) -> PhasedAgent:
+    """A copy of an agent that stands somewhere else; it shares what is not state."""
+    placed = object.__new__(type(agent))  # its own `__new__` makes a beginning, which nobody wants of a copy
+    kept: Any = object.__getstate__(agent)
+    for part in kept if isinstance(kept, tuple) else (kept,):  # its dictionary, and its slots where it has some
+        for name, value in (part or {}).items():
+            object.__setattr__(placed, name, value)
+    placed._held = Held(blueprint(type(agent)).fields, standing, conversation)
+    return placed
+
+
+def program(agent: PhasedAgent, slugs: Mapping[type, Slug], *, is_itself: bool = False) -> Program:
+    """What the core goes by.
+
+    Args:
+        agent: of whom copies are asked and called.
+        slugs: of the classes that are linked.
+        is_itself: whether it begins as this agent began; else each beginning is made anew.
+    """
+    shape = blueprint(type(agent))
+    links = {
+        name: LinkRule(
+            agent=slugs[one.target] if one.target is not None else Slug(one.link.agent),
+            description=one.link.description or _description(one.target),
+            scope=one.scope,
+            is_shared=one.link.shared,
+        )
+        for name, one in shape.links.items()
+    }
+    return Program(
+        graph=shape.graph,
+        defaults=shape.defaults,
+        schema=shape.schema,
+        scopes=shape.scopes,
+        links=links,
+        look=lambda standing, conversation: standing_at(agent, standing, conversation),
+        made=lambda: agent._held.recorded if is_itself else _made(shape),
+        takes=lambda name, value: _takes(shape, name, value),
+        shows_state=shows_state(shape.system),
+    )
+
+
+def _takes(shape: Blueprint, name: str, value: Any) -> bool:
+    try:
+        shape.fields[name].load(copy.deepcopy(value))
+    except DeserializationError:
+        return False
+    return True
+
+
+def _made(shape: Blueprint) -> Mapping[str, Any]:
+    try:
+        return shape.made()
+    except Exception as error:  # noqa: BLE001 - the factory is the author's code, and a conversation goes on without it
+        log.warning("factory.failed", agent=shape.name, error=type(error).__name__)
+        return {}
+
+
+def _description(cls: type | None) -> str:
+    if cls is None or not issubclass(cls, PhasedAgent):
+        return ""
+    shape = blueprint(cls)
+    return shape.description or f"Asks {shape.name}, another agent."

@@ -1,0 +1,99 @@
+"""What an agent's class declares beside its methods: typed state, and the agents it calls like tools.
+
+plan: State[str] = State(default="")
+data: State[list[str]] = State(default_factory=list)
+planner: Link[Planner] = AgentLink(phases=["planning"])
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Generic, Protocol, TypeVar, overload
+
+T = TypeVar("T")
+
+MISSING: Final[Any] = object()
+
+AgentCondition = Callable[[Any], object]
+"""Called with the agent; what it returns is taken as true or false."""
+
+
+class Holder(Protocol):
+    """An agent, as its fields see it."""
+
+    def get_value(self, name: str) -> Any:
+        """A field's value; the agent's own, so a change in it is seen."""
+        ...
+
+    def set_value(self, name: str, value: Any) -> None:
+        """Give a field a value, which must be of its type."""
+        ...
+
+
+class State(Generic[T]):
+    """A field of an agent's state: `self.plan` and `self.state.plan` are its value."""
+
+    def __init__(
+        self, *, default: T = MISSING, default_factory: Callable[[], T] | None = None, description: str = ""
+    ) -> None:
+        """Declare a field.
+
+        Args:
+            default: what it begins with; `0`, `False` and `""` are values like others.
+            default_factory: makes what it begins with, in place of `default`.
+            description: what it is, for people who inspect the agent.
+        """
+        self.default = default
+        self.default_factory = default_factory
+        self.description = description
+        self.name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> "State[T]": ...
+
+    @overload
+    def __get__(self, instance: Holder, owner: type) -> T: ...
+
+    def __get__(self, instance: Holder | None, owner: type) -> Any:
+        return self if instance is None else instance.get_value(self.name)
+
+    def __set__(self, instance: Holder, value: T) -> None:
+        instance.set_value(self.name, value)
+
+    def begin(self) -> Any:
+        """What the field begins with; MISSING where nothing says so."""
+        return self.default if self.default_factory is None else self.default_factory()
+
+
+class Link(Generic[T]):
+    """An agent that this one calls like a tool, by the field's name."""
+
+    def __init__(
+        self, agent: str, description: str, phases: Sequence[str], condition: AgentCondition | None, *, shared: bool
+    ) -> None:
+        self.agent = agent
+        self.description = description
+        self.phases = phases
+        self.condition = condition
+        self.shared = shared
+
+
+def AgentLink(  # noqa: N802 - pyagentic's name
+    agent: str = "",
+    *,
+    phases: Sequence[str] = (),
+    condition: AgentCondition | None = None,
+    shared: bool = False,
+    description: str = "",
+) -> Link[Any]:
+    """Say when a linked agent may be called, and how.
+
+    Args:
+        agent: the slug of an agent that is not written in Python; else the field's type says which it is.
+        phases: of the agent that calls; none means all.
+        condition: called with the agent that calls; must hold too.
+        shared: whether it keeps its state from call to call; else each call finds it at its beginning.
+        description: what the model reads of it; the linked agent's own by default.
+    """
+    return Link(agent, description, phases, condition, shared=shared)

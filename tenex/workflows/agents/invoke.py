@@ -1,0 +1,167 @@
+"""Carries out one call of a method: on a copy of the agent that stands where the journal says.
+
+Whatever the method does, the end is a result: its text, and the fields of the state it has changed. One that raises,
+or takes too long, has changed nothing.
+"""
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Callable, Mapping
+from contextvars import copy_context
+from dataclasses import fields
+from typing import Any, Final
+
+import structlog
+from pydantic_core import PydanticSerializationError, to_json
+
+from tenex.core.config import Replay
+from tenex.core.errors import SerializationError, UsageError, words_of
+from tenex.core.phases import Phase
+from tenex.core.ports import ToolResult
+from tenex.core.state.agent import AgentPhaseState
+from tenex.core.workflow.rounds import Finish, Handoff
+from tenex.workflows.speakers.context import CHANGES, Changes
+
+from .definition import PhasedAgent, blueprint, standing_at
+from .tools import KEY, Method
+
+LONGEST: Final = 2_000
+"""Characters of an exception's text that a model reads."""
+
+log = structlog.get_logger(__name__)
+
+
+async def call_method(
+    agent: PhasedAgent,
+    name: str,
+    arguments: Mapping[str, Any],
+    *,
+    standing: AgentPhaseState,
+    conversation: Phase | None,
+    key: str,
+) -> ToolResult:
+    """Call a method as a model asked for it.
+
+    Args:
+        agent: whose method it is.
+        name: of the method.
+        arguments: as the model sent them.
+        standing: where the agent stands.
+        conversation: the conversation's phase; None outside one.
+        key: given to a method with the parameter `idempotency_key`.
+    """
+    method = blueprint(type(agent)).methods[name]
+    placed = standing_at(agent, standing, conversation)
+    try:
+        given = method.parameters.read(arguments)
+    except UsageError as fault:
+        return _failed(f"{name} was not called, because its arguments do not fit: {fault}.")
+    if method.parameters.takes_key:
+        given[KEY] = key
+    limit = asyncio.timeout(method.timeout)
+    changes = Changes()
+    token = CHANGES.set(changes)
+    try:
+        async with limit:
+            value = await _run(method, placed, given)
+        return _returned(method, value, placed, changes)
+    except TimeoutError as error:
+        if not limit.expired():
+            return _raised(name, error)
+        return _failed(f"{name} did not end within {method.timeout:g} s and was given up; check before repeating.")
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        return _raised(name, error)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a method raises is its failure, and logged there
+        return _raised(name, error)
+    finally:
+        CHANGES.reset(token)
+
+
+async def _run(method: Method, placed: PhasedAgent, given: dict[str, Any]) -> Any:
+    if inspect.iscoroutinefunction(method.function):
+        return await method.function(placed, **given)
+    value = await _in_thread(lambda: method.function(placed, **given))
+    return await value if inspect.isawaitable(value) else value
+
+
+async def _in_thread(work: Callable[[], Any]) -> Any:
+    """Do blocking work in a thread of its own, which is left alone where nobody waits for it any more.
+
+    A pool would be used up by calls that never end, and the process would wait for them when it ends.
+    """
+    loop, done = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
+    context = copy_context()
+
+    def settle(value: Any, error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is None:
+            done.set_result(value)
+        else:
+            done.set_exception(error)
+
+    def body() -> None:
+        value, error = None, None
+        try:
+            value = context.run(work)
+        except BaseException as raised:  # noqa: BLE001 - it is raised again where the result is awaited
+            error = RuntimeError("StopIteration") if isinstance(raised, StopIteration) else raised
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, value, error)
+
+    threading.Thread(target=body, name="tenex-tool", daemon=True).start()
+    return await done
+
+
+def _returned(method: Method, value: Any, placed: PhasedAgent, changes: Changes) -> ToolResult:
+    held = placed._held
+    try:
+        values = held.changed()
+    except SerializationError as fault:
+        return _failed(f"{method.name} left the state as nobody may: {fault}. Nothing of it was kept.")
+    if method.replay is Replay.READ and (values or held.went):
+        what = ", ".join(values) or "the phase"
+        return _failed(f"{method.name} is declared as `read` and has changed {what}; nothing of it was kept.")
+    route = value if isinstance(value, Handoff | Finish) else None
+    if route is not None and not all(isinstance(getattr(route, field.name), str) for field in fields(route)):
+        return _failed(f"{method.name} returned a {type(route).__name__} with a field that is no text.")
+    return ToolResult(
+        ok=True,
+        content=_text(value),
+        values=values,
+        moves=tuple(held.went),
+        route=route,
+        context=changes.set_,
+        removed=tuple(changes.removed),
+    )
+
+
+def _text(value: Any) -> str:
+    match value:
+        case Handoff():
+            return f"{value.target} speaks after you{f': {value.reason}' if value.reason else ''}."
+        case Finish():
+            return f"The workflow ends with your turn ({value.reason}). {value.summary}".strip()
+    if isinstance(value, str):
+        return value or "(It gave an empty text.)"
+    if value is None:
+        return "Done."
+    try:
+        return to_json(value).decode()
+    except (PydanticSerializationError, ValueError):
+        return str(value)
+
+
+def _raised(name: str, error: BaseException) -> ToolResult:
+    log.error("tool.raised", tool=name, error=type(error).__name__, exc_info=error)
+    said = words_of(error)
+    text = f"{said[:LONGEST]}…" if len(said) > LONGEST else said
+    return _failed(f"{name} failed: {type(error).__name__}{f': {text}' if text else ''}")
+
+
+def _failed(sentence: str) -> ToolResult:
+    return ToolResult(ok=False, content=sentence)

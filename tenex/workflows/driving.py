@@ -1,0 +1,282 @@
+"""Runs one conversation in the process that asks for it, without a daemon: signal, decide, append, apply, pending.
+
+It is the daemon's own core on a journal that is given, so what one has begun the other can go on with.
+`MissionDrive` runs a mission; `agents.standalone` an agent.
+"""
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from tenex.core.config import Policy
+from tenex.core.conversation import Conversation, fold
+from tenex.core.decide.dispatch import decide
+from tenex.core.effects import Effect, Key, NodeRun, Timer
+from tenex.core.errors import InternalError, UsageError, words_of
+from tenex.core.ids import ConversationId, Millis
+from tenex.core.pending import pending
+from tenex.core.ports import Clock, Journals, Missions, NodeTask
+from tenex.core.records import Record
+from tenex.core.signals import ContinueRequested, MissionRequested, Opened, Signal, TimerFired
+
+Work = Callable[[], Awaitable[Signal]]
+
+CALLER = "the caller"
+
+LAST_WORDS = 10.0
+"""Seconds a node that was cancelled may take to let go of what it holds; one that never does is left alone."""
+
+
+class MonotonicClock:
+    """Wall-clock time, and waits by the time that passes."""
+
+    def now(self) -> Millis:
+        """Milliseconds since the epoch."""
+        return Millis(time.time_ns() // 1_000_000)
+
+    async def sleep_until(self, due: Millis) -> None:
+        """Return when as much time has passed as `due` is away now."""
+        await asyncio.sleep(max(0, due - self.now()) / 1000)
+
+
+class MemoryJournals:
+    """Journals that live as long as this object, for missions nobody goes on with."""
+
+    def __init__(self) -> None:
+        self.records: dict[ConversationId, list[Record]] = {}
+
+    async def open(self, conversation: ConversationId) -> "tuple[MemoryJournal, Sequence[Record]]":
+        """The journal, made if missing."""
+        records = self.records.setdefault(conversation, [])
+        return MemoryJournal(records), list(records)
+
+    async def show(self, conversation: Conversation) -> None:
+        """There is nothing to look at."""
+
+
+class MemoryJournal:
+    """A list of records."""
+
+    def __init__(self, records: list[Record]) -> None:
+        self._records = records
+
+    @property
+    def next_seq(self) -> int:
+        """The seq the next record must have."""
+        return len(self._records) + 1
+
+    async def append(self, decisions: Sequence[Sequence[Record]]) -> None:
+        """Keep the records."""
+        self._records.extend(record for decision in decisions for record in decision)
+
+    async def close(self) -> None:
+        """There is nothing to let go of."""
+
+
+class Drive(ABC):
+    """One conversation, driven until nothing more is wanted of it."""
+
+    def __init__(self, journals: Journals, rules: Policy, clock: Clock) -> None:
+        self._journals = journals
+        self._rules = rules
+        self._clock = clock
+        self._inbox: deque[Signal] = deque()
+        self._bell = asyncio.Event()
+        self._tasks: dict[Key, asyncio.Task[None]] = {}
+        self._ended: set[Key] = set()
+        self._dying: set[asyncio.Task[None]] = set()
+        """Cancelled, and not yet gone."""
+        self._fault: Exception | None = None
+        """Of work that died without a signal."""
+
+    @abstractmethod
+    def _begin(self, state: Conversation) -> None:
+        """Post what begins it, or lets it go on from where its journal ends."""
+
+    @abstractmethod
+    def _goes_on(self, state: Conversation) -> bool:
+        """Whether there is more to wait for."""
+
+    @abstractmethod
+    def _prepare(self, effect: Effect, state: Conversation) -> Work:
+        """What carries an effect out, given the conversation as it is now; called later, or never."""
+
+    @abstractmethod
+    def _see(self, effect: Effect) -> None:
+        """Hear of an effect that is being carried out what has become durable since."""
+
+    @abstractmethod
+    def _forgotten(self, key: Key) -> None:
+        """An effect is over, or not wanted any more."""
+
+    @abstractmethod
+    def _sealed(self, record: Record, state: Conversation) -> Record:
+        """The record with what the core leaves open; it is applied and written as it comes back."""
+
+    @abstractmethod
+    def _written(self, state: Conversation) -> None:
+        """The state is as the disk has it."""
+
+    def post(self, signal: Signal) -> None:
+        """Hand a signal in."""
+        self._inbox.append(signal)
+        self._bell.set()
+
+    async def run(self, conversation: ConversationId) -> Conversation:
+        """Begin, or go on where the journal ends.
+
+        Raises:
+            UsageError: the journal is of something else.
+            AppendFailed: the disk did not take a record; run it again to go on.
+            Bug: work died without saying how it ended.
+        """
+        self._fault = None
+        journal, records = await self._journals.open(conversation)
+        try:
+            state = fold(conversation, records)
+            self._begin(state)
+            while self._inbox or self._goes_on(state):
+                await self._listen()
+                written = self._decide(state)
+                if written:
+                    await journal.append(written)
+                self._written(state)
+                self._reconcile(state)
+            await self._cancel()
+            if self._inbox and (written := self._decide(state)):  # what was cut off tells what it had spent
+                await journal.append(written)
+            await self._journals.show(state)
+        finally:
+            await self._cancel()
+            await journal.close()
+        return state
+
+    async def _listen(self) -> None:
+        while not self._inbox and self._fault is None:
+            self._bell.clear()
+            await self._bell.wait()
+        if self._fault is not None:
+            kind = type(self._fault).__name__
+            raise InternalError(
+                f"Work died of {kind}: {words_of(self._fault)}. What is journaled stays."
+            ) from self._fault
+
+    def _decide(self, state: Conversation) -> list[list[Record]]:
+        decisions: list[list[Record]] = []
+        now = self._clock.now()
+        while self._inbox:
+            signal = self._inbox.popleft()
+            decision = [self._applied(state, record) for record in decide(state, signal, self._rules, now)]
+            if decision:
+                decisions.append(decision)
+            key = getattr(signal, "key", None)
+            if key in self._ended:
+                self._forget(key)
+        return decisions
+
+    def _applied(self, state: Conversation, record: Record) -> Record:
+        sealed = self._sealed(record, state)
+        state.apply(sealed)
+        return sealed
+
+    def _reconcile(self, state: Conversation) -> None:
+        wanted = pending(state)
+        for key in [key for key in self._tasks if key not in wanted]:
+            task = self._forget(key)
+            task.cancel()
+            self._dying.add(task)
+            task.add_done_callback(self._dying.discard)
+        for key, effect in wanted.items():
+            if key in self._tasks:
+                self._see(effect)
+            else:
+                self._tasks[key] = asyncio.create_task(self._carry_out(key, self._prepare(effect, state)))
+
+    async def _carry_out(self, key: Key, work: Work) -> None:
+        try:
+            signal = await work()
+        except Exception as error:  # noqa: BLE001 - it is raised where the run is awaited, who would wait for ever else
+            self._fault = error
+            self._bell.set()
+            return
+        if self._tasks.get(key) is asyncio.current_task():  # else it was let go of, and would not hear of it
+            self._ended.add(key)
+        self.post(signal)
+
+    async def _sleep(self, effect: Timer) -> Signal:
+        await self._clock.sleep_until(effect.due)
+        return TimerFired(key=effect.key)
+
+    def _forget(self, key: Key) -> "asyncio.Task[None]":
+        self._ended.discard(key)
+        self._forgotten(key)
+        return self._tasks.pop(key)
+
+    async def _cancel(self) -> None:
+        tasks = [*self._tasks.values(), *self._dying]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=LAST_WORDS)
+
+
+class MissionDrive(Drive):
+    """One mission, driven until it is over or paused."""
+
+    def __init__(
+        self, journals: Journals, missions: Missions, rules: Policy, clock: Clock, asked: MissionRequested
+    ) -> None:
+        super().__init__(journals, rules, clock)
+        self._missions = missions
+        self._asked = asked
+        self._nodes: dict[Key, NodeTask] = {}
+
+    async def run(self, conversation: ConversationId) -> Conversation:
+        """Begin the mission, or go on with it where its journal ends; a paused one goes on. See `Drive.run`."""
+        state = await super().run(conversation)
+        if state.mission is None:
+            raise InternalError(f"the mission {self._asked.workflow} was not begun at {self._asked.node}")
+        return state
+
+    def _begin(self, state: Conversation) -> None:
+        mission = state.mission
+        if mission is None:
+            self.post(self._asked)
+            return
+        if mission.workflow != self._asked.workflow:
+            raise UsageError(
+                f"This journal is of the workflow {mission.workflow}, not of {self._asked.workflow}; give the mission "
+                "another name."
+            )
+        if mission.is_open:
+            self.post(Opened())
+        if mission.is_paused:
+            self.post(ContinueRequested(by=CALLER))
+
+    def _goes_on(self, state: Conversation) -> bool:
+        return state.mission is not None and state.mission.is_open and not state.mission.is_paused
+
+    def _prepare(self, effect: Effect, _state: Conversation) -> Work:
+        match effect:
+            case NodeRun():
+                self._nodes[effect.key] = node = self._missions.prepare(effect, self.post)
+                return node
+            case Timer():
+                return partial(self._sleep, effect)
+        raise InternalError(f"a mission without a daemon has nobody for {effect.key.work}")
+
+    def _see(self, effect: Effect) -> None:
+        if isinstance(effect, NodeRun):
+            self._nodes[effect.key].see(effect)
+
+    def _forgotten(self, key: Key) -> None:
+        self._nodes.pop(key, None)
+
+    def _sealed(self, record: Record, _state: Conversation) -> Record:
+        return record
+
+    def _written(self, state: Conversation) -> None:
+        """Nobody asks before the end."""

@@ -1,0 +1,100 @@
+"""Workflows of speakers, by AG2's names: graphs loaded, validated and drawn. Start at `graph.TransitionGraph`.
+
+The names of `__all__` are what users' code imports; each is loaded when it is first asked for.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tenex.core.workflow.conditions import AgentTarget as AgentTarget
+    from tenex.core.workflow.conditions import AllOf as AllOf
+    from tenex.core.workflow.conditions import Always as Always
+    from tenex.core.workflow.conditions import AnyOf as AnyOf
+    from tenex.core.workflow.conditions import ContextEquals as ContextEquals
+    from tenex.core.workflow.conditions import ContextIn as ContextIn
+    from tenex.core.workflow.conditions import ContextThreshold as ContextThreshold
+    from tenex.core.workflow.conditions import FromSpeaker as FromSpeaker
+    from tenex.core.workflow.conditions import Not as Not
+    from tenex.core.workflow.conditions import RevertToInitiatorTarget as RevertToInitiatorTarget
+    from tenex.core.workflow.conditions import RoundRobinTarget as RoundRobinTarget
+    from tenex.core.workflow.conditions import StayTarget as StayTarget
+    from tenex.core.workflow.conditions import TerminateTarget as TerminateTarget
+    from tenex.core.workflow.conditions import ToolCalled as ToolCalled
+    from tenex.core.workflow.conditions import TransitionCondition as TransitionCondition
+    from tenex.core.workflow.conditions import TransitionTarget as TransitionTarget
+    from tenex.core.workflow.rounds import Called as Called
+    from tenex.core.workflow.rounds import Envelope as Envelope
+    from tenex.core.workflow.rounds import Finish as Finish
+    from tenex.core.workflow.rounds import Handoff as Handoff
+    from tenex.core.workflow.rounds import Refused as Refused
+    from tenex.core.workflow.rounds import TransitionDecision as TransitionDecision
+    from tenex.core.workflow.rounds import WorkflowState as WorkflowState
+    from tenex.core.workflow.speakers import Folded as Folded
+    from tenex.core.workflow.speakers import begin as begin
+    from tenex.core.workflow.speakers import change_context as change_context
+    from tenex.core.workflow.speakers import fold as fold
+    from tenex.core.workflow.speakers import may_speak as may_speak
+    from tenex.core.workflow.transitions import Transition as Transition
+    from tenex.workflows.loading import load_graph as load_graph
+    from tenex.workflows.speakers.checks import Findings as Findings
+    from tenex.workflows.speakers.context import delete_context as delete_context
+    from tenex.workflows.speakers.context import set_context as set_context
+    from tenex.workflows.speakers.definitions import Workflow as Workflow
+    from tenex.workflows.speakers.graph import TransitionGraph as TransitionGraph
+    from tenex.workflows.speakers.registry import TransitionRegistry as TransitionRegistry
+    from tenex.workflows.speakers.registry import register_condition as register_condition
+    from tenex.workflows.speakers.registry import register_target as register_target
+
+_MODULES = {
+    "AgentTarget": "tenex.core.workflow.conditions",
+    "AllOf": "tenex.core.workflow.conditions",
+    "Always": "tenex.core.workflow.conditions",
+    "AnyOf": "tenex.core.workflow.conditions",
+    "Called": "tenex.core.workflow.rounds",
+    "ContextEquals": "tenex.core.workflow.conditions",
+    "ContextIn": "tenex.core.workflow.conditions",
+    "ContextThreshold": "tenex.core.workflow.conditions",
+    "Envelope": "tenex.core.workflow.rounds",
+    "Findings": "tenex.workflows.speakers.checks",
+    "Finish": "tenex.core.workflow.rounds",
+    "Folded": "tenex.core.workflow.speakers",
+    "FromSpeaker": "tenex.core.workflow.conditions",
+    "Handoff": "tenex.core.workflow.rounds",
+    "Not": "tenex.core.workflow.conditions",
+    "Refused": "tenex.core.workflow.rounds",
+    "RevertToInitiatorTarget": "tenex.core.workflow.conditions",
+    "RoundRobinTarget": "tenex.core.workflow.conditions",
+    "StayTarget": "tenex.core.workflow.conditions",
+    "TerminateTarget": "tenex.core.workflow.conditions",
+    "ToolCalled": "tenex.core.workflow.conditions",
+    "Transition": "tenex.core.workflow.transitions",
+    "TransitionCondition": "tenex.core.workflow.conditions",
+    "TransitionDecision": "tenex.core.workflow.rounds",
+    "TransitionGraph": "tenex.workflows.speakers.graph",
+    "TransitionRegistry": "tenex.workflows.speakers.registry",
+    "TransitionTarget": "tenex.core.workflow.conditions",
+    "Workflow": "tenex.workflows.speakers.definitions",
+    "WorkflowState": "tenex.core.workflow.rounds",
+    "begin": "tenex.core.workflow.speakers",
+    "change_context": "tenex.core.workflow.speakers",
+    "delete_context": "tenex.workflows.speakers.context",
+    "fold": "tenex.core.workflow.speakers",
+    "load_graph": "tenex.workflows.loading",
+    "may_speak": "tenex.core.workflow.speakers",
+    "register_condition": "tenex.workflows.speakers.registry",
+    "register_target": "tenex.workflows.speakers.registry",
+    "set_context": "tenex.workflows.speakers.context",
+}
+
+__all__ = list(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

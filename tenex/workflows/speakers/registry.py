@@ -1,0 +1,219 @@
+"""Conditions and targets by name: how they are written down as dicts, and found again.
+
+A part is `{"name": ..., "args": {...}}`, the arguments being the fields of its dataclass: AG2's form, and so a graph
+written by AG2 is read as it is. A field whose annotation names `TransitionCondition` or `TransitionTarget` holds parts.
+"""
+
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, ClassVar, TypeVar, cast
+
+from tenex.core.errors import ConfigurationError
+from tenex.core.workflow.conditions import CONDITIONS, TARGETS, TransitionCondition, TransitionTarget
+from tenex.core.workflow.rounds import DEEPEST, faults_of_value, plain
+
+ConditionClass = TypeVar("ConditionClass", bound=type[TransitionCondition])
+TargetClass = TypeVar("TargetClass", bound=type[TransitionTarget])
+
+CONDITION, TARGET = "condition", "target"
+_METHODS = {CONDITION: "evaluate", TARGET: "resolve"}
+_SCALARS: dict[type, tuple[type, ...]] = {str: (str,), int: (int,), float: (int, float), bool: (bool,)}
+"""What a field with such an annotation may hold."""
+
+
+class TransitionRegistry:
+    """Classes of conditions and targets by name; a new one knows what is built in, and nothing of other registries."""
+
+    _default: ClassVar["TransitionRegistry | None"] = None
+
+    def __init__(self) -> None:
+        self._classes: dict[str, dict[str, type]] = {
+            CONDITION: {cls.name: cls for cls in CONDITIONS},
+            TARGET: {cls.name: cls for cls in TARGETS},
+        }
+
+    @classmethod
+    def default(cls) -> "TransitionRegistry":
+        """The registry of this process, for those who need no other."""
+        if cls._default is None:
+            cls._default = cls()
+        return cls._default
+
+    def copy(self) -> "TransitionRegistry":
+        """A registry that knows what this one knows now, and nothing it is told later."""
+        twin = TransitionRegistry()
+        twin._classes = {kind: dict(known) for kind, known in self._classes.items()}
+        return twin
+
+    def register_condition(self, condition: ConditionClass) -> ConditionClass:
+        """Make a class known by its `name`, in place of one known by it so far; returns the class, as a decorator does.
+
+        Raises ConfigurationError if it has no name or no `evaluate`.
+        """
+        self._register(CONDITION, condition)
+        return condition
+
+    def register_target(self, target: TargetClass) -> TargetClass:
+        """Make a class known by its `name`, in place of one known by it so far; returns the class, as a decorator does.
+
+        Raises ConfigurationError if it has no name or no `resolve`.
+        """
+        self._register(TARGET, target)
+        return target
+
+    def _register(self, kind: str, cls: Any) -> None:
+        name, method = getattr(cls, "name", None), _METHODS[kind]
+        if not isinstance(cls, type) or not isinstance(name, str) or not name or not callable(getattr(cls, method, 0)):
+            needed = f"a class with `name: ClassVar[str]` and `{method}(state, envelope)`"
+            raise ConfigurationError([f"{cls!r} is no {kind}: it must be {needed}."])
+        self._classes[kind][name] = cls
+
+    def condition_from_dict(self, data: Mapping[str, Any], where: str = "the condition") -> TransitionCondition:
+        """Read a condition; raises ConfigurationError with every fault."""
+        return cast("TransitionCondition", self._strictly(CONDITION, data, where))
+
+    def target_from_dict(self, data: Mapping[str, Any], where: str = "the target") -> TransitionTarget:
+        """Read a target; raises ConfigurationError with every fault."""
+        return cast("TransitionTarget", self._strictly(TARGET, data, where))
+
+    def _strictly(self, kind: str, data: object, where: str) -> Any:
+        faults: list[str] = []
+        part = self.read(kind, data, where, faults)
+        if faults:
+            raise ConfigurationError(faults)
+        return part
+
+    def read(self, kind: str, data: object, where: str, faults: list[str], depth: int = 0) -> Any:
+        """Read a part of a kind; None where `faults` has gained a sentence."""
+        found = len(faults)
+        name, args = _opened(kind, data, where, faults, depth)
+        cls = self._classes[kind].get(name)
+        if cls is None and len(faults) == found:
+            known = ", ".join(sorted(self._classes[kind]))
+            faults.append(f"{where}: there is no {kind} {name!r}; known are {known}. Register others by their class.")
+        if len(faults) > found or cls is None:
+            return None
+        hints = _hints(cls)
+        values = {
+            key: self._read_argument(hints.get(key), value, f"{where}.args.{key}", faults, depth)
+            for key, value in args.items()
+        }
+        if len(faults) > found:
+            return None
+        try:
+            part = cls(**values)
+        except Exception as fault:  # noqa: BLE001  the code of whoever wrote the class may fail in any way
+            faults.append(f"{where}: {name} cannot be made of these args: {_why_not_made(cls, values, fault)}.")
+            return None
+        faults.extend(self.faults_of(kind, part, where))
+        return part
+
+    def _read_argument(self, hint: Any, value: Any, where: str, faults: list[str], depth: int) -> Any:
+        kind = _kind_within(hint)
+        if kind is None:
+            return value
+        if _holds_several(hint, value):
+            return [self.read(kind, part, f"{where}[{n}]", faults, depth + 1) for n, part in enumerate(value)]
+        return self.read(kind, value, where, faults, depth + 1)
+
+    def faults_of(self, kind: str, part: object, where: str, depth: int = 0) -> Iterator[str]:
+        """Why a part cannot be written down and found again, each reason as a sentence."""
+        name = getattr(part, "name", None)
+        if depth > DEEPEST:
+            yield f"{where} is nested more than {DEEPEST} levels deep."
+        elif not callable(getattr(part, _METHODS[kind], None)) or not isinstance(name, str):
+            yield f"{where} is no {kind} but {type(part).__name__}."
+        elif self._classes[kind].get(name) is not type(part):
+            cls = type(part).__name__
+            yield f"{where}: the {kind} {cls} is not registered as {name!r}; call register_{kind}({cls})."
+        else:
+            hints = _hints(type(part))
+            for field, value in _arguments(part).items():
+                yield from self._faults_of_argument(hints.get(field), value, f"{where}.{field}", depth)
+
+    def _faults_of_argument(self, hint: Any, value: Any, where: str, depth: int) -> Iterator[str]:
+        kind = _kind_within(hint)
+        if kind is not None:
+            several = _holds_several(hint, value)
+            for n, part in enumerate(value if several else (value,)):
+                yield from self.faults_of(kind, part, f"{where}[{n}]" if several else where, depth + 1)
+            return
+        yield from faults_of_value(value, where)
+        wanted = _SCALARS.get(hint) if isinstance(hint, type) else None
+        if wanted is not None and (not isinstance(value, wanted) or (isinstance(value, bool) and hint is not bool)):
+            yield f"{where} is {value!r}; it must be {hint.__name__}."
+
+    def to_dict(self, part: TransitionCondition | TransitionTarget) -> dict[str, Any]:
+        """A part as a dict, for one without faults."""
+        hints = _hints(type(part))
+        args = {key: self._written(hints.get(key), value) for key, value in _arguments(part).items()}
+        return {"name": part.name, "args": args}
+
+    def _written(self, hint: Any, value: Any) -> Any:
+        if _kind_within(hint) is None:
+            return plain(value)
+        return [self.to_dict(part) for part in value] if isinstance(value, list | tuple) else self.to_dict(value)
+
+
+def register_condition(condition: ConditionClass) -> ConditionClass:
+    """Make a condition known to the registry of this process, in place of one that had its name."""
+    return TransitionRegistry.default().register_condition(condition)
+
+
+def register_target(target: TargetClass) -> TargetClass:
+    """Make a target known to the registry of this process, in place of one that had its name."""
+    return TransitionRegistry.default().register_target(target)
+
+
+def _opened(kind: str, data: object, where: str, faults: list[str], depth: int) -> tuple[str, dict[str, Any]]:
+    """The name and the arguments of a part; what is wrong with its form goes to the faults."""
+    if depth > DEEPEST:
+        faults.append(f"{where} is nested more than {DEEPEST} levels deep.")
+    elif not isinstance(data, Mapping) or not isinstance(data.get("name"), str):
+        faults.append(f'{where} must be a {kind}: {{"name": ..., "args": {{...}}}}.')
+    else:
+        args = data.get("args")
+        if args is None:
+            args = {}
+        if isinstance(args, Mapping) and all(isinstance(key, str) for key in args):
+            return data["name"], dict(args)
+        faults.append(f"{where}.args must be an object.")
+    return "", {}
+
+
+def _arguments(part: object) -> dict[str, Any]:
+    if isinstance(part, type) or not is_dataclass(part):
+        return {}
+    return {field.name: getattr(part, field.name) for field in fields(part) if field.init}
+
+
+def _hints(cls: type) -> dict[str, Any]:
+    """The annotations of a class; none where they cannot be resolved, and then its fields hold plain values."""
+    try:
+        return typing.get_type_hints(cls)
+    except (NameError, TypeError, AttributeError):
+        return {}
+
+
+def _why_not_made(cls: type, given: Mapping[str, Any], fault: Exception) -> str:
+    """Which arguments a class takes, where those given do not fit; else what the class says itself."""
+    known = [part for part in fields(cls) if part.init] if is_dataclass(cls) else []
+    needed = {part.name for part in known if part.default is MISSING and part.default_factory is MISSING}
+    if not is_dataclass(cls) or needed <= given.keys() <= {part.name for part in known}:
+        return str(fault)
+    return f"it takes {', '.join(part.name for part in known) or 'none'}, and has {', '.join(given) or 'none'}"
+
+
+def _holds_several(hint: Any, value: object) -> bool:
+    """Whether a value is a list of parts; where the annotation is a part itself, it may not be."""
+    return isinstance(value, list | tuple) and hint not in (TransitionCondition, TransitionTarget)
+
+
+def _kind_within(hint: Any) -> str | None:
+    """Whether an annotation is about conditions or targets, alone or in a list."""
+    if hint is TransitionCondition:
+        return CONDITION
+    if hint is TransitionTarget:
+        return TARGET
+    return next((kind for part in typing.get_args(hint) if (kind := _kind_within(part)) is not None), None)

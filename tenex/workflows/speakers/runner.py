@@ -1,0 +1,262 @@
+"""Runs a workflow of speakers in the process that asks, without a daemon: its rules, and agents as Python classes.
+
+graph = TransitionGraph.round_robin(["writer", "editor"], max_turns=4)
+result = await graph.run("Write a limerick", agents={"writer": Writer(), "editor": "You edit."}, model=model)
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from tenex.core import records as r
+from tenex.core.config import Agent, Limits, Policy
+from tenex.core.context.transcript import PART, entries_for
+from tenex.core.conversation import Conversation
+from tenex.core.errors import ConfigurationError, ModelUnavailable, UsageError, WorkflowError
+from tenex.core.ids import ConversationId, PublicKey, Slug
+from tenex.core.messages import Entry, ModelRequest, ModelStep, Note, Shown
+from tenex.core.ports import Clock, EphemeralStatus, Journals, Model, unheard
+from tenex.core.signals import AgentStateProvided
+from tenex.core.state.agent import AgentPhaseState
+from tenex.core.state.run import Run
+from tenex.core.workflow_config import PERSON, View
+from tenex.core.workflow_config import Workflow as Configured
+from tenex.workflows.agents.base import BaseAgent
+from tenex.workflows.agents.blueprint import Blueprint
+from tenex.workflows.agents.definition import PhasedAgent, blueprint
+from tenex.workflows.agents.discovery import household
+from tenex.workflows.agents.instance_state import Changes, Held
+from tenex.workflows.agents.standalone import AgentDrive, member, put
+from tenex.workflows.driving import CALLER, MemoryJournals, MonotonicClock
+
+from .graph import TransitionGraph
+
+if TYPE_CHECKING:
+    from .definitions import Workflow
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """What somebody said in a workflow."""
+
+    speaker: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowResult:
+    """What became of a workflow, so far."""
+
+    reason: str
+    """Why it ended; "" where it waits for the person."""
+    messages: tuple[Spoken, ...]
+    """What was said, oldest first, by the agents' names; of a long talk the newest."""
+    context: Mapping[str, Any] = field(default_factory=dict)
+    """Its variables."""
+    turns: int = 0
+    thread: str = ""
+    """The name by which a later run goes on with this one, where both have the same journal."""
+
+    @property
+    def final_output(self) -> str:
+        """The last words of an agent; "" where none has spoken."""
+        return next((said.text for said in reversed(self.messages) if said.speaker != PERSON), "")
+
+
+class SpeakersDrive(AgentDrive):
+    """One conversation of a workflow, driven until it has ended or waits for a person."""
+
+    def __init__(
+        self,
+        slug: Slug,
+        rules: Policy,
+        members: Mapping[Slug, PhasedAgent],
+        model: Model,
+        journals: Journals,
+        clock: Clock,
+        given: Mapping[Slug, Changes] | None = None,
+    ) -> None:
+        super().__init__(slug, members, model, journals, rules.limits, clock, rules=rules)
+        self._given = given or {}
+        self.standings: Mapping[str, AgentPhaseState] = {}
+        """Where the agents are in their phases, as far as that is journaled."""
+
+    async def talk(self, conversation: ConversationId, text: str | None) -> Conversation:
+        """Begin, or go on where the journal ends.
+
+        Raises:
+            ModelUnavailable: a model cannot be reached; what was done is kept in the journal.
+            WorkflowError: it could not begin.
+        """
+        self._text = text
+        state = await self.run(conversation)
+        held = next((run.retry for run in state.runs.values() if run.retry is not None), None)
+        if held is not None:
+            raise ModelUnavailable(held.message)
+        if state.workflow is None:
+            raise WorkflowError(self.last_notice or "Nothing was asked, and nothing is open to go on with.")
+        return state
+
+    @property
+    def last_notice(self) -> str:
+        """What was said last to the person by no agent as its answer; "" for nothing."""
+        return self._told[-1] if self._told else ""
+
+    def _begin(self, state: Conversation) -> None:
+        for slug, changes in self._given.items():
+            standing = changes.upon(state.standings.get(slug))
+            if standing is not None:
+                self.post(AgentStateProvided(agent=slug, standing=standing))
+        super()._begin(state)
+
+    def _goes_on(self, state: Conversation) -> bool:
+        runs = state.runs.values()
+        is_over = state.workflow is None or state.workflow.is_closed
+        return not is_over and any(not (run.is_parked or run.is_held) for run in runs)
+
+    def _written(self, state: Conversation) -> None:
+        self.standings = dict(state.standings)
+
+    def _sealed(self, record: r.Record, state: Conversation) -> r.Record:
+        if isinstance(record, r.MessageSent) and record.purpose != "completion":
+            self._told.append(record.text)
+        return super()._sealed(record, state)
+
+    def _entries(
+        self, conversation: Conversation, run: Run, shape: Blueprint, standing: AgentPhaseState
+    ) -> list[Entry | Shown]:
+        if run.parent is not None:
+            return super()._entries(conversation, run, shape, standing)
+        entries = entries_for(conversation, run)
+        if not shape.input:
+            return [*entries]
+        return [
+            Note(title=PART, text=put(shape, standing, entry.text))
+            if isinstance(entry, Note) and entry.title == PART
+            else entry
+            for entry in entries
+        ]
+
+
+async def run_workflow(
+    workflow: "Workflow",
+    message: str | None,
+    agents: Mapping[str, BaseAgent | str],
+    *,
+    model: Model | None = None,
+    journal: Journals | None = None,
+    thread: str | None = None,
+    limits: Limits | None = None,
+    clock: Clock | None = None,
+) -> WorkflowResult:
+    """Run a workflow to its end, or until it waits for the person; see `TransitionGraph.run`."""
+    if faults := [*workflow.faults()]:
+        raise ConfigurationError(faults)
+    speakers = {Slug(name): _agent(name, given) for name, given in agents.items()}
+    missing = [name for name in workflow.everybody if name != PERSON and name not in speakers]
+    if missing:
+        there = ", ".join(speakers) or "nobody"
+        raise UsageError(f"{', '.join(missing)} takes part, and is not among `agents`: {there}.")
+    slug = Slug("workflow")
+    members, rules = _rules(slug, workflow, speakers, limits or Limits())
+    name = thread or uuid4().hex
+    drive = SpeakersDrive(
+        slug,
+        rules,
+        members,
+        _Models(speakers, model),
+        journal or MemoryJournals(),
+        clock or MonotonicClock(),
+        {name: Changes(agent._held) for name, agent in speakers.items()},
+    )
+    graph = workflow.graph.dumps()
+    identity = ConversationId(hashlib.sha256(f"workflow {graph}\n{name}".encode()).hexdigest())
+    try:
+        state = await drive.talk(identity, message)
+    finally:
+        for known, agent in speakers.items():
+            if known in drive.standings:
+                agent._held = Held(blueprint(type(agent)).fields, drive.standings[known], None)
+    return _result(state, name, rules)
+
+
+def _agent(name: str, given: object) -> BaseAgent:
+    if isinstance(given, BaseAgent):
+        if getattr(type(given), "output", None):
+            raise UsageError(f"agents[{name!r}] has `output`, which only a daemon reads; leave it out.")
+        return given
+    if isinstance(given, str) and given.strip():
+        made: type[BaseAgent] = type("Speaker", (BaseAgent,), {"__system_message__": given, "__module__": __name__})
+        return made()
+    raise UsageError(f"agents[{name!r}] is a {type(given).__name__}; give an agent (BaseAgent), or its instructions.")
+
+
+def _rules(
+    slug: Slug, workflow: "Workflow", speakers: Mapping[Slug, BaseAgent], limits: Limits
+) -> tuple[dict[Slug, PhasedAgent], Policy]:
+    members: dict[Slug, PhasedAgent] = {}
+    roster: dict[Slug, Agent] = {}
+    for name, speaker in speakers.items():
+        own = household(speaker, name)
+        slugs = {type(one): known for known, one in own.items()}
+        for known, one in own.items():
+            if known in members and type(members[known]) is not type(one):
+                raise UsageError(f"{known} is the name of two agents; give one of them another.")
+            members[known] = one
+            roster[known] = member(known, one, slugs, is_itself=known == name)
+    view: View = "full" if workflow.view == "full" else "summary" if workflow.view == "summary" else "windowed"
+    talk = Configured(
+        slug=slug,
+        name=workflow.name or "workflow",
+        pubkey=PublicKey(""),
+        participants=workflow.everybody,
+        graph_data=workflow.graph.to_dict(),
+        about=workflow.about,
+        context_vars=dict(workflow.context),
+        expectations=workflow.within(),
+        view=view,
+    )
+    project = Agent(slug=Slug(CALLER), name=CALLER, pubkey=PublicKey("project of a workflow"))
+    rules = Policy(
+        roster=roster,
+        tools={},
+        project=project,
+        limits=limits,
+        workflows={slug: talk},
+        compile_graph=lambda data, names: TransitionGraph.from_dict(data).compile(names),
+    )
+    return members, rules
+
+
+class _Models:
+    """The model of each agent: its own, else the one that was given for all."""
+
+    def __init__(self, speakers: Mapping[Slug, BaseAgent], model: Model | None) -> None:
+        self._own = {name: agent._model for name, agent in speakers.items() if agent._model is not None}
+        self._model = model
+        if lacking := [name for name in speakers if name not in self._own] if model is None else []:
+            raise UsageError(f"{', '.join(lacking)} has no model; give one as model=tenex.get_model(...).")
+
+    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+        """Ask the model of the agent that speaks."""
+        model = self._own.get(request.agent) or self._model or next(iter(self._own.values()))
+        return await model.step(request, whisper)
+
+
+def _result(state: Conversation, thread: str, rules: Policy) -> WorkflowResult:
+    session = state.workflow
+    assert session is not None
+    slugs = {agent.pubkey: slug for slug, agent in rules.roster.items()}
+    said = (
+        Spoken(str(PERSON if message.role is not None else slugs.get(message.author, Slug(message.name))), message.text)
+        for message in state.recent
+    )
+    return WorkflowResult(
+        reason=session.close_reason,
+        messages=tuple(said),
+        context=dict(session.speakers.context_vars),
+        turns=session.speakers.turn_count,
+        thread=thread,
+    )

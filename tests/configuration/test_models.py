@@ -1,0 +1,147 @@
+"""Which models a configuration asks, and where their keys come from."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenex.configuration.models import build_mind, choice, desk_config, is_offline, models_in_use
+from tenex.core.errors import ConfigurationError
+from tenex.core.ids import Slug
+from tenex.prompting import PromptLibrary, builtin_prompts
+from tenex.settings import Settings, load, places
+from tenex.tools.standard import TOOL_NAMES
+
+USUAL = "OPENAI_API_KEY"
+
+
+@pytest.fixture(autouse=True)
+def _nobodys_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (USUAL, "LOCAL_KEY", "CREDENTIALS_DIRECTORY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def given(data: Path, **models: Any) -> Settings:
+    return load(None, data, env={}, overrides={"models": models})
+
+
+def library(agents: Path | None = None) -> PromptLibrary:
+    return PromptLibrary.load(builtin_prompts(), agents, tools=TOOL_NAMES)
+
+
+def key_of(settings: Settings, provider: str) -> str | None:
+    config, _ = desk_config(settings, places(settings))
+    return config.providers[provider].api_key
+
+
+def test_a_key_is_looked_for_from_the_most_to_the_least_particular(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = {"local": {"kind": "openai", "api_key_file": "mine.key", "api_key_env": "LOCAL_KEY"}}
+    settings = given(tmp_path, default="local:m", providers=table)
+    without_file = given(tmp_path, default="local:m", providers={"local": {**table["local"], "api_key_file": None}})
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "credentials").mkdir()
+    assert key_of(without_file, "local") is None
+    monkeypatch.setenv(USUAL, "usual")
+    assert key_of(without_file, "local") == "usual"
+    monkeypatch.setenv("LOCAL_KEY", "named")
+    assert key_of(without_file, "local") == "named"
+    (tmp_path / "credentials" / "local.api-key").write_text("credential\n")
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path / "credentials"))
+    assert key_of(without_file, "local") == "credential"
+    (tmp_path / "keys" / "local.api-key").write_text(" stored \n")
+    (tmp_path / "keys" / "local.api-key").chmod(0o600)
+    assert key_of(without_file, "local") == "stored"
+    (tmp_path / "mine.key").write_text("filed")
+    assert key_of(settings, "local") == "filed"
+
+
+def test_every_place_that_was_looked_at_is_told(tmp_path: Path) -> None:
+    settings = given(tmp_path, default="openai:gpt-5")
+    config, _ = desk_config(settings, places(settings))
+    told = config.providers["openai"].key_sources
+    assert str(tmp_path / "keys" / "openai.api-key") in told
+    assert f"${USUAL}" in told
+
+
+@pytest.mark.parametrize("kind", ["missing", "a folder", "no text"])
+def test_a_key_file_that_cannot_be_read_is_a_fault_that_names_it(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "mine.key"
+    if kind == "a folder":
+        file.mkdir()
+    elif kind == "no text":
+        file.write_bytes(b"\xff\xfe\xff")
+    settings = given(
+        tmp_path,
+        default="local:m",
+        providers={"local": {"kind": "openai", "base_url": "http://127.0.0.1:1/v1", "api_key_file": "mine.key"}},
+    )
+    with pytest.raises(ConfigurationError) as raised:
+        build_mind(settings, places(settings), library())
+    assert any("models.providers.local.api_key_file" in fault and str(file) in fault for fault in raised.value.faults)
+
+
+def test_a_key_in_our_own_folder_that_others_may_read_is_a_fault(tmp_path: Path) -> None:
+    (tmp_path / "keys").mkdir()
+    stored = tmp_path / "keys" / "openai.api-key"
+    stored.write_text("stored")
+    stored.chmod(0o644)
+    settings = given(tmp_path, default="openai:gpt-5")
+    with pytest.raises(ConfigurationError, match="mode 0644"):
+        build_mind(settings, places(settings), library())
+
+
+def test_the_vendors_key_is_not_sent_to_an_address_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(USUAL, "the vendor's")
+    own = {"local": {"kind": "openai", "base_url": "http://127.0.0.1:1/v1"}}
+    assert key_of(given(tmp_path, default="local:m", providers=own), "local") is None
+
+
+def test_a_pipe_in_the_place_of_a_key_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "keys").mkdir()
+    os.mkfifo(tmp_path / "keys" / "openai.api-key", 0o600)
+    assert key_of(given(tmp_path, default="openai:gpt-5"), "openai") is None
+
+
+def test_all_faults_of_models_are_told_at_once(tmp_path: Path) -> None:
+    settings = given(tmp_path, default="openai:gpt-5", router="nonsense", phases={"plan": "nobody:model"})
+    with pytest.raises(ConfigurationError) as raised:
+        build_mind(settings, places(settings), library())
+    told = "\n".join(raised.value.faults)
+    assert "models.router" in told
+    assert "models.phases.plan" in told
+    assert "nonsense" in told
+    assert "nobody" in told
+    assert USUAL in told
+
+
+def test_what_an_agents_own_file_names_counts_where_the_settings_say_nothing_of_it(tmp_path: Path) -> None:
+    settings = given(
+        tmp_path, default="d:d", router="r:r", phases={"plan": "p:p"}, agents={"planner": {"model": "a:a"}}
+    )
+    choose = choice(settings, {Slug("executor"): "o:o", Slug("planner"): "o:o"})
+    assert choose("route", Slug("orchestrator"), "plan") == ("r:r",)
+    assert choose("work", Slug("executor"), "plan") == ("o:o",)
+    assert choose("work", Slug("planner"), "plan") == ("a:a",)
+    assert choose("work", Slug("helper"), "plan") == ("p:p",)
+    assert choose("work", Slug("helper"), "chat") == ("d:d",)
+
+
+def test_the_model_in_an_agents_file_is_in_use_and_no_longer_only_rules(tmp_path: Path) -> None:
+    (tmp_path / "reviewer.md").write_text(
+        "---\nname: R\nrole: reads\nkind: expert\nuse_when: asked\nmodel: openai:gpt-5\n---\nYou read.\n"
+    )
+    settings, known = given(tmp_path), library(tmp_path)
+    assert ("openai:gpt-5",) in models_in_use(settings, known).values()
+    assert is_offline(settings, library())
+    assert not is_offline(settings, known)
+
+
+def test_a_grammar_is_for_providers_that_take_one(tmp_path: Path) -> None:
+    table = {"local": {"kind": "openai", "grammar": "gbnf"}, "other": {"kind": "anthropic", "grammar": "gbnf"}}
+    settings = given(tmp_path, default="local:m", providers=table)
+    config, faults = desk_config(settings, places(settings))
+    assert config.providers["local"].grammar == "gbnf"
+    assert faults == ["models.providers.other.grammar: the kind anthropic takes none; remove it"]

@@ -1,0 +1,109 @@
+"""An agent of front matter over a relay: it goes through its own phases, told and offered what belongs to each."""
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from tenex.app import open_application
+from tenex.cli.init import prepare
+from tenex.core import records as r
+from tenex.core.conversation import Conversation
+from tenex.core.messages import CallResult, ModelRequest, ModelStep, Note
+from tenex.core.ports import EphemeralStatus, unheard
+from tenex.nostr.embedded import embedded_relay
+from tenex.nostr.keys import KeyRing
+from tenex.settings import load
+from tests.fakes.play import says
+from tests.service import person
+
+EXAMPLE = Path(__file__).parents[2] / "config" / "agents" / "researcher.md"
+
+
+class Researcher:
+    """Plans, gathers three findings, concludes; tries in each phase what belongs to another."""
+
+    def __init__(self) -> None:
+        self.requests: list[ModelRequest] = []
+
+    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+        """Answer."""
+        if request.purpose == "route":
+            question = json.loads(next(entry.text for entry in request.entries if isinstance(entry, Note)))
+            go = {"agents": ["researcher"], "phase": "execute", "reason": "research is wanted"}
+            return says(json.dumps({"agents": ["USER"], "reason": "it is answered"} if question["turns"] else go))
+        self.requests.append(request)
+        find = [("append_state", {"field": "data", "value": f"finding {n}"}) for n in range(3)]
+        steps = [
+            says("", ("read_file", {"path": "a.txt"}), ("set_state", {"field": "research_plan", "value": "read a"})),
+            says("", ("read_file", {"path": "a.txt"}), ("write_file", {"path": "b.txt", "content": "x"}), *find),
+            says(
+                "",
+                ("append_state", {"field": "data", "value": "finding 3"}),
+                ("write_file", {"path": "b.txt", "content": "what follows"}),
+            ),
+        ]
+        return steps[len(self.requests) - 1] if len(self.requests) <= len(steps) else says("It follows that a.")
+
+
+class Heard:
+    """What became durable."""
+
+    def __init__(self) -> None:
+        self.records: list[r.Record] = []
+
+    def heard(self, conversation: Conversation, records: Any) -> None:
+        """Keep it."""
+        self.records += records
+
+    def of(self, kind: type[r.Record]) -> list[Any]:
+        """The records of a kind."""
+        return [record for record in self.records if isinstance(record, kind)]
+
+
+async def test_the_shipped_researcher_plans_researches_and_concludes(tmp_path: Path) -> None:
+    mind, heard, data = Researcher(), Heard(), tmp_path / "data"
+    async with embedded_relay() as url:
+        prepare(data, None, [url])
+        shutil.copy(EXAMPLE, data / "agents" / "researcher.md")
+        (data / "workspace" / "a.txt").write_text("a")
+        settings = load(None, data, env={})
+        async with open_application(settings, model=mind, observers=[heard]) as app, asyncio.TaskGroup() as group:
+            ready = asyncio.Event()
+
+            async def is_ready() -> None:
+                ready.set()
+
+            group.create_task(app.serve(is_ready))
+            await ready.wait()
+            owner = KeyRing(data / "keys").get("owner")
+            asked = person.note(owner, "What follows from a.txt?", ["p", app.project.public])
+            await person.publish(url, asked)
+            view = data / "conversations" / asked["id"] / "conversation.json"
+            await person.until(lambda: heard.of(r.Waiting) and view.exists())
+            await person.until(lambda: json.loads(view.read_text())["status"] == "waiting")
+            told = json.loads(view.read_text())["agents"]["researcher"]
+            said = await person.stored(url, _e=[asked["id"]])
+            app.runtime.stop()
+
+    assert [(move["from"], move["to"]) for move in told["history"]] == [
+        ("planning", "research"),
+        ("research", "analysis"),
+    ]
+    assert told["phase"] == "analysis"
+    assert told["state"] == {"research_plan": "read a", "data": [f"finding {n}" for n in range(4)]}
+    assert any(event["content"] == "It follows that a." for event in said)
+    assert (data / "workspace" / "b.txt").read_text() == "what follows"
+
+    refused = [(record.tool, "your phase " in record.sentence) for record in heard.of(r.ToolCallRejected)]
+    assert refused == [("read_file", True), ("write_file", True)]
+    scoped = {"read_file", "search_files", "write_file"}
+    offered = [{tool.name for tool in request.tools} & scoped for request in mind.requests]
+    assert offered == [set(), {"read_file", "search_files"}, {"write_file"}, {"write_file"}]
+    assert all({"set_state", "append_state"} <= {tool.name for tool in request.tools} for request in mind.requests)
+    words = ["Focus on creating", "The plan: read a", *(f"form conclusions from all {n} findings" for n in (3, 4))]
+    for request, now in zip(mind.requests, words, strict=True):
+        assert [word for word in words if word in request.system] == [now]
+    results = [entry.ok for entry in mind.requests[-1].entries if isinstance(entry, CallResult)]
+    assert results == [False, True, True, False, *[True] * 5]

@@ -1,0 +1,324 @@
+"""`tenex doctor` and what it stands on: folders, permissions, keys, Python, the clock, the service manager, disks."""
+
+import os
+import re
+import resource
+import socket
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from tenex.cli.init import prepare
+from tenex.core.errors import ConfigurationError, StoreError
+from tenex.nostr.keys import KeyRing
+from tenex.operations.doctor import machine
+from tenex.operations.doctor.disk import disk, kind_of
+from tenex.operations.doctor.findings import Case, Level
+from tenex.operations.doctor.keys import keys
+from tenex.operations.doctor.permissions import folders, permissions
+from tenex.operations.doctor.runner import mend
+from tenex.operations.doctor.sandbox import git, sandbox
+from tenex.operations.doctor.settings import settings
+
+from .doctor_kit import bad, case_of, change, said
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data folder as `tenex init` leaves it."""
+    return prepare(tmp_path / "data", None, ["ws://127.0.0.1:1"]).data
+
+
+# ---- folders, permissions, keys -----------------------------------------------------------------------------------
+
+
+def test_a_folder_that_is_not_there_or_not_ours_is_named(tmp_path: Path) -> None:
+    assert "there is no such folder" in said(bad(folders, case_of(tmp_path / "nowhere")))
+    (tmp_path / "something").write_text("of somebody else")
+    assert "holds nothing of tenex" in said(bad(folders, case_of(tmp_path)))
+
+
+async def test_missing_folders_are_made_by_fix(data: Path) -> None:
+    (data / "agents").rmdir()
+    (data / "workspace").rmdir()
+    found = bad(folders, case_of(data))
+    assert {Path(f.where).name for f in found} == {"agents", "workspace"}
+    assert all(m.success for m in await mend(data / "conversations", found))
+    assert not bad(folders, case_of(data))
+    assert stat.S_IMODE((data / "workspace").stat().st_mode) == 0o700
+
+
+async def test_what_others_may_read_is_told_and_mended(data: Path) -> None:
+    (data / "keys" / "openai.api-key").write_text("sk-x\n")
+    modes = {"keys/project.nsec": 0o644, "keys/openai.api-key": 0o640, "keys": 0o755, "tenex.toml": 0o666, ".": 0o755}
+    for name, mode in modes.items():
+        (data / name).chmod(mode)
+    found = bad(permissions, case_of(data))
+    assert {f.where for f in found} == {str(data / name) for name in modes}
+    levels = {str(Path(f.where).relative_to(data)): f.level for f in found}
+    assert levels["keys/project.nsec"] == levels["keys/openai.api-key"] == levels["tenex.toml"] == Level.FAULT
+    assert levels["keys"] == levels["."] == Level.WARNING
+    assert all("chmod" in f.mend for f in found)
+    assert all(m.success for m in await mend(data / "conversations", found))
+    assert not bad(permissions, case_of(data))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_files_of_another_user_are_told(data: Path) -> None:
+    os.chown(data / "keys" / "project.nsec", 12_345, -1)
+    (data / "conversations" / ("a" * 64)).mkdir()
+    os.chown(data / "conversations" / ("a" * 64), 12_345, -1)
+    found = bad(permissions, case_of(data))
+    assert {f.blame for f in found} == {ConfigurationError, StoreError}
+    assert all("chown" in f.mend for f in found)
+
+
+PLACES = {
+    "agents": "agents",
+    "an agent": "agents/spy.md",
+    "Python beside it": "agents/deep/helper.py",
+    "workflows": "config/workflows",
+    "a workflow": "config/workflows/flow.toml",
+    "the folder around them": "config",
+    "settings that were named": "named.toml",
+}
+
+
+def with_code(data: Path) -> Case:
+    """The folder with agents, workflows and a configuration elsewhere, for nobody else to change."""
+    for name in ("agents/deep", "config/workflows"):
+        (data / name).mkdir(parents=True, exist_ok=True)
+    (data / "named.toml").write_text((data / "tenex.toml").read_text())
+    for name in ("agents/spy.md", "agents/deep/helper.py", "config/workflows/flow.toml"):
+        (data / name).touch()
+    for name in ("agents", "agents/deep", "config", "config/workflows"):
+        (data / name).chmod(0o755)
+    for path in data.rglob("*"):
+        path.chmod(path.stat().st_mode & ~0o022)
+    case = Case(data=data, config=data / "named.toml", env={})
+    list(settings(case))
+    return case
+
+
+@pytest.fixture
+def reachable() -> Iterator[Path]:
+    """A data folder that others may look into."""
+    with TemporaryDirectory() as folder:
+        data = prepare(Path(folder) / "data", None, ["ws://127.0.0.1:1"]).data
+        for path in (data.parent, data):
+            path.chmod(0o755)
+        yield data
+
+
+@pytest.mark.parametrize("mode", [0o020, 0o002])
+@pytest.mark.parametrize("place", PLACES)
+async def test_code_and_settings_that_others_may_change_are_a_fault_and_mended(
+    reachable: Path, place: str, mode: int
+) -> None:
+    case, path = with_code(reachable), reachable / PLACES[place]
+    assert not [f for f in bad(permissions, case) if f.level is Level.FAULT]
+    before = stat.S_IMODE(path.stat().st_mode)
+    path.chmod(before | mode)
+    (found,) = [f for f in bad(permissions, case) if f.level is Level.FAULT]
+    assert (found.where, found.mend) == (str(path), f"run `chmod go-w {path}`")
+    assert f"others may change this (mode {before | mode:04o})" in found.what
+    assert all(m.success for m in await mend(reachable / "conversations", [found]))
+    assert stat.S_IMODE(path.stat().st_mode) == before
+
+
+def test_in_a_folder_that_is_shut_to_others_it_is_a_warning(data: Path) -> None:
+    case = with_code(data)
+    assert not bad(permissions, case)
+    (data / "agents/spy.md").chmod(0o664)
+    (found,) = bad(permissions, case)
+    assert (found.level, found.where) == (Level.WARNING, str(data / "agents/spy.md"))
+
+
+def test_what_a_link_leads_to_counts_and_one_that_leads_nowhere_does_not(reachable: Path) -> None:
+    case = with_code(reachable)
+    other = reachable.parent / "other.py"
+    other.touch()
+    other.chmod(0o666)
+    (reachable / "agents/linked.py").symlink_to(other)
+    (reachable / "agents/nowhere.py").symlink_to("nowhere")
+    (found,) = [f for f in bad(permissions, case) if f.level is Level.FAULT]
+    assert (found.where, found.mend) == (str(reachable / "agents/linked.py"), f"run `chmod go-w {other}`")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.parametrize("place", PLACES)
+def test_code_and_settings_of_another_user_are_a_fault(reachable: Path, place: str) -> None:
+    case = with_code(reachable)
+    os.chown(reachable, 4_321, -1)
+    for path in reachable.rglob("*"):
+        os.chown(path, 4_321, -1)
+    assert not [f for f in bad(permissions, case) if f.level is Level.FAULT]
+    os.chown(reachable / PLACES[place], 12_345, -1)
+    (found,) = [f for f in bad(permissions, case) if f.level is Level.FAULT]
+    assert found.where == str(reachable / PLACES[place])
+    assert found.mend == f"run `chown 4321 {reachable / PLACES[place]}` as root"
+
+
+def test_a_link_is_not_followed_when_permissions_are_mended(data: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("mine")
+    other.chmod(0o644)
+    (data / "keys" / "x.nsec").symlink_to(other)
+    assert not [f for f in bad(permissions, case_of(data)) if "x.nsec" in f.where]
+    assert stat.S_IMODE(other.stat().st_mode) == 0o644
+
+
+def test_keys_that_are_missing_broken_or_doubled(data: Path) -> None:
+    ring = data / "keys"
+    (ring / "planner.nsec").write_bytes((ring / "executor.nsec").read_bytes())
+    (ring / "project.nsec").unlink()
+    (ring / "project-manager.nsec").unlink()
+    (ring / "old.nsec").write_bytes(b"\xff nonsense")
+    (ring / "old.nsec").chmod(0o600)
+    (ring / "a b.nsec").write_text("x")
+    (ring / ".executor.nsec.k3k3").write_text("x")
+    (ring / "openai.api-key").write_text("two words")
+    found = {Path(f.where).name: f for f in bad(keys, case_of(data))}
+    assert found["planner.nsec"].what.startswith("this is the same key as executor.nsec")
+    assert "project's key is missing" in found["project.nsec"].what
+    assert "tenex init" in found["project.nsec"].mend
+    assert found["project-manager.nsec"].level is Level.WARNING
+    assert "holds no nsec1 key" in found["old.nsec"].what
+    assert "no name of a key" in found["a b.nsec"].what
+    assert "cut short" in found[".executor.nsec.k3k3"].what
+    assert "one line" in found["openai.api-key"].what
+    assert not re.search(r"nsec1[a-z0-9]{6}", said(list(found.values())))
+
+
+@pytest.mark.parametrize("name", ["project", "owner"])
+def test_a_key_that_cannot_be_replaced_is_never_called_the_copy(data: Path, name: str) -> None:
+    """Whoever moves that one away and runs `tenex init` has another address, or is no owner any more."""
+    (data / "keys" / "executor.nsec").write_bytes((data / "keys" / f"{name}.nsec").read_bytes())
+    (found,) = [f for f in bad(keys, case_of(data)) if "the same key" in f.what]
+    assert found.where == str(data / "keys" / "executor.nsec")
+    assert f"as {name}.nsec" in found.what
+
+
+def test_an_owner_who_has_the_key_of_an_agent_is_never_heard(data: Path) -> None:
+    npub = KeyRing(data / "keys").get("executor").npub
+    (data / "tenex.toml").write_text(f'[people]\nowners = ["{npub}"]\n')
+    (found,) = bad(keys, case_of(data))
+    assert found.where == "people.owners[0]"
+    assert "key of executor" in found.what
+
+
+# ---- the machine --------------------------------------------------------------------------------------------------
+
+
+def test_this_machine_has_what_the_program_needs(data: Path) -> None:
+    assert not bad(machine.installed, case_of(data))
+    assert not bad(machine.clock, case_of(data))
+
+
+def test_a_package_that_is_missing_or_of_another_version_is_told() -> None:
+    needed = [
+        "coincurve<22,>=21",
+        "nothing-of-that-name>=1",
+        "pynostr==0.0.1",
+        "nothing-else; extra == 'dev'",
+        "nothing-at-all; python_version < '3'",
+        "rich<1,>=0.5; extra == 'relay'",
+    ]
+    assert [name for name, _ in machine.unmet(needed)] == ["nothing-of-that-name>=1", "pynostr==0.0.1", "rich<1,>=0.5"]
+
+
+@pytest.mark.parametrize(
+    ("version", "sign", "bound", "holds"),
+    [("1.10", ">=", "1.9", True), ("1.0", "==", "1.0.0", True), ("2.0rc1", "<", "2.1", True), ("3", "<", "3", False)],
+)
+def test_versions_are_compared_as_numbers(version: str, sign: str, bound: str, holds: bool) -> None:
+    assert machine._holds(version, sign, bound) is holds
+
+
+def test_a_clock_of_1970_is_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time", lambda: 86_400.0)
+    (found,) = bad(machine.clock, case_of(data))
+    assert "1970-01-02" in found.what
+
+
+def test_what_a_service_manager_left_out_is_told(data: Path) -> None:
+    change(data, "[metrics]\nport = 9")
+    env = {"NOTIFY_SOCKET": str(data / "none"), "CREDENTIALS_DIRECTORY": str(data / "none")}
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        file = data / "tenex.toml"
+        file.write_text(file.read_text().replace("port = 9", f"port = {taken.getsockname()[1]}"))
+        case = Case(data=data, config=None, env=env)
+        list(settings(case))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
+        try:
+            found = bad(machine.service, case)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert {f.where for f in found} >= {"$NOTIFY_SOCKET", "$CREDENTIALS_DIRECTORY", "metrics.port"}
+    assert "only 200 files" in said(found)
+    (port,) = [f for f in found if f.where == "metrics.port"]
+    assert port.what.endswith("of 127.0.0.1 cannot be used (Address already in use)")
+
+
+def test_a_collector_of_traces_that_is_away_is_told_and_no_fault(data: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as collector:
+        port = collector.getsockname()[1]
+        change(data, f'[traces]\nendpoint = "http://127.0.0.1:{port}/v1/traces?key=1"')
+        assert not bad(machine.service, case_of(data))
+    (found,) = bad(machine.service, case_of(data))
+    assert (found.level, found.where) == (Level.WARNING, "traces.endpoint")
+    assert f"127.0.0.1:{port} cannot be reached (Connection refused)" in found.what
+    assert "key=1" not in said([found])
+
+
+def test_the_kind_of_disk_is_that_of_the_nearest_mount(tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text("/dev/a / ext4 rw 0 0\nx /srv tmpfs rw 0 0\ny /srv/my\\040data nfs4 rw 0 0\n")
+    assert kind_of(Path("/srv/my data/x"), mounts) == "nfs4"
+    assert kind_of(Path("/srv/other"), mounts) == "tmpfs"
+    assert kind_of(Path("/home"), mounts) == "ext4"
+    assert kind_of(Path("/"), tmp_path / "none") == ""
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="there is no tmpfs here")
+def test_a_data_folder_in_memory_is_a_warning() -> None:
+    data = Path("/dev/shm") / f"tenex-doctor-{os.getpid()}"
+    data.mkdir()
+    try:
+        case = case_of(data)
+        assert "everything is gone when the machine stops" in said(bad(disk, case))
+        assert not list(data.iterdir())
+    finally:
+        data.rmdir()
+
+
+def test_a_disk_that_takes_nothing_is_a_fault_of_the_store(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fdatasync", full)
+    (found,) = bad(disk, case_of(data))
+    assert found.blame is StoreError
+    assert "No space left" in found.what
+    assert not [path for path in (data / "conversations").iterdir() if path.name != ".lock"]
+
+
+def test_without_bubblewrap_the_tools_that_are_off_are_named(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    change(data, '[models.phases]\nchat = "openai:gpt-5"')
+    found = bad(sandbox, case_of(data))
+    assert "bubblewrap is not installed" in said(found)
+    assert {f.where for f in found} == {"tools", "tools.shell.sandbox", "tools.check"}
+    assert "git is not installed" in said(bad(git, case_of(data)))
+
+
+def test_a_checkpoint_folder_that_is_no_repository_is_a_fault(data: Path) -> None:
+    (data / "checkpoints").mkdir()
+    assert not bad(git, case_of(data))
+    (data / "checkpoints" / "HEAD").write_text("nonsense")
+    (found,) = bad(git, case_of(data))
+    assert found.where == str(data / "checkpoints")

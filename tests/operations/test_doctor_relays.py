@@ -1,0 +1,278 @@
+"""`tenex doctor` and relays: what is wrong with each is told, in bounded time, and nothing is published."""
+
+import asyncio
+import http
+import socket
+import ssl
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.datastructures import Headers
+from websockets.http11 import Request, Response
+
+from tenex.cli.init import prepare
+from tenex.nostr.keys import KeyRing
+from tenex.operations.doctor.findings import Case, Finding, Level
+from tenex.operations.doctor.relays import relays
+from tenex.operations.doctor.settings import settings
+from tests.fakes.faultrelay import FaultRelay, Peer
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Patience for loopback."""
+    for name in ("NAME_DEADLINE", "OPEN_DEADLINE", "SERVE_DEADLINE", "DOCUMENT_DEADLINE"):
+        monkeypatch.setattr(f"tenex.operations.doctor.relays.{name}", 1.0)
+
+
+async def look(tmp_path: Path, *urls: str) -> list[Finding]:
+    """What the check says of these relays."""
+    data = prepare(tmp_path / "data", None, urls).data
+    case = Case(data=data, config=None, env={})
+    assert {f.level for f in settings(case)} == {Level.OK}
+    return [finding async for finding in relays(case)]
+
+
+async def only(tmp_path: Path, url: str) -> Finding:
+    """The one thing it says of this relay."""
+    (found,) = await look(tmp_path, url)
+    return found
+
+
+async def test_a_relay_that_serves_is_well_and_is_told_nothing(tmp_path: Path) -> None:
+    async with FaultRelay() as relay:
+        found = await only(tmp_path, relay.url)
+        assert found.level is Level.OK
+        assert found.what.startswith("serves a subscription in ")
+        await relay.until(lambda: not relay.peers)
+        (asked,) = relay.reqs()
+        project = KeyRing(tmp_path / "data" / "keys").get("project").public
+        assert asked[2] == {"kinds": [1, 11, 1111], "limit": 1, "#p": [project]}
+        assert {frame[0] for _, frame in relay.heard} <= {"REQ", "CLOSE"}
+
+
+async def _silent(*_: object) -> None:
+    return
+
+
+def _closes(*texts: str) -> Callable[[Peer, str, list[dict[str, Any]]], Awaitable[None]]:
+    said = iter(texts)
+
+    async def closed(peer: Peer, sub_id: str, _: list[dict[str, Any]]) -> None:
+        text = next(said, "")
+        await (peer.send("CLOSED", sub_id, text) if text else peer.send("EOSE", sub_id))
+
+    return closed
+
+
+async def _drops(peer: Peer, *_: object) -> None:
+    peer.drop()
+
+
+@pytest.mark.parametrize(
+    ("on_req", "what"),
+    [
+        (_silent, "says nothing for 1 s"),
+        (_drops, "hung up when asked for a subscription"),
+        (_closes("restricted: members only"), "refuses our subscription: restricted: members only"),
+        (_closes("error: too busy\x1b[2J"), "refuses our subscription: error: too busy [2J"),
+    ],
+)
+async def test_a_relay_that_does_not_serve_is_a_fault(tmp_path: Path, on_req: Any, what: str) -> None:
+    async with FaultRelay() as relay:
+        relay.on_req = on_req
+        found = await only(tmp_path, relay.url)
+    assert (found.level, found.where) == (Level.FAULT, relay.url)
+    assert what in found.what
+    assert found.mend
+    assert found.blame.exit_code == 1
+
+
+async def test_a_relay_that_asks_who_we_are_is_answered_with_the_projects_key(tmp_path: Path) -> None:
+    async with FaultRelay() as relay:
+        relay.on_connect = lambda peer: peer.send("AUTH", "a challenge")
+        relay.on_req = _closes("auth-required: who are you?")
+        found = await only(tmp_path, relay.url)
+        (greeting,) = [frame[1] for _, frame in relay.heard if frame[0] == "AUTH"]
+    assert found.level is Level.OK
+    assert "after the project's key was shown" in found.what
+    assert greeting["pubkey"] == KeyRing(tmp_path / "data" / "keys").get("project").public
+
+
+async def test_a_relay_that_refuses_our_key_is_a_fault(tmp_path: Path) -> None:
+    async def refuses(peer: Peer, event: dict[str, Any]) -> None:
+        await peer.send("OK", event["id"], False, "restricted: not on the list")
+
+    async with FaultRelay() as relay:
+        relay.on_connect = lambda peer: peer.send("AUTH", "a challenge")
+        relay.on_req, relay.on_auth = _closes("auth-required: who are you?"), refuses
+        found = await only(tmp_path, relay.url)
+    assert "refuses our key: restricted: not on the list" in found.what
+    assert "npub" in found.mend
+
+
+async def test_small_messages_only_are_a_warning(tmp_path: Path) -> None:
+    async with FaultRelay() as relay:
+        relay.document = {"limitation": {"max_message_length": 5000}}
+        found = await look(tmp_path, relay.url)
+    assert [f.level for f in found] == [Level.OK, Level.WARNING]
+    assert "above 5,000 bytes" in found[1].what
+
+
+async def test_relays_are_asked_at_the_same_time_and_all_of_them_away_is_told_too(tmp_path: Path) -> None:
+    async with FaultRelay() as one, FaultRelay() as two, FaultRelay() as three:
+        for relay in (one, two, three):
+            relay.on_req = _silent
+        began = time.monotonic()
+        found = await look(tmp_path, one.url, two.url, three.url)
+    assert time.monotonic() - began < 2.5
+    assert len([f for f in found if "says nothing" in f.what]) == 3
+    assert "no relay can be used" in found[-1].what
+
+
+@pytest.mark.parametrize("seconds", [3_600, -120, 30])
+async def test_a_clock_that_is_wrong_is_told_against_the_relays(tmp_path: Path, seconds: int) -> None:
+    """An hour is a fault, two minutes a warning, half a minute nothing."""
+
+    def dated(_: ServerConnection, __: Request, response: Response) -> Response:
+        response.headers["Date"] = format_datetime(datetime.now(UTC) - timedelta(seconds=seconds), usegmt=True)
+        return response
+
+    async def honest(peer: ServerConnection) -> None:
+        async for frame in peer:
+            sub_id = str(frame).split('"')[3]
+            await peer.send(f'["EOSE","{sub_id}"]')
+
+    async with serve(honest, "127.0.0.1", 0, process_response=_replacing(dated)) as server:
+        url = f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
+        found = await look(tmp_path, url)
+    skewed = [f for f in found if "clock" in f.what]
+    assert [f.level for f in skewed] == {3_600: [Level.FAULT], -120: [Level.WARNING], 30: []}[seconds]
+    if seconds == 3_600:
+        assert "3,60" in skewed[0].what
+        assert "ahead of" in skewed[0].what
+    if seconds == -120:
+        assert "behind" in skewed[0].what
+
+
+def _replacing(change: Callable[[ServerConnection, Request, Response], Response]) -> Any:
+    """`serve` puts its own Date in, and headers may stand several times."""
+
+    def process(connection: ServerConnection, request: Request, response: Response) -> Response:
+        del response.headers["Date"]
+        return change(connection, request, response)
+
+    return process
+
+
+async def test_a_port_where_nobody_listens_and_a_name_that_is_none(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    found = await look(tmp_path, f"ws://127.0.0.1:{port}", "wss://no-such-host.invalid")
+    assert "nobody listens there" in found[0].what
+    assert f"`tenex relay --port {port}`" in found[0].mend
+    assert "name is not known" in found[1].what or "no answer in time" in found[1].what
+
+
+async def test_a_server_that_hangs_up_without_a_word(tmp_path: Path) -> None:
+    """As one that speaks no TLS does where wss:// is asked of it."""
+
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.abort()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        found = await only(tmp_path, f"wss://127.0.0.1:{port}")
+    assert found.what == "it hangs up before it has said a word"
+    assert "ws:// and wss:// are not the same" in found.mend
+
+
+async def test_a_server_that_is_no_relay(tmp_path: Path) -> None:
+    async def refuses(_: ServerConnection, __: Request) -> Response:
+        return Response(http.HTTPStatus.FORBIDDEN, "Forbidden", Headers([("Content-Length", "0")]))
+
+    async def nothing(_: ServerConnection) -> None:
+        return
+
+    async with serve(nothing, "127.0.0.1", 0, process_request=refuses) as server:
+        url = f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
+        assert "answers HTTP 403" in (await only(tmp_path, url)).what
+    async with _raw(b"220 mail ready\r\n") as port:
+        assert "speaks no websocket" in (await only(tmp_path / "b", f"ws://127.0.0.1:{port}")).what
+    async with _raw(b"") as port:
+        assert (await only(tmp_path / "c", f"ws://127.0.0.1:{port}")).what == "no answer in time"
+    async with _raw(b"220 mail ready\r\n") as port:
+        assert "no TLS" in (await only(tmp_path / "d", f"wss://localhost:{port}")).what
+
+
+async def test_a_certificate_that_is_not_to_be_trusted(tmp_path: Path) -> None:
+    async def nothing(_: ServerConnection) -> None:
+        return
+
+    async with serve(nothing, "127.0.0.1", 0, ssl=_self_signed(tmp_path)) as server:
+        url = f"wss://localhost:{next(iter(server.sockets)).getsockname()[1]}"
+        found = await only(tmp_path, url)
+    assert "certificate is not to be trusted" in found.what
+
+
+async def test_a_key_in_an_address_is_not_told(tmp_path: Path) -> None:
+    async with FaultRelay() as relay:
+        found = await only(tmp_path, f"{relay.url}/?token=tops3cret")
+    assert "tops3cret" not in f"{found}"
+    assert found.where.endswith("?...")
+
+
+@asynccontextmanager
+async def _raw(greeting: bytes) -> AsyncIterator[int]:
+    """A server that says one thing, and no more; or nothing, for ever."""
+    writers: list[asyncio.StreamWriter] = []
+
+    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        writer.write(greeting)
+        if greeting:
+            writer.write_eof()
+
+    server = await asyncio.start_server(greet, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for writer in writers:
+            writer.transport.abort()
+        await server.wait_closed()
+
+
+def _self_signed(folder: Path) -> ssl.SSLContext:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "cert.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    return context

@@ -1,0 +1,251 @@
+"""`tenex doctor` and the store: journals, what stands beside them, the daemon's own, the index."""
+
+import json
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tenex.cli.init import prepare
+from tenex.core.ids import ConversationId
+from tenex.operations.doctor.findings import Case, Daemon, Finding, Level
+from tenex.operations.doctor.index import index
+from tenex.operations.doctor.journals import book, conversations
+from tenex.operations.doctor.runner import mend
+from tenex.operations.doctor.settings import settings
+from tenex.store.daemon_journal import DaemonJournal
+from tenex.store.disk import Disk
+from tenex.store.format import CONVERSATION
+from tenex.store.index import Index
+from tenex.store.repository import ConversationFolder
+from tests.store.kit import StillClock, asked, closed, started
+
+NAME = ConversationId("a" * 64)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data folder with one conversation in it."""
+    data = prepare(tmp_path / "data", None, []).data
+    make(data, NAME)
+    return data
+
+
+def make(data: Path, name: ConversationId) -> Path:
+    """A whole conversation of four records in three decisions."""
+    folder = data / "conversations" / name
+    folder.mkdir(mode=0o700)
+    lines = CONVERSATION.encode_decisions([[started(name)], [asked(2), asked(3)], [closed(4, "a person's words")]])
+    (folder / "journal.jsonl").write_bytes(lines)
+    (folder / "conversation.json").write_text(json.dumps({"id": name}))
+    return folder
+
+
+def case_of(data: Path, running: bool = False) -> Case:
+    case = Case(data=data, config=None, env={}, daemon=Daemon(running=running))
+    list(settings(case))
+    return case
+
+
+def bad(data: Path, running: bool = False) -> list[Finding]:
+    """What is wrong with the conversations."""
+    return [f for f in conversations(case_of(data, running)) if f.level is not Level.OK]
+
+
+def journal(data: Path) -> Path:
+    return data / "conversations" / NAME / "journal.jsonl"
+
+
+def test_whole_conversations_are_counted(data: Path) -> None:
+    make(data, ConversationId("b" * 64))
+    (found,) = conversations(case_of(data))
+    assert found.what.startswith("2 conversations whole (")
+
+
+def test_damage_is_told_with_its_line_and_without_anybodys_words(data: Path) -> None:
+    path = journal(data)
+    path.write_bytes(path.read_bytes().replace(b'"seq":2', b'"seq":7'))
+    (found,) = bad(data)
+    assert (found.level, found.blame.exit_code, found.where) == (Level.FAULT, 4, str(path))
+    assert "line 2 cannot be right" in found.what
+    assert "a copy" in found.mend
+    path.write_bytes(path.read_bytes() + b'{"a person\'s words": 1}\n')
+    assert "words" not in "".join(f.what for f in bad(data))
+
+
+def test_a_torn_tail_is_a_warning_and_none_while_a_daemon_writes(data: Path) -> None:
+    path = journal(data)
+    path.write_bytes(path.read_bytes()[:-30])
+    (found,) = bad(data)
+    assert found.level is Level.WARNING
+    assert "cut short" in found.what
+    assert "the next start" in found.mend
+    assert not bad(data, running=True)
+    assert path.stat().st_size > 100
+
+
+def test_a_journal_that_is_missing_or_empty_beside_its_view_is_a_fault(data: Path) -> None:
+    journal(data).write_bytes(b"")
+    assert "holds no whole decision" in bad(data)[0].what
+    journal(data).unlink()
+    assert "the journal is missing" in bad(data)[0].what
+
+
+def test_a_journal_of_a_newer_program_is_told_as_one(data: Path) -> None:
+    path = journal(data)
+    text = path.read_text().splitlines()[0].replace("ConversationStarted", "ConversationDreamt")
+    from zlib import crc32
+
+    body = text.rpartition(',"crc"')[0].encode()
+    path.write_bytes(b'%b,"crc":"%08x"}\n' % (body, crc32(body)))
+    assert "newer tenex" in bad(data)[0].what
+
+
+def test_a_link_a_folder_or_a_pipe_in_the_place_of_a_journal(data: Path) -> None:
+    path = journal(data)
+    elsewhere = data / "elsewhere"
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+    assert bad(data)[0].level is Level.FAULT
+    path.unlink()
+    path.mkdir()
+    assert bad(data)[0].level is Level.FAULT
+    path.rmdir()
+    os.mkfifo(path)
+    assert "no file" in bad(data)[0].what
+
+
+async def test_what_stands_beside_a_journal(data: Path) -> None:
+    folder = journal(data).parent
+    (folder / "QUARANTINED").write_text("line 3 could not be read\n")
+    (folder / "journal.torn-20260101T000000Z-1").write_text("x")
+    (folder / ".conversation.json.abcd1234.tmp").write_text("x")
+    (folder / "conversation.json").write_text("{")
+    (data / "conversations" / "notes").mkdir()
+    found = bad(data)
+    text = "\n".join(f"{f.where} {f.what} {f.mend}" for f in found)
+    for words in ("quarantine", "torn tail", "left by a write", "conversation.json cannot be read", "64 hex digits"):
+        assert words in text
+    assert {f.level for f in found} == {Level.WARNING}
+    mended = await mend(data / "conversations", found)
+    assert sorted(m.done for m in mended) == ["removed", "set aside as conversation.damaged-1"]
+    assert (folder / "conversation.damaged-1").read_text() == "{"
+    assert not (folder / ".conversation.json.abcd1234.tmp").exists()
+    assert "conversation.json is missing" in "".join(f.what for f in bad(data))
+
+
+@pytest.mark.parametrize("content", [None, "{"], ids=["gone", "no JSON"])
+async def test_older_turns_that_are_lost_are_mended_by_the_next_start(data: Path, content: str | None) -> None:
+    """A start writes the views that are missing, with all that belongs to them; a part alone it does not miss."""
+    folder, part = journal(data).parent, "orchestratorTurns-000001.json"
+    (folder / "conversation.json").write_text(json.dumps({"earlierOrchestratorTurns": [part]}))
+    if content is not None:
+        (folder / part).write_text(content)
+    (finding,) = bad(data)
+    assert (Path(finding.where).name, "older turns" in finding.what) == (part, True)
+    assert bad(data, running=True) == [] or content is not None
+    (done,) = await mend(data / "conversations", [finding])
+    assert done.success
+    assert [found.what for found in bad(data) if "set aside" not in found.what] == ["conversation.json is missing"]
+    assert (folder / "conversation.damaged-1").exists()
+
+
+async def test_what_a_start_does_not_remove_is_not_called_a_leftover(data: Path) -> None:
+    """Somebody's own file, whose name only looks like one: `--fix` said that it had removed it, again and again."""
+    folder = journal(data).parent
+    (folder / ".mine.tmp").write_text("x")
+    (folder / ".conversation.json.abcd1234.tmp").write_text("x")
+    (finding,) = bad(data)
+    assert finding.what.startswith("1 file left by a write")
+    (done,) = await mend(data / "conversations", [finding])
+    assert (done.success, bad(data), (folder / ".mine.tmp").exists()) == (True, [], True)
+
+
+async def test_older_turns_are_left_alone_where_the_journal_cannot_make_them_anew(data: Path) -> None:
+    """The view is what a damaged journal is rebuilt from."""
+    folder = journal(data).parent
+    (folder / "conversation.json").write_text("{}")
+    (folder / "orchestratorTurns-000001.json").write_text("{")
+    journal(data).write_bytes(b"{}\n" + journal(data).read_bytes())
+    assert [found.fix for found in bad(data) if "older turns" in found.what] == [None]
+    (folder / "conversation.json").write_text("{")
+    (view,) = (found for found in bad(data) if found.what.startswith("conversation.json"))
+    assert (view.fix, "the journal has it all" in view.what) == (None, False)
+
+
+async def learn(data: Path, lessons: int) -> None:
+    """Write so many lessons into the daemon's own journal."""
+    disk = Disk()
+    try:
+        kept = await DaemonJournal.open(data / "conversations", disk, StillClock())
+        for number in range(lessons):
+            await kept.record("executor", NAME, "a lesson", "look twice", "", f"key-{number}")
+        await kept.close()
+    finally:
+        disk.close()
+
+
+async def test_the_daemons_own_journal(data: Path) -> None:
+    await learn(data, 3)
+    assert [f.level for f in book(case_of(data))] == [Level.OK]
+    path = data / "conversations" / "_daemon" / "journal.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"seq":2', b'"seq":9'))
+    (found,) = book(case_of(data))
+    assert found.blame.exit_code == 4
+    assert "lessons" in found.mend
+
+
+async def test_the_daemons_own_journal_in_files(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenex.store.journal.FILE_BYTES", 1)
+    monkeypatch.setattr("tenex.store.journal.PER_CHECKPOINT", 0)
+    await learn(data, 2)
+    assert [f.level for f in book(case_of(data))] == [Level.OK]
+    newest = data / "conversations" / "_daemon" / "journal-000003.jsonl"
+    newest.write_bytes(newest.read_bytes().replace(b'"seq":2', b'"seq":9'))
+    (found,) = book(case_of(data))
+    assert (found.where, found.blame.exit_code) == (str(newest), 4)
+
+
+async def test_the_index_is_read_and_left_as_it_is(data: Path) -> None:
+    path = data / "conversations" / "index.sqlite"
+    assert "no index yet" in next(index(case_of(data))).what
+    disk = Disk()
+    cache = Index(path)
+    try:
+        await cache.catch_up(ConversationFolder(data / "conversations", disk, StillClock()))
+        assert [f.level for f in index(case_of(data, running=True))] == [Level.OK]  # while somebody writes to it
+    finally:
+        await cache.close()
+        disk.close()
+    (found,) = index(case_of(data))
+    assert found.what == "the index is whole and knows 1 conversation"
+    make(data, ConversationId("b" * 64))
+    assert "behind by 1 conversation" in next(index(case_of(data))).what
+    assert sorted(p.name for p in path.parent.glob("index*")) == ["index.sqlite"]
+
+
+@pytest.mark.parametrize("raw", [b"nonsense" * 1000, b"SQLite format 3\x00" + b"\xff" * 5000])
+async def test_a_damaged_index_is_set_aside_by_fix(data: Path, raw: bytes) -> None:
+    path = data / "conversations" / "index.sqlite"
+    path.write_bytes(raw)
+    found = list(index(case_of(data)))
+    assert [f.level for f in found] == [Level.WARNING]
+    (mended,) = await mend(data / "conversations", found)
+    assert mended.done == "set aside as index.damaged-1"
+    assert (path.parent / "index.damaged-1").read_bytes() == raw
+    assert "no index yet" in next(index(case_of(data))).what
+
+
+def test_an_index_of_another_version_is_told(data: Path) -> None:
+    path = data / "conversations" / "index.sqlite"
+    connection = sqlite3.connect(path)
+    connection.execute("pragma user_version = 99")
+    connection.execute("create table x (y)")
+    connection.close()
+    assert "not of version" in next(index(case_of(data))).what
+
+
+def test_a_folder_in_the_place_of_the_index_is_a_fault(data: Path) -> None:
+    (data / "conversations" / "index.sqlite").mkdir()
+    assert next(index(case_of(data))).blame.exit_code == 4

@@ -1,0 +1,126 @@
+"""A preview is what the daemon would send, found out without touching anything."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenex.cli.main import main
+from tenex.core import records as r
+from tenex.core.errors import UsageError
+from tenex.core.messages import AgentText, Note, UserText
+from tenex.core.phases import Phase
+from tenex.operations.prompt_preview import SAMPLE, preview
+from tenex.prompting import PromptLibrary, builtin_prompts
+from tenex.settings import Settings, load
+from tenex.store.format import CONVERSATION
+from tenex.store.journal_reader import peek
+
+
+def settings(data: Path, **more: Any) -> Settings:
+    return load(None, data, overrides=more or None)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with one conversation in it, held by the offline model."""
+    data = tmp_path_factory.mktemp("demo")
+    assert main(["demo", "--data", str(data), "--port", "0", "--message", SAMPLE]) == 0
+    return data
+
+
+def files(folder: Path) -> dict[str, tuple[int, bytes]]:
+    return {str(f): (f.stat().st_mtime_ns, f.read_bytes()) for f in sorted(folder.rglob("*")) if f.is_file()}
+
+
+def started(data: Path) -> list[r.RunStarted]:
+    (journal,) = (path for path in data.glob("conversations/*/journal.jsonl") if path.parent.name != "_daemon")
+    return [record for record in peek(journal, CONVERSATION) if isinstance(record, r.RunStarted)]
+
+
+async def test_the_system_prompt_is_byte_for_byte_the_one_the_daemon_recorded(demo: Path, tmp_path: Path) -> None:
+    first = started(demo)[0]
+    (tmp_path / "workspace").mkdir()  # before anything was learned, as it was then
+    shown = await preview(settings(tmp_path), str(first.agent), Phase.EXECUTE)
+    assert shown.request.system == first.system
+    assert shown.request.entries[0] == UserText(author="you", text=SAMPLE, role="owner", key="0" * 64)
+
+
+async def test_in_a_real_conversation_real_words_and_real_lessons_are_shown(demo: Path) -> None:
+    before = files(demo)
+    name = next(path.name for path in (demo / "conversations").iterdir() if len(path.name) == 64)
+    shown = (await preview(settings(demo), "executor", Phase.EXECUTE, conversation=name[:8])).request
+    assert "# Lessons you recorded earlier" in shown.system
+    assert [type(entry) for entry in shown.entries][:2] == [UserText, AgentText]
+    asked = (await preview(settings(demo), "orchestrator", conversation=name)).request
+    assert isinstance(asked.entries[0], Note)
+    question = json.loads(asked.entries[0].text)
+    assert (question["phase"], question["can_end"]) == ("reflection", True)
+    assert [turn["phase"] for turn in question["turns"]] == ["execute", "verification", "chores", "reflection"]
+    assert files(demo) == before
+
+
+@pytest.mark.parametrize("phase", Phase)
+async def test_each_agent_is_shown_its_phase_its_tools_and_the_notes_and_nothing_is_made(
+    phase: Phase, tmp_path: Path
+) -> None:
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "AGENTS.md").write_text("Use tabs.")
+    library = PromptLibrary.load(builtin_prompts())
+    before = files(tmp_path)
+    for agent in library.roster:
+        request = (await preview(settings(tmp_path), agent.slug, phase)).request
+        assert request.phase == phase
+        assert library.guides[phase].text in request.system
+        assert "Use tabs." in request.system
+        offered = {tool.name for tool in request.tools}
+        assert "complete" in offered
+        assert ("learn" in offered) is (phase is Phase.REFLECTION)
+        assert ("write_file" in offered) is (agent.slug == "executor" and phase in (Phase.EXECUTE, Phase.CHORES))
+        assert ("read_file" in offered) is (phase not in (Phase.CHAT, Phase.REFLECTION))
+    assert files(tmp_path) == before
+    assert not (tmp_path / "keys").exists()
+
+
+async def test_a_policy_that_switches_a_tool_off_is_seen(tmp_path: Path) -> None:
+    for policy, offered in (("on", True), ("off", False)):
+        shown = await preview(settings(tmp_path, tools={"check": policy}), "executor", Phase.EXECUTE)
+        assert ("check" in {tool.name for tool in shown.request.tools}) is offered
+        assert ("`check`" in shown.request.system) is offered
+
+
+async def test_the_models_are_those_of_the_settings_and_need_no_key(tmp_path: Path) -> None:
+    chosen = settings(tmp_path, models={"default": ["openai:gpt-5", "offline"], "router": "anthropic:x"})
+    assert (await preview(chosen, "planner")).models == ("openai:gpt-5", "offline")
+    assert (await preview(chosen, "orchestrator")).models == ("anthropic:x",)
+
+
+async def test_by_default_a_run_begins_where_the_agent_usually_works(tmp_path: Path) -> None:
+    shown = await preview(settings(tmp_path), "planner")
+    assert shown.request.phase == Phase.PLAN
+    assert "Before it came chat." in shown.request.system
+    assert 500 < shown.tokens < 20_000
+
+
+async def test_an_agent_that_speaks_by_states_is_shown_as_its_model_is_asked(tmp_path: Path) -> None:
+    agents = tmp_path / "agents"
+    agents.mkdir()
+    text = (builtin_prompts() / "agents" / "planner.md").read_text()
+    (agents / "planner.md").write_text(text.replace("---\n", "---\noutput: true\n", 1))
+    native = await preview(settings(tmp_path), "planner")
+    assert "Thinking: " not in native.request.system, "the offline model knows no states"
+    provider = {"kind": "openai", "base_url": "http://127.0.0.1:9/v1"}
+    chosen = settings(tmp_path, models={"default": "local:m", "providers": {"local": provider}})
+    shown = await preview(chosen, "planner")
+    assert "Thinking: " in shown.request.system
+    assert '"name": "..."' in shown.request.system
+    assert shown.request.tools == ()
+
+
+def test_what_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no agent 'nobody'; there are: executor"):
+        asyncio.run(preview(settings(tmp_path), "nobody"))
+    with pytest.raises(UsageError, match="No conversation begins with abc"):
+        asyncio.run(preview(settings(tmp_path), "executor", conversation="abc"))

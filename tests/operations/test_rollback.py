@@ -1,0 +1,311 @@
+"""Going back and branching off in a folder without a daemon: over journals of many files, and whole or not at all."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.conversation import Conversation, fold
+from tenex.core.decide.rollback import stood
+from tenex.core.errors import StoreDamaged, StoreError, TenexError, UsageError
+from tenex.core.ids import ConversationId, Millis
+from tenex.core.pending import pending
+from tenex.core.records.base import Record
+from tenex.core.state.rollback import RolledBack
+from tenex.core.state.snapshot import StateSnapshot
+from tenex.nostr.compose import FormSealer
+from tenex.operations import rollback as module
+from tenex.operations.rollback import ForkResult, RollbackService, plan_of
+from tenex.store import atomic, journal
+from tenex.store.disk import Disk
+from tenex.store.journal_reader import MARK
+from tenex.store.repository import NEWEST, ConversationFolder
+from tenex.store.stats import Stats
+from tenex.store.verify import contradictions, verify
+from tenex.store.view import Views, render
+from tenex.tools.checkpoints import Checkpoints
+from tenex.tools.workspace import Workspace
+from tests.fakes.play import ID, Play, agent, diligent, seven_phases
+from tests.store.kit import StillClock
+
+ADDRESS = {
+    "form": "notes",
+    "root": ID,
+    "root_kind": 1,
+    "root_author": "a" * 64,
+    "root_relay": "wss://relay.example",
+    "relays": ["wss://relay.example"],
+}
+
+
+def whole() -> list[list[Record]]:
+    """The decisions of a conversation through all seven phases, held in a thread of notes."""
+    play = Play(seven_phases, diligent)
+    for text in ("I want something nice", "let us think", "plan it", "blue"):
+        play.person(text)
+        play.settle()
+    assert play.conversation.status == "ended"
+    first = play.journal[0][0]
+    assert isinstance(first, r.ConversationStarted)
+    begun = r.ConversationStarted(seq=1, at=first.at, id=ID, title=first.title, starter=first.starter, address=ADDRESS)
+    return [[begun, *map(placed, play.journal[0][1:])], *([*map(placed, d)] for d in play.journal[1:])]
+
+
+def placed(record: Record) -> Record:
+    """The record, its message heard where a form would have heard it."""
+    if not isinstance(record, r.MessageRecorded):
+        return record
+    return replace(record, origin={"form": "threads", "author": record.author, "relay": "", "relays": []})
+
+
+DECISIONS = whole()
+RECORDS = [record for decision in DECISIONS for record in decision]
+
+
+@pytest.fixture
+async def disk() -> AsyncIterator[Disk]:
+    disk = Disk()
+    yield disk
+    disk.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, disk: Disk) -> ConversationFolder:
+    return ConversationFolder(tmp_path / "conversations", disk, StillClock())
+
+
+@pytest.fixture
+def travelling(folder: ConversationFolder, disk: Disk, tmp_path: Path) -> RollbackService:
+    (tmp_path / "workspace").mkdir()
+    sealer = FormSealer(["wss://relay.example"])
+    return RollbackService(
+        folder, disk, StillClock(), sealer, agent("orchestrator"), Workspace(tmp_path / "workspace"), lambda: None
+    )
+
+
+async def written(folder: ConversationFolder, *, each: int = 0) -> None:
+    """The conversation on disk, with its view; a new file after every `each` records."""
+    writer, _ = await folder.open(ID)
+    state, since = Conversation(id=ID), 0
+    for decision in DECISIONS:
+        await writer.append([decision])
+        for record in decision:
+            state.apply(record)
+        since += len(decision)
+        if each and since >= each:
+            await writer.rotate(StateSnapshot.of(state))
+            since = 0
+    await writer.close()
+    await Views(folder, Disk()).show(state)
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file is long at once."""
+    monkeypatch.setattr(journal, "FILE_BYTES", 1)
+    monkeypatch.setattr(journal, "PER_CHECKPOINT", 0)
+
+
+@pytest.mark.usefixtures("short")
+async def test_a_record_in_an_older_file_is_gone_back_to(
+    folder: ConversationFolder, travelling: RollbackService
+) -> None:
+    await written(folder, each=25)
+    assert len(list(folder.path(ID).glob("journal*.jsonl"))) > 3
+    done = await travelling.roll_back(ID, 30, "Ann", "why not", travelling.append, files=False)
+    assert done.record.to == done.plan.to == 30
+    records = await folder.read(ID)
+    state = fold(ID, records)
+    assert state == fold(ID, await folder.read(ID, NEWEST)), "the newest file alone tells the same"
+    then = stood(ID, RECORDS, 30)
+    assert (state.phase, state.messages, state.status) == (then.phase, then.messages, "waiting")
+    assert len(state.outbox) == 1, "what is said waits for the next start"
+    (event,) = next(iter(state.outbox.values())).events
+    assert "Ann went back to record 30 (why not)" in event.content
+    assert (await verify(folder, ID)).faults == ()
+    view = json.loads((folder.path(ID) / "conversation.json").read_text())
+    assert view["rollbacks"][0]["undone"] == list(done.plan.undone)
+    assert view["seq"] == state.next_seq - 1
+    figures = Stats.of(ID, records)
+    assert figures.usage == state.usage
+    assert {p: m.duration for p, m in state.metrics.items() if p is not state.phase} == {
+        p: s.duration for p, s in figures.phases.items() if p in state.metrics and p is not state.phase
+    }
+
+
+async def test_a_checkpoint_after_going_back_and_in_a_fork_reads_as_it_was_written(
+    folder: ConversationFolder, travelling: RollbackService
+) -> None:
+    await written(folder)
+    await travelling.roll_back(ID, 40, "Ann", "", travelling.append, files=False)
+    made = await travelling.fork(ID, 50)
+    for name in (ID, made.state.id):
+        writer, records = await folder.open(name)
+        state = fold(name, records)
+        assert await writer.rotate(StateSnapshot.of(state))
+        await writer.close()
+        newest = await folder.read(name, NEWEST)
+        assert isinstance(newest[0], StateSnapshot)
+        assert fold(name, newest) == state
+        assert render(fold(name, newest)) == render(state)
+
+
+async def test_what_is_refused_changes_nothing(folder: ConversationFolder, travelling: RollbackService) -> None:
+    await written(folder)
+    before = picture(folder.path(ID))
+    last = RECORDS[-1].seq
+    for to, sentence in (
+        (0, "no record 0"),
+        (-4, "no record -4"),
+        (last + 1, f"from 1 to {last}"),
+        (last, "nothing to"),
+    ):
+        with pytest.raises(UsageError, match=sentence):
+            await travelling.roll_back(ID, to, "x", "", travelling.append, files=False)
+    with pytest.raises(UsageError, match="checkpoints"):
+        await travelling.roll_back(ID, 5, "x", "", travelling.append, files=True)
+    with pytest.raises(UsageError, match="There is no conversation"):
+        await travelling.fork(ConversationId("d" * 64), 1)
+    (folder.path(ID) / MARK).write_text("line 3 cannot be right")
+    for work in (travelling.fork(ID, 5), travelling.roll_back(ID, 5, "x", "", travelling.append, files=False)):
+        with pytest.raises(StoreDamaged, match=r"is in quarantine\. line 3 cannot be right"):
+            await work
+    (folder.path(ID) / MARK).unlink()
+    assert picture(folder.path(ID)) == before
+    assert [path.name for path in folder.root.iterdir()] == [ID]
+
+
+async def test_only_deliveries_after_a_record_are_nothing_to_undo(folder: ConversationFolder) -> None:
+    await written(folder)
+    tail = [record.seq for record in RECORDS if not isinstance(record, r.Delivered)][-1]
+    if tail < RECORDS[-1].seq:
+        with pytest.raises(UsageError, match="nothing to undo"):
+            await plan_of(folder, ID, tail)
+    assert (await plan_of(folder, ID, tail - 1)).to >= tail - 1
+
+
+async def test_a_journal_of_a_newer_version_is_refused_by_name(
+    folder: ConversationFolder, travelling: RollbackService
+) -> None:
+    await written(folder)
+    path = folder.path(ID) / "journal.jsonl"
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b'{"v":1,"seq":3', b'{"v":9,"seq":3', 1))
+    for work in (travelling.fork(ID, 5), travelling.roll_back(ID, 5, "x", "", travelling.append, files=False)):
+        with pytest.raises(StoreDamaged):
+            await work
+
+
+def picture(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+async def test_a_fork_at_every_record_is_sound_and_the_original_untouched(
+    folder: ConversationFolder, travelling: RollbackService
+) -> None:
+    await written(folder)
+    before = picture(folder.path(ID))
+    names: set[str] = set()
+    for at in range(1, RECORDS[-1].seq + 1, 9):
+        made = await travelling.fork(ID, at)
+        names.add(made.state.id)
+        await check(folder, made)
+    names.add((await travelling.fork(ID, 10)).state.id)
+    assert len(names) == len(range(1, RECORDS[-1].seq + 1, 9)) + 1, "the same, branched off twice, is two"
+    assert picture(folder.path(ID)) == before
+
+
+async def check(folder: ConversationFolder, made: ForkResult) -> None:
+    name = made.state.id
+    records = await folder.read(name)
+    assert records == list(made.records)
+    assert list(contradictions(name, records)) == []
+    assert (await verify(folder, name)).faults == ()
+    assert list(contradictions(ConversationId("e" * 64), records)), "of another conversation it would be damage"
+    (event,) = made.state.outbox[2].events
+    assert str(event.id) == name
+    assert {key.part for key in pending(made.state)} == {"0 wss://relay.example"}
+    figures = Stats.of(name, records)
+    assert (figures.usage.calls, figures.duration) == (0, 0)
+    assert [p for p, s in figures.phases.items() if s.visits] == [made.state.phase]
+
+
+async def test_a_fork_of_a_fork_names_the_one_it_came_from(
+    folder: ConversationFolder, travelling: RollbackService
+) -> None:
+    await written(folder)
+    first = await travelling.fork(ID, 60)
+    second = await travelling.fork(first.state.id, 2)
+    origin = second.state.forked_from
+    assert origin is not None
+    assert (origin.id, origin.seq, origin.title) == (first.state.id, 2, first.state.title)
+    assert second.state.title == first.state.title, "it is not called a fork of a fork of a fork"
+
+
+async def test_a_fork_that_cannot_be_written_is_no_fork(
+    folder: ConversationFolder, travelling: RollbackService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each step of making its folder the disk says no."""
+    await written(folder)
+
+    def broken(step: str) -> Callable[..., None]:
+        def fail(*_: object, **__: object) -> None:
+            raise OSError(28, f"no space left ({step})")
+
+        return fail
+
+    for target, name in ((atomic, "replace"), (Path, "rename")):
+        with monkeypatch.context() as patched:
+            patched.setattr(target, name, broken(name))
+            with pytest.raises(StoreError, match="no space left"):
+                await travelling.fork(ID, 20)
+        assert [path.name for path in folder.root.iterdir()] == [ID], name
+    await travelling.fork(ID, 20)
+
+
+async def test_what_was_done_counts_as_done_where_only_the_view_could_not_be_written(
+    folder: ConversationFolder, travelling: RollbackService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal is the truth: an error would have the operator do it a second time."""
+    await written(folder)
+
+    async def full(*_: object) -> None:
+        raise OSError(28, "no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Views, "write", full)
+        made = await travelling.fork(ID, 20)
+        await travelling.roll_back(ID, 20, "me", "", travelling.append, files=False)
+    assert await folder.read(made.state.id) == list(made.records)
+    assert isinstance((await folder.read(ID))[-2], RolledBack)
+    assert set(await folder.behind()) == {ID, made.state.id}, "the next start writes what is missing"
+
+
+async def test_a_tool_at_work_keeps_files_from_going_back(
+    folder: ConversationFolder, disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await written(folder)
+    (tmp_path / "w").mkdir()
+    workspace = Workspace(tmp_path / "w")
+    shadow = Checkpoints(tmp_path / "shadow", workspace.root)
+    travelling = RollbackService(folder, disk, StillClock(), FormSealer([]), agent("x"), workspace, lambda: shadow)
+    monkeypatch.setattr(module, "TURN", 0.01)
+    async with workspace.turn:
+        with pytest.raises(TenexError, match="A tool has been at work"):
+            await travelling.roll_back(ID, 5, "x", "", travelling.append, files=True)
+    shadow.keep(shadow.take(), ID, f"before x\n\nkey: {ID}:4\n")
+
+    async def refused(*_: object) -> RolledBack:
+        raise TenexError("the disk is full.")
+
+    with pytest.raises(TenexError, match="files were put back, but the conversation did not go back: the disk is full"):
+        await travelling.roll_back(ID, 5, "x", "", refused, files=True)
+    assert not workspace.turn.locked()
+    done = await travelling.roll_back(ID, 5, "x", "", travelling.append, files=True)
+    assert done.record.tree
+    assert (await asyncio.to_thread(shadow.commits, ID))[0].call == 4
+    assert Millis(done.record.at) > 0

@@ -1,0 +1,51 @@
+"""Looks at a disk that is slow, hangs or fails: what was read last is told, and nothing that was read is dropped."""
+
+import asyncio
+import errno
+import os
+
+from tenex.operations.stored_conversations import PATIENCE, LastRead
+from tests.fakes.virtual import run
+
+
+def test_what_comes_after_whoever_asked_had_gone_is_told_the_next_time() -> None:
+    """A disk that takes longer for each look than anybody waits would else never be told of."""
+
+    async def main() -> None:
+        disk, looks = LastRead(), 0
+        nothing: list[int] = []
+
+        async def read() -> list[int]:
+            nonlocal looks
+            looks += 1
+            await asyncio.sleep(2 * PATIENCE)
+            return [looks]
+
+        assert await disk.look("marks", read, nothing) == []
+        assert "has not answered" in disk.fault
+        await asyncio.sleep(3 * PATIENCE)
+        assert disk.fault == ""
+        assert await disk.look("marks", read, nothing) == [1]
+        await asyncio.sleep(3 * PATIENCE)
+        assert await disk.look("marks", read, nothing) == [2]
+
+    run(main)
+
+
+def test_what_cannot_be_read_is_told_as_it_was_read_last_with_the_reason() -> None:
+    async def main() -> None:
+        disk, faults = LastRead(), [0, errno.EMFILE, 0]
+
+        async def read() -> str:
+            fault = faults.pop(0)
+            if fault:
+                raise OSError(fault, os.strerror(fault))
+            return f"{len(faults)} to come"
+
+        assert await disk.look("marks", read, "") == "2 to come"
+        assert await disk.look("marks", read, "") == "2 to come"
+        assert "cannot be read (Too many open files); what rests is told as it was read last" in disk.fault
+        assert await disk.look("marks", read, "") == "0 to come"
+        assert disk.fault == ""
+
+    run(main)

@@ -1,0 +1,80 @@
+"""A start reads the conversations that are unfinished and no other: counted by the files that are opened."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tenex.app import open_application
+from tenex.cli.init import prepare
+from tenex.core.ids import ConversationId
+from tenex.core.messages import ModelRequest, ModelStep
+from tenex.core.ports import EphemeralStatus, unheard
+from tenex.settings import load
+from tests.benchmarks.start import NOWHERE, Lives
+from tests.service import person
+
+_noting: list[list[Path]] = []
+"""Where to note what is opened, by whoever wants to know."""
+
+
+@cache
+def listen() -> None:
+    """Have Python tell what it opens, by whichever of its calls; a process cannot take that back."""
+
+    def note(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and isinstance(arguments[0], str | Path):
+            for noted in _noting:
+                noted.append(Path(arguments[0]))
+
+    sys.addaudithook(note)
+
+
+@contextmanager
+def opened() -> Iterator[list[Path]]:
+    """The files this process opens as long as the block lasts."""
+    listen()
+    noted: list[Path] = []
+    _noting.append(noted)
+    try:
+        yield noted
+    finally:
+        _noting.remove(noted)
+
+
+class Silent:
+    """A mind that never answers, so that what is unfinished stays so."""
+
+    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+        """Think for ever."""
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+async def start(data: Path, unfinished: set[str]) -> set[str]:
+    """One life of a daemon, until it works on what is unfinished; the names of all it opened and of their folders."""
+    settings = load(None, data, env={}, overrides={"shutdown": {"deadline": 0.01}})
+    with opened() as files:
+        async with open_application(settings, model=Silent()) as app, asyncio.TaskGroup() as group:
+            group.create_task(app.serve())
+            known = app.runtime.coordinator.conversation
+            await person.until(lambda: all(known(ConversationId(name)) for name in unfinished))
+            app.runtime.stop()
+    return {part for file in files for part in file.parts}
+
+
+async def test_a_start_opens_no_file_of_a_conversation_in_which_nothing_is_open(tmp_path: Path) -> None:
+    """But for the first, which has no index to ask."""
+    data, lives = tmp_path / "data", Lives()
+    root = data / "conversations"
+    prepare(data, None, [NOWHERE])
+    lives.make(root, count=2, unfinished=2)
+    unfinished = {entry.name for entry in root.iterdir()}
+    lives.make(root, count=10, unfinished=0)
+    all_of_them = {entry.name for entry in root.iterdir()}
+    assert len(all_of_them) == 12
+    assert await start(data, unfinished) & all_of_them == all_of_them
+    assert await start(data, unfinished) & all_of_them == unfinished

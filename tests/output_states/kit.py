@@ -1,0 +1,403 @@
+"""Machines to read with, outputs to read, and a grammar engine that nobody here wrote."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
+from llguidance.gbnf_to_lark import gbnf_to_lark
+
+from tenex.core.messages import ToolSpec
+from tenex.output_states import (
+    AgentState,
+    AgentStateMachine,
+    Fault,
+    FencedFreeformStateMachine,
+    Heard,
+    JsonStateMachine,
+    OutputParser,
+    Piece,
+    Scratchpad,
+    Segment,
+    StateMachine,
+    Thinking,
+    ToolCallState,
+)
+
+Make = Callable[[], AgentStateMachine]
+
+# ---- machines -------------------------------------------------------------------------------------------------------
+
+
+def tool(name: str, required: dict[str, Any] | None = None, optional: dict[str, Any] | None = None) -> ToolSpec:
+    parameters = {
+        "type": "object",
+        "properties": {**(required or {}), **(optional or {})},
+        "required": list(required or {}),
+        "additionalProperties": False,
+    }
+    return ToolSpec(name=name, description=f"Does {name}.", parameters=parameters)
+
+
+READ = tool(
+    "read",
+    {"path": {"type": "string", "minLength": 1, "maxLength": 12}},
+    {"line": {"type": "integer", "minimum": -3, "maximum": 1207}},
+)
+STOP = tool("stop")
+SORT = tool(
+    "sort",
+    {"how": {"enum": ["up", "down", 3, None]}, "what": {"type": "array", "items": {"type": "number"}, "maxItems": 2}},
+    {"deep": {"anyOf": [{"type": "boolean"}, {"type": ["null", "integer"]}]}},
+)
+TREE = ToolSpec(
+    name="tree",
+    description="Takes a tree.",
+    parameters={
+        "type": "object",
+        "properties": {"root": {"$ref": "#/$defs/node"}},
+        "required": ["root"],
+        "additionalProperties": False,
+        "$defs": {
+            "node": {
+                "type": "object",
+                "properties": {"v": {"type": "integer"}, "in": {"type": "array", "items": {"$ref": "#/$defs/node"}}},
+                "required": ["v"],
+                "additionalProperties": False,
+            }
+        },
+    },
+)
+TOOLS = (READ, STOP, SORT)
+
+
+class Freeform(AgentState):
+    """A state of free text with any delimiters."""
+
+    def __init__(self, identifier: str, delimiters: tuple[str, str], least: int, most: int) -> None:
+        super().__init__(identifier, identifier, delimiters, "white", "*")
+        self.least, self.most = least, most
+
+    @property
+    def state_machine(self) -> StateMachine:
+        return FencedFreeformStateMachine(self.identifier, self.delimiters, self.least, self.most)
+
+    @property
+    def state_prompt(self) -> str:
+        return "Write."
+
+
+class Json(AgentState):
+    """A state of one JSON value of a schema."""
+
+    def __init__(self, identifier: str, delimiters: tuple[str, str], schema: dict[str, Any]) -> None:
+        super().__init__(identifier, identifier, delimiters, "white", "*")
+        self.schema = schema
+
+    @property
+    def state_machine(self) -> StateMachine:
+        return JsonStateMachine(self.schema, identifier=self.identifier, delimiters=self.delimiters)
+
+    @property
+    def state_prompt(self) -> str:
+        return "Write JSON."
+
+
+@cache
+def fenced() -> AgentStateMachine:
+    """Small limits, fences, several tools."""
+    planning = [Thinking(character_max=24, character_min=3), Scratchpad(character_max=12, character_min=0)]
+    return AgentStateMachine(planning, [ToolCallState(TOOLS)], max_planning_loops=2)
+
+
+@cache
+def marked() -> AgentStateMachine:
+    """Marks that overlap with themselves, no planning needed, two actions."""
+    planning = [Freeform("note", ("<note>", "</note>"), 0, 9), Freeform("knot", ("[aa", "aab"), 1, 5)]
+    acting = [ToolCallState((READ, STOP), ("<call>", "</call>")), Freeform("say", ("~~~\n", "\n~~~~"), 1, 6)]
+    return AgentStateMachine(planning, acting, force_planning=False, max_planning_loops=2)
+
+
+@cache
+def strict() -> AgentStateMachine:
+    """Exactly two plans, then a list in a fence that does not begin a line."""
+    planning = [Freeform("t", ("```t", "\n```"), 2, 8)]
+    schema = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 3}
+    return AgentStateMachine(
+        planning, [Json("list", ("```l ", "\n```"), schema)], min_planning_loops=2, max_planning_loops=2
+    )
+
+
+@cache
+def recursive() -> AgentStateMachine:
+    """A tool whose arguments refer to themselves."""
+    return AgentStateMachine([], [ToolCallState((TREE,))], max_planning_loops=0)
+
+
+EXACT = (fenced, marked, strict, recursive)
+"""Machines whose grammars say all that their parsers check, but for the size of a quarter of a million characters."""
+
+# ---- reading --------------------------------------------------------------------------------------------------------
+
+
+def parsed(machine: AgentStateMachine, chunks: Iterable[str]) -> tuple[OutputParser, list[Heard]]:
+    """A closed parser, and what it told; pieces of one content that came in several calls are joined."""
+    parser = OutputParser(machine)
+    told = [heard for chunk in chunks for heard in parser.feed(chunk)]
+    told += parser.close()
+    joined: list[Heard] = []
+    for heard in told:
+        if isinstance(heard, Piece) and joined and isinstance(last := joined[-1], Piece):
+            joined[-1] = Piece(heard.state, last.text + heard.text)
+        else:
+            joined.append(heard)
+    return parser, joined
+
+
+def read(machine: AgentStateMachine, output: str) -> OutputParser:
+    return parsed(machine, [output])[0]
+
+
+def kinds(parser: OutputParser) -> list[str]:
+    return [fault.kind for fault in parser.faults]
+
+
+def plan_of(*segments: Segment) -> list[tuple[str, str, bool]]:
+    return [(segment.state, segment.text, segment.is_complete) for segment in segments]
+
+
+def said(faults: Sequence[Fault]) -> str:
+    return "\n".join(fault.message for fault in faults)
+
+
+# ---- outputs --------------------------------------------------------------------------------------------------------
+
+HOSTILE = (
+    "\n```",
+    "```",
+    "```\n",
+    "\n```\n",
+    "```t",
+    "````",
+    "`",
+    "\n",
+    " ",
+    "\n" * 31,
+    " " * 33,
+    "\t\r\n",
+    "\n```py\n",
+    "```thinking\n",
+    "```scratchpad\n",
+    "```tool\n",
+    "<note>",
+    "</note>",
+    "</",
+    "<call>",
+    "</call>",
+    "[aa",
+    "aab",
+    "aaab",
+    "~~~\n",
+    "\n~~~~",
+    "\n~~~",
+    "{",
+    "}",
+    "[",
+    "]",
+    '"',
+    "\\",
+    "\\n",
+    '\\"',
+    "\\ud83d",
+    "\\ud83d\\ude00",
+    "\\u00e9",
+    ",",
+    ":",
+    "0",
+    "-",
+    "1e5",
+    "1.0",
+    "null",
+    "true",
+    '"name"',
+    '"x":1,',
+    "NaN",
+    "a" * 9,
+    "é",
+    "😀",
+    "\x00",
+    "\x1f",
+    "\u2028",
+    "1207",
+    "1208",
+    "-0",
+    "-4",
+    "12345678901234567890",
+)
+"""Pieces that mean something to one state or another."""
+
+TEXTS = st.lists(st.one_of(st.sampled_from(HOSTILE[:32]), st.text(alphabet="ab`~\n <", max_size=6)), max_size=4)
+
+
+def _number() -> st.SearchStrategy[int | float]:
+    return st.one_of(st.integers(-5, 1300), st.floats(-1e6, 1e6, allow_nan=False).map(lambda value: round(value, 4)))
+
+
+_STRINGS = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=14, alphabet=st.characters(exclude_categories=["Cs"])))
+_NODE: st.SearchStrategy[Any] = st.recursive(
+    st.fixed_dictionaries({"v": st.integers(-9, 9)}),
+    lambda inner: st.fixed_dictionaries({"v": st.integers(-9, 9)}, optional={"in": st.lists(inner, max_size=2)}),
+    max_leaves=3,
+)
+_ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
+    "read": st.fixed_dictionaries({"path": _STRINGS}, optional={"line": st.integers(-5, 1300)}),
+    "stop": st.just({}),
+    "sort": st.fixed_dictionaries(
+        {"how": st.sampled_from(["up", "down", 3, None, "left"]), "what": st.lists(_number(), max_size=3)},
+        optional={"deep": st.one_of(st.none(), st.booleans(), st.integers(-2, 2))},
+    ),
+    "tree": st.fixed_dictionaries({"root": _NODE}),
+}
+
+
+@st.composite
+def _json_text(draw: st.DrawFn, value: Any) -> str:
+    """A value as one of the many ways to write it."""
+    if isinstance(value, dict):
+        value = {key: value[key] for key in draw(st.permutations(list(value)))}
+    separators = draw(st.sampled_from([(",", ":"), (", ", ": "), (" , ", "\n:\t"), (",\r\n", ":")]))
+    indent = draw(st.sampled_from([None, None, 2, "\t"]))
+    return json.dumps(value, ensure_ascii=draw(st.booleans()), separators=separators, indent=indent)
+
+
+@st.composite
+def outputs(draw: st.DrawFn, machine: AgentStateMachine) -> str:
+    """Outputs that are right, or nearly so."""
+    plan = machine.plan()
+    white = st.sampled_from(["\n", "\n", "\n", " \n", "\n\n", "\t", "\r\n", "", "\n" * 32])
+    parts = [draw(st.sampled_from(["", "", "\n", "  "]))]
+    planning = sorted(plan.planning)
+    loops = draw(st.integers(plan.least, plan.most))
+    states = [draw(st.sampled_from(planning)) for _ in range(loops)]
+    states.append(draw(st.sampled_from([name for name in plan.contents if name not in plan.planning])))
+    for state in states:
+        content = plan.contents[state]
+        if isinstance(content, JsonStateMachine):
+            if state == "list":
+                value: Any = draw(
+                    st.lists(
+                        _STRINGS,
+                        min_size=draw(st.sampled_from([0, 1, 1, 1])),
+                        max_size=draw(st.sampled_from([3, 3, 3, 4])),
+                    )
+                )
+            else:
+                name = draw(st.sampled_from([one["properties"]["name"]["const"] for one in content.schema["anyOf"]]))
+                value = {"name": name, "arguments": draw(_ARGUMENTS[name])}
+            text = (
+                draw(st.sampled_from(["", " ", "\n  "])) + draw(_json_text(value)) + draw(st.sampled_from(["", "\n"]))
+            )
+        elif draw(st.sampled_from([True, False, False])):
+            text = "".join(draw(TEXTS))
+        else:
+            text = draw(st.text(alphabet="abc \n", min_size=content.char_min, max_size=content.char_max))
+        parts += [content.delimiters[0], text, content.delimiters[1], draw(white)]
+    text = "".join(parts)
+    for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
+        text = _mutated(draw, text)
+    return text.encode("utf-8", "replace").decode()
+
+
+def _mutated(draw: st.DrawFn, text: str) -> str:
+    at = draw(st.integers(0, len(text)))
+    end = min(len(text), at + draw(st.integers(0, 8)))
+    how = draw(st.sampled_from(["insert", "insert", "cut", "replace", "twice", "truncate"]))
+    match how:
+        case "insert":
+            return text[:at] + draw(st.sampled_from(HOSTILE)) + text[at:]
+        case "cut":
+            return text[:at] + text[end:]
+        case "replace":
+            return text[:at] + draw(st.sampled_from(HOSTILE)) + text[end:]
+        case "twice":
+            return text[:end] + text[at:]
+        case _:
+            return text[:at]
+
+
+@st.composite
+def split(draw: st.DrawFn, text: str) -> list[str]:
+    """The text in chunks, some of them empty."""
+    cuts = draw(st.lists(st.integers(0, len(text)), max_size=12))
+    return [text[start:end] for start, end in pairwise([0, *sorted(cuts), len(text)])]
+
+
+def sample(machine: AgentStateMachine, examples: int) -> list[str]:
+    """As many outputs, always the same."""
+    found: list[str] = []
+
+    @settings(
+        max_examples=examples,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(outputs(machine))
+    def collect(output: str) -> None:
+        found.append(output)
+
+    collect()
+    return found
+
+
+# ---- the engine -----------------------------------------------------------------------------------------------------
+
+
+class _Bytes:
+    """The smallest vocabulary: every byte is a token."""
+
+    eos_token_id = 256
+    bos_token_id = None
+    tokens = (*(bytes([byte]) for byte in range(256)), b"<end>")
+    special_token_ids = (256,)
+
+    def __call__(self, text: Any) -> list[int]:
+        return list(text if isinstance(text, bytes) else text.encode())
+
+
+@cache
+def tokenizer() -> LLTokenizer:
+    return LLTokenizer(TokenizerWrapper(_Bytes()))
+
+
+class Engine:
+    """A grammar as llguidance has compiled it."""
+
+    def __init__(self, compiled: str) -> None:
+        self._matcher = LLMatcher(tokenizer(), compiled, log_level=0)
+        self.fault = self._matcher.get_error()
+
+    @classmethod
+    def of_gbnf(cls, text: str) -> "Engine":
+        return cls(LLMatcher.grammar_from_lark(gbnf_to_lark(text)))
+
+    @classmethod
+    def of_schema(cls, schema: dict[str, Any]) -> "Engine":
+        return cls(LLMatcher.grammar_from_json_schema(json.dumps(schema)))
+
+    def accepts(self, text: str) -> bool:
+        """Whether the whole text is one of the grammar's."""
+        self._matcher.reset()
+        tokens = list(text.encode())
+        return self._matcher.try_consume_tokens(tokens) == len(tokens) and self._matcher.is_accepting()
+
+    def permits(self, text: str) -> bool:
+        """Whether some text of the grammar begins so."""
+        self._matcher.reset()
+        tokens = list(text.encode())
+        return self._matcher.try_consume_tokens(tokens) == len(tokens)

@@ -1,0 +1,331 @@
+"""A model that answers by states, behind a real server: what it is sent, what is taken of its answers, what is not."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tenex.core.errors import ModelRefused, ModelUnavailable
+from tenex.core.ids import CallId, Slug
+from tenex.core.messages import CallRequest, CallResult, Entry, ModelRequest, ModelStep, ToolSpec, UserText
+from tenex.llm.client import ModelClient
+from tenex.llm.config import ModelClientConfig
+from tenex.llm.errors import rejects_form
+from tenex.llm.scripted import OfflineModel
+from tenex.output_states import (
+    AgentOutput,
+    Enforced,
+    OutputModel,
+    Python,
+    Scratchpad,
+    Thinking,
+    Told,
+    ToolCallState,
+    agents,
+)
+from tests.fakes.modelprotocol import Answer, Breaks, Fails, Json, Reply
+from tests.fakes.modelserver import ModelServer, model_server, text_of
+from tests.llm.desks import NAME, provider
+
+from .kit import Engine, Freeform, tool
+
+TOOLS = (tool("read", {"path": {"type": "string"}}), tool("python", {"program": {"type": "string"}}))
+SECRET = "nobody-is-to-read-4711"
+THOUGHT = "I shall read the file first, because nobody has told me what it says."
+NOTE = "The file is called notes.txt; its second line has the number."
+CALL = '{"name": "read", "arguments": {"path": "notes.txt"}}'
+FENCED = f"```thinking\n{THOUGHT}\n```\n```scratchpad\n{NOTE}\n```\n```tool\n{CALL}\n```"
+
+
+def small() -> Thinking:
+    """A state whose limits keep a grammar short."""
+    return Thinking(character_max=200)
+
+
+def pad() -> Scratchpad:
+    return Scratchpad(character_max=200)
+
+
+class Case:
+    """An agent that speaks by states, before a server that answers what it is told to."""
+
+    def __init__(self, server: ModelServer, enforced: Enforced, output: AgentOutput, **settings: Any) -> None:
+        self.server, self.told, self.whispered = server, list[Told](), list[str]()
+
+        def wrap(model: Any, _: Any) -> OutputModel:
+            outputs = {Slug("executor"): output}
+            return OutputModel(model, outputs, enforced, rejects=rejects_form, hears=self.told.append)
+
+        config = ModelClientConfig(providers={"local": provider(server)}, **settings)
+        self.desk = ModelClient(config, lambda *_: (NAME,), OfflineModel(), wrap=wrap)
+
+    async def step(self, *entries: Entry, tools: Sequence[ToolSpec] = TOOLS) -> ModelStep:
+        request = ModelRequest(
+            purpose="work",
+            agent=Slug("executor"),
+            phase="execute",
+            system="You are a test.",
+            entries=(UserText(author="Ada", text="What is the number?"), *entries),
+            tools=tuple(tools),
+        )
+        return await self.desk.step(request, self.whispered.append)
+
+    @property
+    def bodies(self) -> list[Json]:
+        return [exchange.request for exchange in self.server.exchanges]
+
+
+def output(least: int | None = None, most: int = 3) -> AgentOutput:
+    return AgentOutput([small, pad], [ToolCallState, Python], least, most)
+
+
+async def answered(*answers: Reply | str, enforced: Enforced = "none", **given: Any) -> tuple[Case, ModelStep]:
+    """What one step gave, where the server says these in turn."""
+    left = [Answer(text=one) if isinstance(one, str) else one for one in answers]
+    async with model_server(lambda _: left.pop(0)) as server:
+        case = Case(server, enforced, given.pop("output", output()), **given)
+        try:
+            step = await case.step()
+        finally:
+            await case.desk.close()
+    assert left == [], "every answer was asked for"
+    return case, step
+
+
+async def test_a_valid_answer_is_a_call_and_its_plan_is_kept_apart() -> None:
+    case, step = await answered(FENCED)
+    assert [(call.tool, call.arguments) for call in step.calls] == [("read", {"path": "notes.txt"})]
+    assert step.text == ""
+    assert step.thinking == f"thinking:\n{THOUGHT}\n\nscratchpad:\n{NOTE}"
+    (body,) = case.bodies
+    system = text_of(body["messages"][0])
+    machine = output().at(TOOLS)
+    assert machine is not None
+    assert all(str(state) in system for state in machine.states.values()), "every state stands in the prompt"
+    assert not {"tools", "grammar", "structured_outputs", "response_format"} & body.keys()
+    assert case.whispered == [], "nothing private goes to relays"
+    closed = [(told.state, told.text, told.emoji) for told in case.told if told.kind == "closed"]
+    assert closed == [
+        ("thinking", THOUGHT, "🧠"),
+        ("scratchpad", NOTE, "📝"),
+        ("tool_call", ToolCallState().readable_format(CALL), "🔧"),
+    ]
+    assert "".join(told.text for told in case.told if told.kind == "piece") == THOUGHT + NOTE + CALL
+
+
+async def test_python_is_a_call_of_its_tool_and_cannot_be_reached_without_it() -> None:
+    program = f"```thinking\n{THOUGHT}\n```\n```python\nprint(6 * 7)\n```"
+    _, step = await answered(program)
+    assert [(call.tool, call.arguments) for call in step.calls] == [("python", {"program": "print(6 * 7)"})]
+    left = [Answer(text=program), Answer(text=FENCED)]
+    async with model_server(lambda _: left.pop(0)) as server:
+        case = Case(server, "none", output())
+        step = await case.step(tools=TOOLS[:1])
+        await case.desk.close()
+    assert step.calls[0].tool == "read", "a program was refused where nothing may run"
+    assert "🐍" not in str(case.told)
+    assert "```python" not in text_of(case.bodies[0]["messages"][0])
+
+
+@pytest.mark.parametrize(
+    ("answer", "wrong"),
+    [
+        (f"```tool\n{CALL}\n```", "thinking"),
+        (f"```thinking\n{THOUGHT}\n```\n" * 4 + f"```tool\n{CALL}\n```", "one planning state too many"),
+        (f"```thinking\n{THOUGHT}\n```", "action"),
+        ("I shall simply talk.", "thinking"),
+        (f'```thinking\n{THOUGHT}\n```\n```tool\n{{"name": "rm", "arguments": {{}}}}\n```', "There is no tool"),
+        (f"```thinking\n{THOUGHT}\n```\n```tool\n{CALL}\n```\n```tool\n{CALL}\n```", "tool"),
+        (f"```thinking\n{THOUGHT}\n```tool\n{CALL}\n```", "thinking"),
+    ],
+    ids=["too few", "too many", "no action", "no states", "no tool", "two actions", "unclosed"],
+)
+async def test_1_2_nothing_of_an_invalid_answer_is_done_and_it_is_asked_for_again(answer: str, wrong: str) -> None:
+    case, step = await answered(answer, FENCED)
+    assert len(step.calls) == 1
+    assert step.usage.calls == 2, "both answers are paid for"
+    again = [text_of(message) for message in case.bodies[1]["messages"]]
+    assert again[-2].strip() == answer.strip(), "it sees what it wrote"
+    assert "nothing of it was done" in again[-1]
+    assert wrong in again[-1]
+    assert [told.kind for told in case.told].count("refused") == 1
+
+
+async def test_after_three_wrong_answers_the_run_is_told() -> None:
+    with pytest.raises(ModelRefused, match="3 answers in a row did not follow the states") as refused:
+        await answered("no", "no", f"{SECRET}```tool\n{SECRET}")
+    assert refused.value.usage.calls == 3
+    assert SECRET not in str(refused.value), "people are told this sentence, over relays"
+
+
+async def test_who_looks_on_is_told_that_an_answer_broke_off() -> None:
+    half = Breaks(answer=Answer(text=f"```thinking\n{THOUGHT}\n```"), after=3)
+    async with model_server(lambda _: half) as server:
+        case = Case(server, "none", output())
+        with pytest.raises(ModelUnavailable):
+            await case.step()
+        await case.desk.close()
+    assert [told.kind for told in case.told if told.kind != "piece"] == ["broken"]
+    assert case.told[-1].kind == "broken"
+
+
+async def test_min_and_max_planning_loops_are_the_agents() -> None:
+    one = f"```thinking\n{THOUGHT}\n```\n```tool\n{CALL}\n```"
+    case, _ = await answered(one, FENCED, output=output(least=2, most=2))
+    assert len(case.bodies) == 2
+    bare = f"```tool\n{CALL}\n```"
+    case, step = await answered(bare, output=AgentOutput([], [ToolCallState], None, 0))
+    assert step.calls[0].tool == "read"
+    assert step.thinking == ""
+
+
+GRAMMARS = [
+    ("gbnf", lambda body: body["grammar"]),
+    ("structured_outputs", lambda body: body["structured_outputs"]["grammar"]),
+    ("guided_grammar", lambda body: body["guided_grammar"]),
+    ("structural_tag", lambda body: json.loads(body["structured_outputs"]["structural_tag"])["format"]["grammar"]),
+]
+
+
+@pytest.mark.parametrize(("form", "of"), GRAMMARS, ids=[form for form, _ in GRAMMARS])
+async def test_1_2_the_body_carries_the_grammar_a_server_takes(form: Enforced, of: Any) -> None:
+    case, _ = await answered(FENCED, enforced=form)
+    engine = Engine.of_gbnf(of(case.bodies[0]))
+    assert engine.fault == ""
+    assert engine.accepts(FENCED), "what we take is what the server permits"
+    assert not engine.permits("```tool"), "no action comes before a plan"
+
+
+async def test_the_built_in_states_make_a_small_grammar_and_the_parser_holds_their_lengths() -> None:
+    long = f"```thinking\n{THOUGHT * 20}\n```\n```tool\n{CALL}\n```"
+    given = AgentOutput([Thinking, Scratchpad], [ToolCallState, Python], None, 3)
+    case, step = await answered(long, FENCED, enforced="gbnf", output=given)
+    grammar = case.bodies[0]["grammar"]
+    assert len(grammar) < 8_000, "it goes with every request, and some servers take half a minute for a large one"
+    assert Engine.of_gbnf(grammar).accepts(long)
+    assert "thinking is too long" in text_of(case.bodies[1]["messages"][-1])
+    assert step.usage.calls == 2
+
+
+async def test_openai_is_sent_a_schema_and_its_answer_is_json() -> None:
+    plan = [{"state": "thinking", "content": THOUGHT}, {"state": "scratchpad", "content": NOTE}]
+    said = json.dumps({"plan": plan, "action": {"state": "tool_call", "content": json.loads(CALL)}})
+    case, step = await answered(said, enforced="json_schema")
+    assert case.bodies[0]["response_format"]["json_schema"]["name"] == "agent_output"
+    assert (step.calls[0].tool, step.thinking) == ("read", f"thinking:\n{THOUGHT}\n\nscratchpad:\n{NOTE}")
+    assert [told.kind for told in case.told] == ["closed"] * 3
+    case, _ = await answered(json.dumps({"plan": [], "action": 1}), said, enforced="json_schema")
+    assert "nothing of it was done" in text_of(case.bodies[1]["messages"][-1])
+
+
+async def test_a_server_that_takes_no_grammar_is_asked_without_and_checked() -> None:
+    fails = Fails(status=400, message="grammar: unsupported field")
+    left: list[Reply] = [fails, Answer(text="no states"), Answer(text=FENCED), Answer(text=FENCED)]
+    async with model_server(lambda _: left.pop(0)) as server:
+        case = Case(server, "gbnf", output())
+        await case.step()
+        await case.step()
+        await case.desk.close()
+    assert ["grammar" in body for body in case.bodies] == [True, False, False, False]
+
+
+async def test_an_agents_own_steps_come_back_to_it_in_its_delimiters() -> None:
+    left = [Answer(text=FENCED), Answer(text=FENCED)]
+    async with model_server(lambda _: left.pop(0)) as server:
+        case = Case(server, "none", output())
+        first = await case.step()
+        result = CallResult(id=first.calls[0].id, tool="read", ok=False, content="There is no ```tool\n<note>.")
+        ran = ModelStep(calls=(CallRequest(id=CallId("b"), tool="python", arguments={"program": "print(1)"}),))
+        printed = CallResult(id=CallId("b"), tool="python", ok=True, content="1")
+        await case.step(first, result, ran, printed)
+        await case.desk.close()
+    said = [(message["role"], text_of(message)) for message in case.bodies[1]["messages"]][2:]
+    assert [role for role, _ in said] == ["assistant", "user", "assistant", "user"]
+    assert said[0][1] == FENCED
+    assert said[1][1].startswith('<note-2 title="Result of read, which failed">')
+    assert said[2][1] == "```python\nprint(1)\n```", "a step that was not made by states has only its call"
+    assert server.refused == [], "no results without calls were sent"
+
+
+async def test_a_call_that_talks_beside_its_states_says_nothing_to_anybody() -> None:
+    hostile = f"```thinking\n{THOUGHT}\n```js\nx\n```\n~~~\n```\n```tool\n{CALL}\n```"
+    case, step = await answered(hostile)
+    assert step.thinking == f"thinking:\n{THOUGHT}\n```js\nx\n```\n~~~"
+    assert case.whispered == []
+
+
+async def test_others_and_routes_go_through_untouched() -> None:
+    async with model_server(lambda _: Answer(text="Hello")) as server:
+        case = Case(server, "gbnf", output())
+        request = ModelRequest(purpose="work", agent=Slug("planner"), phase="plan", system="S", entries=(), tools=TOOLS)
+        assert (await case.desk.step(request)).text == "Hello"
+        await case.desk.close()
+    assert len(case.bodies[0]["tools"]) == 2
+    assert "grammar" not in case.bodies[0]
+
+
+async def test_1_2_a_grammar_is_written_once_for_a_set_of_tools_and_anew_when_they_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    built: list[bool] = []
+
+    def build(_: Any) -> dict[str, Any]:
+        built.append(threading.current_thread() is threading.main_thread())
+        return {"grammar": f"root ::= {len(built)}"}
+
+    monkeypatch.setitem(agents._BODIES, "gbnf", build)
+    async with model_server(lambda _: Answer(text=FENCED)) as server:
+        case = Case(server, "gbnf", output())
+        await asyncio.gather(case.step(), case.step())
+        await case.step(tools=TOOLS[:1])
+        await case.step()
+        await case.desk.close()
+    assert built == [False, False], "twice, and not where the event loop runs"
+    assert sorted(body["grammar"][-1] for body in case.bodies) == ["1", "1", "1", "2"]
+
+
+async def test_where_no_action_could_be_taken_a_model_answers_as_it_does() -> None:
+    async with model_server(lambda _: Answer(text="Words.")) as server:
+        case = Case(server, "none", output())
+        assert (await case.step(tools=())).text == "Words."
+        await case.desk.close()
+
+
+async def test_an_action_that_neither_calls_nor_runs_is_what_the_agent_says() -> None:
+    said = "<say>It is forty-two.</say>"
+    speaks = AgentOutput([small], [lambda: Freeform("say", ("<say>", "</say>"), 1, 60)], None, 3)
+    thought = f"```thinking\n{SECRET}, a thought that is long enough to be one.\n```\n"
+    case, step = await answered(thought + said, output=speaks)
+    assert (step.text, step.calls) == ("It is forty-two.", ())
+    assert case.whispered[-1] == "It is forty-two."
+    assert SECRET not in "".join(case.whispered)
+    assert SECRET in step.thinking
+
+
+class Report(Freeform):
+    """An action whose content people are shown in another form."""
+
+    def readable_format(self, string: str) -> str:
+        if "broken" in string:
+            raise ValueError("no form for this")
+        return f"**{self.readable_name}**: {string}"
+
+
+REPORT = AgentOutput([small], [lambda: Report("report", ("<report>", "</report>"), 1, 60)], 0, 3)
+
+
+async def test_people_are_shown_what_readable_format_makes_of_it() -> None:
+    """The answer and what the operator sees; the model is shown again what it wrote itself."""
+    left = [Answer(text="<report>done</report>"), Answer(text="<report>broken</report>")]
+    async with model_server(lambda _: left.pop(0)) as server:
+        case = Case(server, "none", REPORT)
+        step = await case.step()
+        again = await case.step(step)
+        await case.desk.close()
+    assert step.text == "**report**: done"
+    assert [told.text for told in case.told if told.kind == "closed"] == ["**report**: done", "broken"]
+    assert text_of(case.bodies[1]["messages"][2]) == "<report>done</report>"
+    assert again.text == "broken", "where it fails people are shown the content as it is"

@@ -1,0 +1,341 @@
+"""States say what they are, by the names of Proxy Base Agent; users write their own."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tenex.core.errors import ConfigurationError
+from tenex.output_states import (
+    AgentState,
+    AgentStateMachine,
+    EncapsulatedStateMachine,
+    FencedFreeformStateMachine,
+    InnerMonologue,
+    JsonStateMachine,
+    Python,
+    PythonStateMachine,
+    Scratchpad,
+    StateMachine,
+    Thinking,
+    ToolCallState,
+    grammar,
+)
+
+from .kit import READ, STOP, Freeform, Json, read, said, tool
+
+
+class Critique(AgentState):
+    """A state as users of Proxy Base Agent write one: the base class is called with five names, and two properties."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            identifier="critique",
+            readable_name="self critique",
+            delimiters=("<critique>", "</critique>"),
+            color="dim red",
+            emoji="🔍",
+        )
+
+    @property
+    def state_machine(self) -> StateMachine:
+        sm = FencedFreeformStateMachine(delimiters=self.delimiters, char_min=10, char_max=200)
+        sm.identifier = self.identifier
+        return sm
+
+    @property
+    def state_prompt(self) -> str:
+        return f"Say what is wrong with your plan, between {self.delimiters[0]} and {self.delimiters[1]}."
+
+
+def test_a_state_of_ones_own_works_like_the_built_in_ones() -> None:
+    state = Critique()
+    machine = AgentStateMachine([Thinking(), state], [ToolCallState((STOP,))])
+    assert str(state) == "Self Critique: Say what is wrong with your plan, between <critique> and </critique>."
+    assert str(state) in machine.system_prompt()
+    output = state.format("this is far too simple") + ToolCallState().format('{"name":"stop","arguments":{}}')
+    parser = read(machine, output)
+    assert said(parser.faults) == ""
+    assert [segment.state for segment in parser.segments] == ["critique", "tool_call"]
+    assert parser.segments[0].text == "this is far too simple"
+
+
+def test_a_state_must_say_both() -> None:
+    class Half(AgentState):
+        @property
+        def state_prompt(self) -> str:
+            return ""
+
+    with pytest.raises(TypeError, match="state_machine"):
+        Half("half", "half", ("<", ">"), "red", "x")  # type: ignore[abstract]
+
+
+@pytest.mark.parametrize(
+    ("state", "identifier", "opening", "limits", "color", "emoji"),
+    [
+        (Thinking(), "thinking", "```thinking\n", (50, 1000), "dim cyan", "🧠"),
+        (Scratchpad(), "scratchpad", "```scratchpad\n", (50, 1000), "dim white", "📝"),
+        (InnerMonologue(), "inner_monologue", "```inner_monologue\n", (50, 1500), "dim magenta", "💬"),
+        (ToolCallState((STOP,)), "tool_call", "```tool\n", None, "dim yellow", "🔧"),
+        (Python(), "python", "```python\n", None, "yellow", "🐍"),
+    ],
+)
+def test_the_built_in_states_are_those_of_the_original(
+    state: AgentState, identifier: str, opening: str, limits: tuple[int, int] | None, color: str, emoji: str
+) -> None:
+    machine = state.state_machine
+    assert (state.identifier, state.delimiters, state.color, state.emoji) == (
+        identifier,
+        (opening, "\n```"),
+        color,
+        emoji,
+    )
+    assert (machine.identifier, machine.delimiters) == (identifier, state.delimiters)
+    assert limits is None or (machine.char_min, machine.char_max) == limits
+    assert machine.graph.faults() == ()
+    assert state.format("x") == f"{opening}x\n```"
+    assert str(state).startswith(state.readable_name.title() + ": ")
+    assert opening in state.state_prompt
+
+
+def test_people_are_shown_markdown() -> None:
+    assert Thinking().readable_format("so") == "```markdown\nso\n```"
+    assert Python().readable_format("print(1)") == "```python\nprint(1)\n```"
+    assert ToolCallState().readable_format('{"a":1}') == '```json\n{\n  "a": 1\n}\n```'
+    assert ToolCallState().readable_format("{") == "```json\n{\n```"
+    assert Thinking().readable_format("```py\nx\n```") == "````markdown\n```py\nx\n```\n````"
+
+
+def test_the_prompt_of_a_tool_call_names_the_tools_there_are() -> None:
+    live = [READ]
+    state = ToolCallState(lambda: live)
+    assert "- read: Does read." in state.state_prompt
+    live.append(STOP)
+    assert "- stop: Does stop." in state.state_prompt
+    assert '"minLength": 1' in state.state_prompt
+
+
+def test_python_is_encapsulated() -> None:
+    machine = Python(character_max=30).state_machine
+    assert isinstance(machine, EncapsulatedStateMachine)
+    assert isinstance(machine.sole, PythonStateMachine)
+    assert machine.char_max == 30
+    assert machine.check("x = 1") == ()
+    assert machine.check("x = = 1") == ("This is no Python: invalid syntax, line 1.",)
+    assert machine.check("'\\d'") == ()  # a warning to Python, and none of ours
+
+
+# ---- the machine ----------------------------------------------------------------------------------------------------
+
+
+def test_the_graph_plans_in_a_loop_and_then_acts() -> None:
+    graph = AgentStateMachine(tools=(STOP,), use_python=True).graph
+    assert graph.faults() == ()
+    assert graph.initial == "plan"
+    assert graph.permitted("plan", {"loops": 0}) == ("thinking", "scratchpad", "inner_monologue")
+    assert graph.permitted("plan", {"loops": 1}) == ("thinking", "scratchpad", "inner_monologue", "take_action")
+    assert graph.permitted("plan", {"loops": 3}) == ("take_action",)
+    assert graph.permitted("take_action") == ("tool_call", "python")
+    assert graph.permitted("tool_call") == ("done",)
+    assert graph.permits("done", "END")
+    assert "plan --> thinking : fewer than 3 plans" in graph.mermaid()
+
+
+def test_planning_need_not_be_forced() -> None:
+    machine = AgentStateMachine(tools=(STOP,), force_planning=False)
+    assert "take_action" in machine.graph.permitted("plan", {"loops": 0})
+    assert read(machine, '```tool\n{"name":"stop","arguments":{}}\n```').is_valid
+    assert "0 to 3 of thinking" in machine.system_prompt()
+
+
+def test_without_loops_there_is_no_planning() -> None:
+    machine = AgentStateMachine([Thinking()], tools=(STOP,), force_planning=False, max_planning_loops=0)
+    assert [*machine.states] == ["tool_call"]
+    assert machine.graph.faults() == ()
+    assert "thinking" not in machine.system_prompt()
+    with pytest.raises(ConfigurationError, match="min_planning_loops is 1 and max_planning_loops 0"):
+        AgentStateMachine([Thinking()], tools=(STOP,), max_planning_loops=0)
+
+
+def test_the_prompt_lists_every_state_that_can_be_reached() -> None:
+    machine = AgentStateMachine(use_python=True)
+    assert [*machine.states] == ["thinking", "scratchpad", "inner_monologue", "python"]  # no tool, no tool call
+    prompt = machine.system_prompt()
+    assert all(str(state) in prompt for state in machine.states.values())
+    assert "Tool Call" not in prompt
+    assert "take exactly one action: python" in prompt
+
+
+def test_delimiters_and_limits_of_the_default_states_can_be_given() -> None:
+    marks = {"tool_call": ("<tool_call>", "</tool_call>"), "thinking": ("<think>", "</think>")}
+    machine = AgentStateMachine(tools=(STOP,), delimiters_kwargs=marks, character_max=60)
+    output = f'<think>{"x" * 60}</think><tool_call>{{"name":"stop","arguments":{{}}}}</tool_call>'
+    assert read(machine, output).is_valid
+    assert not read(machine, output.replace("<think>", "<think>x")).is_valid
+
+
+def test_every_fault_of_a_machine_is_named_at_once() -> None:
+    class Stray(Freeform):
+        @property
+        def state_machine(self) -> StateMachine:
+            return FencedFreeformStateMachine("other", ("<", ">"), 5, 2)
+
+    with pytest.raises(ConfigurationError) as raised:
+        AgentStateMachine(
+            [Thinking(), Thinking(), Freeform("plan", ("\n<", " "), 1, 2), Stray("stray", ("```think", "x"), 1, 2)],
+            [Json("json", ("{", "}"), {"type": "string"}), Json("more", ("(", ")"), {"type": "object", "required": 1})],
+            min_planning_loops=4,
+            max_planning_loops=3,
+        )
+    told = str(raised.value)
+    for sentence in (
+        "min_planning_loops is 4 and max_planning_loops 3",
+        "Two states are called thinking",
+        "cannot be called 'plan'",
+        "the opening delimiter '\\n<' must begin with something to be seen",
+        "the closing delimiter ' ' must hold something",
+        "its state_machine has the identifier other",
+        "its state_machine has the delimiters ('<', '>')",
+        "char_min is 5 and char_max 2",
+        "thinking opens with '```thinking\\n', which begins like stray",
+        "json: the schema of the value must be of type object or array",
+        "more: the schema of the value is no JSON Schema",
+    ):
+        assert sentence in told
+    assert len(raised.value.faults) >= 11
+
+
+def test_a_machine_that_never_acts_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="no action state"):
+        AgentStateMachine(action_states=[])
+    with pytest.raises(ConfigurationError, match="100 is the most"):
+        AgentStateMachine(tools=(STOP,), max_planning_loops=101)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"type": "array"}, "the schema of go must be of type object"),
+        ({"type": "object", "properties": {"x": {"$ref": "#/nowhere"}}}, ""),
+        ({"type": "object", "properties": {"x": {"type": "text"}}}, "is no JSON Schema"),
+        ({"type": "object", "minProperties": -1}, "is no JSON Schema"),
+    ],
+)
+def test_a_tool_whose_parameters_cannot_be_used_is_refused(parameters: dict[str, object], sentence: str) -> None:
+    spec = tool("go")
+    spec = type(spec)(name="go", description="", parameters=parameters)
+    if sentence:
+        with pytest.raises(ConfigurationError, match=sentence):
+            AgentStateMachine(tools=(spec,))
+        return
+    machine = AgentStateMachine([], [ToolCallState((spec,))], max_planning_loops=0)
+    parser = read(machine, '```tool\n{"name":"go","arguments":{"x":1}}\n```')
+    assert "cannot be held to its schema" in said(parser.faults)
+
+
+def test_json_of_a_schema_is_checked() -> None:
+    machine = JsonStateMachine({"type": "object", "properties": {"n": {"type": "integer"}}}, delimiters=("<", ">"))
+    assert machine.check('{"n":1}') == ()
+    assert machine.check('{"n":1.0}') == ("The JSON does not fit: `n` must be a whole number without a point.",)
+    assert machine.check('{"n":1') == ("This is no JSON: Expecting ',' delimiter, line 1, column 7.",)
+
+
+def test_the_machine_keeps_the_limits_of_its_states() -> None:
+    """In Proxy Base Agent an inner monologue is cut to 1000 characters by the machine, whatever the state says."""
+    contents = AgentStateMachine(tools=(STOP,)).plan().contents
+    assert {name: contents[name].char_max for name in ("thinking", "inner_monologue")} == {
+        "thinking": 1000,
+        "inner_monologue": 1500,
+    }
+    narrow = AgentStateMachine(tools=(STOP,), character_max=30).plan().contents["inner_monologue"]
+    assert (narrow.char_min, narrow.char_max) == (15, 30)
+
+
+def test_the_tools_are_asked_for_once_for_one_output() -> None:
+    """Tools that vanish between two questions must not leave a state that permits nothing."""
+    answers = [(STOP,), (STOP,), (STOP,), ()]
+    machine = AgentStateMachine(tools=lambda: answers.pop(0) if len(answers) > 1 else answers[0])
+    while True:
+        plan = machine.plan()
+        calls = plan.contents.get("tool_call")
+        assert calls is None or getattr(calls, "tools", None)
+        if calls is None:
+            break
+
+
+def test_a_live_tool_with_a_nonsensical_schema_raises_nothing_in_a_stream() -> None:
+    live = [STOP]
+    machine = AgentStateMachine([], [ToolCallState(lambda: live)], max_planning_loops=0)
+    live[0] = type(STOP)(name="stop", description="", parameters={"type": "object", "required": 1})
+    parser = read(machine, '```tool\n{"name":"stop","arguments":{}}\n```')
+    assert "the arguments cannot be held to its schema (TypeError)" in said(parser.faults)
+    with pytest.raises(ConfigurationError, match="tool_call: the schema of stop is no JSON Schema"):
+        grammar(machine)
+
+
+class Written(AgentState):
+    """A state whose machine is given, as users of Proxy Base Agent write several."""
+
+    def __init__(self, machine: StateMachine) -> None:
+        super().__init__("written", "written", ("<written>", "</written>"), "cyan", "*")
+        machine.identifier = self.identifier
+        self.machine = machine
+
+    @property
+    def state_machine(self) -> StateMachine:
+        return self.machine
+
+    @property
+    def state_prompt(self) -> str:
+        return "Write."
+
+
+RISKS = {"type": "object", "properties": {"risk": {"type": "string"}}, "required": ["risk"]}
+FENCE = ("<written>", "</written>")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: JsonStateMachine(RISKS),
+        lambda: EncapsulatedStateMachine(JsonStateMachine(RISKS), FENCE),
+        lambda: EncapsulatedStateMachine(state_machine=JsonStateMachine(RISKS), delimiters=FENCE),
+        lambda: StateMachine({0: [(JsonStateMachine(RISKS), 1)]}, 0, [1]),
+        lambda: StateMachine({0: [(EncapsulatedStateMachine(JsonStateMachine(RISKS), FENCE), 1)]}, 0, [1]),
+        lambda: StateMachine({"start": [(JsonStateMachine(RISKS), "end")]}, start_state="start", end_states=["end"]),
+    ],
+)
+def test_a_machine_is_built_as_users_of_pse_core_build_it(make: Callable[[], StateMachine]) -> None:
+    """One JSON value however it is wrapped: read, refused where it does not fit, and in the grammar."""
+    machine = AgentStateMachine([], [Written(make())], max_planning_loops=0)
+    assert not read(machine, '<written>{"risk": "none"}</written>').faults
+    (fault,) = read(machine, '<written>{"risk": 1}</written>').faults
+    assert "`risk` must be a text" in fault.message
+    assert "risk" in grammar(machine).text
+
+
+def test_a_graph_of_machines_is_followed_step_by_step() -> None:
+    """A list of notes, each in a fence, and then a value: what leaves the graph is refused."""
+    note = FencedFreeformStateMachine("note", ("<note>", "</note>"), 2, 20)
+    steps = StateMachine({0: [(note, 0), ("verdict: ", 1)], 1: [(JsonStateMachine(RISKS), 2)]}, 0, [2])
+    machine = AgentStateMachine([], [Written(steps)], max_planning_loops=0)
+
+    def faults(content: str) -> str:
+        return said(read(machine, f"<written>{content}</written>").faults)
+
+    assert not faults('verdict: {"risk": "none"}')
+    assert not faults('<note>one</note><note>two</note>verdict: {"risk": "none"}')
+    for wrong in ("verdict: ", '<note>o</note>verdict: {"risk": "none"}', '{"risk": "none"}', 'verdict: {"risk": 1}'):
+        assert "does not follow the steps of its state machine" in faults(wrong), wrong
+
+
+def test_free_text_in_a_graph_is_tried_at_each_place_once() -> None:
+    """Three thousand characters that nearly fit: time grows with their number, not with the ways to split them."""
+    text = StateMachine(char_max=40)
+    steps = StateMachine({0: [(text, 0), ("!", 1)]}, 0, [1], char_max=5_000)
+    assert steps.check("a" * 3_000 + "!") == ()
+    assert steps.check("a" * 3_000) != ()
+
+
+def test_a_graph_without_a_way_to_an_end_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="no path from 0 to one of its end states"):
+        StateMachine({0: [(StateMachine(), 1)]}, 0, [2])

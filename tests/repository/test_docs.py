@@ -1,0 +1,315 @@
+"""Documents say what is there: links lead somewhere, commands exist, pictures equal the tables they are drawn from."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+from zlib import crc32
+
+import pytest
+import typer
+
+from tenex.cli.main import COMMANDS, app, load_command
+from tenex.core.ids import PublicKey
+from tenex.core.phases import PHASE_TRANSITIONS, Phase
+from tenex.core.ports import OutgoingMessage
+from tenex.nostr.compose import FormSealer
+from tenex.nostr.events import is_genuine, parse_event, sign
+from tenex.nostr.keys import SecretKey
+from tenex.nostr.threading import read_event
+from tenex.settings import Settings
+from tenex.store.format import CONVERSATION
+from tenex.telemetry.metrics import Meter
+from tenex.telemetry.runtime_readings import Readings
+
+from .tree import ROOT, files, name_of, named, text_of
+
+DOCUMENTS = tuple(path for path in named(".md") if not path.is_relative_to(ROOT / "prompts"))
+PROMPTS = named(".md", "prompts")
+
+_FENCE = re.compile(r"^(`{3,})(\w*)[^\n]*\n(.*?)^\1[ \t]*$", re.DOTALL | re.MULTILINE)
+_SPAN = re.compile(r"`([^`\n]+)`")
+_LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#{1,6} +(.+?)\s*$", re.MULTILINE)
+_PLACEHOLDER = re.compile(r"[A-Z]{2,}|[<\[{|.].*|…")
+
+
+def _fences(text: str, *languages: str) -> list[str]:
+    return [match[3] for match in _FENCE.finditer(text) if not languages or match[2] in languages]
+
+
+def _spoken(text: str) -> str:
+    """The text without its fenced blocks."""
+    return _FENCE.sub("", text)
+
+
+def _commands(text: str, program: str) -> Iterator[list[str]]:
+    """Every command line of a program that a document shows: in code spans, and at the start of lines in blocks.
+
+    In a block of `text`, which shows what was printed, only what stands after a prompt was typed.
+    """
+    lines = list(_SPAN.findall(_spoken(text)))
+    for match in _FENCE.finditer(text):
+        shown = match[3].splitlines()
+        lines += [line for line in shown if line.startswith("$ ")] if match[2] == "text" else shown
+    for part in (part for line in lines for part in re.split(r" && | \| |; ", line)):
+        words = part.strip().removeprefix("$ ").split("#")[0].split()
+        if words and words[0].endswith(f"bin/{program}"):
+            words[0] = program
+        if len(words) > 1 and words[0] == program:
+            yield words
+
+
+def _targets() -> set[str]:
+    return set(re.findall(r"^([a-z][a-z-]*):", text_of(ROOT / "Makefile"), re.MULTILINE))
+
+
+def _wrong(words: list[str]) -> str:
+    """What is wrong with a command line of tenex; empty if it names what there is."""
+    options = _options(typer.main.get_command(app))
+    command = None
+    for word in words[1:]:
+        if word.startswith("-"):
+            if word.split("=")[0].rstrip(",.]") not in options:
+                return f"{' '.join(words)}: there is no option {word}"
+        elif command is None:
+            if word not in COMMANDS:
+                return "" if _PLACEHOLDER.fullmatch(word) else f"{' '.join(words)}: there is no command {word}"
+            command = load_command(word)
+            options |= _options(command)
+        elif hasattr(command, "commands") and not _PLACEHOLDER.fullmatch(word):
+            if word not in command.commands:
+                return f"{' '.join(words)}: there is no {word} in {command.name}"
+            command = command.commands[word]
+            options |= _options(command)
+    return ""
+
+
+def _options(command: object) -> set[str]:
+    return {"--help", "-h", *(option for param in getattr(command, "params", ()) for option in param.opts)}
+
+
+@pytest.mark.parametrize("path", [*DOCUMENTS, *PROMPTS], ids=name_of)
+def test_every_relative_link_leads_to_a_file(path: Path) -> None:
+    """A link to a file in the repository finds it, and its heading where one is named."""
+    for target in _LINK.findall(_spoken(text_of(path))):
+        if re.match(r"[a-z][a-z0-9+.-]*:", target):
+            continue
+        name, _, heading = unquote(target).partition("#")
+        found = (path.parent / name).resolve() if name else path
+        assert found.exists(), f"{name_of(path)} links to {target}, which is not there"
+        if heading:
+            assert heading in _anchors(text_of(found)), f"{name_of(path)} links to {target}: no such heading"
+
+
+def _anchors(text: str) -> set[str]:
+    headings = _HEADING.findall(_spoken(text))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_every_make_target_a_document_names_exists(path: Path) -> None:
+    """`make x` in a document is a target of the Makefile."""
+    named_there = {words[1] for words in _commands(text_of(path), "make") if not re.match(r"[A-Z]+=|-", words[1])}
+    assert named_there <= _targets(), f"no targets: {named_there - _targets()}"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_every_command_a_document_names_exists(path: Path) -> None:
+    """`tenex x y --z` in a document is a command, with that verb and that option."""
+    faults = [fault for words in _commands(text_of(path), "tenex") if (fault := _wrong(words))]
+    assert not faults
+
+
+def test_every_command_the_program_and_its_example_name_exists() -> None:
+    """What a message or a comment tells a person to type can be typed."""
+    told = (*named(".py", "tenex"), *named(".toml", "config"), ROOT / "Makefile")
+    faults = [
+        f"{name_of(path)}: {fault}"
+        for path in told
+        for span in _SPAN.findall(text_of(path))
+        if span.split()[0:1] == ["tenex"] and len(span.split()) > 1 and (fault := _wrong(span.split()))
+    ]
+    assert not faults
+
+
+def test_the_checks_above_find_commands_that_are_not_there() -> None:
+    """A command, a verb or an option nobody has is a fault; a placeholder is none."""
+    assert _wrong(["tenex", "fly"])
+    assert _wrong(["tenex", "conversations", "fly"])
+    assert _wrong(["tenex", "demo", "--fly"])
+    assert not _wrong(["tenex", "conversations", "show", "ID", "--json"])
+    assert not _wrong(["tenex", "--data", "DIR"])
+    assert list(_commands("`tenex demo`\n```\n$ make test  # all\n```\n", "make")) == [["make", "test"]]
+    assert list(_commands("```sh\ncd x && tenex fly\n```\n", "tenex")) == [["tenex", "fly"]]
+    assert list(_commands("```text\n$ tenex fly\ntenex is well\n```\n", "tenex")) == [["tenex", "fly"]]
+
+
+def test_the_picture_of_the_phases_is_the_table() -> None:
+    """The Mermaid diagram in docs/architecture.md is what `PHASE_TRANSITIONS` draws."""
+    pictures = _fences(text_of(ROOT / "docs" / "architecture.md"), "mermaid")
+    assert PHASE_TRANSITIONS.mermaid() in pictures
+
+
+def test_the_table_of_the_phases_is_the_code() -> None:
+    """Each row `| phase | may go to |` of docs/architecture.md lists exactly the permitted phases, in order."""
+    rows = dict(re.findall(r"^\| (\w+) \| ([\w, ]+) \|", text_of(ROOT / "docs" / "architecture.md"), re.MULTILINE))
+    for phase in Phase:
+        assert rows.get(phase) == ", ".join(PHASE_TRANSITIONS.permitted(phase)), phase
+
+
+def test_the_journal_line_in_the_documents_can_be_read() -> None:
+    """The example of a journal is one: every line has its crc and is a record of today."""
+    lines = [
+        line
+        for path in DOCUMENTS
+        for block in _fences(text_of(path), "jsonl")
+        for line in block.splitlines()
+        if line.startswith('{"v":')
+    ]
+    assert lines, "the example is gone"
+    for line in lines:
+        _check_line(line)
+
+
+def _check_line(line: str) -> None:
+    """Read a line as the first of a journal: only its place is changed, and the crc with it."""
+    body, _, crc = line.rpartition(',"crc":"')
+    assert crc == f'{crc32(body.encode()):08x}"}}', f"the crc of {line[:60]} is wrong"
+    first = re.sub(r'"seq":\d+,"remaining":\d+', '"seq":1,"remaining":0', body, count=1)
+    whole = f'{first},"crc":"{crc32(first.encode()):08x}"}}\n'.encode()
+    records, _, fault = CONVERSATION.decode_lines(whole)
+    assert fault is None
+    assert len(records) == 1
+
+
+EXECUTOR = SecretKey(b"\x22" * 32)
+"""The key of the executor in the example, as good as published."""
+
+
+def test_the_examples_on_the_wire_are_what_our_code_makes() -> None:
+    """In docs/protocol.md the first event is genuine, and an answer to it, sealed and signed, is the second."""
+    blocks = _fences(text_of(ROOT / "docs" / "protocol.md"), "json")
+    asked, answered = (parse_event(json.loads(block)) for block in blocks)
+    assert is_genuine(asked)
+    relay = asked.tags[0][2]
+    message = read_event(asked, {PublicKey(asked.tags[0][1]), answered.pubkey}, {}, relay, None)
+    assert message is not None
+    extras = [tag for tag in answered.tags if tag[0] not in ("e", "p", "L", "l")]
+    draft = OutgoingMessage(
+        speaker=answered.pubkey,
+        text=answered.content,
+        tags=tuple(extras),
+        created_at=answered.created_at,
+        address=message.address,
+        reply_to=message.origin,
+    )
+    (sealed,) = FormSealer([relay]).seal(draft)
+    assert sign(sealed, EXECUTOR) == answered
+
+
+EXAMPLES = {
+    match[1]: block
+    for block in _fences(text_of(ROOT / "CONTRIBUTING.md"), "python")
+    if (match := re.search(r"def (test_\w+)", block))
+}
+
+
+@pytest.mark.parametrize("name", [name for name, block in EXAMPLES.items() if "async def test_" not in block])
+def test_an_example_in_contributing_runs(name: str) -> None:
+    """What CONTRIBUTING.md shows as a test is one, and passes."""
+    _defined(name)()
+
+
+@pytest.mark.parametrize("name", [name for name, block in EXAMPLES.items() if "async def test_" in block])
+async def test_an_asynchronous_example_in_contributing_runs(name: str) -> None:
+    """Likewise, on a loop."""
+    await _defined(name)()
+
+
+def _defined(name: str) -> Callable[[], Any]:
+    space: dict[str, Any] = {"__name__": "example"}
+    exec(compile(EXAMPLES[name], "CONTRIBUTING.md", "exec"), space)  # our own document
+    found: Callable[[], Any] = space[name]
+    return found
+
+
+def test_contributing_shows_a_test_of_each_kind() -> None:
+    """The core, the flow, the wire, a model."""
+    assert len(EXAMPLES) == 4
+
+
+def test_every_module_the_architecture_names_exists() -> None:
+    """A path such as `core/decide/dispatch.py` in docs/architecture.md or an ADR is a file of the package."""
+    packages = "|".join(sorted({path.relative_to(ROOT / "tenex").parts[0] for path in named(".py", "tenex")}))
+    modules = rf"`((?:{packages})/[\w/]+\.py)"
+    for path in (ROOT / "docs" / "architecture.md", *named(".md", "docs", "adr")):
+        for name in re.findall(modules, text_of(path)):
+            assert (ROOT / "tenex" / name).is_file(), f"{name_of(path)} names {name}"
+
+
+def test_every_number_the_operator_is_told_to_watch_is_there() -> None:
+    """A metric named in a document is one that `/metrics` gives."""
+    told = {name for path in DOCUMENTS for name in re.findall(r"`(tenex_[a-z_]+)", text_of(path))}
+    families = [family for family in Meter(Readings()).registry.collect() if family.name.startswith("tenex_")]
+    given = {f"{family.name}_total" if family.type == "counter" else family.name for family in families}
+    assert told, "the table is gone"
+    assert told <= given, f"not given: {sorted(told - given)}"
+
+
+_SECTIONS = "|".join(Settings.model_fields)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_every_setting_a_document_names_exists(path: Path) -> None:
+    """`section.name` in a code span is a setting, as deep as its tables are fixed."""
+    named_there = re.findall(rf"`((?:{_SECTIONS})(?:\.[a-z_]+)+)(?:`| = )", _spoken(text_of(path)))
+    assert not [name for name in named_there if not _is_setting(name)]
+
+
+def _is_setting(dotted: str) -> bool:
+    kind: Any = Settings
+    for name in dotted.split("."):
+        if name not in getattr(kind, "model_fields", {name: None}):
+            return False
+        field = getattr(kind, "model_fields", {}).get(name)
+        kind = field.annotation if field is not None else None  # a table whose names people choose
+    return True
+
+
+def test_the_check_of_settings_finds_one_that_is_not_there() -> None:
+    """A name nobody reads is a fault."""
+    assert _is_setting("limits.hold_for")
+    assert _is_setting("tools.shell.sandbox")
+    assert not _is_setting("limits.patience")
+    assert not _is_setting("tools.shell.patience")
+
+
+def test_the_index_of_decisions_lists_each_once() -> None:
+    """docs/adr/README.md links every record, and the numbers have no holes."""
+    records = sorted(path.name for path in named(".md", "docs", "adr") if path.name != "README.md")
+    listed = re.findall(r"\]\((\d{4}-[\w-]+\.md)\)", text_of(ROOT / "docs" / "adr" / "README.md"))
+    assert sorted(listed) == records
+    assert [int(name[:4]) for name in records] == list(range(1, len(records) + 1))
+
+
+_MACHINE = re.compile(r"(?<![\w.])/(?:work|farm)/")
+_REGISTRY = re.compile(
+    r"--(?:extra-)?index-url|PIP_(?:EXTRA_)?INDEX_URL|npm_config_registry|files\.pythonhosted\.org|pypi\.org/simple"
+    r"|registry\.npmjs\.org|registry\.yarnpkg\.com|artifactory"
+    r"|(?m:^\s*registry\s*=\s*[\"']?https?:)|\"resolved\": *\"https?:"
+)
+
+
+def test_no_file_names_the_machine_it_was_written_on() -> None:
+    """No folder of a builder's machine, no package registry: the project builds where a person has their own."""
+    here = Path(__file__).resolve()
+    found = [
+        f"{name_of(path)}: {match.group()}"
+        for path in files()
+        if path != here
+        for match in (*_MACHINE.finditer(text_of(path)), *_REGISTRY.finditer(text_of(path)))
+    ]
+    assert not found

@@ -1,0 +1,96 @@
+"""Storeys: who may import whom, as pyproject.toml says it and import-linter checks it."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .tree import ROOT, named
+
+LINTER = Path(sys.executable).with_name("lint-imports")
+
+
+def _contracts() -> list[dict[str, Any]]:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    contracts: list[dict[str, Any]] = settings["tool"]["importlinter"]["contracts"]
+    return contracts
+
+
+def _storeys() -> list[list[str]]:
+    """The modules of each storey, the highest first; a module in parentheses may be missing."""
+    layers = next(contract["layers"] for contract in _contracts() if contract["type"] == "layers")
+    return [[word.strip() for word in layer.split("|")] for layer in layers]
+
+
+def _lint(folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [LINTER, "--no-cache", "--no-logo", "--config", str(folder / "pyproject.toml")],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_the_contracts_are_kept() -> None:
+    """import-linter finds every contract kept in the package as it stands."""
+    done = _lint(ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"Contracts: {len(_contracts())} kept, 0 broken." in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("store/atomic.py", "import tenex.nostr.urls"),
+        ("core/ids.py", "import tenex.store.atomic"),
+        ("core/ids.py", "import asyncio"),
+        ("runtime/clock.py", "import tenex.app.root"),
+        ("nostr/pool.py", "import pynostr"),
+        ("cli/main.py", "import coincurve"),
+    ],
+)
+def test_a_forbidden_import_breaks_a_contract(tmp_path: Path, module: str, line: str) -> None:
+    """One line in the wrong place is found: the contracts are no dead letters."""
+    shutil.copytree(ROOT / "tenex", tmp_path / "tenex", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    with (tmp_path / "tenex" / module).open("a") as file:
+        file.write(f"\n{line}\n")
+    done = _lint(tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "1 broken" in done.stdout
+
+
+def test_every_module_stands_in_a_storey() -> None:
+    """A module outside the storeys could import anything; only `tenex/__init__.py` may stand there."""
+    known = {word.strip("() ") for storey in _storeys() for word in storey}
+    found = {_top(path) for path in named(".py", "tenex")} - {"tenex"}
+    assert found, "the package was not found"
+    assert found <= known, f"in no storey: {sorted(found - known)}"
+
+
+def test_every_storey_exists_or_is_marked_as_optional() -> None:
+    """A name in the contract that no module has protects nothing."""
+    required = {word for storey in _storeys() for word in storey if not re.fullmatch(r"\(.*\)", word)}
+    missing = required - {_top(path) for path in named(".py", "tenex")}
+    assert not missing, f"write these in parentheses until they are there: {sorted(missing)}"
+
+
+def _top(path: Path) -> str:
+    """`tenex/core/ids.py` belongs to `tenex.core`, `tenex/telemetry.py` is `tenex.telemetry`."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return "tenex" if parts[1:] == ("__init__",) else f"tenex.{parts[1]}"
+
+
+def test_no_module_stands_in_two_storeys() -> None:
+    """A module named twice would be where one reads first."""
+    words = [word.strip("() ") for storey in _storeys() for word in storey]
+    assert len(words) == len(set(words))

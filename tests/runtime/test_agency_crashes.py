@@ -1,0 +1,213 @@
+"""Crashes in the work of agents with phases, state and colleagues: the moments of `test_crashes`, of other work."""
+
+from collections import Counter
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.config import Policy, Replay, ToolRule
+from tenex.core.conversation import fold
+from tenex.core.decide.runs import UNKNOWN
+from tenex.core.ids import Slug
+from tenex.core.messages import ModelRequest, ModelStep
+from tenex.core.pending import pending
+from tenex.core.phases import Access
+from tenex.core.records import Record
+from tests.fakes.agency import program
+from tests.fakes.linked import link, to
+from tests.fakes.play import ID, rules, says
+from tests.fakes.virtual import run
+from tests.histories.agency_scenes import by_states, fenced
+
+from .dying import DyingWorld, Finds, Moment, Subject, work
+
+EDGES = (("asking", "building", lambda me: me.n), ("building", "built", lambda me: me.n > 1))
+OWN: dict[str, Any] = {"defaults": {"n": 0}, "schema": {"n": {"type": "integer"}}, "scopes": {}}
+BUILT = "built by states"
+
+
+def household() -> Policy:
+    """The executor may call the helper, who may call the planner; all three have phases, and it may run programs."""
+    known = rules()
+    links = {"executor": {"to_helper": link("helper")}, "helper": {"to_planner": link("planner", is_shared=True)}}
+    roster = dict(known.roster)
+    for slug in ("executor", "helper", "planner"):
+        own = program(EDGES, links=links.get(slug, {}), **OWN)
+        tools = frozenset({*roster[Slug(slug)].tools, "python"})
+        roster[Slug(slug)] = replace(roster[Slug(slug)], program=own, tools=tools)
+    python = ToolRule(name="python", access=Access.RUN, replay=Replay.ONCE)
+    return replace(known, roster=roster, tools={**known.tools, "python": python})
+
+
+def sets(n: int) -> tuple[str, dict[str, object]]:
+    return "set_state", {"field": "n", "value": n}
+
+
+def minds(request: ModelRequest) -> ModelStep:
+    """In execute each sets its state and calls whom it may call; the executor then runs a program by states."""
+    steps = sum(isinstance(entry, ModelStep) for entry in request.entries)
+    if request.phase != "execute" or request.agent == "security":
+        return work(request)
+    if request.agent == "executor" and steps == 2:
+        return by_states(
+            fenced("thinking", "I have asked all who know, and now I count it myself.")
+            + fenced("python", "print(6 * 7)")
+        )
+    if request.agent == "executor" and steps == 3:
+        return says(BUILT)
+    called = {"executor": "helper", "helper": "planner"}.get(request.agent)
+    if steps == 0:
+        return says("", sets(1), *(to(called) if called else ()), ("write_file", {"path": request.agent}))
+    return says("", sets(2)) if steps == 1 else says(f"{request.agent} is done")
+
+
+class Household(DyingWorld):
+    """A world that dies in what these agents do; the executor alone works in execute."""
+
+    def __init__(self, folder: Path, subject: Subject, moment: Moment) -> None:
+        super().__init__(folder, subject, moment)
+        self.rules, self.worker = household(), minds
+        whole = self.router
+        self.router = lambda q: {**whole(q), "agents": ["executor"]} if q["phase"] == "plan" else whole(q)
+
+
+def moves(agent: str, to_: str, under: str = "") -> Finds:
+    return lambda rec, _: (
+        isinstance(rec, r.AgentPhaseChanged) and (rec.agent, rec.target) == (agent, to_) and under in rec.run
+    )
+
+
+def begins(agent: str, under: str = "/") -> Finds:
+    return lambda rec, state: (
+        isinstance(rec, r.RunStarted) and rec.agent == agent and under in rec.run and state.phase == "execute"
+    )
+
+
+def returns(tool: str, by: str = "") -> Finds:
+    return lambda rec, _: isinstance(rec, r.ToolCallCompleted) and rec.tool == tool and rec.run.endswith(by)
+
+
+def steps(agent: str, number: int) -> Finds:
+    return lambda rec, state: (
+        isinstance(rec, r.ModelResponded)
+        and rec.run.endswith(f".{agent}")
+        and state.phase == "execute"
+        and state.runs[rec.run].steps == number
+    )
+
+
+def permitted(tool: str, by: str = "") -> Finds:
+    return lambda rec, _: isinstance(rec, r.ToolCallStarted) and rec.tool == tool and rec.run.endswith(by)
+
+
+SUBJECTS = (
+    Subject(
+        name="state",
+        intent=begins("helper"),
+        effect="helper in execute, step 0",
+        result=returns("set_state", ".helper"),
+    ),
+    Subject(
+        name="move",
+        intent=moves("executor", "building"),
+        effect="helper in execute, step 0",
+        result=moves("helper", "building"),
+    ),
+    Subject(name="link", intent=steps("executor", 1), effect="helper in execute, step 0", result=steps("helper", 1)),
+    Subject(
+        name="nested link", intent=begins("planner"), effect="planner in execute, step 0", result=steps("planner", 1)
+    ),
+    Subject(
+        name="nested tool",
+        intent=permitted("write_file", ".planner"),
+        effect="write_file by planner in execute",
+        result=returns("write_file", ".planner"),
+    ),
+    Subject(
+        name="nested end",
+        intent=moves("planner", "built"),
+        effect="planner in execute, step 2",
+        result=returns("to_planner"),
+    ),
+    Subject(
+        name="end", intent=moves("helper", "built"), effect="helper in execute, step 2", result=returns("to_helper")
+    ),
+    Subject(
+        name="program", intent=permitted("python"), effect="python by executor in execute", result=returns("python")
+    ),
+    Subject(
+        name="states",
+        intent=moves("executor", "built"),
+        effect="executor in execute, step 2",
+        result=steps("executor", 3),
+    ),
+)
+
+REPEATED: dict[Moment, int] = {
+    "before intent": 1,
+    "after intent": 1,
+    "after effect": 2,
+    "before result": 2,
+    "after result": 1,
+}
+ONCE: dict[Moment, int] = {
+    "before intent": 1,
+    "after intent": 0,
+    "after effect": 1,
+    "before result": 1,
+    "after result": 1,
+}
+"""As in `test_crashes`: how often the effect is seen outside, of work that may be repeated and that may not."""
+
+
+@pytest.mark.parametrize(
+    ("subject", "moment"),
+    [pytest.param(one, moment, id=f"{one.name}-{moment}") for one, moment in product(SUBJECTS, get_args(Moment))],
+)
+def test_agents_stand_where_they_would_have_stood_and_each_step_is_taken_once(
+    subject: Subject, moment: Moment, tmp_path: Path
+) -> None:
+    """As it would have been without the crash, but for a program of which nobody knows whether it ran."""
+    world = Household(tmp_path, subject, moment)
+    survived: list[Record] = []
+
+    async def main() -> None:
+        assert await world.live(), "it never came to that moment"
+        survived.extend(book(world))
+        assert not await world.live()
+
+    run(main)
+    records = book(world)
+    assert records[: len(survived)] == survived
+    state = fold(ID, records)
+    assert (state.status, pending(state)) == ("ended", {})
+    moved = [(rec.agent, rec.source, rec.target) for rec in records if isinstance(rec, r.AgentPhaseChanged)]
+    way = [
+        (agent, *pair)
+        for agent in ("executor", "helper", "planner")
+        for pair in (("asking", "building"), ("building", "built"))
+    ]
+    assert Counter(moved) == Counter(way)
+    assert {name: one.phase for name, one in state.standings.items()} == dict.fromkeys(state.standings, "built")
+    assert {*map(str, state.standings)} >= {"executor", "planner"}
+    assert not any("/" in name for name in state.standings), "who was called and is gone stands nowhere"
+    called = [rec.agent for rec in records if isinstance(rec, r.RunStarted) and rec.parent is not None]
+    assert called == ["helper", "planner"]
+    results = Counter(rec.tool for rec in records if isinstance(rec, r.ToolCallCompleted))
+    assert (results["set_state"], results["to_helper"], results["to_planner"], results["python"]) == (6, 1, 1, 1)
+    python = next(rec for rec in records if isinstance(rec, r.ToolCallCompleted) and rec.tool == "python")
+    cut_off = {("program", moment) for moment in ("after intent", "after effect", "before result")}
+    unknown = (subject.name, moment) in {*cut_off, ("states", "after result")}  # where it was already permitted
+    assert (python.content == UNKNOWN) == unknown
+    assert world.effects.count(subject.effect) == (ONCE if subject.name == "program" else REPEATED)[moment]
+    assert (
+        max(Counter(rec.text for rec in records if isinstance(rec, r.MessageSent) and rec.text == BUILT).values()) == 1
+    )
+
+
+def book(world: DyingWorld) -> list[Record]:
+    return [record for decision in world.books[ID] for record in decision]

@@ -1,0 +1,214 @@
+"""Crashes: every kind of work, cut off at every moment of its life; what was done outside is counted outside."""
+
+from collections import Counter
+from itertools import product
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.config import Replay
+from tenex.core.conversation import Conversation, fold
+from tenex.core.decide.runs import UNKNOWN
+from tenex.core.pending import pending
+from tenex.core.phases import Phase
+from tenex.core.records import Record
+from tenex.core.state.run import CallState
+from tests.fakes.play import ID
+from tests.fakes.virtual import run
+
+from .dying import TALK, DyingWorld, Finds, Moment, Subject
+
+WAY = ["brainstorm", "plan", "execute", "verification", "chores", "reflection"]
+
+
+def asked_in(phase: str) -> Finds:
+    """The router is asked there."""
+    return lambda record, state: isinstance(record, r.RouteRequested) and state.phase == phase
+
+
+def tool(name: str) -> Subject:
+    """The executor's call of a tool."""
+
+    def permitted(record: Record, _: Conversation) -> bool:
+        return isinstance(record, r.ToolCallStarted) and record.tool == name
+
+    def returned(record: Record, _: Conversation) -> bool:
+        return isinstance(record, r.ToolCallCompleted) and record.tool == name
+
+    return Subject(name=name, intent=permitted, effect=f"{name} by executor in execute", result=returned)
+
+
+def begins(agent: str) -> Finds:
+    """An agent's run in execute begins."""
+    return lambda record, state: (
+        isinstance(record, r.RunStarted) and record.agent == agent and state.runs[record.run].phase is Phase.EXECUTE
+    )
+
+
+def steps(agent: str) -> Finds:
+    """An agent's step in execute has been answered."""
+    return lambda record, state: (
+        isinstance(record, r.ModelResponded) and record.run.endswith(f".{agent}") and state.phase is Phase.EXECUTE
+    )
+
+
+def of(kind: type[Record], phase: str = "") -> Finds:
+    """A kind of record, where the conversation stands in a phase after it."""
+    return lambda record, state: isinstance(record, kind) and phase in ("", state.phase)
+
+
+def said(record: Record, state: Conversation) -> bool:
+    """The executor says what it has built."""
+    return isinstance(record, r.MessageSent) and record.text == SPOKEN
+
+
+def delivered(record: Record, state: Conversation) -> bool:
+    """A relay has taken what the executor built."""
+    spoken = {message.seq for message in state.recent if message.text == SPOKEN}
+    return isinstance(record, r.Delivered) and record.said in spoken
+
+
+SPOKEN = "executor has done execute"
+
+SUBJECTS = [
+    Subject(
+        name="router",
+        intent=asked_in("chat"),
+        effect="first route",
+        result=lambda record, _: isinstance(record, r.Routed),
+    ),
+    Subject(name="model", intent=begins("executor"), effect="executor in execute, step 0", result=steps("executor")),
+    *map(tool, ("read_file", "write_file", "send")),
+    Subject(
+        name="join",
+        intent=of(r.TurnOpened, "execute"),
+        effect="security in execute, step 0",
+        result=of(r.TurnClosed, "execute"),
+    ),
+    Subject(
+        name="transition",
+        intent=asked_in("plan"),
+        effect="route in plan",
+        result=lambda record, _: isinstance(record, r.PhaseTransition) and record.to is Phase.EXECUTE,
+    ),
+    Subject(name="end", intent=asked_in("reflection"), effect="route in reflection", result=of(r.Ended)),
+    Subject(name="publish", intent=said, effect=f"publish {SPOKEN}", result=delivered),
+]
+
+REPEATED: dict[Moment, int] = {
+    "before intent": 1,
+    "after intent": 1,
+    "after effect": 2,
+    "before result": 2,
+    "after result": 1,
+}
+"""How often the effect is seen outside in the end, of work that may be repeated."""
+ONCE: dict[Moment, int] = {
+    "before intent": 1,
+    "after intent": 0,
+    "after effect": 1,
+    "before result": 1,
+    "after result": 1,
+}
+"""Of work that may not: what has been begun and may have happened is not begun again."""
+
+
+@pytest.mark.parametrize(
+    ("subject", "moment"),
+    [
+        pytest.param(subject, moment, id=f"{subject.name}-{moment}")
+        for subject, moment in product(SUBJECTS, get_args(Moment))
+    ],
+)
+def test_whatever_is_cut_off_wherever_the_conversation_arrives(
+    subject: Subject, moment: Moment, tmp_path: Path
+) -> None:
+    """As it would have without the crash; each effect as often as its kind permits, and no result twice."""
+    world = DyingWorld(tmp_path, subject, moment)
+    survived: list[Record] = []
+
+    async def main() -> None:
+        assert await world.live(), "it never came to that moment"
+        survived.extend(records(world))
+        assert not await world.live()
+        check(world, survived)
+
+    run(main)
+    expected = (ONCE if subject.name == "send" else REPEATED)[moment]
+    assert world.effects.count(subject.effect) == expected
+
+
+RECOVERY = Subject(
+    name="recovery", intent=lambda *_: False, effect="", result=lambda record, _: isinstance(record, r.ProcessRestarted)
+)
+
+
+@pytest.mark.parametrize("moment", ["before result", "after result"])
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
+def test_a_crash_within_the_recovery_is_one_more_crash(subject: Subject, moment: Moment, tmp_path: Path) -> None:
+    """What had been done and not been told: whether it may be done again is known after two deaths, too."""
+    world = DyingWorld(tmp_path, subject, "after effect")
+    survived: list[Record] = []
+
+    async def main() -> None:
+        assert await world.live()
+        survived.extend(records(world))
+        world.subject, world.moment = RECOVERY, moment
+        assert await world.live(), "it never came to that moment"
+        again = records(world)
+        assert not await world.live()
+        assert records(world)[: len(again)] == again
+
+    run(main)
+    check(world, survived)
+    expected = (ONCE if subject.name == "send" else REPEATED)["after effect"]
+    assert world.effects.count(subject.effect) == expected
+
+
+def records(world: DyingWorld) -> list[Record]:
+    return [record for decision in world.books[ID] for record in decision]
+
+
+def check(world: DyingWorld, survived: list[Record]) -> None:
+    """What has to hold after every crash."""
+    book = records(world)
+    assert book[: len(survived)] == survived
+    assert [record.seq for record in book] == list(range(1, len(book) + 1))
+    state, then = fold(ID, book), fold(ID, survived)
+    assert (state.status, pending(state)) == ("ended", {})
+    assert [record.to for record in book if isinstance(record, r.PhaseTransition)] == WAY
+    assert [record.text for record in book if isinstance(record, r.MessageRecorded)] == list(TALK)
+
+    opened = [record for record in book if isinstance(record, r.TurnOpened)]
+    assert [record.turn_id for record in book if isinstance(record, r.TurnClosed)] == [x.turn_id for x in opened]
+    ended = [(record.run, record.outcome) for record in book if isinstance(record, r.RunEnded)]
+    assert Counter(run.split(".")[0] for run, _ in ended) == {x.turn_id: len(x.agents) for x in opened}
+    assert {outcome for _, outcome in ended} == {"finished"}
+
+    words = [event for record in book if isinstance(record, r.MessageSent) for event in record.events]
+    assert world.published == {event.id: event for event in words}
+    assert max(world.sent.values()) <= 2
+    assert max(Counter((x.speaker, x.text) for x in book if isinstance(x, r.MessageSent)).values()) == 1
+
+    permitted = {f"{ID}:{x.seq}": x for x in book if isinstance(x, r.ToolCallStarted)}
+    returned = {(x.run, x.call) for x in survived if isinstance(x, r.ToolCallCompleted)}
+    assert world.calls.keys() <= permitted.keys()
+    for key, call in permitted.items():
+        result = next(
+            x for x in book if isinstance(x, r.ToolCallCompleted) and (x.run, x.call) == (call.run, call.call)
+        )
+        most = 1 if call.replay is Replay.ONCE or (call.run, call.call) in returned else 2
+        assert world.calls[key] <= most
+        assert (result.content == UNKNOWN) == (call.replay is Replay.ONCE and key in _open_once(then))
+
+
+def _open_once(state: Conversation) -> set[str]:
+    """The keys of calls that were open at the death and may not be repeated."""
+    return {
+        f"{ID}:{call.seq}"
+        for run in state.runs.values()
+        for call in run.open_calls
+        if call.state is CallState.PERMITTED and call.replay is Replay.ONCE
+    }

@@ -1,0 +1,156 @@
+"""Answers of models that nobody waits for any more: not used, and their cost recorded exactly once."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.config import Policy
+from tenex.core.conversation import Conversation
+from tenex.core.decide.dispatch import decide
+from tenex.core.errors import ModelRefused, ModelUnavailable
+from tenex.core.ids import ConversationId, Millis
+from tenex.core.messages import ModelRequest, Usage
+from tenex.core.signals import Signal, ToolCallInterrupted
+from tests.fakes.play import ID, says
+from tests.fakes.stage import Daemon, World
+from tests.fakes.virtual import run
+
+LATE = Usage(input_tokens=300)
+WORK, ROUTE_AGAIN = 2, 3
+"""Which request of a conversation asks the first agent, and which asks the router after that agent's turn."""
+
+
+def answering(number: int, late: Exception | None = None) -> World:
+    """A world with one turn for each message, whose request `number` costs 300 tokens, or fails at that cost."""
+
+    def answer(text: str) -> Any:
+        if len(world.requests) != number:
+            return says(text)
+        return late or replace(says(text), usage=LATE)
+
+    def router(question: dict[str, Any]) -> Any:
+        turns, newest = question["turns"], question["messages"][-1]
+        is_new = not turns or newest["after_turn"] == turns[-1]["turn"]
+        return answer(json.dumps({"agents": ["project-manager" if is_new else "USER"], "reason": "-"}))
+
+    def worker(_: ModelRequest) -> Any:
+        return answer("done")
+
+    world = World(router, worker)
+    world.think = 10.0
+    return world
+
+
+async def overtake(world: World, daemon: Daemon, command: str, number: int) -> None:
+    """Have request `number` answered while the record of the command is written."""
+    daemon.write("hello")
+    while len(world.requests) < number:
+        await asyncio.sleep(0.1)
+    await asyncio.sleep(1)  # what was said before is delivered, and that is written
+    world.append_time, usual = 20.0, world.append_time
+    daemon.write(command)
+    await asyncio.sleep(1)
+    world.append_time = usual
+    await daemon.until("waiting")
+
+
+def costs(world: World) -> list[tuple[str | None, int, str]]:
+    records = [record for decision in world.books[ConversationId(ID)] for record in decision]
+    return [(rec.run, rec.usage.input_tokens, rec.model) for rec in records if isinstance(rec, r.ModelCallCancelled)]
+
+
+def play(world: World, command: str, number: int) -> None:
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            await overtake(world, daemon, command, number)
+            assert daemon.state().usage.input_tokens == 300 + 10 * (len(world.requests) - 1)
+
+    run(main)
+
+
+@pytest.mark.parametrize("command", ["/retry", "/stop"])
+@pytest.mark.parametrize(
+    "late",
+    [None, ModelUnavailable("cut off", usage=LATE, model="script"), ModelRefused("filtered", LATE, model="script")],
+    ids=["answer", "unavailable", "refused"],
+)
+def test_what_the_router_cost_is_recorded_when_a_command_overtakes_its_answer(
+    command: str, late: Exception | None
+) -> None:
+    world = answering(ROUTE_AGAIN, late)
+    play(world, command, ROUTE_AGAIN)
+    assert costs(world) == [(None, 300, "script")]
+
+
+@pytest.mark.parametrize("late", [None, ModelRefused("filtered", LATE, model="script")], ids=["answer", "refused"])
+def test_what_an_agent_cost_is_recorded_for_its_run_when_a_stop_overtakes_its_answer(late: Exception | None) -> None:
+    world = answering(WORK, late)
+    play(world, "/stop", WORK)
+    (ended,) = [rec for rec in world.heard if isinstance(rec, r.RunEnded)]
+    assert ended.outcome == "stopped"
+    assert costs(world) == [(ended.run, 300, "script")]
+
+
+def test_a_late_answer_without_a_cost_is_not_recorded() -> None:
+    world = answering(ROUTE_AGAIN, ModelUnavailable("connection refused"))
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            await overtake(world, daemon, "/retry", ROUTE_AGAIN)
+
+    run(main)
+    assert costs(world) == []
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_the_cost_of_a_late_answer_is_recorded_once_when_its_append_fails(*, is_written: bool) -> None:
+    """Whether or not the disk has taken it all the same."""
+    world = answering(ROUTE_AGAIN)
+    failed: list[int] = []
+
+    def fault(_: int) -> int | None:
+        is_next = len(world.requests) == ROUTE_AGAIN + 1 and not failed
+        if is_next:
+            failed.append(1)
+        return int(is_written) if is_next else None
+
+    world.fail_append = fault
+    play(world, "/retry", ROUTE_AGAIN)
+    assert failed
+    assert costs(world) == [(None, 300, "script")]
+
+
+def test_the_cost_of_a_late_answer_is_recorded_once_when_it_is_given_up_after_it_was_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two faults of the program keep it from being decided on, and a third comes after the append."""
+    world = answering(ROUTE_AGAIN)
+    faults = {"decide": 2, "observe": 1}
+
+    def fails(where: str) -> None:
+        if faults[where]:
+            faults[where] -= 1
+            raise ZeroDivisionError
+
+    def odd(state: Conversation, signal: Signal, rules: Policy, now: Millis) -> list[r.Record]:
+        if isinstance(signal, ToolCallInterrupted):
+            fails("decide")
+        return decide(state, signal, rules, now)
+
+    heard_records: Callable[..., None] = world.heard_records
+
+    def heard(conversation: ConversationId, records: list[r.Record]) -> None:
+        if any(isinstance(record, r.ModelCallCancelled) for record in records):
+            fails("observe")
+        heard_records(conversation, records)
+
+    monkeypatch.setattr("tenex.runtime.actor.decide", odd)
+    monkeypatch.setattr(world, "heard_records", heard)
+    play(world, "/retry", ROUTE_AGAIN)
+    assert faults == {"decide": 0, "observe": 0}
+    assert costs(world) == [(None, 300, "script")]

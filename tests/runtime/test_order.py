@@ -1,0 +1,339 @@
+"""Events in every order there is: twice, at once, late, of one second, around a stop; each counts once."""
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.conversation import Conversation
+from tenex.core.effects import Effect, Key, ModelCall, Route
+from tenex.core.ids import ConversationId, EventId, Slug
+from tenex.core.messages import ModelRequest, ModelStep
+from tenex.core.reducers import conversation as folds
+from tenex.core.signals import InboundMessage, ModelAnswered, ModelFailed, RouteAnswered, Signal
+from tenex.core.state.run import CallState
+from tests.core.kit import check_sound, go, plain, until
+from tests.fakes.play import ALICE, Play, says, seven_phases
+from tests.fakes.stage import World
+from tests.fakes.virtual import run
+
+from .test_flow import worker
+
+ID = "c" * 64
+AGENTS = ("planner", "executor", "helper")
+
+
+def wrote(world: World, conversation: str = ID) -> list[str]:
+    """What was taken in, in order."""
+    book = world.books.get(ConversationId(conversation), [])
+    return [rec.event_id for decision in book for rec in decision if isinstance(rec, r.MessageRecorded)]
+
+
+def chat(question: dict[str, Any]) -> dict[str, Any]:
+    """One turn for each message, then the person is next."""
+    newest, last = question["messages"][-1], question["turns"][-1]["turn"] if question["turns"] else None
+    is_new = newest["after_turn"] == last
+    return {"agents": ["project-manager"] if is_new else ["USER"], "reason": "chat"}
+
+
+# ---- the same event again ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("knows", [True, False], ids=["with an index", "whose index was deleted"])
+@pytest.mark.parametrize("pause", [0.0, 0.01, 0.2, 60.0])
+def test_the_same_event_from_two_relays_and_after_a_restart_counts_once(pause: float, *, knows: bool) -> None:
+    """At once, while it is worked on, when the conversation has left memory; then in the next process."""
+    world = World(chat, worker)
+    if not knows:
+        world.conversation_of = lambda event_id: None  # type: ignore[method-assign]
+
+    async def main() -> None:
+        async with world.daemon(kill=True) as daemon:
+            daemon.write("hello", event_id="e" * 64)
+            await asyncio.sleep(pause)
+            daemon.write("hello", event_id="e" * 64)
+            daemon.write("hello", event_id="e" * 64)
+            await asyncio.sleep(pause)
+        async with world.daemon() as daemon:
+            daemon.write("hello", event_id="e" * 64)
+            await daemon.until("waiting")
+            daemon.write("hello", event_id="e" * 64)
+            await asyncio.sleep(60)
+
+    run(main)
+    assert wrote(world) == ["e" * 64]
+    assert len([rec for rec in world.heard if isinstance(rec, r.TurnOpened)]) == 1
+
+
+def test_an_event_older_than_all_that_the_state_remembers_is_known_to_the_index(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The state keeps the newest ids; what was before them is asked of the directory, also after a restart."""
+    few = 8
+    monkeypatch.setattr(folds, "SEEN", few)
+    world = World(lambda q: {"agents": ["USER"], "reason": "-"}, worker)
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            for number in range(few + 4):
+                daemon.write(f"message {number}", event_id=f"{number:064d}")
+                await asyncio.sleep(1)
+            assert f"{3:064d}" not in daemon.state().seen
+            assert daemon.write("message 3", event_id=f"{3:064d}") == "duplicate"
+        async with world.daemon() as daemon:
+            assert daemon.write("message 3", event_id=f"{3:064d}") == "duplicate"
+            await asyncio.sleep(60)
+
+    run(main)
+    assert len(wrote(world)) == few + 4
+
+
+def test_replies_that_arrive_before_their_root_are_received_with_it() -> None:
+    """One that does not call us waits for the root; one that does begins the conversation, and the root follows."""
+    world = World(chat, worker)
+    replies = ["a" * 64, "b" * 64]
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            assert daemon.write("and tests", event_id=replies[0], reply_to=ID, starts=False) == "elsewhere"
+            assert daemon.write("build it", event_id=ID) == "admitted"
+            await daemon.until("waiting")
+        other = "d" * 64
+        async with world.daemon() as daemon:
+            assert daemon.write("thanks", event_id=replies[1], reply_to=other, conversation=other) == "admitted"
+            assert daemon.write("at once", reply_to=other, conversation=other, starts=False) == "admitted"
+            await daemon.until("waiting", other)
+        async with world.daemon() as daemon:
+            assert daemon.write("build it", event_id=other, conversation=other) == "admitted"
+            assert daemon.write("build it", event_id=other, conversation=other) == "duplicate"
+            await daemon.until("waiting", other)
+        assert wrote(world, other)[::2] == [replies[1], other]
+
+    run(main)
+    assert wrote(world) == [ID, replies[0]]
+
+
+# ---- completions in every order ---------------------------------------------------------------------------------
+
+OUTCOMES: dict[str, Callable[[Key], Signal]] = {
+    "finished": lambda key: ModelAnswered(key=key, step=says("done", ("complete", {"response": "done"}))),
+    "text": lambda key: ModelAnswered(key=key, step=says("it is done")),
+    "lost": lambda key: ModelFailed(key=key, message="no", retryable=True),
+    "failed": lambda key: ModelFailed(key=key, message="refused", retryable=False),
+}
+
+
+def three_at_work() -> Play:
+    play = Play(lambda _q: go("execute", *AGENTS), plain)
+    play.person("build it")
+    until(play, lambda p: len([e for e in p.running.values() if isinstance(e, ModelCall)]) == len(AGENTS))
+    return play
+
+
+def end_one(play: Play, agent: str, outcome: str) -> None:
+    """Bring an agent's run to its end, however many tries and reminders that takes."""
+    kind = OUTCOMES[outcome]
+    for _ in range(9):
+        run_ = next((known for known in play.conversation.runs.values() if known.agent == agent), None)
+        if run_ is None:
+            return
+        if run_.retry is not None:
+            kind = OUTCOMES["finished"]  # the model can be reached again
+            play.hear(play.perform(next(e for e in play.running.values() if e.key.seq == run_.retry.seq)))
+        else:
+            effect = next(e for e in play.running.values() if isinstance(e, ModelCall) and e.run == run_.id)
+            play.hear(kind(effect.key))
+        play.reconcile()
+    raise AssertionError(f"the run of {agent} does not end")
+
+
+@pytest.mark.parametrize("outcomes", [*itertools.combinations_with_replacement(OUTCOMES, 3)])
+def test_three_agents_end_in_any_order_and_the_turn_is_the_same(outcomes: tuple[str, ...]) -> None:
+    """Six orders, one joint state: gates, participants, completions by agent, what is asked next."""
+    found: list[Any] = []
+    for order in itertools.permutations(zip(AGENTS, outcomes, strict=True)):
+        play = three_at_work()
+        for agent, outcome in order:
+            assert play.conversation.turn is not None, "the turn closed before all had ended"
+            end_one(play, agent, outcome)
+        check_sound(play)
+        found.append(joint(play.conversation))
+    assert all(state == found[0] for state in found)
+
+
+def joint(c: Conversation) -> Any:
+    """What must not depend on the order."""
+    last = c.last_turn
+    assert last is not None
+    assert last.is_completed
+    done = sorted((d.agent, d.outcome, d.text, d.verdict, d.error) for d in last.completions)
+    words = sorted((message.name, message.text) for message in c.recent)
+    asks = c.question and (c.question.attempt, c.question.retry)
+    return (done, words, asks, c.status, c.phase, c.participants, c.open_gates, c.turn, c.usage, c.turns_since_person)
+
+
+# ---- what comes too late ----------------------------------------------------------------------------------------
+
+
+def test_a_completion_for_a_closed_turn_and_a_stale_routing_answer_say_nothing_new() -> None:
+    """Also when the same agent works again, and the same question is asked again."""
+    play = Play(seven_phases, plain)
+    play.person("build it")
+    late: list[Signal] = []
+    for _ in range(120):
+        ready = [e for e in play.running.values() if isinstance(e, (Route, ModelCall))]
+        late.extend(_news(play, effect) for effect in ready)
+        if not play.step():
+            if play.conversation.status == "ended":
+                break
+            play.person("go on")
+    assert play.conversation.status == "ended"
+    seq = play.conversation.next_seq
+    for signal in late:
+        assert play.hear(signal) == []
+    assert play.conversation.next_seq == seq
+    play.person("and again")
+    for signal in late:
+        assert play.hear(signal) == []
+    until(play, lambda p: bool(p.conversation.runs))
+    for signal in late:
+        assert play.hear(signal) == []
+    check_sound(play)
+
+
+def _news(play: Play, effect: Effect) -> Signal:
+    if isinstance(effect, Route):
+        return RouteAnswered(
+            key=effect.key, step=says('{"agents": ["executor"], "phase": "execute", "reason": "late"}')
+        )
+    return ModelAnswered(key=effect.key, step=says("late", ("write_file", {"path": "late"})))
+
+
+# ---- around a stop ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.005, 0.03, 0.2, 1.0])
+def test_a_reply_during_shutdown_is_taken_in_after_the_restart_exactly_once(moment: float) -> None:
+    """The door is closed or it is not: what was not promised comes again from the relays."""
+
+    def asks(request: ModelRequest) -> ModelStep:
+        if not any(isinstance(entry, ModelStep) for entry in request.entries):
+            return says("", ("ask", {"question": "Which colour?"}))
+        return says("done")
+
+    world = World(lambda q: {"agents": ["USER"] if q["turns"] else ["executor"], "reason": "-"}, asks)
+    verdicts: list[str] = []
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            daemon.write("hello")
+            while not daemon.state().is_parked:
+                await asyncio.sleep(0.05)
+            asked = next(iter(daemon.state().asks))
+            world.think = 0.5
+            daemon.write("think on", conversation="d" * 64)  # keeps the stop busy for a while
+            await asyncio.sleep(0.1)
+            daemon.runtime.stop()
+            await asyncio.sleep(moment)
+            verdicts.append(daemon.write("blue", event_id="b" * 64, reply_to=asked))
+        async with world.daemon() as daemon:
+            verdicts.append(daemon.write("blue", event_id="b" * 64, reply_to=asked))
+            verdicts.append(daemon.write("blue", event_id="b" * 64, reply_to=asked))
+            await daemon.until("waiting")
+
+    run(main)
+    assert verdicts[-1] == "duplicate"
+    assert wrote(world).count("b" * 64) == 1
+    assert [rec.text for rec in world.heard if isinstance(rec, r.QuestionAnswered)] == ["blue"]
+
+
+# ---- who was first ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", [*itertools.permutations(range(3))], ids=str)
+def test_messages_of_one_second_are_all_taken_in_whatever_their_order(order: tuple[int, ...]) -> None:
+    """One turn, or two, sees all three; none is passed over because another has the same time."""
+    world = World(chat, worker)
+
+    async def main() -> None:
+        async with world.daemon() as daemon:
+            now = world.clock.now() // 1000
+            for number in order:
+                daemon.write(f"part {number}", event_id=f"{number}" * 64, created_at=now)
+                await asyncio.sleep(0.03)
+            await daemon.until("waiting")
+
+    run(main)
+    assert sorted(wrote(world)) == [f"{number}" * 64 for number in range(3)]
+    state = next(iter(world.books.values()))
+    shown = [rec for decision in state for rec in decision if isinstance(rec, r.MessageRecorded)]
+    assert [rec.text for rec in shown] == [f"part {number}" for number in order]
+    assert not any(m.seq > _fold(world).answered for m in _fold(world).messages if m.role is not None)
+
+
+def _fold(world: World) -> Conversation:
+    state = Conversation(id=ConversationId(ID))
+    for decision in world.books[ConversationId(ID)]:
+        for rec in decision:
+            state.apply(rec)
+    return state
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_reply_before_the_message_it_answers_finds_the_same_conversation(*, restarts: bool) -> None:
+    """Relays promise no order: the root names the place, the message that is answered may come later."""
+    world = World(chat, worker)
+    root, reply = EventId("1" * 64), EventId("2" * 64)
+
+    def of(event_id: EventId, *references: EventId) -> InboundMessage:
+        return InboundMessage(
+            event_id=event_id,
+            author=ALICE,
+            text=f"text of {event_id[0]}",
+            created_at=1_700_000_000,
+            conversation=ConversationId(ID),
+            starts=True,
+            reply_to=references[0] if references else None,
+            references=references,
+            address={"form": "notes"},
+        )
+
+    async def main() -> None:
+        async with world.daemon(kill=restarts) as daemon:
+            assert daemon.runtime.inbox.receive(of(reply, root)) == "admitted"
+            if restarts:
+                await asyncio.sleep(0.1)
+            else:
+                assert daemon.runtime.inbox.receive(of(root)) == "admitted"
+                await daemon.until("waiting")
+        if restarts:
+            async with world.daemon() as daemon:
+                assert daemon.runtime.inbox.receive(of(root)) == "admitted"
+                daemon.runtime.inbox.receive(of(reply, root))
+                await daemon.until("waiting")
+
+    run(main)
+    assert list(world.books) == [ID], "one conversation"
+    assert sorted(wrote(world)) == [root, reply]
+
+
+def test_an_answer_that_comes_before_its_question_is_out_is_no_answer_to_it() -> None:
+    """It is a message like any other, and the question stays open."""
+
+    def asks(conversation: Conversation, call: ModelCall) -> ModelStep:
+        steps = conversation.runs[call.run].steps
+        return says("", ("ask", {"question": "Which colour?"})) if not steps else says("done")
+
+    play = Play(lambda _q: go(None, "executor"), asks)
+    play.person("build it")
+    play.person("blue")
+    until(play, lambda p: bool(p.conversation.runs) and p.conversation.is_parked)
+    (run_,) = play.conversation.runs.values()
+    assert [call.state for call in run_.open_calls] == [CallState.PARKED]
+    play.person("green", addressed=(Slug("executor"),))
+    (answered,) = play.all(r.QuestionAnswered)
+    assert answered.text == "green"
+    check_sound(play)

@@ -1,0 +1,107 @@
+"""Words on their way to relays: in order, past one that meets a fault of ours, and none of them lost."""
+
+import asyncio
+import itertools
+from collections import Counter
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.ids import ConversationId, EventId
+from tenex.core.ports import PublishOutcome, UnsignedEvent
+from tenex.runtime.outbox import AGAIN, Outbox
+from tests.fakes.play import ALICE, RELAY, seven_phases
+from tests.fakes.stage import World
+from tests.fakes.virtual import run
+
+from .test_flow import worker
+
+HERE = ConversationId("c" * 64)
+
+
+def word(number: int) -> UnsignedEvent:
+    return UnsignedEvent(
+        id=EventId(f"{number:064x}"), pubkey=ALICE, created_at=number, kind=1, tags=(), content=f"{number}"
+    )
+
+
+class Faulty:
+    """A relay behind a program that fails `faults[event]` times before it sends that event."""
+
+    def __init__(self, **faults: int) -> None:
+        self.faults = {name.removeprefix("n"): count for name, count in faults.items()}
+        self.tries: dict[str, list[float]] = {}
+        self.taken: list[str] = []
+
+    async def publish(self, event: UnsignedEvent, relay: str) -> PublishOutcome:
+        """Fail, or take it."""
+        tries = self.tries.setdefault(event.content, [])
+        tries.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(0.01)
+        if len(tries) <= self.faults.get(event.content, 0):
+            raise RuntimeError("a fault of ours")
+        self.taken.append(event.content)
+        return PublishOutcome(accepted=True)
+
+
+def send(faulty: Faulty, count: int) -> list[PublishOutcome]:
+    async def main() -> list[PublishOutcome]:
+        outbox = Outbox(faulty)
+        outcomes = await asyncio.gather(*(outbox.publish(HERE, word(n), RELAY) for n in range(count)))
+        assert not outbox._lanes, "a lane nobody uses is forgotten"
+        return outcomes
+
+    return run(main)
+
+
+def test_a_fault_of_ours_is_tried_again_and_lets_the_others_pass() -> None:
+    """The relay has said nothing: that is no refusal."""
+    faulty = Faulty(n1=3)
+    assert all(outcome.accepted for outcome in send(faulty, 4))
+    assert faulty.taken == ["0", "2", "3", "1"]
+
+
+def test_the_waits_grow_and_are_bounded() -> None:
+    faulty = Faulty(n0=12)
+    send(faulty, 1)
+    tries = faulty.tries["0"]
+    waits = [round(later - earlier) for earlier, later in itertools.pairwise(tries)]
+    assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, *[round(AGAIN[1])] * 3]
+
+
+def test_without_a_fault_the_order_is_kept() -> None:
+    faulty = Faulty()
+    send(faulty, 9)
+    assert faulty.taken == [str(n) for n in range(9)]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_no_word_is_lost_to_a_publisher_that_raises(*, restarts: bool) -> None:
+    """All that a conversation says meets the fault, some of it twice; all of it comes out, also after a death."""
+    world = World(seven_phases, worker)
+    publish, failed = world.publish, Counter[str]()
+
+    async def faulty(event: UnsignedEvent, relay: str) -> PublishOutcome:
+        failed[event.id] += 1
+        if failed[event.id] <= 1 + event.created_at % 2:
+            raise RuntimeError("a fault of ours")
+        return await publish(event, relay)
+
+    world.publish = faulty  # type: ignore[method-assign]
+
+    async def main() -> None:
+        async with world.daemon(kill=restarts) as daemon:
+            daemon.write("hello")
+            if restarts:
+                await asyncio.sleep(0.3)
+            else:
+                await daemon.until("waiting")
+        async with world.daemon() as daemon:
+            daemon.write("think")
+            await daemon.until("waiting")
+
+    run(main)
+    said = [event.id for rec in world.heard if isinstance(rec, r.MessageSent) for event in rec.events]
+    assert len(said) >= 2
+    assert set(said) == set(world.published)
+    assert {rec.accepted for rec in world.heard if isinstance(rec, r.Delivered)} == {True}

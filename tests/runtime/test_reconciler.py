@@ -1,0 +1,117 @@
+"""What should be in flight against what is: started once, cancelled when nobody wants it, counted, and let go of."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from tenex.core.effects import Effect, Key, Publish, Route, Timer, Work
+from tenex.core.ids import EventId, Millis
+from tenex.core.ports import UnsignedEvent
+from tenex.core.signals import Signal, TimerFired
+from tenex.runtime.reconciler import Reconciler
+from tests.fakes.play import ALICE, RELAY
+
+EVENT = UnsignedEvent(id=EventId("e" * 64), pubkey=ALICE, created_at=1, kind=1, tags=(), content="said")
+ROUTE = Route(key=Key(Work.ROUTE, 1))
+TIMER = Timer(key=Key(Work.TIMER, 2, "warn"), due=Millis(5))
+PUBLISH = Publish(key=Key(Work.PUBLISH, 3, f"0 {RELAY}"), event=EVENT, relay=RELAY)
+
+
+class Desk:
+    """A reconciler whose tasks end when the test says so."""
+
+    def __init__(self) -> None:
+        self.begun: list[Key] = []
+        self.cancelled: list[Key] = []
+        self.posted: list[Signal] = []
+        self._ends: dict[Key, asyncio.Event] = {}
+        self.tasks: list[asyncio.Task[None]] = []
+        self.reconciler = Reconciler("here", self._prepare, self.posted.append, self._spawn)
+
+    def wants(self, *effects: Effect) -> None:
+        self.reconciler.reconcile({effect.key: effect for effect in effects})
+
+    async def end(self, key: Key) -> Signal:
+        self._ends[key].set()
+        while not self.posted:
+            await asyncio.sleep(0)
+        return self.posted.pop()
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        return self.reconciler.busy, self.reconciler.working
+
+    def _prepare(self, effect: Effect) -> Callable[[], Coroutine[Any, Any, Signal]]:
+        key, done = effect.key, asyncio.Event()
+        self.begun.append(key)
+        self._ends[key] = done
+
+        async def work() -> Signal:
+            try:
+                await done.wait()
+            except asyncio.CancelledError:
+                self.cancelled.append(key)
+                raise
+            return TimerFired(key=key)
+
+        return work
+
+    def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        self.tasks.append(asyncio.create_task(work, name=name))
+        return self.tasks[-1]
+
+
+async def test_it_counts_what_is_in_flight_without_timers_and_steps_without_words() -> None:
+    desk = Desk()
+    assert desk.counts == (0, 0)
+    desk.wants(TIMER)
+    assert desk.counts == (0, 0)
+    desk.wants(TIMER, PUBLISH)
+    assert desk.counts == (1, 0)
+    desk.wants(TIMER, PUBLISH, ROUTE)
+    assert desk.counts == (2, 1)
+    await asyncio.sleep(0)
+    desk.wants(PUBLISH)
+    assert desk.counts == (1, 0)
+    await asyncio.wait(desk.tasks[:1])
+    assert TIMER.key in desk.cancelled
+    await desk.reconciler.cancel()
+
+
+async def test_work_begins_once_and_again_only_when_its_end_was_decided_and_it_is_still_wanted() -> None:
+    desk = Desk()
+    for _ in range(2):
+        desk.wants(ROUTE, TIMER)
+    assert desk.begun == [ROUTE.key, TIMER.key]
+    signal = await desk.end(ROUTE.key)
+    desk.wants(ROUTE, TIMER)
+    assert (desk.counts, len(desk.begun)) == ((0, 0), 2), "its work is done, and not yet decided on"
+    desk.reconciler.decided(signal)
+    desk.reconciler.decided(signal)
+    desk.wants(ROUTE, TIMER)
+    assert (desk.counts, desk.begun[2:]) == ((1, 1), [ROUTE.key])
+    desk.reconciler.decided(await desk.end(TIMER.key))
+    desk.wants(ROUTE)
+    assert desk.counts == (1, 1), "a timer that has fired is counted no more, in either way"
+    await desk.reconciler.cancel()
+
+
+async def test_while_it_drains_only_words_are_begun() -> None:
+    desk = Desk()
+    desk.wants(ROUTE)
+    desk.reconciler.drain()
+    desk.wants(ROUTE, TIMER, PUBLISH)
+    assert desk.begun == [ROUTE.key, PUBLISH.key]
+    await desk.reconciler.cancel()
+
+
+async def test_after_a_cancel_everything_has_let_go_and_may_begin_again() -> None:
+    desk = Desk()
+    desk.wants(ROUTE, TIMER, PUBLISH)
+    await desk.end(PUBLISH.key)
+    await desk.reconciler.cancel()
+    assert desk.counts == (0, 0)
+    assert all(task.done() for task in desk.tasks)
+    desk.wants(ROUTE, PUBLISH)
+    assert (desk.counts, desk.begun[3:]) == ((2, 1), [ROUTE.key, PUBLISH.key])
+    await desk.reconciler.cancel()

@@ -1,0 +1,89 @@
+"""What the tests of missions share: a journal that dies at a chosen append, and the shipped example as a module."""
+
+import importlib.util
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tenex.core.conversation import Conversation
+from tenex.core.errors import AppendFailed
+from tenex.core.ids import ConversationId
+from tenex.core.records import Record
+from tenex.store.format import CONVERSATION
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "config" / "workflows" / "mission.py"
+
+
+def example() -> ModuleType:
+    """`config/workflows/mission.py`, loaded once."""
+    name = "shipped_mission"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, EXAMPLE)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+def competition(folder: Path, *, title: str = "Fit a curve", points: Any = ((0, 1), (1, 3), (2, 5), (3, 7))) -> Path:
+    """A platform's folder with one competition, and leaders a solution can beat."""
+    (folder / "competitions").mkdir(parents=True)
+    (folder / "competitions" / "curve.json").write_text(json.dumps({"title": title, "points": list(points)}))
+    (folder / "competitions" / "leaders.json").write_text(json.dumps({"curve": [9.0, 0.000001]}))
+    return folder
+
+
+class Journals:
+    """Journals as bytes, as a disk has them; the process dies at append `at`, before or after it is kept."""
+
+    def __init__(self) -> None:
+        self.lines: dict[ConversationId, bytes] = {}
+        self.appends = 0
+        self.at: tuple[int, str] | None = None
+        self.shown = 0
+
+    async def open(self, conversation: ConversationId) -> "tuple[_Journal, Sequence[Record]]":
+        """What the lines say."""
+        records, length, fault = CONVERSATION.decode_lines(self.lines.get(conversation, b""))
+        assert fault is None
+        assert length == len(self.lines.get(conversation, b""))
+        return _Journal(self, conversation, len(records)), records
+
+    async def show(self, conversation: Conversation) -> None:
+        """Count."""
+        self.shown += 1
+
+    def records(self) -> list[Record]:
+        """All records of the one conversation there is."""
+        (lines,) = self.lines.values()
+        return CONVERSATION.decode_lines(lines)[0]
+
+
+class _Journal:
+    def __init__(self, journals: Journals, conversation: ConversationId, length: int) -> None:
+        self._journals, self._conversation, self._length = journals, conversation, length
+
+    @property
+    def next_seq(self) -> int:
+        return self._length + 1
+
+    async def append(self, decisions: Sequence[Sequence[Record]]) -> None:
+        journals = self._journals
+        journals.appends += 1
+        when = journals.at[1] if journals.at is not None and journals.at[0] == journals.appends else ""
+        if when == "before":
+            raise AppendFailed("the process died")
+        lines = CONVERSATION.encode_decisions(decisions)
+        journals.lines[self._conversation] = journals.lines.get(self._conversation, b"") + lines
+        self._length += sum(map(len, decisions))
+        if when == "after":
+            raise AppendFailed("the process died")
+
+    async def close(self) -> None:
+        """Let go."""

@@ -1,0 +1,201 @@
+"""Code that somebody wrote and that fails where nobody expects it: its failure is told, and nothing waits for ever."""
+
+import asyncio
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.errors import ConfigurationError, InternalError
+from tenex.workflows.agents import BaseAgent, State, tool
+from tenex.workflows.missions.graph import BaseNode, End, Graph, GraphRunContext
+from tests.fakes.agents import Mind, calls, script
+from tests.fakes.virtual import VirtualClock, run
+
+from .mission_kit import Journals
+
+Ctx = GraphRunContext[None, None]
+Body = Callable[[Ctx], Any]
+
+
+def alone(body: Body, classify: Any = None, **policy: Any) -> Graph[None, None, Any]:
+    """A graph of one node with this body."""
+
+    @dataclass
+    class Only(BaseNode[None, None, Any], **policy):
+        async def run(self, ctx: GraphRunContext[None, None]) -> End[Any]:
+            return End(await body(ctx))
+
+    return Graph(nodes=(Only,), state_type=None, classify=classify)
+
+
+def play(graph: Graph[None, None, Any], journal: Journals | None = None) -> Any:
+    """Run it on virtual time, and not for ever."""
+
+    async def main() -> Any:
+        return await asyncio.wait_for(graph.run(graph.first(), journal=journal, clock=VirtualClock()), 20)
+
+    return run(main)
+
+
+class Mute(Exception):
+    """Cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def mute(*_: Any) -> Any:
+    """Raise it."""
+    raise Mute
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_an_error_without_words_fails_its_node(within: bool) -> None:
+    async def body(ctx: Ctx) -> None:
+        if within:
+            await ctx.step("mute", mute)
+        mute()
+
+    result = play(alone(body))
+    assert (result.outcome, result.kind) == ("failed", "Mute")
+    assert "Mute" in result.error
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_a_classifier_that_fails_leaves_the_error_to_the_usual_rule(within: bool) -> None:
+    tries: list[int] = []
+
+    async def refuse() -> None:
+        raise ConnectionError("refused")
+
+    async def body(ctx: Ctx) -> None:
+        tries.append(ctx.attempt)
+        if within:
+            await ctx.step("look", refuse, replay="read")
+        await refuse()
+
+    result = play(alone(body, classify=lambda error: error.code == 5, retries=1))
+    assert (result.outcome, result.kind, tries) == ("failed", "ConnectionError", [0, 1])
+
+
+@pytest.mark.parametrize("given", [math.nan, math.inf, -1, "much", True])
+def test_a_cost_that_is_none_fails_the_node_that_told_it(given: Any) -> None:
+    """A sum with one that is no number would never reach a limit; one that cannot be stored would end the process."""
+    journal = Journals()
+
+    async def body(ctx: Ctx) -> None:
+        ctx.spend("own:client", cost_usd=given)
+
+    result = play(alone(body), journal)
+    assert (result.outcome, result.kind) == ("failed", "WorkflowError")
+    assert "`cost_usd`" in result.error
+    assert not [one for one in journal.records() if isinstance(one, r.MissionUsageRecorded)]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [{"model": None, "input_tokens": 1}, {"model": "m", "output_tokens": 1.5}, {"model": "m", "input_tokens": -1}],
+)
+def test_a_model_or_a_number_of_tokens_that_is_none_fails_the_node_that_told_it(told: Any) -> None:
+    async def body(ctx: Ctx) -> None:
+        ctx.spend(**told)
+
+    assert play(alone(body)).kind == "WorkflowError"
+
+
+def test_the_reason_of_a_pause_is_a_text_that_people_can_read() -> None:
+    async def body(ctx: Ctx) -> None:
+        await ctx.pause(reason)
+
+    reason: Any = 404
+    assert play(alone(body)).kind == "WorkflowError"
+    reason = "wait " * 10_000
+    result = play(alone(body))
+    assert result.outcome == "paused"
+    assert len(result.error) == 2_000
+
+
+@pytest.mark.parametrize("seconds", [math.inf, math.nan, "soon"])
+def test_a_timeout_that_is_no_time_is_a_fault_of_its_graph(seconds: Any) -> None:
+    async def body(ctx: Ctx) -> None: ...
+
+    with pytest.raises(ConfigurationError, match=r"Only: timeout is .*, or leave it out"):
+        alone(body, timeout=seconds)
+
+
+@pytest.mark.parametrize("has_other_node", [False, True])
+def test_what_a_node_had_spent_when_its_time_was_up_is_booked_once(has_other_node: bool) -> None:
+    journal = Journals()
+
+    async def ask(ctx: Ctx) -> None:
+        ctx.spend("own:client", input_tokens=60)
+        await asyncio.sleep(100)
+
+    @dataclass
+    class Slow(BaseNode[None, None, None], timeout=5, on_error="After" if has_other_node else None):
+        async def run(self, ctx: GraphRunContext[None, None]) -> "After | End[None]":
+            await ctx.step("ask", ask, ctx)
+            return End(None)
+
+    @dataclass
+    class After(BaseNode[None, None, None]):
+        async def run(self, ctx: GraphRunContext[None, None]) -> End[None]:
+            await asyncio.sleep(1)
+            return End(None)
+
+    graph: Graph[None, None, Any] = Graph(nodes=(Slow, After), state_type=None)
+    assert play(graph, journal).outcome == ("finished" if has_other_node else "failed")
+    assert [one.usage.input_tokens for one in journal.records() if isinstance(one, r.MissionUsageRecorded)] == [60]
+
+
+# ---- agents by themselves --------------------------------------------------------------------------------------------
+
+
+class Worker(BaseAgent):
+    """Has one tool that cannot say why it failed."""
+
+    __system_message__ = "You work."
+    n: State[int] = State(default=0)
+
+    @tool("Try it")
+    def attempt(self) -> str:
+        self.n = 1
+        return str(mute())
+
+
+def test_a_tool_s_error_without_words_is_its_result() -> None:
+    mind = Mind(script(calls("attempt"), "It failed."))
+    journal = Journals()
+    result = asyncio.run(asyncio.wait_for(Worker(model=mind, journal=journal).run("Try"), 20))
+    assert result.final_output == "It failed."
+    (returned,) = [one for one in journal.records() if isinstance(one, r.ToolCallCompleted)]
+    assert (returned.ok, returned.content) == (False, "attempt failed: Mute")
+
+
+def test_a_call_nobody_offered_does_not_end_an_agent_that_is_by_itself() -> None:
+    """A model may name `finish`, which it knows from elsewhere; the talk with whoever asks has no such end."""
+    asked: list[tuple[str, dict[str, str]]] = [
+        ("finish", {"summary": "bye"}),
+        ("handoff", {"target": "person"}),
+        ("delete_context", {"key": "a"}),
+    ]
+    for name, given in asked:
+        journal = Journals()
+        agent = Worker(model=Mind(script(calls(name, **given), "Done.")), journal=journal)
+        assert [asyncio.run(agent.run(words)).final_output for words in ("One", "Two")] == ["Done.", "Done."]
+        refused = [one.sentence for one in journal.records() if isinstance(one, r.ToolCallRejected)]
+        assert [sentence.startswith(f"There is no tool {name}.") for sentence in refused] == [True, True]
+
+
+def test_work_that_dies_ends_the_run_and_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def dies(*_: Any, **__: Any) -> Any:
+        raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "no such character")
+
+    monkeypatch.setattr("tenex.workflows.agents.invoke.log.error", dies)
+    agent = Worker(model=Mind(script(calls("attempt"), "It failed.")))
+    with pytest.raises(InternalError, match="UnicodeEncodeError"):
+        asyncio.run(asyncio.wait_for(agent.run("Try"), 20))

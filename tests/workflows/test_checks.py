@@ -1,0 +1,202 @@
+"""`validate` says everything at once: what keeps a graph from being used, and what may not be meant so."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import pytest
+
+from tenex.core.workflow.rounds import Envelope
+from tenex.workflows.speakers import (
+    AgentTarget,
+    AllOf,
+    Always,
+    AnyOf,
+    ContextEquals,
+    ContextIn,
+    Findings,
+    Folded,
+    FromSpeaker,
+    Not,
+    RevertToInitiatorTarget,
+    RoundRobinTarget,
+    StayTarget,
+    TerminateTarget,
+    ToolCalled,
+    Transition,
+    TransitionGraph,
+    TransitionRegistry,
+    WorkflowState,
+    fold,
+)
+
+PAIR = ["ann", "bob"]
+
+ENDS = ", who does not take part: there it ends with unknown_speaker. Participants: ann."
+
+
+@dataclass(frozen=True)
+class Unregistered:
+    name: ClassVar[str] = "unregistered"
+
+    def evaluate(self, state: WorkflowState, envelope: Envelope) -> bool:
+        return True
+
+
+def test_every_fault_is_named_at_once() -> None:
+    graph = TransitionGraph(
+        "nobody",
+        [
+            Transition(FromSpeaker("ghost"), AgentTarget("bob")),
+            Transition(AnyOf([FromSpeaker("mist"), Always()]), StayTarget()),
+            Transition(FromSpeaker("ann"), AgentTarget("bob")),
+            Transition(FromSpeaker("ann"), AgentTarget("bob")),
+            Transition(ToolCalled("t"), AgentTarget("ann")),
+            Transition(ToolCalled("t"), AgentTarget("bob")),
+        ],
+        AgentTarget("haze"),
+        0,
+    )
+    found = graph.validate(["ann"])
+    assert not found.ok
+    assert found.faults == (
+        "A workflow needs two participants or more; there is ann. List in `participants` whom no rule names.",
+        "initial_speaker names 'nobody', who does not take part. Participants: ann.",
+    )
+    assert found.warnings[:-2] == (
+        "transitions[0].when names 'ghost', who does not take part: it never fires. Participants: ann.",
+        f"transitions[0].then names 'bob'{ENDS}",
+        "transitions[1].when names 'mist', who does not take part: it never fires. Participants: ann.",
+        f"transitions[2].then names 'bob'{ENDS}",
+        f"transitions[3].then names 'bob'{ENDS}",
+        f"transitions[5].then names 'bob'{ENDS}",
+        f"default_target names 'haze'{ENDS}",
+        "max_turns is 0: it ends after the first turn, as with 1.",
+        "The edge ann -> bob is listed twice.",
+        (
+            "The edges any -> ann (tool_called t) and any -> bob (tool_called t) are ambiguous: same condition and"
+            " priority; the first wins."
+        ),
+    )
+
+
+def test_a_rule_behind_one_that_always_fires_is_a_warning() -> None:
+    graph = TransitionGraph(
+        "ann", [Transition(ToolCalled("t"), StayTarget(), 1), Transition(Always(), RoundRobinTarget())]
+    )
+    assert graph.validate().ok
+    assert graph.validate().warnings[0] == (
+        "The edge any -> stay (tool_called t) is never taken: any -> round_robin (always) comes before it and is open"
+        " whenever it is."
+    )
+
+
+def test_parts_that_cannot_be_written_down_are_faults() -> None:
+    graph = TransitionGraph(
+        "",
+        [
+            Transition(AllOf([Unregistered()]), TerminateTarget()),
+            Transition(ContextEquals("k", {1}), AgentTarget(5)),  # type: ignore[arg-type]
+            Transition("always", TerminateTarget(), 1.5),  # type: ignore[arg-type]
+            Transition(ContextIn("k", [math.inf]), Always()),  # type: ignore[arg-type]
+        ],
+        max_turns=True,
+    )
+    assert graph.validate().faults == (
+        "initial_speaker must be the name of who speaks first.",
+        "max_turns is True; it must be 1 or more, or left out.",
+        (
+            "transitions[0].when.conditions[0]: the condition Unregistered is not registered as 'unregistered'; call"
+            " register_condition(Unregistered)."
+        ),
+        "transitions[1].when.value is a set; only values that JSON can hold are allowed.",
+        "transitions[1].then.agent_id is 5; it must be str.",
+        "transitions[2].when is no condition but str.",
+        "transitions[2].priority is 1.5; it must be a whole number.",
+        "transitions[3].when.values[0] is inf, which JSON has no word for.",
+        "transitions[3].then is no target but Always.",
+    )
+    registry = TransitionRegistry()
+    registry.register_condition(Unregistered)
+    known = replace(graph, initial_speaker="a", transitions=graph.transitions[:1], max_turns=None)
+    assert known.validate(registry=registry).ok
+    assert not known.validate().ok
+
+
+def test_what_a_handoff_or_a_finish_could_help_is_a_warning() -> None:
+    graph = TransitionGraph(
+        "ann",
+        [Transition(FromSpeaker("ann"), AgentTarget("bob")), Transition(FromSpeaker("cem"), TerminateTarget("x"))],
+        AgentTarget("ann"),
+    )
+    assert graph.validate(["ann", "bob", "cem", "dor"]) == Findings(
+        warnings=(
+            "The node cem cannot be reached from ann. Only a Handoff, a Finish or a limit can help.",
+            "The node dor cannot be reached from ann. Only a Handoff, a Finish or a limit can help.",
+            (
+                "The graph has no end: no way from ann leads to END, and there is no max_turns. Only a Handoff, a"
+                " Finish or a limit can help."
+            ),
+        )
+    )
+    assert TransitionGraph.round_robin(PAIR).validate(PAIR).warnings[0].startswith("The graph has no end")
+    assert TransitionGraph.round_robin(PAIR, max_turns=4).validate(PAIR) == Findings()
+
+
+HOT = ContextEquals("hot", value=True)
+TO_BOB = AgentTarget("bob")
+
+
+@pytest.mark.parametrize(
+    ("rules", "warned"),
+    [
+        ([Transition(HOT, TO_BOB)], True),
+        ([Transition(AllOf([HOT, ToolCalled("t")]), TO_BOB)], True),
+        ([Transition(AnyOf([HOT, FromSpeaker("ann")]), TO_BOB)], True),
+        ([Transition(ContextIn("hot", [True]), TO_BOB)], True),
+        ([Transition(HOT, StayTarget())], True),
+        ([Transition(HOT, RevertToInitiatorTarget())], True),
+        ([Transition(FromSpeaker("bob"), TerminateTarget(), 1), Transition(HOT, TO_BOB)], True),
+        ([Transition(AllOf([FromSpeaker("bob"), ToolCalled("t")]), TerminateTarget()), Transition(HOT, TO_BOB)], True),
+        ([Transition(ContextEquals("hot", value=False), TerminateTarget()), Transition(HOT, TO_BOB)], True),
+        ([Transition(FromSpeaker("bob"), TerminateTarget()), Transition(HOT, TO_BOB)], False),
+        ([Transition(HOT, TO_BOB, 2), Transition(FromSpeaker("bob"), TerminateTarget(), 1)], False),
+        ([Transition(AnyOf([FromSpeaker("bob"), ToolCalled("t")]), TerminateTarget()), Transition(HOT, TO_BOB)], False),
+        ([Transition(AllOf([FromSpeaker("bob"), HOT]), TerminateTarget()), Transition(HOT, TO_BOB)], False),
+        ([Transition(AllOf([HOT, FromSpeaker("ann")]), TO_BOB)], False),
+        ([Transition(AllOf([HOT, Not(FromSpeaker("bob"))]), TO_BOB)], False),
+        ([Transition(Not(HOT), TO_BOB)], False),
+        ([Transition(HOT, RoundRobinTarget())], False),
+        ([Transition(HOT, TerminateTarget())], False),
+    ],
+)
+def test_a_rule_on_context_that_can_select_its_own_target_for_ever_is_a_warning(
+    rules: list[Transition], warned: bool
+) -> None:
+    found = [line for line in TransitionGraph("ann", rules).validate(PAIR).warnings if "for ever" in line]
+    assert len(found) == warned
+    if warned:
+        assert "while hot is True, it fires again after" in found[0]
+
+
+def test_a_warning_of_a_loop_is_true() -> None:
+    """What is warned of happens, and does not once the rule that is advised stands before it."""
+    graph = TransitionGraph("ann", [Transition(HOT, TO_BOB)], TerminateTarget("x"))
+    advised = replace(graph, transitions=[Transition(FromSpeaker("bob"), TerminateTarget("done")), *graph.transitions])
+    for made, looping in ((graph, True), (advised, False)):
+        assert any("for ever" in line for line in made.validate(PAIR).warnings) is looping
+        compiled, state = made.begin(PAIR, context_vars={"hot": True})
+        for _ in range(20):
+            if state.expected_next_speaker is None:
+                break
+            done = fold(compiled, state, Envelope(state.expected_next_speaker))
+            assert isinstance(done, Folded)
+            state = done.state
+        assert (state.expected_next_speaker == "bob") is looping
+
+
+def test_checking_a_thousand_rules_is_quick_and_more_are_not_compared() -> None:
+    rules: list[Any] = [Transition(ToolCalled(f"t{n}"), TO_BOB) for n in range(1_001)]
+    many = TransitionGraph("ann", rules).validate()
+    assert (many.ok, many.warnings[0]) == (True, "There are 1001 rules; above 1000 they are not compared.")
+    assert TransitionGraph("ann", rules[:200]).validate(PAIR).ok

@@ -1,0 +1,235 @@
+"""`TransitionGraph`: written down and read again it is the same; the usual shapes go as they are meant to."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tenex.core.errors import ConfigurationError
+from tenex.core.workflow.rounds import Called, Envelope, Handoff
+from tenex.core.workflow.speakers import Folded, change_context, fold
+from tenex.workflows.speakers import (
+    AgentTarget,
+    Always,
+    ContextEquals,
+    FromSpeaker,
+    TerminateTarget,
+    Transition,
+    TransitionGraph,
+    WorkflowState,
+)
+
+from .ag2 import AG2
+from .sessions import case, graphs, round_of, talk
+
+TEXT = st.text(min_size=1)
+PLAIN = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**64), 2**64)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+WILD = st.builds(
+    TransitionGraph,
+    TEXT,
+    st.lists(
+        st.builds(Transition, st.builds(ContextEquals, st.text(), PLAIN), st.builds(AgentTarget, TEXT), st.integers()),
+        max_size=3,
+    ),
+    st.builds(TerminateTarget, st.text()),
+    st.none() | st.integers(1, 2**40),
+)
+
+
+@settings(max_examples=150)
+@given(st.one_of(graphs(), WILD))
+def test_a_graph_written_down_and_read_again_is_the_same(graph: TransitionGraph) -> None:
+    data = graph.to_dict()
+    assert json.loads(json.dumps(data)) == data
+    assert TransitionGraph.from_dict(data) == graph
+    assert TransitionGraph.loads(graph.dumps()) == graph
+    assert TransitionGraph.loads(graph.dumps()).to_dict() == data
+    again = TransitionGraph.from_toml(graph.to_toml())
+    assert again == graph
+    assert json.dumps(again.to_dict()) == json.dumps(data), "no 1 becomes a 1.0 or a True"
+
+
+def test_a_dict_made_by_ag2_loads_unchanged(ag2: AG2) -> None:
+    ours = TransitionGraph.sequence(["ann", "bob"])
+    theirs = ag2.play(case(ours, ["ann", "bob"], [round_of()]))["written"]
+    assert TransitionGraph.from_dict(theirs).to_dict() == theirs == ours.to_dict()
+
+
+def test_what_is_left_out_has_ag2s_defaults() -> None:
+    assert TransitionGraph.loads('{"initial_speaker": "a"}') == TransitionGraph("a", [], TerminateTarget("after_work"))
+    rule = {"when": {"name": "always"}, "then": {"name": "stay", "args": None}}
+    read = TransitionGraph.from_dict({"initial_speaker": "a", "transitions": [rule], "default_target": None})
+    assert read.transitions[0].priority == 0
+
+
+def test_the_form_in_toml_is_readable() -> None:
+    graph = TransitionGraph(
+        "ann",
+        [
+            Transition(FromSpeaker("ann"), AgentTarget("bob"), 2),
+            Transition(ContextEquals("k", None), TerminateTarget("x")),
+        ],
+        TerminateTarget(),
+        5,
+    )
+    assert graph.to_toml() == (
+        'initial_speaker = "ann"\n'
+        "max_turns = 5\n"
+        'default_target = { name = "terminate", args = { reason = "after_work" } }\n'
+        "\n"
+        "[[transitions]]\n"
+        'when = { name = "from_speaker", args = { agent_id = "ann" } }\n'
+        'then = { name = "agent", args = { agent_id = "bob" } }\n'
+        "priority = 2\n"
+        "\n"
+        "[[transitions]]\n"
+        'when = { name = "context_equals", json = "{\\"key\\": \\"k\\", \\"value\\": null}" }\n'
+        'then = { name = "terminate", args = { reason = "x" } }\n'
+    )
+
+
+def test_a_graph_does_not_change() -> None:
+    rules = [Transition(Always(), TerminateTarget())]
+    graph = TransitionGraph("a", rules)
+    rules.clear()
+    assert len(graph.transitions) == 1
+
+
+# ---- reading says every fault and where it is -----------------------------------------------------------------------
+
+
+def faults(data: Any) -> tuple[str, ...]:
+    with pytest.raises(ConfigurationError) as refused:
+        TransitionGraph.loads(data)
+    return refused.value.faults
+
+
+def test_reading_names_every_fault_and_its_place() -> None:
+    data = {
+        "initial_speaker": "",
+        "transitions": [
+            {"when": {"name": "from_speakr", "args": {"agent_id": "a"}}, "then": {"name": "agent", "args": {}}},
+            {"when": {"name": "all_of", "args": {"conditions": [{"name": "always"}, {"nme": 1}]}}, "then": None},
+            {"when": {"name": "from_speaker", "args": {"agent_id": 5}}, "then": {"name": "stay"}, "priority": "1"},
+            {"when": {"name": "always", "agent_id": "a"}, "then": {"name": "stay", "args": []}, "if": 1},
+            "rule",
+        ],
+        "default_target": {"name": "all_of"},
+        "max_turns": True,
+        "max_turn": 5,
+    }
+    found = faults(data)
+    expected = [
+        "initial_speaker must be the name of who speaks first.",
+        "max_turns is True; it must be a whole number",
+        "transitions[0].when: there is no condition 'from_speakr'; known are all_of, always,",
+        "transitions[0].then: agent cannot be made of these args: it takes agent_id, and has ",
+        "transitions[1].when.args.conditions[1] must be a condition",
+        "transitions[1].then must be a target",
+        "transitions[2].priority is '1'",
+        "transitions[2].when.agent_id is 5; it must be str.",
+        "transitions[3].then.args must be an object.",
+        "transitions[4] must be an object with the keys when, then, priority.",
+        "default_target: there is no target 'all_of'",
+    ]
+    assert len(found) == len(expected)
+    for sentence, beginning in zip(found, expected, strict=True):
+        assert sentence.startswith(beginning)
+
+
+@pytest.mark.parametrize(
+    ("data", "beginning"),
+    [
+        ("[1", "This is no JSON: Expecting ',' delimiter (line 1, column 3)."),
+        ("[" * 100_000, "This JSON is nested too deeply"),
+        ("1" * 5_000, "This JSON is nested too deeply or holds too long a number."),
+        ("[]", "A graph must be an object with the keys initial_speaker,"),
+        ('{"initial_speaker": "a", "transitions": {}}', "transitions must be a list of rules."),
+        ('{"initial_speaker": "a", "default_target": 5}', "default_target must be a target"),
+    ],
+)
+def test_what_is_no_graph_is_refused(data: str, beginning: str) -> None:
+    assert faults(data)[0].startswith(beginning)
+
+
+def test_conditions_nested_without_end_are_refused() -> None:
+    part: dict[str, Any] = {"name": "always"}
+    for _ in range(500):
+        part = {"name": "not", "args": {"condition": part}}
+    rule = {"when": part, "then": {"name": "stay"}}
+    assert "nested more than 32 levels deep" in faults({"initial_speaker": "a", "transitions": [rule]})[0]
+
+
+# ---- usual shapes ---------------------------------------------------------------------------------------------------
+
+
+def test_a_star_asks_one_at_a_time_and_ends_when_it_asks_nobody() -> None:
+    star = TransitionGraph.star("boss", ["code-reader", "tester"])
+    assert star.validate(["boss", "code-reader", "tester"]).faults == ()
+    spoken, reason = talk(star, ("ask_code_reader",), ("ask_tester",), ("ask_tester",), ())
+    assert (spoken, reason) == (["boss", "code-reader", "boss", "tester", "boss"], "star_complete")
+    named = TransitionGraph.star("boss", {"consult": "tester"}, max_turns=2)
+    assert talk(named, ("consult",)) == (["boss", "tester"], "max_turns")
+
+
+def test_only_the_centre_of_a_star_asks() -> None:
+    star = TransitionGraph.star("boss", ["ann", "bob"])
+    assert talk(star, ("ask_ann",), ("ask_bob",), ())[0] == ["boss", "ann", "boss"]
+
+
+def test_a_feedback_loop_goes_round_until_it_is_approved() -> None:
+    loop = TransitionGraph.feedback_loop("writer", "critic")
+    assert loop.validate(["writer", "critic"]).faults == ()
+    assert loop.validate(["writer", "critic"]).warnings == ()
+    assert talk(loop) == (["writer", "critic"] * 5, "max_turns")
+    graph, state = loop.begin(["writer", "critic"])
+    for speaker in ("writer", "critic", "writer"):
+        done = fold(graph, state, Envelope(speaker))
+        assert isinstance(done, Folded)
+        state = done.state
+    changed = change_context(state, "critic", {"approved": True})
+    assert isinstance(changed, WorkflowState)
+    done = fold(graph, changed, Envelope("critic"))
+    assert isinstance(done, Folded)
+    assert done.decision.close_reason == "approved"
+
+
+def test_a_triage_routes_to_one_specialist_and_ends() -> None:
+    triage = TransitionGraph.triage("desk", {"law": "lawyer", "money": "banker"}, otherwise="clerk")
+    people = ["desk", "lawyer", "banker", "clerk"]
+    assert triage.validate(people).faults == triage.validate(people).warnings == ()
+    assert talk(triage, context={"route": "money"}) == (["desk", "banker"], "triage_complete")
+    assert talk(triage) == (["desk", "clerk"], "triage_complete")
+    bare = TransitionGraph.triage("desk", {"law": "lawyer"}, key="domain")
+    assert talk(bare, context={"domain": "law"}) == (["desk", "lawyer"], "triage_complete")
+    assert talk(bare) == (["desk"], "no_route")
+
+
+def test_a_handoff_reaches_whom_no_rule_names() -> None:
+    graph = TransitionGraph.triage("desk", {"law": "lawyer"})
+    assert talk(graph, (Called("pass_on", Handoff("carol")),)) == (["desk", "carol"], "triage_complete")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: TransitionGraph.sequence([]),
+        lambda: TransitionGraph.sequence("abc"),
+        lambda: TransitionGraph.round_robin([]),
+        lambda: TransitionGraph.star("a", []),
+        lambda: TransitionGraph.triage("a", {}),
+    ],
+)
+def test_a_shape_without_anybody_is_refused(make: Any) -> None:
+    with pytest.raises(ConfigurationError, match="needs at least one of its"):
+        make()

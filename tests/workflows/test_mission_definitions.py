@@ -1,0 +1,303 @@
+"""A module with a mission is a workflow: how it begins of a message, what it needs, and every fault by name."""
+
+import dataclasses
+import os
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from tenex.core.errors import ConfigurationError, UsageError
+from tenex.core.ids import PublicKey, Slug
+from tenex.workflows.missions.definitions import MissionWorkflow, Starting
+from tenex.workflows.missions.graph import BaseNode, Dependency, End, Graph, GraphRunContext
+from tenex.workflows.speakers.definitions import find_workflows, read_workflow
+from tests.fakes.virtual import VirtualClock, run
+
+from .mission_kit import EXAMPLE, ROOT
+
+HEAD = '''"""Counts things.
+
+More of it.
+"""
+from dataclasses import dataclass
+from pathlib import Path
+from pydantic import BaseModel
+from tenex.workflows.missions.graph import BaseNode, Dependency, End, Graph, GraphRunContext
+
+class State(BaseModel):
+    current_phase: str = ""
+    note: str = ""
+    topic: str
+    many: int = 1
+
+@dataclass
+class First(BaseNode[State, None, int]):
+    async def run(self, ctx: GraphRunContext[State, None]) -> End[int]:
+        return End(1)
+
+@dataclass
+class Asked(First):
+    number: int
+
+@dataclass
+class Needy(First):
+    desk: Dependency[Path]
+'''
+PLAIN = f"{HEAD}\ngraph = Graph(nodes=(First,), state_type=State)\n"
+
+
+def written(folder: Path, text: str, name: str = "counts.py") -> Path:
+    """A file of the operator's."""
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def mission_of(path: Path) -> MissionWorkflow:
+    """The mission a file holds."""
+    found = read_workflow(path)
+    assert found is not None
+    assert isinstance(found.workflow, MissionWorkflow)
+    return found.workflow
+
+
+def faults_of(path: Path) -> str:
+    """What is wrong with it."""
+    with pytest.raises(ConfigurationError) as caught:
+        read_workflow(path)
+    assert all(fault.startswith(str(path)) for fault in caught.value.faults)
+    return "\n".join(caught.value.faults)
+
+
+def test_a_module_with_a_graph_is_a_workflow_called_after_its_file(tmp_path: Path) -> None:
+    written(tmp_path, PLAIN)
+    read = find_workflows(tmp_path, [])
+    (found,) = read.found
+    assert (read.faults, found.slug) == ((), "counts")
+    assert isinstance(found.workflow, MissionWorkflow)
+    rule = found.workflow.rule(found.slug, PublicKey("a" * 64))
+    assert (rule.pubkey, rule.about, list(rule.nodes)) == ("a" * 64, "Counts things.", ["First"])
+
+
+def test_a_module_of_a_package_is_one_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path, PLAIN + "def begin(message):\n    return State(topic='x')\n", "mine_to_begin.py")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = read_workflow("mine_to_begin:graph")
+    assert found is not None
+    assert found.slug == "mine-to-begin"
+    assert isinstance(found.workflow, MissionWorkflow)
+    assert found.workflow.begin is not None
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("begin = 3", "`begin` is a int"),
+        ("async def begin(message): ...", "`begin` is async"),
+        ("def begin(message, other): ...", "`begin` takes 2 parameters"),
+        ("def deps(folder): ...", "`deps` takes folder; it may take `workspace`"),
+        ("async def deps(): ...", "`deps` is async"),
+        ("graph = Graph(nodes=(Asked,), state_type=State)", "Asked is where it begins, so its fields need defaults"),
+        ("graph = Graph(nodes=(Needy,), state_type=State)", "its nodes need desk, and nothing makes them"),
+        ("graph = Graph(nodes=(First,), state_type=State, deps_type=Path)", "its nodes need Path"),
+        ("graph = Graph(nodes=(), state_type=State)", "it has no nodes"),
+        ("graph = None\none = two = Graph(nodes=(First,), state_type=State)", "does not say which of one, two"),
+    ],
+)
+def test_what_is_wrong_is_named_with_the_file_and_what_to_do(tmp_path: Path, more: str, said: str) -> None:
+    assert said in faults_of(written(tmp_path, f"{PLAIN}\n{more}\n"))
+
+
+def test_all_faults_are_named_at_once(tmp_path: Path) -> None:
+    both = "graph = Graph(nodes=(Needy,), state_type=State)\nbegin = 3\n"
+    said = faults_of(written(tmp_path, f"{PLAIN}\n{both}"))
+    assert "`begin` is a int" in said
+    assert "nodes need desk" in said
+
+
+def starting(path: Path) -> Starting:
+    """What begins the mission of a file."""
+    return Starting(Slug("counts"), mission_of(path))
+
+
+NPUB = "nostr:npub10elfcs4fr0l0r8af98jlmgdh9c8tcxjvz9qkw038js35mp4dma8qzvjptg"
+
+
+@pytest.mark.parametrize(
+    ("text", "topic", "many"),
+    [
+        ("@counts  apples", "apples", 1),
+        (f"{NPUB}: apples", "apples", 1),
+        ("apples @counts", "apples", 1),
+        ("@Counts, @counts apples and @others", "apples and @others", 1),
+        ("@counts-two x", "@counts-two x", 1),
+        ('@counts {"topic": "pears", "many": 4}', "pears", 4),
+        ('Please, with these:\n```json\n{"topic": "pears", "many": "4"}\n```\nThanks.', "pears", 4),
+        ("a {b} c", "a {b} c", 1),
+        ("line\n\nline", "line\n\nline", 1),
+    ],
+)
+def test_a_message_becomes_the_state(tmp_path: Path, text: str, topic: str, many: int) -> None:
+    found = starting(written(tmp_path, PLAIN))(text)
+    assert found.node == "First"
+    assert found.state == {"current_phase": "", "note": "", "topic": topic, "many": many}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("@counts", "`topic`: field required. It takes a JSON object with note, topic, many."),
+        ('{"topic": "x", "many": "few"}', "`many`: input should be a valid integer"),
+        ('{"topic": "x", "colour": 1}', "It has no field colour."),
+        ('{"topic": ', "The JSON cannot be read: Expecting value: line 1"),
+        ('{"topic": "\\ud800"}', "half a character"),
+        ('{"topic":' + "[" * 100_000, "The JSON is nested too deep"),
+        ('{"topic": "x", "many": ' + "9" * 5_000 + "}", "The JSON cannot be read"),
+    ],
+)
+def test_a_message_of_no_use_is_refused_with_a_sentence(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        starting(written(tmp_path, PLAIN))(text)
+    assert said in str(caught.value)
+    assert str(caught.value).endswith(".")
+
+
+@pytest.mark.parametrize("text", [f"apples {'@counts ' * 40}x", f"apples{' ' * 60_000}x"], ids=["mentions", "spaces"])
+def test_no_message_holds_up_the_daemon(tmp_path: Path, text: str) -> None:
+    """It is read where all conversations are; one that took minutes would be heard again after each restart."""
+
+    def late(*_: Any) -> None:
+        raise TimeoutError("it takes too long")
+
+    begin = starting(written(tmp_path, PLAIN))
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, 10)
+    try:
+        assert begin(text).state["topic"] == text
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("raise ValueError('say how many')", "say how many."),
+        ("raise KeyError('x')", "its `begin` failed with KeyError. Whoever looks after its code has to mend that."),
+        ("raise SystemExit(2)", "its `begin` failed with SystemExit. Whoever looks after its code has to mend that."),
+        ("return State(many='few')", "field required"),
+        ("return 3", "Whoever looks after its code has to mend that."),
+        ("return None", "Whoever looks after its code has to mend that."),
+        ("return Asked(number='one'), State(topic=message)", "is no node of the workflow"),
+    ],
+)
+def test_a_beginning_of_the_authors_may_refuse_and_may_fail(tmp_path: Path, body: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        starting(written(tmp_path, f"{PLAIN}\ndef begin(message):\n    {body}\n"))("x")
+    assert said in str(caught.value)
+
+
+def test_it_may_begin_at_another_node_with_fields(tmp_path: Path) -> None:
+    graph = "graph = Graph(nodes=(Asked,), state_type=State)"
+    begin = "def begin(message):\n    return Asked(number=len(message)), State(topic=message)"
+    found = starting(written(tmp_path, f"{HEAD}\n{graph}\n{begin}\n"))("@counts four")
+    assert (found.node, found.data, found.state["topic"]) == ("Asked", {"number": 4}, "four")
+
+
+def test_a_file_is_read_anew_though_it_is_as_old_and_as_long_as_before(tmp_path: Path) -> None:
+    path = written(tmp_path, PLAIN)
+    os.utime(path, (1, 1))
+    assert list(mission_of(path).graph.rule().nodes) == ["First"]
+    written(tmp_path, PLAIN.replace("First", "Other"))
+    os.utime(path, (1, 1))
+    assert list(mission_of(path).graph.rule().nodes) == ["Other"]
+
+
+class Pair(BaseModel):
+    """A state without a text."""
+
+    left: int = 1
+
+
+@dataclasses.dataclass
+class Same:
+    """A state that is a dataclass."""
+
+    many: int
+    words: str = ""
+
+
+@dataclasses.dataclass
+class Only(BaseNode[Any, Any, None]):
+    """One node."""
+
+    async def run(self, ctx: GraphRunContext[Any, Any]) -> End[None]:
+        """End."""
+        return End(None)
+
+
+def test_a_state_without_a_text_or_none_at_all_begins_of_any_text() -> None:
+    for kind, state in ((Pair, {"left": 1}), (None, {})):
+        one = MissionWorkflow(graph=Graph(nodes=(Only,), state_type=kind))
+        assert Starting(Slug("m"), one)("@m whatever").state == state
+
+
+def test_a_dataclass_is_a_state_like_any_other() -> None:
+    begins = Starting(Slug("m"), MissionWorkflow(graph=Graph(nodes=(Only,), state_type=Same)))
+    assert begins('{"many": 2}').state == {"many": 2, "words": ""}
+    with pytest.raises(UsageError, match="many"):
+        begins("words alone")
+
+
+@dataclasses.dataclass
+class Uses(BaseNode[None, Any, None]):
+    """A node with a dependency."""
+
+    desk: Dependency[Any]
+
+    async def run(self, ctx: GraphRunContext[None, Any]) -> End[None]:
+        """End."""
+        return End(None)
+
+
+def test_dependencies_are_made_anew_each_time_with_the_workspace_where_they_want_it(tmp_path: Path) -> None:
+    made: list[Any] = []
+
+    def plain() -> int:
+        made.append(None)
+        return len(made)
+
+    graph: Any = Graph(nodes=(Uses,))
+    make = MissionWorkflow(graph=graph, deps=plain).make_deps(tmp_path)
+    assert [make(), make()] == [1, 2]
+    assert MissionWorkflow(graph=graph, deps=lambda workspace: workspace).make_deps(tmp_path)() == tmp_path
+    assert MissionWorkflow(graph=graph).make_deps(tmp_path)() is None
+
+
+def test_the_shipped_mission_begins_of_its_topic(tmp_path: Path) -> None:
+    begins = Starting(Slug("mission"), mission_of(EXAMPLE))
+    assert begins("@mission curve fitting").state["topic"] == "curve fitting"
+    with pytest.raises(UsageError, match="Say what the competition shall be about"):
+        begins("@mission")
+
+
+def test_the_example_of_the_documents_runs(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "workflows.md").read_text()
+    (code,) = re.findall(r"```python\n(\"\"\"Finds.*?)```", page, re.DOTALL)
+    mission = mission_of(written(tmp_path, code, "digest.py"))
+    (tmp_path / "a.md").write_text("of apples")
+    begins = Starting(Slug("digest"), mission)("@digest apples")
+
+    async def main() -> Any:
+        state = mission.graph.load_state(begins.state)
+        deps = mission.make_deps(tmp_path)()
+        return await mission.graph.run(mission.graph.first(), state=state, deps=deps, clock=VirtualClock())
+
+    result = run(main)
+    assert result.output == "1 notes are in digest.md"
+    assert result.state.phases_completed == ["find", "write"]
+    assert (tmp_path / "digest.md").read_text() == "a.md"

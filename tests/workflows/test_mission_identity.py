@@ -1,0 +1,212 @@
+"""Each run of a mission is one of its own, and works with the dependencies it was handed."""
+
+import asyncio
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from tenex.core.errors import UsageError
+from tenex.core.ids import Slug
+from tenex.operations.mission_folder import mission_folder
+from tenex.workflows.loading import module_of
+from tenex.workflows.missions.definitions import MissionWorkflow, Starting
+from tenex.workflows.missions.graph import BaseNode, Dependency, End, Graph, GraphRunContext
+from tests.fakes.virtual import VirtualClock, run
+
+from .mission_kit import ROOT, Journals
+
+
+class Order(BaseModel):
+    """A state with the field that AGENT-K has."""
+
+    mission_id: str
+    item: str = ""
+    keys: list[str] = []
+
+
+@dataclass
+class Desk:
+    """Dependencies of the run."""
+
+    clerk: str = "the desk's"
+
+
+Ctx = GraphRunContext[Order, Desk]
+
+
+@dataclass
+class Take(BaseNode[Order, Desk, Any]):
+    clerk: Dependency[str]
+
+    async def run(self, ctx: Ctx) -> "Pack":
+        ctx.state.item = f"{ctx.state.item}, taken by {self.clerk}"
+        return Pack(clerk=f"whom {self.clerk} chose") if "choose" in self.clerk else Pack(clerk=None)  # type: ignore[arg-type]
+
+
+@dataclass
+class Pack(BaseNode[Order, Desk, Any], retries=1):
+    clerk: Dependency[str]
+    tries: int = field(default=0)
+
+    async def run(self, ctx: Ctx) -> End[str]:
+        ctx.state.keys.append(await ctx.step("pack", pack, replay="idempotent"))
+        if ctx.attempt == 0 and "fails" in ctx.state.item:
+            raise ConnectionError("once")
+        return End(f"{ctx.state.item}, packed by {self.clerk}")
+
+
+def pack(idempotency_key: str) -> str:
+    return idempotency_key
+
+
+GRAPH: Graph[Order, Desk, Any] = Graph(nodes=(Take, Pack), state_type=Order, name="orders")
+
+
+def order(clerk: str | None, deps: Desk | None = None, item: str = "tea", **more: Any) -> Any:
+    """Run a mission whose first node is handed a clerk."""
+
+    async def main() -> Any:
+        start, state = Take(clerk=clerk), Order(mission_id="", item=item)  # type: ignore[arg-type]
+        return await GRAPH.run(start, state=state, deps=deps, clock=VirtualClock(), **more)  # type: ignore[arg-type]
+
+    return run(main)
+
+
+def test_a_node_works_with_what_it_was_handed_and_else_with_what_the_run_has() -> None:
+    assert order("mine", Desk()).output == "tea, taken by mine, packed by the desk's"
+    assert order(None, Desk()).output == "tea, taken by the desk's, packed by the desk's"
+    assert order("I choose", None).output == "tea, taken by I choose, packed by whom I choose chose"
+
+
+def test_another_try_of_a_node_works_with_what_it_was_handed() -> None:
+    result = order("I choose", Desk(), item="this fails")
+    assert result.output == "this fails, taken by I choose, packed by whom I choose chose"
+
+
+def test_after_a_restart_a_node_works_with_what_the_run_has() -> None:
+    journal = Journals()
+    journal.at = (3, "after")
+    with pytest.raises(Exception, match="died"):
+        order("I choose", Desk(), journal=journal, mission="tuesday")
+    journal.at = None
+    result = order("I choose", Desk(), journal=journal, mission="tuesday")
+    assert result.output.endswith("packed by the desk's")
+
+
+def test_what_nothing_gives_pauses_the_mission_with_a_sentence() -> None:
+    result = order(None, None)
+    assert (result.outcome, result.error) == ("paused", "Take.clerk: the dependencies of this run have no clerk")
+
+
+def test_two_runs_share_no_identity_no_journal_and_no_key(tmp_path: Any) -> None:
+    async def main() -> list[Any]:
+        async with mission_folder(tmp_path) as journal:
+            return [
+                await GRAPH.run(Take(clerk="a"), state=Order(mission_id="", item=item), deps=Desk(), journal=journal)
+                for item in ("tea", "tea", "salt")
+            ]
+
+    results = asyncio.run(main())
+    assert [result.output.partition(",")[0] for result in results] == ["tea", "tea", "salt"]
+    for values in (
+        [result.state.mission_id for result in results],
+        [result.state.keys[0] for result in results],
+        [result.mission for result in results],
+    ):
+        assert len(set(values)) == 3
+        assert all(values)
+
+
+def test_a_named_mission_goes_on_and_gives_its_result_again() -> None:
+    journal = Journals()
+    first = order("a", Desk(), journal=journal)
+    again = order("b", Desk(), "salt", journal=journal, mission=first.mission)
+    assert (again.output, again.state.mission_id) == (first.output, first.state.mission_id)
+    assert first.state.mission_id == GRAPH.mission_id(first.mission)
+
+
+def test_an_id_that_the_caller_chose_is_kept() -> None:
+    async def main() -> Any:
+        return await GRAPH.run(Take(clerk="a"), state=Order(mission_id="mine"), deps=Desk(), clock=VirtualClock())
+
+    assert run(main).state.mission_id == "mine"
+
+
+@dataclass
+class Only(BaseNode[Order, None, Any]):
+    async def run(self, ctx: GraphRunContext[Order, None]) -> End[str]:
+        return End("")
+
+
+def test_a_message_is_never_taken_for_the_id_of_a_mission() -> None:
+    begin = Starting(Slug("m"), MissionWorkflow(graph=Graph(nodes=(Only,), state_type=Order)))
+    assert begin("@m apples").state == {"mission_id": "", "item": "apples", "keys": []}
+    assert begin('@m {"mission_id": "7", "item": "x"}').state["mission_id"] == "7"
+
+
+def test_a_beginning_that_hands_a_dependency_is_refused() -> None:
+    def hands(message: str) -> Any:
+        return Take(clerk=message), Order(mission_id="")
+
+    begin = Starting(Slug("m"), MissionWorkflow(graph=GRAPH, begin=hands, deps=Desk))
+    with pytest.raises(UsageError, match="its `begin` hands clerk to Take, which only `deps` can"):
+        begin("@m x")
+
+
+def test_the_fields_that_are_kept_for_a_state_are_in_its_rule() -> None:
+    assert GRAPH.rule().tracked == {"mission_id"}
+
+    class Numbered(BaseModel):
+        mission_id: int = 1
+
+    @dataclass
+    class One(BaseNode[Numbered, None, Any]):
+        async def run(self, ctx: GraphRunContext[Numbered, None]) -> End[str]:
+            return End("")
+
+    assert Graph(nodes=(One,), state_type=Numbered).rule().tracked == frozenset()
+
+    @dataclass
+    class Plain:
+        mission_id: str = ""
+
+    @dataclass
+    class Two(BaseNode[Plain, None, Any]):
+        async def run(self, ctx: GraphRunContext[Plain, None]) -> End[str]:
+            return End(ctx.state.mission_id)
+
+    graph = Graph(nodes=(Two,), state_type=Plain)
+    result = asyncio.run(graph.run(Two(), state=Plain()))
+    assert result.output == graph.mission_id(result.mission)
+
+
+def test_the_example_of_the_documents_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = re.findall(
+        r'```python\n("""Runs two missions.*?)```', (ROOT / "docs" / "workflows.md").read_text(), re.DOTALL
+    )
+    (tmp_path / "letters.py").write_text(code)
+    module = module_of(tmp_path / "letters.py", "documents")
+    asyncio.run(module.main(tmp_path / "journal"))
+    assert capsys.readouterr().out.splitlines() == [
+        "Dear Ada, signed by the desk of Ada to Ada True",
+        "Dear Bo, signed by the desk of Bo to Bo True",
+    ]
+
+
+@dataclass
+class Asks(BaseNode[None, None, str]):
+    async def run(self, ctx: GraphRunContext[None, None]) -> End[str]:
+        return End((await ctx.ask("planner", "Plan it")).text)
+
+
+def test_without_a_daemon_nothing_is_asked_by_name() -> None:
+    async def main() -> Any:
+        graph: Graph[None, None, str] = Graph(nodes=(Asks,))
+        return await graph.run(Asks(), clock=VirtualClock())
+
+    result = run(main)
+    assert (result.outcome, "Without a daemon nothing can be asked by name" in result.error) == ("failed", True)

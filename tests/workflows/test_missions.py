@@ -1,0 +1,310 @@
+"""Building a mission's graph: edges from annotations however they are written, and every fault at once."""
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from tenex.core.errors import ConfigurationError, UsageError
+from tenex.core.graph import END, Edge, TransitionGraph
+from tenex.workflows.missions.graph import BaseNode, Dependency, End, Graph, GraphRunContext, NodeError
+from tests.fakes.virtual import VirtualClock, run
+
+from .mission_kit import EXAMPLE, competition, example
+
+
+class Paper(BaseModel):
+    """A state."""
+
+    words: int = 0
+
+
+@dataclass
+class Desk:
+    """Dependencies."""
+
+    writer: Any = None
+
+
+Ctx = GraphRunContext[Paper, Desk]
+Node = BaseNode[Paper, Desk, str]
+
+
+@dataclass
+class Quoted(Node):
+    """Its whole annotation is a text."""
+
+    async def run(self, ctx: Ctx) -> "Joined | End[str]":
+        """Go on."""
+        return End("no")
+
+
+@dataclass
+class Joined(Node):
+    """A text in a union, as the example of AGENT-K has it."""
+
+    async def run(self, ctx: Ctx) -> "Labelled" | End[str]:  # noqa: TC010 - as they write it
+        """Go on."""
+        return End("no")
+
+
+@dataclass
+class Labelled(Node):
+    """An edge with a label, and one back."""
+
+    async def run(self, ctx: Ctx) -> Annotated["Quoted", "once more"] | Annotated[End[str], "done"]:
+        """Go on."""
+        return End("no")
+
+
+def faults_of(*nodes: Any, state_type: Any = Paper, **more: Any) -> str:
+    """What is wrong with a graph."""
+    with pytest.raises(ConfigurationError) as caught:
+        Graph(nodes=nodes, state_type=state_type, **more)
+    return "\n".join(caught.value.faults)
+
+
+def test_edges_are_read_however_they_are_written() -> None:
+    graph: Graph[Paper, Desk, str] = Graph(nodes=(Quoted, Joined, Labelled), state_type=Paper)
+    edges = {(edge.source, edge.target, edge.label) for edge in graph.transitions.edges}
+    assert edges == {
+        ("Quoted", "Joined", ""),
+        ("Quoted", END, ""),
+        ("Joined", "Labelled", ""),
+        ("Joined", END, ""),
+        ("Labelled", "Quoted", "once more"),
+        ("Labelled", END, "done"),
+    }
+    assert graph.mermaid().splitlines() == [
+        "stateDiagram-v2",
+        "    [*] --> Quoted",
+        "    Quoted --> Joined",
+        "    Quoted --> [*]",
+        "    Joined --> Labelled",
+        "    Joined --> [*]",
+        "    Labelled --> Quoted : once more",
+        "    Labelled --> [*] : done",
+    ]
+
+
+def test_nodes_and_types_that_only_a_function_knows_are_found() -> None:
+    @dataclass
+    class Local(Node):
+        async def run(self, ctx: Ctx) -> "Other | End[OnlyForCheckers]":  # type: ignore[name-defined]  # noqa: F821
+            return Other()
+
+    @dataclass
+    class Other(Node):
+        async def run(self, ctx: Ctx) -> End[str]:
+            return End("")
+
+    graph: Graph[Paper, Desk, Any] = Graph(nodes=(Local, Other), state_type=Paper)
+    assert graph.transitions.permitted("Local") == ("Other",)
+
+
+def test_every_fault_is_told_at_once() -> None:
+    @dataclass
+    class Mute(Node):
+        async def run(self, ctx: Ctx):  # type: ignore[no-untyped-def]
+            return End("")
+
+    @dataclass
+    class Lost(Node):
+        async def run(self, ctx: Ctx) -> "Ghost | int":  # type: ignore[name-defined, override]  # noqa: F821
+            return 3
+
+    class Bare(Node):
+        async def run(self, ctx: Ctx) -> End[str]:
+            return End("")
+
+    @dataclass
+    class Live(Node, timeout=0, retries=-1, on_error="Nobody"):
+        call: Callable[[], None]
+        socket: object = field(default_factory=object)
+
+        async def run(self, ctx: Ctx) -> End[str]:
+            return End("")
+
+    told = faults_of(Mute, Lost, Bare, Live)
+    for sentence in (
+        "Mute.run is not annotated with what it returns",
+        "Lost.run may return Ghost, which is no node of this graph",
+        "Lost.run may return int, which is neither a node nor End",
+        "Bare is no dataclass",
+        "Live.call cannot be journaled",
+        "Mark what is no value as Dependency",
+        "timeout is 0",
+        "retries is -1",
+        "on_error names Nobody, which is no node",
+        "cannot be reached from Mute",
+    ):
+        assert sentence in told, f"{sentence!r} is not in\n{told}"
+
+
+def test_no_way_to_the_end_a_name_twice_and_a_state_that_is_none() -> None:
+    @dataclass
+    class Round(Node):
+        async def run(self, ctx: Ctx) -> "Round":
+            return self
+
+    assert "has no end" in faults_of(Round)
+
+    @dataclass
+    class Again(Node):
+        async def run(self, ctx: Ctx) -> End[str]:
+            return End("")
+
+        @classmethod
+        def get_node_id(cls) -> str:
+            return "Quoted"
+
+    assert "2 nodes are called Quoted" in faults_of(Quoted, Again, Joined, Labelled)
+    assert "the state must be a pydantic model" in faults_of(Quoted, Joined, Labelled, state_type=int)
+    assert "it has no nodes" in faults_of()
+
+
+def test_a_node_of_another_graph_with_the_same_name_is_no_node_of_this() -> None:
+    def other() -> type[Node]:
+        @dataclass
+        class Joined(Node):
+            async def run(self, ctx: Ctx) -> End[str]:
+                return End("")
+
+        return Joined
+
+    stranger = other()
+    graph: Graph[Paper, Desk, str] = Graph(nodes=(Quoted, Joined, Labelled), state_type=Paper)
+    with pytest.raises(UsageError, match="Joined is no node of the workflow"):
+        graph.asked(stranger(), Paper(), "me")
+
+
+def test_an_error_edge_needs_a_node_that_can_be_made_of_the_error() -> None:
+    @dataclass
+    class Risky(Node, on_error="Needy"):
+        async def run(self, ctx: Ctx) -> End[str]:
+            return End("")
+
+    @dataclass
+    class Needy(Node):
+        error: NodeError
+        money: int
+
+        async def run(self, ctx: Ctx) -> End[str]:
+            return End("")
+
+    assert "Needy follows failures, so its fields need defaults: money." in faults_of(Risky, Needy)
+
+
+def test_dependencies_must_be_there_where_their_type_is_known() -> None:
+    @dataclass
+    class Typist(Node):
+        printer: Dependency[Any]
+
+        async def run(self, ctx: Ctx) -> End[str]:
+            return End("")
+
+    assert "Typist.printer is a dependency, but Desk has no printer" in faults_of(Typist, deps_type=Desk)
+
+
+def test_a_mission_is_not_begun_with_what_cannot_be_journaled() -> None:
+    @dataclass
+    class Loose(Node):
+        value: Any = None
+
+        async def run(self, ctx: Ctx) -> End[str]:
+            return End("")
+
+    graph: Graph[Paper, Desk, str] = Graph(nodes=(Loose,), state_type=Paper)
+    with pytest.raises(UsageError, match=r"Loose\.value has no type and is not JSON"):
+        graph.asked(Loose(value=object()), Paper(), "me")
+    with pytest.raises(UsageError, match=r"Loose\.value has no type and would come back .* as something else"):
+        graph.asked(Loose(value=(1, 2)), Paper(), "me")
+    with pytest.raises(UsageError, match="the state is no Paper"):
+        graph.asked(Loose(), Paper.model_construct(words="many"), "me")  # type: ignore[arg-type]
+
+
+NAMES = ("A", "B", "C", "D")
+
+
+class Route(BaseModel):
+    """Where a walk wants to go, and where it has been."""
+
+    wants: list[str]
+    been: list[str] = []
+
+
+def walking(edges: frozenset[tuple[str, str]]) -> Graph[Route, None, str]:
+    """A mission whose nodes may follow each other by these edges, and go where the state wants."""
+    made: dict[str, type[BaseNode[Route, None, str]]] = {}
+
+    def node(name: str) -> type[BaseNode[Route, None, str]]:
+        async def walk(self: Any, ctx: GraphRunContext[Route, None]) -> Any:
+            ctx.state.been.append(name)
+            to = ctx.state.wants.pop(0) if ctx.state.wants else END
+            return End("") if to == END else made[to]()
+
+        targets = [target for source, target in sorted(edges) if source == name]
+        walk.__annotations__["return"] = " | ".join("End[str]" if target == END else target for target in targets)
+        return dataclass(type(name, (BaseNode,), {"run": walk}))
+
+    made.update({name: node(name) for name in NAMES})
+    return Graph(nodes=tuple(made.values()), state_type=Route, result_type=str)
+
+
+@given(
+    st.frozensets(st.tuples(st.sampled_from(NAMES), st.sampled_from([*NAMES, END]))),
+    st.lists(st.sampled_from(NAMES), max_size=6),
+)
+@settings(max_examples=60)
+def test_a_random_graph_is_walked_as_the_one_graph_permits(edges: frozenset[tuple[str, str]], wants: list[str]) -> None:
+    """What is refused when it is built is what the graph finds at fault; what is walked is what it permits."""
+    edges |= {("A", "B"), ("B", "C"), ("C", "D"), ("D", END)}
+    plain = TransitionGraph(nodes=NAMES, initial="A", edges=tuple(Edge(*edge) for edge in sorted(edges)))
+    assert plain.faults() == ()
+    graph = walking(edges)
+    walked = ["A"]
+    for to in [*wants, END]:
+        if to == END or not plain.permits(walked[-1], to):
+            break
+        walked.append(to)
+    finishes = len(walked) == len(wants) + 1 and plain.permits(walked[-1], END)
+
+    async def main() -> Any:
+        start = graph._shapes["A"].node()
+        return await graph.run(start, state=Route(wants=list(wants)), clock=VirtualClock())
+
+    result = run(main)
+    assert result.outcome == ("finished" if finishes else "failed")
+    visited = [*result.state.been]
+    assert visited == (walked if finishes else walked[:-1]), "what a refused node did to the state is not kept"
+    assert finishes or result.kind == "UndeclaredEdge"
+
+
+def test_a_module_whose_annotations_are_all_texts_is_read_the_same(tmp_path: Path) -> None:
+    """The shipped mission under `from __future__ import annotations` has the same edges and runs."""
+    path = tmp_path / "mission_in_texts.py"
+    path.write_text("from __future__ import annotations\n" + EXAMPLE.read_text())
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+        assert module.graph.transitions == example().graph.transitions
+        deps = module.offline(competition(tmp_path / "p"))
+        state = module.MissionState(mission_id="m", topic="curve")
+
+        async def main() -> Any:
+            return await module.graph.run(module.DiscoveryNode(), state=state, deps=deps, clock=VirtualClock())
+
+        assert run(main).output.success
+    finally:
+        del sys.modules[path.stem]

@@ -1,0 +1,239 @@
+"""The defects measured in AGENT-K and in pydantic-graph's file persistence (reference 1.4), each passing here."""
+
+import ast
+import asyncio
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from tenex.core import records as r
+from tenex.core.conversation import fold
+from tenex.core.decide.rollback import stood
+from tenex.core.errors import AppendFailed
+from tenex.core.ids import ConversationId, Millis
+from tenex.operations.mission_folder import mission_folder
+from tenex.workflows.missions.graph import BaseNode, End, Graph, GraphRunContext
+from tenex.workflows.missions.steps import ReplayName
+from tests.fakes.virtual import VirtualClock, run
+
+from .mission_kit import EXAMPLE, Journals, example
+
+
+class Count(BaseModel):
+    """A state."""
+
+    n: int = 0
+    errors: list[str] = []
+    current_phase: str = ""
+
+
+Ctx = GraphRunContext[Count, Any]
+Node = BaseNode[Count, Any, Any]
+
+
+@dataclass
+class Work(Node, timeout=900):
+    """Ten steps, each of which changes the state."""
+
+    replay: ReplayName = "once"
+
+    async def run(self, ctx: Ctx) -> "Rest | End[int]":
+        """Count."""
+        for _ in range(10):
+            ctx.state.n += 1
+            await ctx.step("tick", ctx.deps or int, replay=self.replay)
+        return Rest()
+
+
+@dataclass
+class Rest(Node):
+    """The end."""
+
+    async def run(self, ctx: Ctx) -> End[int]:
+        """End."""
+        return End(ctx.state.n)
+
+
+GRAPH: Graph[Count, Any, int] = Graph(nodes=(Work, Rest), state_type=Count, name="count")
+
+
+class Still(VirtualClock):
+    """A clock that stands still, so that all happens in one millisecond."""
+
+    def now(self) -> Millis:
+        """Always the same."""
+        return Millis(self.epoch)
+
+
+def test_1_4_timeouts_of_every_phase_fire_and_stand_in_the_record() -> None:
+    """There only two of five phases hand their timeout on, and no error of theirs is ever raised."""
+    graph = example().graph
+    wanted = {"DiscoveryNode": 300, "ResearchNode": 600, "PrototypeNode": 900, "EvolutionNode": 7_200}
+    rules = graph.rule().nodes
+    assert {name: rules[name].timeout // 1000 for name in wanted} == wanted
+    for name in rules:
+        assert rules[name].timeout is not None
+
+    async def main() -> Any:
+        return await GRAPH.run(Work(), state=Count(), deps=lambda: asyncio.sleep(3_600), clock=VirtualClock())
+
+    result = run(main)
+    assert (result.outcome, result.kind) == ("failed", "TimedOut")
+
+
+def test_1_4_a_pause_pauses_between_steps() -> None:
+    """There it sets a flag that no loop reads."""
+    journal, done, missions = Journals(), [], []  # type: ignore[var-annotated]
+
+    async def tick() -> None:
+        done.append(1)
+        if len(done) == 3:
+            missions[0].pause("lunch")
+        await asyncio.sleep(1)
+
+    async def main() -> Any:
+        mission = GRAPH.open(Work(), state=Count(), deps=tick, journal=journal, mission="main", clock=VirtualClock())
+        missions.append(mission)
+        paused = await mission.run()
+        seen = len(done)
+        await asyncio.sleep(10_000)
+        assert len(done) == seen, "nothing runs while it is paused"
+        return (
+            paused,
+            seen,
+            await GRAPH.run(Work(), state=Count(), deps=tick, journal=journal, mission="main", clock=VirtualClock()),
+        )
+
+    paused, seen, ended = run(main)
+    assert (paused.outcome, paused.error, seen) == ("paused", "lunch", 3)
+    assert paused.state.n == 3
+    assert (ended.outcome, ended.output, len(done)) == ("finished", 10, 10)
+
+
+def test_1_4_a_transient_error_is_tried_again_and_an_edge_leads_back() -> None:
+    """There every exception ends the mission, and no phase leads back to an earlier one."""
+
+    @dataclass
+    class Try(Node, on_error="Repair"):
+        async def run(self, ctx: Ctx) -> End[int]:
+            if ctx.attempt == 0:
+                raise ConnectionError("down")
+            if not ctx.state.errors:
+                raise ValueError("wrong")
+            return End(ctx.state.n)
+
+    @dataclass
+    class Repair(Node):
+        async def run(self, ctx: Ctx) -> Try:
+            ctx.state.errors.append("mended")
+            return Try()
+
+    graph: Graph[Count, Any, int] = Graph(nodes=(Try, Repair), state_type=Count)
+
+    async def main() -> Any:
+        return await graph.run(Try(), state=Count(), clock=VirtualClock())
+
+    assert run(main).output == 0
+
+
+def test_1_4_everything_of_the_same_second_is_kept_and_can_be_gone_back_to() -> None:
+    """There two checkpoints of one second have one name, and the second replaces the first."""
+    journal = Journals()
+
+    async def main() -> Any:
+        return await GRAPH.run(Work(), state=Count(), journal=journal, mission="main", clock=Still())
+
+    assert run(main).output == 10
+    records = journal.records()
+    name = ConversationId(GRAPH.mission_id("main"))
+    assert len({rec.at for rec in records}) == 1
+    ticks = [rec.seq for rec in records if isinstance(rec, r.StepCompleted)]
+    states = [stood(name, records, seq).mission for seq in ticks]
+    assert [mission.state["n"] for mission in states if mission is not None] == list(range(1, 11))
+
+
+@pytest.mark.parametrize("state", ["running", "error"])
+def test_1_4_going_on_does_not_run_the_whole_node_again(state: str) -> None:
+    """There a node that was running, or had failed, runs again from its beginning."""
+    journal, done = Journals(), []
+
+    def tick() -> None:
+        done.append(1)
+        if state == "error" and len(done) == 6:
+            raise TimeoutError("slow")
+
+    journal.at = (11, "after") if state == "running" else None
+
+    async def main() -> Any:
+        return await GRAPH.run(Work(), state=Count(), deps=tick, journal=journal, mission="main", clock=VirtualClock())
+
+    if state == "running":
+        with pytest.raises(AppendFailed):
+            run(main)
+    result = run(main)
+    if state == "running":
+        assert (result.output, len(done)) == (10, 10)
+    else:  # a step that may not run twice, and failed: nobody repeats it
+        assert (result.outcome, len(done)) == ("failed", 6)
+
+
+def test_1_4_no_file_is_left_behind_that_stops_the_next_process(tmp_path: Path) -> None:
+    """There a lock is held by a file's existence, so a killed process holds it for ever."""
+
+    async def main() -> Any:
+        async with mission_folder(tmp_path / "j") as journal:
+            return await GRAPH.run(Work(), state=Count(), journal=journal, mission="main")
+
+    assert asyncio.run(main()).output == 10
+    assert asyncio.run(main()).output == 10
+    files = sorted(path.name for path in (tmp_path / "j").rglob("*") if path.is_file())
+    assert files == [".lock", "conversation.json", "journal.jsonl"]
+
+
+def test_1_4_what_a_step_costs_does_not_grow_with_the_mission() -> None:
+    """There the whole file is read and written three or four times for each node."""
+
+    @dataclass
+    class Round(Node):
+        async def run(self, ctx: Ctx) -> "Round | End[int]":
+            ctx.state.n += 1
+            return Round() if ctx.state.n < 400 else End(ctx.state.n)
+
+    graph: Graph[Count, Any, int] = Graph(nodes=(Round,), state_type=Count)
+    journal = Journals()
+
+    async def main() -> Any:
+        return await graph.run(Round(), state=Count(), journal=journal, mission="main", clock=VirtualClock())
+
+    assert run(main).output == 400
+    (lines,) = journal.lines.values()
+    each = [len(line) for line in lines.splitlines()]
+    assert max(each[-40:-5]) <= max(each[10:50]) + 20
+    assert fold(ConversationId(graph.mission_id("main")), journal.records()).mission is not None
+
+
+def test_1_4_a_torn_tail_is_cut_off_and_the_mission_goes_on(tmp_path: Path) -> None:
+    """There a file that was cut while it was written is read no more."""
+
+    async def main() -> Any:
+        async with mission_folder(tmp_path / "j") as journal:
+            return await GRAPH.run(Work(replay="read"), state=Count(), journal=journal, mission="main")
+
+    asyncio.run(main())
+    (path,) = (tmp_path / "j").glob("*/journal.jsonl")
+    whole = path.read_bytes()
+    for cut in range(len(whole) // 2, len(whole), 211):
+        path.write_bytes(whole[:cut])
+        assert asyncio.run(main()).output == 10, cut
+
+
+def test_1_4_a_fresh_install_has_all_the_mission_imports() -> None:
+    """There a dependency without a bound has moved on, and the import fails."""
+    tree = ast.parse(EXAMPLE.read_text())
+    roots = {(node.module or "").split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    roots |= {name.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    assert roots - set(sys.stdlib_module_names) == {"pydantic", "tenex"}

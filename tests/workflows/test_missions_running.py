@@ -1,0 +1,606 @@
+"""Running a mission in one process: steps, retries, timeouts, error edges, pauses, dependencies, values."""
+
+import asyncio
+import contextlib
+import itertools
+import math
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, Field
+
+from tenex.core import records as r
+from tenex.core.config import Limits
+from tenex.core.conversation import fold
+from tenex.core.effects import Key, NodeRun, Work
+from tenex.core.errors import MissionFailed, ModelUnavailable, StepFailed, UsageError, WorkflowError
+from tenex.core.ids import ConversationId
+from tenex.core.messages import ModelStep, Usage
+from tenex.store.stats import Stats
+from tenex.workflows.agents import BaseAgent
+from tenex.workflows.missions.graph import (
+    BaseNode,
+    Dependency,
+    End,
+    Graph,
+    GraphRunContext,
+    NodeError,
+    NodeRunner,
+    durable,
+)
+from tests.fakes.agents import Mind, script
+from tests.fakes.virtual import VirtualClock, run
+
+from .mission_kit import Journals
+
+
+class Ledger(BaseModel):
+    """A state that JSON has no words for in places."""
+
+    total: float = 0
+    worst: float = -math.inf
+    notes: list[str] = Field(default_factory=list, alias="theNotes")
+    current_phase: str = ""
+    phases_completed: list[str] = []
+
+
+@dataclass
+class Desk:
+    """Dependencies."""
+
+    writer: Any = None
+
+
+Ctx = GraphRunContext[Ledger, Desk]
+Node = BaseNode[Ledger, Desk, Any]
+
+
+def alone(body: Any, **policy: Any) -> Graph[Ledger, Desk, Any]:
+    """A graph of one node with this body."""
+
+    @dataclass
+    class Only(Node, **policy):
+        async def run(self, ctx: Ctx) -> End[Any]:
+            return End(await body(ctx))
+
+    return Graph(nodes=(Only,), state_type=Ledger)
+
+
+def play(graph: Graph[Ledger, Desk, Any], journal: Journals | None = None, **more: Any) -> Any:
+    """Run a mission on virtual time."""
+    node = graph.rule().graph.initial
+    start = graph._shapes[node].node()
+
+    async def main() -> Any:
+        state = more.pop("state", None) or Ledger()
+        given = {"mission": "main", **more}
+        return await graph.run(start, state=state, journal=journal, clock=VirtualClock(), **given)
+
+    return run(main)
+
+
+def test_a_step_is_journaled_before_its_effect_and_after() -> None:
+    journal, seen = Journals(), []
+
+    async def body(ctx: Ctx) -> int:
+        def act() -> int:
+            seen.append([type(record).__name__ for record in journal.records()][-1])
+            ctx.state.total += 1
+            return 3
+
+        result = await ctx.step("act", act)
+        seen.append([type(record).__name__ for record in journal.records()][-1])
+        return result
+
+    assert play(alone(body), journal).output == 3
+    assert seen == ["StepStarted", "StepCompleted"]
+    assert next(rec for rec in journal.records() if isinstance(rec, r.StepCompleted)).changed == {"total": 1.0}
+
+
+def test_a_transient_error_is_tried_again_and_steps_that_returned_are_kept() -> None:
+    calls: list[str] = []
+
+    async def body(ctx: Ctx) -> str:
+        ctx.state.total += 1
+        await ctx.step("once", lambda: calls.append("once"))
+        if ctx.attempt < 2:
+            calls.append("fails")
+            raise ConnectionError("down")
+        return f"{ctx.attempt} {ctx.state.total}"
+
+    assert play(alone(body)).output == "2 1.0"
+    assert calls == ["once", "fails", "fails"]
+
+
+def test_retries_are_bounded_and_waits_come_from_the_table() -> None:
+    times: list[float] = []
+
+    async def body(ctx: Ctx) -> None:
+        times.append(asyncio.get_running_loop().time())
+        raise ModelUnavailable("busy", retry_after=2.0 if ctx.attempt == 1 else None)
+
+    result = play(alone(body, retries=4))
+    assert result.outcome == "failed"
+    assert result.kind == "ModelUnavailable"
+    gaps = [round(b - a) for a, b in itertools.pairwise(times)]
+    assert gaps == [1, 4, 16, 16]
+    with pytest.raises(MissionFailed, match="busy"):
+        _ = result.output
+
+
+@pytest.mark.parametrize("asked", [10.0**12, math.inf])
+def test_who_asks_for_years_is_asked_again_in_an_hour(asked: float) -> None:
+    times: list[float] = []
+
+    async def body(ctx: Ctx) -> None:
+        times.append(asyncio.get_running_loop().time())
+        raise ModelUnavailable("busy", retry_after=asked)
+
+    assert play(alone(body, retries=1)).outcome == "failed"
+    assert round(times[1] - times[0]) == 3600
+
+
+def test_a_permanent_error_is_not_tried_again_and_a_classifier_has_the_first_word() -> None:
+    calls: list[int] = []
+
+    async def body(ctx: Ctx) -> None:
+        calls.append(ctx.attempt)
+        raise KeyError("x")
+
+    assert play(alone(body)).outcome == "failed"
+    assert calls == [0]
+    graph = alone(body, retries=1)
+    graph.classify = lambda error: isinstance(error, KeyError) or None
+    assert play(graph).outcome == "failed"
+    assert calls == [0, 0, 1]
+
+
+def test_a_read_step_that_failed_runs_again_and_a_once_step_never() -> None:
+    calls: list[str] = []
+
+    def breaks(name: str) -> None:
+        calls.append(name)
+        raise TimeoutError("slow")
+
+    async def reads(ctx: Ctx) -> None:
+        await ctx.step("read", breaks, "read", replay="read")
+
+    assert play(alone(reads, retries=2)).kind == "TimeoutError"
+    assert calls == ["read"] * 3
+
+    async def pays(ctx: Ctx) -> None:
+        await ctx.step("pay", breaks, "pay")
+
+    calls.clear()
+    assert play(alone(pays, retries=2)).kind == "TimeoutError"
+    assert calls == ["pay"]
+
+
+def test_a_step_fails_with_the_same_error_the_first_time_and_after() -> None:
+    seen: list[tuple[str, str]] = []
+
+    async def body(ctx: Ctx) -> str:
+        try:
+            await ctx.step("pay", lambda: 1 / 0)
+        except StepFailed as error:
+            seen.append((error.kind, str(error)))
+        if ctx.attempt == 0:
+            raise ConnectionError("down")
+        return "ok"
+
+    assert play(alone(body)).output == "ok"
+    assert seen == [("ZeroDivisionError", "step pay: ZeroDivisionError: division by zero")] * 2
+
+
+def test_what_a_step_did_to_the_state_is_done_when_it_is_not_run_again() -> None:
+    async def body(ctx: Ctx) -> list[Any]:
+        state = ctx.state  # held on to, as people do
+
+        def mark() -> None:
+            state.notes.append("by the step")
+            state.worst = -1.5
+
+        state.total += 1
+        await ctx.step("mark", mark)
+        state.total += 1
+        if ctx.attempt == 0:
+            raise ConnectionError("down")
+        return [state.total, state.worst, state.notes, ctx.state is state]
+
+    assert play(alone(body)).output == [2.0, -1.5, ["by the step"], True]
+
+
+def test_steps_side_by_side_and_of_one_name_are_each_their_own() -> None:
+    running = most = 0
+    calls: list[int] = []
+
+    async def work(number: int) -> int:
+        nonlocal running, most
+        calls.append(number)
+        running, most = running + 1, max(most, running + 1)
+        await asyncio.sleep(1 / number)
+        running -= 1
+        return number * 10
+
+    async def body(ctx: Ctx) -> Any:
+        found = await asyncio.gather(*(ctx.step("work", work, number) for number in (1, 2, 3)))
+        if ctx.attempt == 0:
+            raise ConnectionError("down")
+        return found
+
+    assert play(alone(body)).output == [10, 20, 30]
+    assert (sorted(calls), most) == ([1, 2, 3], 3)
+
+
+def test_a_durable_function_is_a_step_in_a_node_and_itself_elsewhere() -> None:
+    calls: list[int] = []
+
+    @durable(replay="read")
+    async def double(number: int) -> int:
+        calls.append(number)
+        return number * 2
+
+    async def body(ctx: Ctx) -> int:
+        found = await double(4)
+        if ctx.attempt == 0:
+            raise ConnectionError("down")
+        return found
+
+    assert play(alone(body)).output == 8
+    assert calls == [4]
+    assert asyncio.run(double(1)) == 2
+
+
+def test_an_idempotency_key_is_given_to_who_takes_one_and_is_of_the_step() -> None:
+    keys: list[str] = []
+
+    def pay(*, idempotency_key: str) -> None:
+        keys.append(idempotency_key)
+
+    async def body(ctx: Ctx) -> str:
+        await ctx.step("a", pay)
+        await ctx.step("b", pay)
+        return ctx.mission
+
+    mission = play(alone(body)).output
+    assert len(set(keys)) == 2
+    assert all(key.startswith(f"{mission}:") for key in keys)
+
+
+def test_a_step_in_a_step_and_one_after_the_end_are_refused() -> None:
+    async def body(ctx: Ctx) -> None:
+        await ctx.step("outer", lambda: ctx.step("inner", int))
+
+    result = play(alone(body))
+    assert (result.outcome, result.kind) == ("failed", "WorkflowError")
+    assert "The step inner stands in the step outer" in result.error
+    late: list[BaseException] = []
+
+    async def orphan(ctx: Ctx) -> None:
+        async def later() -> None:
+            await asyncio.sleep(5)
+            try:
+                await ctx.step("late", int)
+            except WorkflowError as error:
+                late.append(error)
+
+        ctx.deps.writer.append(asyncio.create_task(later()))
+
+    async def main() -> None:
+        graph, tasks = alone(orphan), []  # type: ignore[var-annotated]
+        start = graph._shapes["Only"].node()
+        await graph.run(start, state=Ledger(), deps=Desk(writer=tasks), clock=VirtualClock())
+        await asyncio.gather(*tasks)
+
+    run(main)
+    assert "after its node had ended" in str(late[0])
+
+
+def test_a_result_without_a_type_must_come_back_as_it_was() -> None:
+    async def body(ctx: Ctx) -> Any:
+        return await ctx.step("pair", lambda: (1, 2))
+
+    result = play(alone(body))
+    assert result.kind == "Unwritable"
+    assert "say its type" in result.error
+
+    async def typed(ctx: Ctx) -> Any:
+        pair = await ctx.step("pair", lambda: (1, 2), returns=tuple[int, int])
+        return [type(pair).__name__, pair[1]]
+
+    assert play(alone(typed)).output == ["tuple", 2]
+
+
+def test_a_timeout_fires_and_cuts_off_what_runs() -> None:
+    ended: list[str] = []
+
+    @dataclass
+    class Slow(Node, timeout=10, on_error="Mend"):
+        async def run(self, ctx: Ctx) -> "Mend":
+            async def forever() -> None:
+                try:
+                    await asyncio.sleep(3_600)
+                finally:
+                    ended.append(f"after {asyncio.get_running_loop().time():.0f} s")
+
+            await ctx.step("wait", forever)
+            return Mend()
+
+    @dataclass
+    class Mend(Node):
+        error: NodeError | None = None
+
+        async def run(self, ctx: Ctx) -> End[Any]:
+            assert self.error is not None
+            return End([self.error.node, self.error.kind, self.error.attempts])
+
+    assert play(Graph(nodes=(Slow, Mend), state_type=Ledger)).output == ["Slow", "TimedOut", 1]
+    assert ended == ["after 10 s"]
+
+
+def deaf_graph(effects: list[str]) -> Graph[Ledger, Desk, Any]:
+    """A node that will not hear that its time is up, and goes on; the mission goes by its error edge meanwhile."""
+
+    @dataclass
+    class Deaf(Node, timeout=10, on_error="Mend"):
+        async def run(self, ctx: Ctx) -> "Mend":
+            for _ in range(2):
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.sleep(20)
+            with contextlib.suppress(asyncio.CancelledError):
+                await ctx.step("late", lambda: effects.append("late"))
+            return Mend()
+
+    @dataclass
+    class Mend(Node):
+        async def run(self, ctx: Ctx) -> End[Any]:
+            await ctx.step("mend", asyncio.sleep, 60)
+            return End("mended")
+
+    return Graph(nodes=(Deaf, Mend), state_type=Ledger, name="deaf")
+
+
+def test_a_node_that_swallows_its_cancellation_has_no_more_effects_and_disturbs_nothing() -> None:
+    effects: list[str] = []
+    result = play(deaf_graph(effects))
+    assert (result.output, result.kind) == ("mended", "")
+    assert effects == []
+
+
+def test_dependencies_are_injected_and_nothing_of_them_is_journaled() -> None:
+    @dataclass
+    class Writes(Node):
+        writer: Dependency[Any]
+        line: str = "a"
+
+        async def run(self, ctx: Ctx) -> "Writes | End[Any]":
+            if len(self.line) < 3:
+                return Writes(writer=None, line=self.line + self.writer("b"))
+            return End(self.line)
+
+    graph: Graph[Ledger, Desk, Any] = Graph(nodes=(Writes,), state_type=Ledger, deps_type=Desk)
+    journal = Journals()
+
+    async def main() -> Any:
+        return await graph.run(
+            Writes(writer=None), state=Ledger(), deps=Desk(writer=str.upper), journal=journal, clock=VirtualClock()
+        )
+
+    assert run(main).output == "aBB"
+    assert all(rec.data.keys() == {"line"} for rec in journal.records() if isinstance(rec, r.NodeEntered))
+
+
+def test_a_node_that_returns_what_it_may_not_fails_with_what_it_may() -> None:
+    @dataclass
+    class One(Node):
+        kind: str = ""
+
+        async def run(self, ctx: Ctx) -> "Two | End[Any]":
+            answers: dict[str, Any] = {"self": self, "class": Two, "none": None, "text": "Two"}
+            return answers[self.kind]  # type: ignore[no-any-return]
+
+    @dataclass
+    class Two(Node):
+        async def run(self, ctx: Ctx) -> End[Any]:
+            return End(None)
+
+    graph: Graph[Ledger, Desk, Any] = Graph(nodes=(One, Two), state_type=Ledger)
+    for kind, words in {
+        "self": "One cannot be followed by One; it may be followed by: Two, END.",
+        "class": "One returned the class Two; it may return an instance of: Two, END.",
+        "none": "One returned a NoneType; it may return an instance of: Two, END.",
+        "text": "One returned a str; it may return an instance of: Two, END.",
+    }.items():
+
+        async def main(kind: str = kind) -> Any:
+            return await graph.run(One(kind=kind), state=Ledger(), clock=VirtualClock())
+
+        result = run(main)
+        assert (result.outcome, result.error) == ("failed", f"One: {words}")
+
+
+@pytest.mark.parametrize("where", ["node", "step", "dependencies"])
+def test_code_that_exits_fails_its_node_and_not_the_process(where: str) -> None:
+    """Somebody's command line within a node: a daemon that died of it would die of it again at each start."""
+
+    def leave() -> None:
+        sys.exit(3)
+
+    async def body(ctx: Ctx) -> None:
+        match where:
+            case "node":
+                leave()
+            case "step":
+                await ctx.step("leave", leave)
+
+    graph = alone(body)
+
+    async def main() -> Any:
+        if where != "dependencies":
+            return await graph.run(graph.first(), state=Ledger(), clock=VirtualClock())
+        effect = NodeRun(
+            key=Key(Work.NODE, 1),
+            conversation=ConversationId("c"),
+            workflow=graph.name,
+            node="Only",
+            data={},
+            state=graph.dump_state(Ledger()),
+            steps={},
+            attempt=0,
+        )
+        return await NodeRunner({graph.name: (graph, leave)}).prepare(effect, lambda _: None)()
+
+    result = run(main)
+    assert result.kind == ("Unreadable" if where == "dependencies" else "SystemExit")
+    assert "3" in (result.message if where == "dependencies" else result.error)
+
+
+def test_failures_side_by_side_may_pass_if_each_may() -> None:
+    for other, tries in ((TimeoutError, 2), (ValueError, 1)):
+        seen: list[int] = []
+
+        async def fails(error: type[Exception]) -> None:
+            raise error("no")
+
+        async def body(ctx: Ctx, other: Any = other, seen: list[int] = seen) -> None:
+            seen.append(ctx.attempt)
+            if ctx.attempt == 0:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(fails(ConnectionError))
+                    group.create_task(fails(other))
+
+        play(alone(body))
+        assert len(seen) == tries
+
+
+def test_a_cancellation_from_elsewhere_is_a_failure_and_not_silence() -> None:
+    async def body(ctx: Ctx) -> None:
+        inner = asyncio.ensure_future(asyncio.sleep(10))
+        inner.cancel()
+        await inner
+
+    assert play(alone(body)).kind == "CancelledError"
+
+
+def test_a_mission_without_state_runs_and_a_dataclass_is_state_too() -> None:
+    @dataclass
+    class Plain(BaseNode[None, None, int]):
+        async def run(self, ctx: GraphRunContext[None, None]) -> End[int]:
+            return End(await ctx.step("n", lambda: 4))
+
+    graph: Graph[None, None, int] = Graph(nodes=(Plain,))
+    assert asyncio.run(graph.run(Plain())).output == 4
+
+    @dataclass
+    class Count:
+        n: int = 0
+        seen: set[str] = field(default_factory=set)
+
+    @dataclass
+    class Counts(BaseNode[Count, None, int]):
+        async def run(self, ctx: GraphRunContext[Count, None]) -> "Counts | End[int]":
+            ctx.state.n += 1
+            ctx.state.seen.add(str(ctx.state.n))
+            return Counts() if ctx.state.n < 5 else End(ctx.state.n)
+
+    counting: Graph[Count, None, int] = Graph(nodes=(Counts,), state_type=Count)
+    result = asyncio.run(counting.run(Counts(), state=Count()))
+    assert (result.output, result.state.seen) == (5, set("12345"))
+
+
+def test_a_journal_of_another_workflow_is_refused() -> None:
+    async def body(ctx: Ctx) -> int:
+        return 1
+
+    journal, graph = Journals(), alone(body)
+    play(graph, journal)
+    other = alone(body)
+    other.name = "other"
+    other.mission_id = graph.mission_id  # type: ignore[method-assign]
+    with pytest.raises(UsageError, match="of the workflow mission, not of other"):
+        play(other, journal)
+
+
+def test_a_finished_mission_gives_its_result_again_and_runs_nothing() -> None:
+    calls: list[int] = []
+
+    async def body(ctx: Ctx) -> float:
+        calls.append(1)
+        return math.inf
+
+    journal = Journals()
+    graph = alone(body)
+    graph = Graph(nodes=[shape.node for shape in graph._shapes.values()], state_type=Ledger, result_type=float)
+    assert play(graph, journal).output == math.inf
+    appends = journal.appends
+    assert play(graph, journal).output == math.inf
+    assert (len(calls), journal.appends) == (1, appends)
+
+
+# ---- what models cost ------------------------------------------------------------------------------------------------
+
+
+class Asked(BaseAgent):
+    __system_message__ = "You answer."
+
+
+def answers(cost: int) -> Mind:
+    return Mind(script(ModelStep(text="So it is.", model="vendor:large", usage=Usage(input_tokens=cost, cost_usd=0.5))))
+
+
+def spendings(journal: Journals) -> list[tuple[str, int]]:
+    return [(one.model, one.usage.input_tokens) for one in journal.records() if isinstance(one, r.MissionUsageRecorded)]
+
+
+def test_what_a_node_s_models_cost_is_counted_in_a_step_beside_one_and_in_a_mission_within() -> None:
+    journal = Journals()
+
+    async def ask(cost: int) -> str:
+        return (await Asked(model=answers(cost)).run("Is it so?")).final_output
+
+    async def within(ctx: Ctx) -> str:
+        return await ask(1000)
+
+    async def inner() -> str:
+        graph = alone(within)
+        return str((await graph.run(graph._shapes["Only"].node(), state=Ledger())).output)
+
+    async def body(ctx: Ctx) -> str:
+        await ctx.step("ask", ask, 1)
+        await ctx.step("both", asyncio.gather, ask(10), ask(100), returns=list[str])
+        await ctx.step("inner", inner)
+        ctx.spend("own:client", input_tokens=7, output_tokens=1)
+        return await ask(10_000)
+
+    result = play(alone(body), journal)
+    assert result.output == "So it is."
+    large = [("vendor:large", cost) for cost in (1, 110, 1000)]
+    assert spendings(journal) == [*large, ("own:client", 7), ("vendor:large", 10_000)]
+    name = ConversationId("a" * 64)
+    stats = Stats.of(name, journal.records())
+    assert (stats.usage, set(stats.agents)) == (fold(name, journal.records()).usage, {"mission"})
+    assert (stats.usage.input_tokens, stats.usage.calls) == (11_118, 6)
+
+
+def test_a_mission_whose_models_have_cost_too_much_pauses_before_its_next_step() -> None:
+    journal, asked = Journals(), []
+
+    async def ask(name: str) -> None:
+        asked.append(name)
+        await Asked(model=answers(60)).run("Is it so?")
+
+    async def body(ctx: Ctx) -> int:
+        for name in ("one", "two", "three", "four", "five"):
+            await ctx.step(name, ask, name)
+        return len(asked)
+
+    graph, limits = alone(body), Limits(tokens_per_cycle=100)
+    result = play(graph, journal, limits=limits)
+    assert (result.outcome, asked) == ("paused", ["one", "two"])
+    assert "This cycle has used 120 tokens of 100" in result.error
+    assert [one.limit for one in journal.records() if isinstance(one, r.LimitReached)] == ["tokens_per_cycle"]
+    assert play(graph, journal, limits=limits).outcome == "paused"
+    assert asked == ["one", "two", "three", "four"]
+    assert play(graph, journal, limits=limits).output == 5

@@ -1,0 +1,558 @@
+"""Agents written in Python, run by themselves: the pages of pyagentic, rewritten, on a scripted model."""
+
+import asyncio
+import dataclasses
+import inspect
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.errors import (
+    AppendFailed,
+    ConfigurationError,
+    ModelUnavailable,
+    SerializationError,
+    UsageError,
+    WorkflowError,
+)
+from tenex.core.messages import AgentText, ModelRequest, ModelStep
+from tenex.core.ports import EphemeralStatus, unheard
+from tenex.core.records import Record
+from tenex.workflows.agents import AgentLink, BaseAgent, Link, State, tool
+from tenex.workflows.agents.definition import program
+from tests.fakes.agents import Mind, calls, manages, researches, results, script
+from tests.workflows.pages.research_agent import ResearchAgent
+
+from .mission_kit import Journals
+from .pages import project_agent
+
+
+def ran(agent: BaseAgent, text: str | None = "Go") -> str:
+    """What an agent answers."""
+    return asyncio.run(agent.run(text)).final_output
+
+
+# ---- the page -------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_example_goes_from_phase_to_phase() -> None:
+    mind = Mind(researches)
+    agent = ResearchAgent(model=mind)
+
+    result = asyncio.run(agent.run("Research tea"))
+
+    assert result.final_output == "Done: Analysis of 3 data points"
+    assert (agent.phase, agent.state.phase, result.phase) == ("analysis",) * 3
+    assert mind.tools == [["create_plan"], *[["gather_data"]] * 3, *[["analyze"]] * 2]
+    assert "Focus on creating a research plan." in mind.asked[0].system
+    assert "Execute the research plan" in mind.asked[1].system
+    assert agent.data == ["Data for: q1", "Data for: q2", "Data for: q3"]
+    assert [move.trigger for move in agent.state.history] == ["planning_to_research", "research_to_analysis"]
+
+
+def test_the_second_example_calls_each_colleague_in_its_phase() -> None:
+    mind = Mind(manages)
+    agent = project_agent.ProjectAgent(model=mind)
+    assert (ran(agent, "Build a shed"), agent.phase, agent.plan) == ("All done.", "review", "p")
+    late = [result.content for result in results(mind.asked[-1]) if result.tool == "planner"]
+    assert [late[0], "it belongs to planning" in late[1]] == ["planner-agent did what was asked", True]
+
+
+@pytest.mark.parametrize(
+    ("classes", "most"),
+    [
+        ((ResearchAgent,), 38),
+        (
+            (
+                project_agent.PlannerAgent,
+                project_agent.ExecutorAgent,
+                project_agent.ReviewerAgent,
+                project_agent.ProjectAgent,
+            ),
+            34,
+        ),
+    ],
+)
+def test_the_examples_take_no_more_lines_than_on_the_page(classes: tuple[type, ...], most: int) -> None:
+    lines = "".join(map(inspect.getsource, classes)).splitlines()
+    assert len([line for line in lines if line.strip()]) <= most
+
+
+# ---- state ----------------------------------------------------------------------------------------------------------
+
+
+class Keeper(BaseAgent):
+    __system_message__ = "You keep {{ count }} things."
+    __input_template__ = "In {{ phase or 'no phase' }}: {{ user_message }}"
+    count: State[int] = State(default=0)
+    is_open: State[bool] = State(default=False)
+    label: State[str] = State(default="")
+    things: State[dict[str, list[int]]] = State(default_factory=dict)
+
+    @tool("Adds")
+    def add(self, name: str, number: int = 1) -> None:
+        self.things.setdefault(name, []).append(number)
+        self.state.count += number
+
+
+def test_1_1_e_falsy_defaults_stay_what_they_are() -> None:
+    agent = Keeper(model=Mind(script("Nothing yet.")))
+    assert (agent.count, agent.is_open, agent.label) == (0, False, "")
+    ran(agent)
+    assert (agent.state.count, agent.state.is_open, agent.state.label) == (0, False, "")
+    assert agent.dump()["values"] == {"count": 0, "is_open": False, "label": "", "things": {}}
+
+
+def test_state_changed_in_place_is_seen_and_stays_from_run_to_run() -> None:
+    mind = Mind(script(calls("add", name="a", number=2), calls("add", name="a"), "Added."))
+    journal = Journals()
+    agent = Keeper(model=mind, journal=journal)
+    assert ran(agent, "Add") == "Added."
+    assert (agent.things, agent.count) == ({"a": [2, 1]}, 3)
+    agent.label = "mine"
+    mind.answer = script("Still there.")
+    ran(agent, "And now?")
+    assert (agent.things, agent.label) == ({"a": [2, 1]}, "mine")
+    assert mind.asked[-1].system == "You keep 3 things."
+    said = [getattr(entry, "text", "") for entry in mind.asked[-1].entries]
+    assert said == ["Add", "Added.", "In no phase: And now?"]
+
+    later = Keeper(model=mind, journal=journal, label="theirs")
+    ran(later, "And after a restart?")
+    assert (later.things, later.count, later.label) == ({"a": [2, 1]}, 3, "theirs")
+
+
+@pytest.mark.parametrize("text", ["/tmp is full", "/stop", "@somebody look at this"])
+def test_a_programs_text_is_text_whatever_it_looks_like(text: str) -> None:
+    agent = Keeper(model=Mind(script("Read.")))
+    assert ran(agent, text) == "Read."
+
+
+def test_state_is_of_its_type() -> None:
+    agent = Keeper()
+    with pytest.raises(SerializationError, match="the state's count must be int, and this str is none"):
+        agent.count = "three"  # type: ignore[assignment]
+    with pytest.raises(UsageError, match="Keeper has no state colour; it has: count, is_open, label, things"):
+        Keeper(colour="red")
+    with pytest.raises(AttributeError, match="no field 'colour'"):
+        agent.state.colour = "red"
+
+
+def test_a_type_that_is_no_json_is_a_fault_where_the_class_is_made() -> None:
+    with pytest.raises(ConfigurationError, match="Held: the state's lock cannot be journaled"):
+
+        class Held(BaseAgent):
+            __system_message__ = "You hold."
+            lock: State[Callable[[], int]] = State(default=int)
+
+
+def test_a_class_that_derives_from_an_agent_has_what_that_has() -> None:
+    class Careful(ResearchAgent):
+        doubts: State[int] = State(default=0)
+        phases = [*ResearchAgent.phases, ("analysis", "planning", lambda self: self.doubts > 0)]
+
+        @tool("Doubt", phases=["analysis"])
+        def analyze(self) -> str:
+            self.research_plan, self.doubts = "", 1
+            return "I doubt it."
+
+    plan, gather = calls("create_plan", topic="tea", approach="books"), calls("gather_data", query="q")
+    mind = Mind(script(plan, gather, calls("analyze"), "I begin anew."))
+    agent = Careful(model=mind, data=["one", "two"])
+    ran(agent, "Research")
+    assert mind.tools == [["create_plan"], ["gather_data"], ["analyze"], ["create_plan"]]
+    assert [move.target for move in agent.state.history] == ["research", "analysis", "planning"]
+
+
+# ---- phases ---------------------------------------------------------------------------------------------------------
+
+
+def test_1_1_d_conditions_are_called_with_the_agent_and_only_those_of_its_phase() -> None:
+    """`self.x`, `self.state.x` and methods work; one that raises is not true, and ends nothing."""
+
+    class Asking(BaseAgent):
+        __system_message__ = "{{ phase }}"
+        plan: State[str] = State(default="")
+        phases = [
+            ("planning", "broken", lambda self: self.nobody_wrote_this),
+            ("planning", "research", lambda self: self._is_planned() and bool(self.state.plan)),
+            ("research", "done", lambda self: 1 / 0),
+            ("broken", "done", lambda self: True),
+        ]
+
+        def _is_planned(self) -> bool:
+            return len(self.plan) > 2
+
+        @tool("Save")
+        def save(self, text: str) -> str:
+            self.plan = text
+            return "Saved."
+
+    journal = Journals()
+    agent = Asking(model=Mind(script(calls("save", text="x"), calls("save", text="long"), "Done.")), journal=journal)
+    assert ran(agent) == "Done."
+    assert agent.phase == "research"
+    assert agent.plan == "long"
+    failed = [record for record in journal.records() if isinstance(record, r.ConditionFailed)]
+    assert [(one.source, one.target, one.error.partition(":")[0]) for one in failed] == [
+        ("planning", "broken", "AttributeError"),
+        ("research", "done", "ZeroDivisionError"),
+    ]
+
+
+def test_a_pair_is_a_trigger_that_asks_its_condition() -> None:
+    agent: Any = ResearchAgent()
+    assert agent.planning_to_research() is False
+    agent.research_plan = "a plan"
+    assert agent.planning_to_research() is True
+    assert agent.phase == "research"
+    with pytest.raises(WorkflowError, match="planning_to_research: the agent is in the phase research"):
+        agent.planning_to_research()
+    with pytest.raises(AttributeError):
+        agent.research_to_planning()
+    assert [move.trigger for move in agent.state.history] == ["planning_to_research"]
+    agent._model = Mind(script("Done."))
+    ran(agent)
+    assert agent.phase == "research", "what was done between runs counts in the next"
+
+
+@pytest.mark.parametrize(
+    ("words", "told", "renewed"),
+    [
+        ("{{ done|length }} done", ["0 done", "2 done", "2 done", "3 done"], 2),
+        ("{{ state.done|length }} done", ["0 done", "2 done", "2 done", "3 done"], 2),
+        ("Work. {{ phase }}", ["Work."] * 4, 0),
+    ],
+)
+def test_words_that_show_state_are_told_as_it_is_when_the_model_is_asked(
+    words: str, told: list[str], renewed: int
+) -> None:
+    class Counting(BaseAgent):
+        __system_message__ = words
+        done: State[list[str]] = State(default_factory=list)
+
+        @tool("Keep")
+        def keep(self, what: str) -> None:
+            self.done.append(what)
+
+        @tool("Look")
+        def look(self) -> str:
+            return str(self.done)
+
+    one, two = calls("keep", what="a"), calls("keep", what="b")
+    both = dataclasses.replace(one, calls=(*one.calls, *two.calls))
+    mind, journal = Mind(script(both, "", calls("look"), calls("keep", what="c"), "Done.")), Journals()
+    ran(Counting(model=mind, journal=journal))
+    assert [request.system for request in mind.asked] == told
+    assert sum(isinstance(one, r.PromptRerendered) for one in journal.records()) == renewed
+
+
+def test_a_trigger_within_a_call_is_the_move_of_that_call() -> None:
+    class Driver(BaseAgent):
+        __system_message__ = "{{ phase }}"
+        ready: State[bool] = State(default=False)
+        phases = [("a", "b", lambda self: self.ready), ("b", "c", lambda self: self.ready)]
+
+        @tool("Go")
+        def go(self) -> str:
+            self.ready = True
+            return str(self.a_to_b())
+
+    mind = Mind(script(calls("go"), "Done."))
+    journal = Journals()
+    ran(Driver(model=mind, journal=journal))
+    moves = [(one.source, one.target) for one in journal.records() if isinstance(one, r.AgentPhaseChanged)]
+    assert moves == [("a", "b"), ("b", "c")]
+    assert [request.system for request in mind.asked] == ["a", "b"]
+
+
+def test_a_call_out_of_phase_or_against_a_condition_is_refused_when_it_is_made() -> None:
+    class Guarded(BaseAgent):
+        __system_message__ = "{{ phase }}"
+        keys: State[int] = State(default=0)
+        phases = [("shut", "open", lambda self: self.keys > 1)]
+
+        @tool("Get a key", phases=["shut", "open"])
+        def get(self) -> str:
+            self.keys += 1
+            return "One more."
+
+        @tool("Enter", phases=["open"], condition=lambda self: self.keys > 2)
+        def enter(self) -> str:
+            raise AssertionError("it is shut")
+
+    def answer(request: ModelRequest) -> ModelStep:
+        step: ModelStep = script(calls("enter"), calls("get"), calls("get"), calls("enter"), "Outside.")(request)
+        return step
+
+    mind = Mind(answer)
+    ran(Guarded(model=mind))
+    refused = [result.content for result in results(mind.asked[-1]) if result.tool == "enter"]
+    assert "You are in your phase shut. You may use: get." in refused[0]
+    assert "its condition does not hold" in refused[1]
+    assert mind.tools == [["get"]] * 5
+
+
+# ---- tools ----------------------------------------------------------------------------------------------------------
+
+
+class Worker(BaseAgent):
+    __system_message__ = "You work."
+    done: State[list[str]] = State(default_factory=list)
+
+    @tool("Fails after it has changed something")
+    def fail(self) -> None:
+        self.done.append("half")
+        raise ValueError("the paper is out")
+
+    @tool("Never ends", timeout=0.05)
+    def hang(self) -> None:
+        self.done.append("late")
+        time.sleep(0.2)
+
+    @tool("Waits", timeout=0.05)
+    async def wait(self) -> None:
+        await asyncio.Event().wait()
+
+    @tool("Leaves what is no text")
+    def spoil(self) -> None:
+        self.done.append(3)  # type: ignore[arg-type]
+
+    @tool("Says it reads", replay="read")
+    def peek(self) -> None:
+        self.done.append("peeked")
+
+    @tool("Works", replay="idempotent")
+    async def work(self, times: int, names: list[str] | None = None, *, idempotency_key: str) -> dict[str, int]:
+        self.done.extend(names or ["x"] * times)
+        return {"times": times, "key": len(idempotency_key.split(":"))}
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (calls("fail"), "fail failed: ValueError: the paper is out"),
+        (calls("hang"), "hang did not end within 0.05 s"),
+        (calls("wait"), "wait did not end within 0.05 s"),
+        (calls("spoil"), "spoil left the state as nobody may"),
+        (calls("peek"), "peek is declared as `read` and has changed done"),
+        (calls("work", times="many"), "work was not called, because its arguments do not fit: `times`"),
+        (calls("work", count=2), "`times`: Field required; `count`: Extra inputs are not permitted"),
+    ],
+)
+def test_a_call_that_goes_wrong_is_a_failed_result_and_changes_nothing(call: ModelStep, told: str) -> None:
+    mind = Mind(script(call, "I saw it fail."))
+    agent = Worker(model=mind)
+    assert ran(agent) == "I saw it fail."
+    (result,) = results(mind.asked[-1])
+    assert not result.ok
+    assert told in result.content
+    assert agent.done == []
+
+
+def test_a_tool_is_offered_with_the_schema_of_its_annotations() -> None:
+    mind = Mind(script(calls("work", times=2), "Done."))
+    agent = Worker(model=mind)
+    ran(agent)
+    (work,) = [known for known in mind.asked[0].tools if known.name == "work"]
+    assert work.description == "Works"
+    assert work.parameters["required"] == ["times"]
+    assert work.parameters["properties"]["times"] == {"type": "integer"}
+    assert "idempotency_key" not in work.parameters["properties"]
+    assert results(mind.asked[-1])[0].content == '{"times":2,"key":2}'
+    assert agent.done == ["x", "x"]
+
+
+# ---- faults ---------------------------------------------------------------------------------------------------------
+
+
+def test_everything_wrong_with_a_class_is_said_at_once() -> None:
+    class Wrong(BaseAgent):
+        __system_message__ = "{{ nobody }}"
+        run: State[int] = State(default=0)  # type: ignore[assignment]
+        bare: State[int] = State()
+        phases = [
+            *[("a", "b", lambda self: True), ("a", "b", lambda self: False), ("b", "c", "yes"), ("x", "y", bool)],
+            *[("a", "x_to_y", bool), ("a_to_x", "y", bool)],
+        ]
+        friend: Link[int] = AgentLink(phases=["nowhere"])
+
+        @tool("Plans", phases=["planning"])
+        def plan(self, text) -> None:  # type: ignore[no-untyped-def]
+            """Take what has no annotation."""
+
+        @tool("Ends", replay="twice", access="all")  # type: ignore[arg-type]
+        def finish(self) -> None:
+            """Have the name of another tool."""
+
+    with pytest.raises(ConfigurationError) as caught:
+        Wrong()
+    told = "\n".join(caught.value.faults)
+    for word in (
+        "a -> b stands there twice",
+        "a -> x_to_y and a_to_x -> y would both be the trigger a_to_x_to_y",
+        "b -> c: its condition is 'yes' and cannot be called",
+        "node x cannot be reached",
+        "cannot be called run",
+        "the state's bare has no default",
+        "the link friend calls nobody",
+        "the link friend names nowhere, which is no phase of it",
+        "the tool plan: `text` has no annotation",
+        "the tool finish cannot be called so",
+        "`replay` is 'twice'",
+        "`access` is 'all'",
+        "`__system_message__`: there is no variable nobody",
+    ):
+        assert word in told, word
+    assert all(sentence.startswith("Wrong: ") for sentence in caught.value.faults)
+
+
+# ---- crashes --------------------------------------------------------------------------------------------------------
+
+
+def test_1_1_f_what_was_cut_off_goes_on_at_every_step_with_phase_history_and_each_effect_once() -> None:
+    """The process dies at each append, before or after it was kept; the same call again ends as one that never died."""
+    whole = Journals()
+    ran(ResearchAgent(model=Mind(researches), journal=whole), "Research tea")
+    for at in range(1, whole.appends + 1):
+        for when in ("before", "after"):
+            journal = Journals()
+            journal.at = (at, when)
+            with pytest.raises(AppendFailed):
+                ran(ResearchAgent(model=Mind(researches), journal=journal), "Research tea")
+            journal.at = None
+            agent = ResearchAgent(model=Mind(researches), journal=journal)
+            assert ran(agent, "Research tea").startswith("Done: Analysis of"), (at, when)
+            assert agent.phase == "analysis"
+            gathered = [one for one in kept(journal, r.ToolCallCompleted) if one.tool == "gather_data" and one.ok]
+            assert agent.data == [one.content for one in gathered], (at, when)
+            assert len(agent.data) == 3
+            assert [move.target for move in agent.state.history] == ["research", "analysis"]
+
+
+def kept(journal: Journals, kind: type[Record]) -> list[Any]:
+    """The records of a kind."""
+    return [record for record in journal.records() if isinstance(record, kind)]
+
+
+def test_a_dump_is_where_an_agent_stands() -> None:
+    agent = ResearchAgent(model=Mind(researches))
+    ran(agent)
+    other = ResearchAgent(model=Mind(script("Here.")))
+    other.load(agent.dump())
+    assert (other.phase, other.data, other.state.history) == ("analysis", agent.data, agent.state.history)
+    ran(other)
+    assert other.dump() == agent.dump()
+    with pytest.raises(UsageError, match="of another agent than Keeper"):
+        Keeper().load(agent.dump())
+
+
+def test_a_model_that_cannot_be_reached_is_told_and_what_was_done_is_kept() -> None:
+    class Gone:
+        async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+            raise ModelUnavailable("no answer.", retry_after=3600)
+
+    journal = Journals()
+    with pytest.raises(ModelUnavailable, match="What was done is kept"):
+        ran(ResearchAgent(model=Gone(), journal=journal), "Research tea")
+    assert ran(ResearchAgent(model=Mind(researches), journal=journal), None) == "Done: Analysis of 3 data points"
+    with pytest.raises(WorkflowError, match="nothing is open"):
+        ran(ResearchAgent(model=Mind(researches), journal=journal), None)
+    with pytest.raises(UsageError, match="ResearchAgent has no model"):
+        ran(ResearchAgent())
+
+
+def test_a_field_may_be_called_as_what_python_gives_every_mapping() -> None:
+    class Shop(BaseAgent):
+        __system_message__ = "{{ state.items|length }} of {{ state.values }}"
+        items: State[list[str]] = State(default_factory=list)
+        values: State[str] = State(default="many")
+
+    mind = Mind(script("Done."))
+    ran(Shop(model=mind))
+    assert mind.asked[0].system == "0 of many"
+
+
+def test_a_called_one_s_request_is_put_by_its_own_template() -> None:
+    class Searcher(BaseAgent):
+        __system_message__ = "You search."
+        __input_template__ = "Search for: {{ user_message }}"
+
+    class Boss(BaseAgent):
+        __system_message__ = "You lead."
+        searcher: Link[Searcher] = AgentLink()
+
+    mind = Mind(
+        lambda request: (
+            script(calls("searcher", message="tea"), "Done.")(request)
+            if request.agent == "boss"
+            else script("Found.")(request)
+        )
+    )
+    ran(Boss(model=mind))
+    called = next(request for request in mind.asked if request.agent == "searcher")
+    assert AgentText(author="Boss", text="Search for: tea") in called.entries
+
+
+def test_a_factory_makes_each_beginning_anew() -> None:
+    made: list[int] = []
+
+    def draw() -> int:
+        made.append(len(made))
+        return made[-1]
+
+    class Numbered(BaseAgent):
+        __system_message__ = "You are {{ number }}."
+        number: State[int] = State(default_factory=draw)
+        phases = [("a", "b", lambda self: self.number < 0)]
+
+    one, two = Numbered(model=Mind(script("Done."))), Numbered()
+    assert one.number != two.number
+    first = one.number
+    ran(one)
+    ran(one, "Again")
+    assert (one.number, len(made)) == (first, 3), "made once for this one, and once when the class was read"
+
+    standings = program(one, {}).begin(), program(one, {}).begin()
+    assert standings[0].values != standings[1].values, "each conversation has one of its own"
+
+
+def test_a_factory_that_fails_in_a_conversation_leaves_what_it_made_when_the_class_was_read() -> None:
+    made: list[str] = []
+
+    def once() -> str:
+        if made:
+            raise OSError("no more")
+        made.append("first")
+        return made[0]
+
+    class Once(BaseAgent):
+        __system_message__ = "You are {{ name }}."
+        name: State[str] = State(default_factory=once)
+
+    agent = object.__new__(Once)
+    assert program(agent, {}).begin().values == {"name": "first"}
+
+
+def test_the_name_of_a_model_is_refused_with_what_to_give() -> None:
+    with pytest.raises(UsageError, match="`model` is a str, which has no `async def step"):
+        Keeper(model="openai:gpt-5.2")  # type: ignore[arg-type]
+
+
+def test_a_field_whose_type_has_changed_begins_anew_and_others_stay() -> None:
+    class Before(BaseAgent):
+        __system_message__ = "You count."
+        found: State[list[str]] = State(default_factory=list)
+        name: State[str] = State(default="")
+
+    class After(BaseAgent):
+        __system_message__ = "You count."
+        found: State[list[int]] = State(default_factory=list)
+        name: State[str] = State(default="")
+
+    stood = program(Before(), {}).begin().changed({"found": ["tea"], "name": "mine"})
+    assert program(Before(), {}).fitted(stood) is stood
+    assert program(After(), {}).fitted(stood).values == {"found": [], "name": "mine"}

@@ -1,0 +1,189 @@
+"""A graph of speakers runs in a Python process, without a daemon, with a model or a script."""
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenex.core.errors import ConfigurationError, ModelUnavailable, UsageError
+from tenex.core.messages import ModelRequest, ModelStep
+from tenex.operations.mission_folder import mission_folder
+from tenex.workflows.agents import BaseAgent, State, tool
+from tenex.workflows.speakers import (
+    AgentTarget,
+    ContextEquals,
+    FromSpeaker,
+    Handoff,
+    TerminateTarget,
+    ToolCalled,
+    Transition,
+    TransitionGraph,
+    set_context,
+)
+from tenex.workflows.speakers.runner import WorkflowResult
+from tests.fakes.play import says
+
+from .mission_kit import ROOT
+
+
+class Mind:
+    """A model that answers for each agent with its lines in turn, then with its name."""
+
+    def __init__(self, **lines: list[Any]) -> None:
+        self.lines, self.asked = lines, list[ModelRequest]()
+
+    async def step(self, request: ModelRequest, whisper: Any = None) -> ModelStep:
+        """The next line."""
+        self.asked.append(request)
+        mine = self.lines.get(request.agent, [])
+        line = mine.pop(0) if mine else f"{request.agent} has spoken"
+        if isinstance(line, Exception):
+            raise line
+        return says(line) if isinstance(line, str) else line
+
+
+class Triage(BaseAgent):
+    """An agent with tools that route."""
+
+    __system_message__ = "You sort tickets."
+    seen: State[int] = State(default=0)
+
+    @tool("Say what it is about")
+    def classify(self, domain: str) -> str:
+        self.seen += 1
+        set_context(domain=domain)
+        return "Noted."
+
+    @tool("Send it on")
+    def dispatch(self, name: str) -> Handoff:
+        return Handoff(name)
+
+
+def ran(graph: TransitionGraph, message: str | None = "Begin", **given: Any) -> WorkflowResult:
+    """Run a graph."""
+    return asyncio.run(asyncio.wait_for(graph.run(message, **given), 20))
+
+
+def spoken(result: WorkflowResult) -> list[str]:
+    """Who spoke, in order."""
+    return [said.speaker for said in result.messages]
+
+
+TRIO = {name: f"You are {name}." for name in ("alice", "bob", "carol")}
+
+
+def test_a_round_robin_of_instructions_runs_to_its_limit() -> None:
+    mind = Mind()
+    graph = TransitionGraph.round_robin(["alice", "bob", "carol"], max_turns=6)
+    result = ran(graph, agents=TRIO, model=mind)
+    assert spoken(result) == ["person", *["alice", "bob", "carol"] * 2]
+    assert (result.reason, result.turns, result.final_output) == ("max_turns", 6, "carol has spoken")
+    assert [request.system for request in mind.asked[:3]] == [f"You are {name}." for name in TRIO]
+    shown = str(mind.asked[1].entries)
+    assert "Begin" in shown
+    assert "alice has spoken" in shown
+
+
+def test_a_dict_that_ag2_wrote_runs() -> None:
+    data = TransitionGraph.sequence([*TRIO]).to_dict()
+    result = ran(TransitionGraph.from_dict(data), agents=TRIO, model=Mind())
+    assert (spoken(result)[1:], result.reason) == ([*TRIO], "sequence_complete")
+
+
+def test_tools_and_variables_of_agents_route() -> None:
+    rules = [
+        Transition(ContextEquals("domain", "law"), AgentTarget("bob"), 1),
+        Transition(FromSpeaker("bob"), TerminateTarget("done")),
+        Transition(FromSpeaker("carol"), TerminateTarget("handed")),
+    ]
+    graph = TransitionGraph("triage", rules, participants=["triage", "bob", "carol"], max_turns=5)
+    given = {name: TRIO[name] for name in ("bob", "carol")}
+    triage = Triage()
+    lines = [says("", ("classify", {"domain": "law"})), "it is law"]
+    result = ran(graph, agents={"triage": triage, **given}, model=Mind(triage=lines))
+    assert (spoken(result)[1:], result.reason, result.context) == (["triage", "bob"], "done", {"domain": "law"})
+    assert triage.seen == 1
+    lines = [says("", ("dispatch", {"name": "carol"})), "yours"]
+    result = ran(graph, agents={"triage": Triage(), **given}, model=Mind(triage=lines))
+    assert (spoken(result)[1:], result.reason) == (["triage", "carol"], "handed")
+
+
+def test_the_calls_of_a_workflow_work_too_and_variables_are_given() -> None:
+    rules = [
+        Transition(ToolCalled("route"), AgentTarget("carol")),
+        Transition(ContextEquals("go", 1), AgentTarget("bob")),
+    ]
+    graph = TransitionGraph("alice", rules, max_turns=2)
+    assert spoken(ran(graph, agents=TRIO, model=Mind(), context={"go": 1}))[1:] == ["alice", "bob"]
+    result = ran(graph, agents=TRIO, model=Mind(alice=[says("", ("route", {"reason": "x"})), "on"]))
+    assert spoken(result)[1:] == ["alice", "carol"]
+    result = ran(graph, agents=TRIO, model=Mind(alice=[says("", ("finish", {"summary": "all", "reason": "ok"})), "on"]))
+    assert result.reason == "ok"
+
+
+def test_it_waits_for_the_person_and_goes_on_with_the_journal(tmp_path: Path) -> None:
+    graph = TransitionGraph(
+        "alice", [Transition(FromSpeaker("alice"), AgentTarget("person"))], AgentTarget("alice"), max_turns=4
+    )
+
+    async def main() -> list[WorkflowResult]:
+        async with mission_folder(tmp_path) as journal:
+            first = await graph.run("Hello", agents=TRIO, model=Mind(), journal=journal)
+            more = [await graph.run("More", agents=TRIO, model=Mind(), journal=journal, thread=first.thread)]
+            other = await graph.run("Hello", agents=TRIO, model=Mind(), journal=journal)
+            return [first, *more, other]
+
+    first, more, other = asyncio.run(main())
+    assert (first.reason, spoken(first)) == ("", ["person", "alice"])
+    assert (more.turns, spoken(more)) == (3, ["person", "alice", "person", "alice"])
+    assert (other.turns, spoken(other)) == (1, ["person", "alice"]), "a run without a name is one of its own"
+
+
+def test_a_model_that_is_away_keeps_what_was_done(tmp_path: Path) -> None:
+    graph = TransitionGraph.sequence([*TRIO])
+    away = [ModelUnavailable("away", retry_after=120)]
+
+    async def main() -> tuple[WorkflowResult, list[str]]:
+        async with mission_folder(tmp_path) as journal:
+            with pytest.raises(ModelUnavailable, match="away"):
+                await graph.run("Go", agents=TRIO, model=Mind(bob=[*away]), journal=journal, thread="t")
+            mind = Mind()
+            result = await graph.run(None, agents=TRIO, model=mind, journal=journal, thread="t")
+            return result, [request.agent for request in mind.asked]
+
+    result, asked = asyncio.run(asyncio.wait_for(main(), 20))
+    assert (result.reason, asked) == ("sequence_complete", ["bob", "carol"])
+
+
+@pytest.mark.parametrize(
+    ("agents", "more", "said"),
+    [
+        ({"alice": "x"}, {}, "bob, carol takes part, and is not among `agents`: alice."),
+        (TRIO, {"model": None}, "alice, bob, carol has no model"),
+        ({**TRIO, "bob": 3}, {}, "agents\\['bob'\\] is a int; give an agent"),
+        ({**TRIO, "bob": " "}, {}, "agents\\['bob'\\] is a str"),
+    ],
+)
+def test_what_cannot_run_is_refused_with_a_sentence(agents: Any, more: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        ran(TransitionGraph.sequence([*TRIO]), agents=agents, **{"model": Mind(), **more})
+
+
+def test_a_graph_with_faults_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="needs two participants"):
+        ran(TransitionGraph("alice"), agents=TRIO, model=Mind())
+
+
+def test_the_example_of_the_documents_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = re.findall(r'```python\n("""Runs a graph.*?)```', (ROOT / "docs" / "workflows.md").read_text(), re.DOTALL)
+    namespace: dict[str, Any] = {"__name__": "documents"}
+    exec(compile(code, "documents", "exec"), namespace)
+    asyncio.run(namespace["main"](Mind(triage=[says("", ("dispatch", {"name": "security"})), "Security, please."])))
+    assert capsys.readouterr().out.splitlines() == [
+        "person: The login page shows a stack trace",
+        "triage: Security, please.",
+        "security: security has spoken",
+        "security_done after 2 turns, {'urgent': True}",
+    ]
