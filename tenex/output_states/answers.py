@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from .content import JsonStateMachine, StateMachine, core_of
-from .json_extent import faults, moved, read
+from .json_values import faults, moved, read
 from .machine import AgentStateMachine, Plan
-from .segments import Fault, Segment
+from .parser import Fault, Segment
 
 _UNSTRICT: Final = frozenset({"minLength", "maxLength", "oneOf", "allOf", "not", "patternProperties", "if"})
 """Keywords that OpenAI's strict mode does not take."""
@@ -21,24 +21,23 @@ def answer_schema(machine: AgentStateMachine | Plan) -> dict[str, Any]:
     plan = _plan(machine)
     planning = [(name, content) for name, content in plan.contents.items() if name in plan.planning]
     acting = [(name, content) for name, content in plan.contents.items() if name not in plan.planning]
-    place = "#/properties/action/anyOf/{}/properties/content"
+    values: dict[str, Any] = {}
     properties: dict[str, Any] = {}
     if planning:
-        items = {
-            "anyOf": [
-                _part(*one, f"#/properties/plan/items/anyOf/{i}/properties/content") for i, one in enumerate(planning)
-            ]
-        }
+        items = {"anyOf": [_part(*one, values) for one in planning]}
         properties["plan"] = {"type": "array", "items": items, "minItems": plan.least, "maxItems": plan.most}
-    properties["action"] = {"anyOf": [_part(*one, place.format(i)) for i, one in enumerate(acting)]}
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    properties["action"] = {"anyOf": [_part(*one, values) for one in acting]}
+    schema = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    return {**schema, "$defs": values} if values else schema
 
 
-def _part(name: str, machine: StateMachine, place: str) -> dict[str, Any]:
+def _part(name: str, machine: StateMachine, values: dict[str, Any]) -> dict[str, Any]:
     core = core_of(machine)
     content: Any = {"type": "string", "minLength": machine.char_min, "maxLength": machine.char_max}
     if isinstance(core, JsonStateMachine):
-        content = moved(core.schema, place)
+        key = f"value{len(values)}"
+        values[key] = moved(core.schema, f"#/$defs/{key}")
+        content = {"$ref": f"#/$defs/{key}"}
     properties = {"state": {"type": "string", "const": name}, "content": content}
     return {"type": "object", "properties": properties, "required": ["state", "content"], "additionalProperties": False}
 

@@ -14,7 +14,7 @@ from tenex.core.graph import Edge, TransitionGraph
 
 from .content import JsonStateMachine, StateMachine, ToolCallStateMachine, core_of
 from .endings import WHITE
-from .json_extent import schema_fault
+from .json_values import schema_fault
 from .states import AgentState, InnerMonologue, Python, Scratchpad, Thinking, ToolCallState, Tools
 
 PLAN: Final = "plan"
