@@ -32,7 +32,7 @@ _BODIES: Final[Mapping[str, Callable[[Plan], dict[str, Any]]]] = {
 _AS_JSON: Final = (
     "Do not write the delimiters. Your answer is one JSON object instead, and nothing else:\n"
     '{"plan": [{"state": "...", "content": "..."}, ...], "action": {"state": "...", "content": ...}}\n'
-    "`state` is the state's name, `content` what would stand between its delimiters: a text, or the JSON value itself."
+    "`state` is the state's name, `content` what belongs between its delimiters: a text, or the JSON value itself."
     " `plan` is left out where there is nothing to plan. The names of the states: "
 )
 
@@ -84,7 +84,7 @@ class AgentOutput:
         A state that runs Python can be reached only where the tool `python` is offered.
 
         Raises:
-            ConfigurationError: the states cannot be told apart, or a tool's parameters are no JSON Schema.
+            ConfigurationError: the states cannot be distinguished, or a tool's parameters are no JSON Schema.
         """
         key = tuple(map(repr, tools))
         if key not in self._known:

@@ -4,7 +4,7 @@ White space is space, tab, carriage return and line feed, nothing else.
 
 * **A fence** is a closing delimiter made of a line feed and three or more backticks, or tildes. It closes where exactly
   that many of them begin a line and white space or the end of the output follows. The white space is not part of it.
-  More of them in a row are text. Exactly that many with anything else behind them (a language, say) open a block of
+  More of them in a row are text. Exactly that many with anything else behind them (such as a language) open a block of
   code *within* the content, and the next closing fence closes that block; blocks do not nest. Where the opening
   delimiter ends with a line feed, the content begins at the beginning of a line.
 * **A mark** is any other closing delimiter, such as `</plan>`. Its first occurrence closes.
@@ -157,12 +157,12 @@ class JsonScanner:
         if self.fault:
             return
         if text.strip(WHITE):
-            place = "Behind the JSON comes more text" if self._is_read else "Before the JSON stands text"
+            place = "More text follows the JSON" if self._is_read else "Text precedes the JSON"
             self.fault = f"{place}; it must be alone between its delimiters."
         elif self._spaces > SPACES:
-            self.fault = f"More than {SPACES} characters of white space stand around the JSON."
+            self.fault = f"More than {SPACES} characters of white space surround the JSON."
         elif self.closed and not self._is_read:
-            self.fault = "There is no JSON; one object must stand between the delimiters."
+            self.fault = "There is no JSON; one object must be between the delimiters."
         self._is_read = self._is_read or bool(self.fault)
 
 
@@ -182,7 +182,7 @@ class JsonExtent:
             return False
         self._spaces = self._spaces + 1 if character in WHITE else 0
         if self._spaces > SPACES:
-            self.fault = f"More than {SPACES} characters of white space stand in a row in the JSON."
+            self.fault = f"More than {SPACES} characters of white space follow in a row in the JSON."
         if character == '"':
             self._in_string = True
         elif character in "{[":

@@ -1,6 +1,6 @@
 """An answer by states as the step a journal holds, and such steps as text for the next request.
 
-`ModelStep.thinking` is private and holds the plan, each segment behind its state's identifier. `vendor` says where each
+`ModelStep.thinking` is private and holds the plan, each segment behind its state's identifier. `vendor` has where each
 segment begins and which state acted: `{"states": [[identifier, characters], ...], "action": identifier}`, and `written`
 what the model wrote where another form of it is shown (`readable_format`).
 """

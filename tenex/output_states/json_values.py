@@ -61,12 +61,12 @@ def _constant(text: str) -> float:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise _Refused("A name stands twice in the same object.")
+        raise _Refused("A name occurs twice in the same object.")
     return found
 
 
 def read(text: str) -> tuple[Any, str]:
-    """The value, or None and a sentence that says what is wrong; never raises."""
+    """The value, or None and a sentence about what is wrong; never raises."""
     try:
         value = json.loads(
             text, parse_int=_int, parse_float=_float, parse_constant=_constant, object_pairs_hook=_object

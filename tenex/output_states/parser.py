@@ -2,9 +2,9 @@
 
 Rules, besides those for where a content ends (`endings`):
 
-* Between states stands white space, at most `SPACES` characters in a row; after a fence at least one. Before the first
+* Between states is white space, at most `SPACES` characters in a row; after a fence at least one. Before the first
   state and after the last there may be some too.
-* A state begins where its opening delimiter stands, letter for letter. No opening delimiter begins like another.
+* A state begins at its opening delimiter, letter for letter. No opening delimiter begins like another.
 * Text where a state should begin is a fault, once; states are then looked for at the beginnings of lines.
 * A JSON value ends where its outermost bracket closes, whatever its strings hold; the delimiter follows it.
 * Half of a surrogate pair, which UTF-8 cannot write, is read as U+FFFD.
@@ -47,7 +47,7 @@ class Piece:
 class Segment:
     """One state's content, whole, or as much of it as came.
 
-    `role` tells what is private (plan) from what is to be done (action). `is_complete`: it was opened where it may be,
+    `role` separates private content (plan) from what is to be done (action). `is_complete`: it was opened where it may be,
     closed, and is within its limits and its rules; nothing else may be acted on.
     """
 
@@ -246,7 +246,7 @@ class _Content:
 
 
 class _Gap:
-    """What stands between states: white space, then an opening delimiter; or text that should not be there."""
+    """The input between states: white space, then an opening delimiter; or text that should not be there."""
 
     def __init__(self, plan: Plan) -> None:
         self._openings = {machine.delimiters[0]: state for state, machine in plan.contents.items()}
@@ -261,7 +261,7 @@ class _Gap:
             return self._stray(character), ""
         if not self._lead and character in WHITE:
             self._spaces += 1
-            wide = f"More than {SPACES} characters of white space stand in a row between states."
+            wide = f"More than {SPACES} characters of white space follow in a row between states."
             return "", wide if self._spaces == SPACES + 1 else ""
         return self._lead_on(character)
 
@@ -272,7 +272,7 @@ class _Gap:
     def outside(self) -> str:
         """The sentence about text where a state should begin."""
         openings = ", ".join(repr(opening) for opening in self._openings)
-        return f"Text stands outside of every state. A state opens with one of: {openings}."
+        return f"Text is outside of every state. A state opens with one of: {openings}."
 
     def _lead_on(self, character: str) -> tuple[str, str]:
         lead = self._lead + character

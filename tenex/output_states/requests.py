@@ -31,7 +31,7 @@ def for_openai(machine: AgentStateMachine | Plan) -> dict[str, Any]:
 def structural_tag(machine: AgentStateMachine | Plan) -> Format:
     """The order of the states as a structural tag of xgrammar: planning states, then one action.
 
-    Narrower than the parser: one line feed stands between states, and a text never holds its closing delimiter.
+    Narrower than the parser: one line feed separates states, and a text never holds its closing delimiter.
     """
     plan = machine.plan() if isinstance(machine, AgentStateMachine) else machine
     planning = _one_of(

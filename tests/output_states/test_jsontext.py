@@ -37,7 +37,7 @@ def test_nothing_raises(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('{"a":1,"a":2}', "A name stands twice"),
+        ('{"a":1,"a":2}', "A name occurs twice"),
         ('{"a":12345678901234567890}', "more than 19 digits"),
         ('{"a":1e999}', "2 in the exponent"),
         ('{"a":NaN}', "NaN is no JSON"),
