@@ -24,7 +24,7 @@ from tenex.store.journal_reader import peek
 from tests.fakes.agents import Mind, manages, researches
 from tests.service import person
 
-PAGES = Path(__file__).parents[1] / "workflow" / "pages"
+PAGES = Path(__file__).parents[1] / "workflows" / "pages"
 
 
 @asynccontextmanager
