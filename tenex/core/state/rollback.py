@@ -110,8 +110,8 @@ CUT_OFF: Final = "the conversation goes on from before this was done"
 class RolledBack(Record):
     """The conversation goes on as it stood after record `to`, at rest; the records between stay, and count no more.
 
-    `state` holds the fields that are restored. `restored_tree` is the tree of the shadow repository that the workspace was
-    restored to, `previous_tree` what it held before; both are empty where the files stayed as they were.
+    `state` holds the fields that are restored. `restored_tree` is the shadow repository's tree that the workspace was
+    restored to, `previous_tree` its content before; both are empty where the files stayed as they were.
     """
 
     to: int
