@@ -47,8 +47,8 @@ class Piece:
 class Segment:
     """One state's content, whole, or as much of it as came.
 
-    `role` separates private content (plan) from what is to be done (action). `is_complete`: it was opened where it may be,
-    closed, and is within its limits and its rules; nothing else may be acted on.
+    `role` separates private content (plan) from what is to be done (action). `is_complete`: it was opened where it may
+    be, closed, and is within its limits and its rules; nothing else may be acted on.
     """
 
     state: str
