@@ -111,7 +111,7 @@ BROKEN: list[tuple[str, Break, int, str, str, str, str]] = [
         3,
         "settings",
         "tenex.toml",
-        "no UTF-8",
+        "UTF-8",
         "example",
     ),
     (
@@ -139,7 +139,7 @@ BROKEN: list[tuple[str, Break, int, str, str, str, str]] = [
         3,
         "configuration",
         "paths.workspace",
-        "holds our",
+        "contains the",
         "path of its own",
     ),
     (
@@ -349,7 +349,7 @@ async def test_what_a_daemon_holds_is_told(folder: Folder) -> None:
     async with daemon(folder) as process:
         name = await folder.write("Create hello.py that prints hello")
         await person.until(
-            lambda: of_kind(folder.records(name), r.RetryScheduled, lambda record: record.held), PATIENCE
+            lambda: of_kind(folder.records(name), r.RetryScheduled, lambda record: record.on_hold), PATIENCE
         )
         code, report = await examined(folder.data)
         await process.stop()

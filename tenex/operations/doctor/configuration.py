@@ -23,12 +23,9 @@ from tenex.settings import (
     ProjectPaths,
     Settings,
     check_paths,
-    circle,
     find_config,
     load,
-    named_models,
-    places,
-    router_model,
+    resolve_paths,
 )
 
 from .findings import Case, Finding, fault, ok, url_text, warning
@@ -60,7 +57,7 @@ def settings(case: Case) -> Iterator[Finding]:
     except ConfigurationError as error:
         yield from _faults(error.faults, "correct it; config/tenex.example.toml explains every setting")
         case.settings, case.invalid_sections = _valid_sections(case)
-    case.paths = places(case.settings)
+    case.paths = resolve_paths(case.settings)
     file = case.settings.file
     if case.invalid_sections:
         names = ", ".join(sorted(case.invalid_sections))
@@ -109,7 +106,7 @@ def consistency(case: Case) -> Iterator[Finding]:
     is_bad = False
     for section, check, fix in (
         ("paths", lambda: check_paths(chosen), "give every folder a path of its own under [paths]"),
-        ("people", lambda: circle(chosen, parse_public_key), "list your npub under people.owners"),
+        ("people", lambda: chosen.peer_group(parse_public_key), "list your npub under people.owners"),
     ):
         if section in case.invalid_sections:
             continue
@@ -190,7 +187,7 @@ def _limits(settings: Settings) -> Iterator[Doubt]:
 
 def _model_names(settings: Settings) -> Iterator[Doubt]:
     models = settings.models
-    names = {name for chain in named_models(models).values() for name in chain}
+    names = {name for chain in models.named().values() for name in chain}
     for price in models.prices.keys() - names:
         yield (
             f'models.prices."{price}"',
@@ -301,7 +298,7 @@ async def models(case: Case) -> AsyncIterator[Finding]:
         yield ok(f"{', '.join(names)} can be used as configured{hint}")
     if case.probe:
         work = {name for setting, chain in used.items() if setting != "models.router" for name in chain}
-        route = router_model(chosen.models)
+        route = chosen.models.for_router()
         probes = (_probe(config, name, work=name in work, route=name in route) for name in names)
         for findings in await asyncio.gather(*probes):
             for finding in findings:

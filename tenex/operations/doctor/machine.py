@@ -22,7 +22,7 @@ from packaging.requirements import Requirement
 
 from tenex.core.errors import StoreError
 from tenex.core.installation import DISTRIBUTION, pip_install
-from tenex.settings import Settings, named_models
+from tenex.settings import Settings
 from tenex.tools.sandbox import probe_bubblewrap
 
 from .findings import Case, Finding, fault, ok, size_text, warning
@@ -295,7 +295,7 @@ def _shell(chosen: Settings, *, works: bool) -> Finding:
 
 def _check_tool(chosen: Settings, *, works: bool) -> Finding:
     setting = "tools.check"
-    is_offline = {name for chain in named_models(chosen.models).values() for name in chain} == {"offline"}
+    is_offline = {name for chain in chosen.models.named().values() for name in chain} == {"offline"}
     match chosen.tools.check:
         case "off":
             return ok("agents do not run what they wrote, as configured", setting)
