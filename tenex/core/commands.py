@@ -237,7 +237,7 @@ def activity(draft: Transaction, ended: str) -> list[str]:
         if retry is not None and retry.limit:
             lines.append("The orchestrator is on hold.")
         else:
-            held = retry is not None and retry.held
+            held = retry is not None and retry.on_hold
             lines.append("The orchestrator's model cannot be reached." if held else "The orchestrator is deciding.")
     else:
         lines.append(ended if state.status == "ended" else "I wait for you.")

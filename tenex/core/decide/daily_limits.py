@@ -24,7 +24,7 @@ def hold(draft: Transaction, run: Run | None, reached: DayLimitReached) -> None:
         attempt=tries,
         due=reached.until,
         message=reached.sentence,
-        held=True,
+        on_hold=True,
         limit=reached.limit,
     )
     report(draft, reached)
@@ -32,7 +32,7 @@ def hold(draft: Transaction, run: Run | None, reached: DayLimitReached) -> None:
 
 def report(draft: Transaction, reached: DayLimitReached) -> None:
     """Tell users that a limit of a day is reached, once a day for each limit."""
-    if draft.state.limit_told != (reached.limit, reached.until):
+    if draft.state.limit_reported != (reached.limit, reached.until):
         draft.add(r.LimitReached, limit=reached.limit, sentence=reached.sentence, until=reached.until)
         say(draft, reached.sentence, error="limit")
 

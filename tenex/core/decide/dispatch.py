@@ -75,7 +75,7 @@ def decide(  # noqa: C901 one case a signal: flat, and complete
         case RollBack():
             roll_back(draft, signal, conversation.history)
         case AgentStateProvided(agent=agent, standing=standing):
-            draft.add(r.AgentStateSet, agent=agent, standing=standing)
+            draft.add(r.AgentStateSet, agent=agent, state=standing)
         case _:
             any(mode.on_signal(draft, signal) for mode in all_modes())
     runs.end_loops(draft)
@@ -146,7 +146,7 @@ def _timer(draft: Transaction, key: Key) -> None:
     if key not in pending(draft.state):
         return
     if key.part == "expire":
-        draft.add(r.OutboxExpired, said=key.seq)
+        draft.add(r.OutboxExpired, message=key.seq)
         return
     run = next((run for run in draft.state.runs.values() if key in _timers_of(run)), None)
     if run is None:
@@ -172,7 +172,7 @@ def _published(draft: Transaction, key: Key, outcome: PublishOutcome) -> None:
     expires = Millis(draft.now + OUTBOX_EXPIRY) if outcome.accepted or row.others else Millis(0)
     draft.add(
         r.Delivered,
-        said=key.seq,
+        message=key.seq,
         part=int(part),
         relay=relay,
         accepted=outcome.accepted,

@@ -105,7 +105,7 @@ def same_failure(draft: Transaction) -> tuple[str, str] | None:
 
 def too_many_turns(draft: Transaction) -> tuple[str, str] | None:
     """The limit and its sentence where too many turns were taken since a user last wrote."""
-    turns = draft.state.turns_since_person
+    turns = draft.state.turns_since_user
     if turns >= draft.rules.limits.turns_per_message:
         return "turns_per_message", f"I have taken {turns} turns since you last wrote."
     return None
