@@ -53,7 +53,7 @@ class _Room:
     def look(self, conversation: Conversation) -> None:
         """Bring what is whispered up to the state as it is now."""
         question = conversation.question
-        is_routing = question is not None and not (question.retry is not None and question.retry.held)
+        is_routing = question is not None and not (question.retry is not None and question.retry.on_hold)
         doing: dict[RunId | None, str] = {run.id: _doing(run) for run in conversation.runs.values()}
         doing[None] = ROUTING if is_routing else ""
         for gone in [known for known in self._voices if not doing.get(known)]:

@@ -32,7 +32,7 @@ def test_tests_lie_where_the_package_has_a_folder_or_are_of_a_special_kind() -> 
         "contracts",
         "fakes",
         "histories",
-        "house",
+        "repository",
         "interop",
         "properties",
         "service",
