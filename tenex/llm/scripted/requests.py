@@ -90,9 +90,9 @@ class Task:
     def _with_replacement(self, content: str | None) -> str:
         if content is None:
             raise CannotApply(f"{self.path} does not exist")
-        if self.text in content and self.old not in content.replace(self.text, ""):
-            return content
         pattern = rf"(?<!\w){re.escape(self.old)}(?!\w)"  # whole words: "cat" leaves "category" alone
+        if self.text in content and not re.search(pattern, content.replace(self.text, "")):
+            return content
         changed, count = re.subn(pattern, lambda _: self.text, content)
         if not count:
             raise CannotApply(f"{self.path} does not hold “{short(self.old)}”")

@@ -90,7 +90,7 @@ def _finished(turn: Turn) -> list[dict[str, Any]]:
 def _choose(question: Question) -> str:
     news = _news(question)
     if not question["turns"]:
-        return _by_text(question) if news else _wait("there is no message yet")
+        return _by_text(question) if question["messages"] else _wait("there is no message yet")
     last = question["turns"][-1]
     done = _finished(last)
     if not done and last["phase"] != "reflection":

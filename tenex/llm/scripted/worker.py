@@ -24,6 +24,7 @@ ABILITIES = (
 )
 VERIFIED = "Verified:"
 CONFIGURE = "For anything that needs thought, set a model: `models.default` in tenex.toml."
+_RAN = re.compile(r"exit status|still running|by signal")  # else `check` was refused
 _MOST_STEPS = 12  # ask, list, read, write, complete are 5; more for messages that come meanwhile
 
 Calls = Sequence[tuple[str, Mapping[str, Any]]]
@@ -229,8 +230,9 @@ def _verify(seen: Transcript) -> Calls | Finish:
     if faults:
         listed = "\n".join(f"- {fault}" for fault in faults)
         return Finish(response=f"Issues:\n{listed}", summary=short(listed, 300), verdict="issues", issues=listed)
+    ran = {path for path in changes for run in seen.calls("check", path) if run.ok}
     listed = "\n".join(
-        f"- {'ran `python' if seen.calls('check', path) else 'read `'}{path}`: it {_describe(tasks) or 'can be read'}"
+        f"- {f'ran `python {path}`' if path in ran else f'read `{path}`'}: it {_describe(tasks) or 'can be read'}"
         for path, tasks in changes.items()
     )
     return Finish(response=f"{VERIFIED}\n{listed}", summary=short(listed, 300), verdict="verified")
@@ -241,9 +243,9 @@ def _fault(seen: Transcript, path: str, tasks: Sequence[Task]) -> str:
     content, runs = seen.before(path), seen.calls("check", path)
     if content is None:
         return f"`{path}` cannot be read"
-    if runs and not runs[0].ok:
+    if runs and not runs[0].ok and _RAN.search(runs[0].content):
         return f"`python {path}` fails: {short(runs[0].content[-300:], 300)}"
-    if runs and tasks and tasks[-1].kind == "program":
+    if runs and runs[0].ok and tasks and tasks[-1].kind == "program":
         is_right = f"\n{tasks[-1].text}\n" in f"\n{runs[0].content}\n"
         return "" if is_right else f"`python {path}` does not print “{short(tasks[-1].text)}”"
     try:
@@ -266,7 +268,8 @@ def _reflect(seen: Transcript) -> Calls | Finish:
     """Record one lesson."""
     request = seen.request() or "nothing in words"
     proof = next((text for text in reversed(seen.said) if text.startswith(VERIFIED)), "")
-    outcome = f"verified by this: {short(proof.removeprefix(VERIFIED), 200)}" if proof else "it was not verified"
+    proof = short(proof.removeprefix(VERIFIED).strip(" -\n"), 200)
+    outcome = f"verified by this: {proof}" if proof else "it was not verified"
     lesson = f"Asked for “{request}”; {outcome}."
     tries = seen.calls("learn")
     if "learn" in seen.offered and not tries:
