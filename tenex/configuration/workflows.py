@@ -18,9 +18,9 @@ from tenex.settings import ProjectPaths, Settings
 from tenex.workflows.missions.definitions import MissionWorkflow
 from tenex.workflows.missions.runner import Ask, NodeRunner
 from tenex.workflows.speakers.definitions import Found, Reading, find_workflows, is_slug
-from tenex.workflows.speakers.definitions import Workflow as OfSpeakers
 from tenex.workflows.speakers.graph import TransitionGraph
 from tenex.workflows.speakers.registry import TransitionRegistry
+from tenex.workflows.speakers.workflow import Workflow as OfSpeakers
 
 from .agents import OWNER, PROJECT
 

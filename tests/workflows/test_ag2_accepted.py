@@ -13,7 +13,8 @@ from tenex.core.workflow.rounds import Envelope, Refused
 from tenex.core.workflow.speakers import fold
 from tenex.settings import load, resolve_paths
 from tenex.workflows.speakers import TransitionGraph
-from tenex.workflows.speakers.definitions import Reading, Workflow
+from tenex.workflows.speakers.definitions import Reading
+from tenex.workflows.speakers.workflow import Workflow
 
 from .ag2 import AG2
 from .sessions import NAMES, STRANGER, case, graphs, round_of

@@ -11,7 +11,7 @@ import pytest
 from tenex.core import records as r
 from tenex.core.errors import ConfigurationError, InternalError
 from tenex.workflows.agents import BaseAgent, State, tool
-from tenex.workflows.missions.graph import BaseNode, End, Graph, GraphRunContext
+from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 from tests.fakes.agents import Mind, calls, script
 from tests.fakes.virtual import VirtualClock, run
 

@@ -17,8 +17,8 @@ from tenex.core.workflow.rounds import Envelope, WorkflowState
 from tenex.core.workflow.speakers import Folded, fold
 from tenex.workflows import time_limit
 from tenex.workflows.agents import BaseAgent, tool
+from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 from tenex.workflows.missions.definitions import MissionWorkflow, Starting
-from tenex.workflows.missions.graph import BaseNode, End, Graph, GraphRunContext
 from tenex.workflows.speakers import (
     Always,
     AnyOf,

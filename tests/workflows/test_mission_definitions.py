@@ -12,8 +12,8 @@ from pydantic import BaseModel
 
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.ids import PublicKey, Slug
+from tenex.workflows.missions import BaseNode, Dependency, End, Graph, GraphRunContext
 from tenex.workflows.missions.definitions import MissionWorkflow, Starting
-from tenex.workflows.missions.graph import BaseNode, Dependency, End, Graph, GraphRunContext
 from tenex.workflows.speakers.definitions import find_workflows, read_workflow
 from tests.fakes.virtual import VirtualClock, run
 
@@ -26,7 +26,7 @@ More of it.
 from dataclasses import dataclass
 from pathlib import Path
 from pydantic import BaseModel
-from tenex.workflows.missions.graph import BaseNode, Dependency, End, Graph, GraphRunContext
+from tenex.workflows.missions import BaseNode, Dependency, End, Graph, GraphRunContext
 
 class State(BaseModel):
     current_phase: str = ""

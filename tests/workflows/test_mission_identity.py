@@ -12,9 +12,9 @@ from pydantic import BaseModel
 from tenex.core.errors import UsageError
 from tenex.core.ids import Slug
 from tenex.operations.mission_folder import mission_folder
-from tenex.workflows.loading import module_of
+from tenex.workflows.loading import load_script
+from tenex.workflows.missions import BaseNode, Dependency, End, Graph, GraphRunContext
 from tenex.workflows.missions.definitions import MissionWorkflow, Starting
-from tenex.workflows.missions.graph import BaseNode, Dependency, End, Graph, GraphRunContext
 from tests.fakes.virtual import VirtualClock, run
 
 from .mission_kit import ROOT, Journals
@@ -189,7 +189,7 @@ def test_the_example_of_the_documents_runs(tmp_path: Path, capsys: pytest.Captur
         r'```python\n("""Runs two missions.*?)```', (ROOT / "docs" / "workflows.md").read_text(), re.DOTALL
     )
     (tmp_path / "letters.py").write_text(code)
-    module = module_of(tmp_path / "letters.py", "documents")
+    module = load_script(tmp_path / "letters.py", "documents")
     asyncio.run(module.main(tmp_path / "journal"))
     assert capsys.readouterr().out.splitlines() == [
         "Dear Ada, signed by the desk of Ada to Ada True",

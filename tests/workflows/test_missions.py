@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.graph import END, Edge, TransitionGraph
-from tenex.workflows.missions.graph import BaseNode, Dependency, End, Graph, GraphRunContext, NodeError
+from tenex.workflows.missions import BaseNode, Dependency, End, Graph, GraphRunContext, NodeError
 from tests.fakes.virtual import VirtualClock, run
 
 from .mission_kit import EXAMPLE, competition, example

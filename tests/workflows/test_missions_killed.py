@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from tenex.core import records as r
 from tenex.core.errors import AppendFailed, StepFailed
-from tenex.workflows.missions.graph import BaseNode, End, Graph, GraphRunContext, GraphRunResult
+from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext, GraphRunResult
 from tests.fakes.virtual import VirtualClock, run
 
 from .mission_kit import ROOT, Journals, competition, example

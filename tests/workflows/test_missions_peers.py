@@ -16,7 +16,7 @@ from tenex.core.decide.rollback import stood
 from tenex.core.errors import AppendFailed
 from tenex.core.ids import ConversationId, Millis
 from tenex.operations.mission_folder import mission_folder
-from tenex.workflows.missions.graph import BaseNode, End, Graph, GraphRunContext
+from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
 from tenex.workflows.missions.steps import ReplayName
 from tests.fakes.virtual import VirtualClock, run
 

@@ -20,16 +20,16 @@ from tenex.core.ids import ConversationId
 from tenex.core.messages import ModelStep, Usage
 from tenex.store.stats import Stats
 from tenex.workflows.agents import BaseAgent
-from tenex.workflows.missions.graph import (
+from tenex.workflows.missions import (
     BaseNode,
     Dependency,
     End,
     Graph,
     GraphRunContext,
     NodeError,
-    NodeRunner,
     durable,
 )
+from tenex.workflows.missions.runner import NodeRunner
 from tests.fakes.agents import Mind, script
 from tests.fakes.virtual import VirtualClock, run
 

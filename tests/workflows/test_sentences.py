@@ -7,8 +7,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from tenex.core.errors import DeserializationError, SerializationError
+from tenex.workflows.error_text import LONGEST, sentence_of
 from tenex.workflows.serialization import Typed
-from tenex.workflows.speakers.error_text import LONGEST, sentence_of
 
 
 class Page(BaseModel):

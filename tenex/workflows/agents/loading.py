@@ -14,7 +14,7 @@ from tenex.core.config import Kind
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
 from tenex.core.phases import Phase
-from tenex.workflows.loading import module_of
+from tenex.workflows.loading import load_script
 
 from .definition import PhasedAgent, blueprint
 from .discovery import household, linked
@@ -79,7 +79,7 @@ def read_agents(path: Path) -> list[PythonAgent]:
     slug = Slug(path.stem.lower().replace("_", "-"))
     if not _SLUG.fullmatch(slug):
         faults.append(f"{path.stem!r} cannot be the name of an agent; name the file by words joined with `_` or `-`.")
-    module = module_of(path, "tenex_agents")
+    module = load_script(path, "tenex_agents")
     if _is_of_states(module):
         return []
     try:

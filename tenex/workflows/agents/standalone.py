@@ -40,8 +40,8 @@ from tenex.core.state.run import OrchestratorTurn, Run
 from tenex.core.state.subagents import message_to, standing_of
 from tenex.core.workflow_config import PERSON, Workflow
 from tenex.workflows.driving import CALLER, Drive, Work
-from tenex.workflows.missions.usage import spent
-from tenex.workflows.speakers.graph import TransitionGraph
+from tenex.workflows.missions.steps import spent
+from tenex.workflows.speakers.rules import RuleGraph
 
 from .blueprint import Blueprint
 from .definition import PhasedAgent, blueprint, program
@@ -268,7 +268,7 @@ def put(shape: Blueprint, standing: AgentPhaseState, request: str) -> str:
 def _rules(slug: Slug, members: Mapping[Slug, PhasedAgent], limits: Limits) -> Policy:
     slugs = {type(one): name for name, one in members.items()}
     roster = {name: member(name, one, slugs, is_itself=name == slug) for name, one in members.items()}
-    graph = TransitionGraph.round_robin((PERSON, slug))
+    graph = RuleGraph.round_robin((PERSON, slug))
     talk = Workflow(
         slug=slug,
         name=roster[slug].name,
@@ -285,7 +285,7 @@ def _rules(slug: Slug, members: Mapping[Slug, PhasedAgent], limits: Limits) -> P
         project=project,
         limits=limits,
         workflows={slug: talk},
-        compile_graph=lambda data, names: TransitionGraph.from_dict(data).compile(names),
+        compile_graph=lambda data, names: RuleGraph.from_dict(data).compile(names),
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
@@ -29,15 +29,12 @@ from tenex.core.signals import (
     StepRequested,
 )
 from tenex.core.state.mission import UNKNOWN_KIND, Step
+from tenex.workflows.error_text import cut, sentence_of
 from tenex.workflows.serialization import Typed
-from tenex.workflows.speakers.error_text import cut, sentence_of
 
-from .errors import may_pass, retry_after
-from .steps import CURRENT, Answer, GraphRunContext, ReplayName
-from .usage import METER, Meter
-
-if TYPE_CHECKING:
-    from .graph import Graph
+from .codec import NodeGraph
+from .nodes import may_pass, retry_after
+from .steps import CURRENT, METER, Answer, GraphRunContext, Meter, ReplayName
 
 Post = Callable[[Signal], None]
 
@@ -64,7 +61,7 @@ class NodeRunner:
     """Runs the nodes of these graphs; `core.ports.Missions`."""
 
     def __init__(
-        self, graphs: "Mapping[str, tuple[Graph[Any, Any, Any], Callable[[], Any]]]", ask: Ask | None = None
+        self, graphs: Mapping[str, tuple[NodeGraph[Any, Any, Any], Callable[[], Any]]], ask: Ask | None = None
     ) -> None:
         """Take graphs by their names, each with what makes its dependencies for a run of a node.
 
@@ -94,7 +91,7 @@ class NodeTaskOf:
     """One run of one node; `core.ports.NodeTask`."""
 
     def __init__(
-        self, known: "tuple[Graph[Any, Any, Any], Callable[[], Any]] | None", effect: NodeRun, post: Post
+        self, known: tuple[NodeGraph[Any, Any, Any], Callable[[], Any]] | None, effect: NodeRun, post: Post
     ) -> None:
         self._known = known
         self._effect = effect

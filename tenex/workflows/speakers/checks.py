@@ -7,7 +7,7 @@ its author meant: a rule that is never taken, a speaker that only a `Handoff` re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tenex.core.graph import END
 from tenex.core.workflow.conditions import (
@@ -28,9 +28,7 @@ from tenex.core.workflow.speakers import UNKNOWN_SPEAKER, faults_of_participants
 from tenex.core.workflow.transitions import Transition, compiled, named_agents, parts
 
 from .registry import CONDITION, TARGET, TransitionRegistry
-
-if TYPE_CHECKING:
-    from .graph import TransitionGraph
+from .rules import RuleGraph
 
 MOST_COMPARED: Final = 1_000
 """Rules that are compared with each other, which takes time by their square: more than anybody can read."""
@@ -49,7 +47,7 @@ class Findings:
         return not self.faults
 
 
-def checked(graph: "TransitionGraph", participants: Sequence[str] | None, registry: TransitionRegistry) -> Findings:
+def checked(graph: RuleGraph, participants: Sequence[str] | None, registry: TransitionRegistry) -> Findings:
     """Everything there is to say about a graph; about its speakers only where the participants are given."""
     broken = tuple(faults_of_values(graph, registry))
     if broken:  # the rest needs parts that can be asked
@@ -70,7 +68,7 @@ def checked(graph: "TransitionGraph", participants: Sequence[str] | None, regist
     return Findings(tuple(faults), tuple(warnings))
 
 
-def faults_of_values(graph: "TransitionGraph", registry: TransitionRegistry) -> Iterator[str]:
+def faults_of_values(graph: RuleGraph, registry: TransitionRegistry) -> Iterator[str]:
     """What a graph is made of that cannot be asked or written down, each as a sentence."""
     speaker: object = graph.initial_speaker  # whoever writes a graph may not check types
     if not isinstance(speaker, str) or not speaker:
@@ -92,7 +90,7 @@ def faults_of_values(graph: "TransitionGraph", registry: TransitionRegistry) -> 
             yield f"transitions[{number}].priority is {rule.priority!r}; it must be a whole number."
 
 
-def _faults_of_speakers(graph: "TransitionGraph", participants: Sequence[str] | None) -> Iterator[str]:
+def _faults_of_speakers(graph: RuleGraph, participants: Sequence[str] | None) -> Iterator[str]:
     named = [("initial_speaker", graph.initial_speaker), *_agents(graph)]
     yield from (f"{where} is {END}, which is reserved and cannot take part." for where, name in named if name == END)
     if participants is None:
@@ -103,7 +101,7 @@ def _faults_of_speakers(graph: "TransitionGraph", participants: Sequence[str] | 
         yield f"initial_speaker names {graph.initial_speaker!r}, who does not take part. Participants: {known}."
 
 
-def _doubts_of_speakers(graph: "TransitionGraph", participants: Sequence[str] | None) -> Iterator[str]:
+def _doubts_of_speakers(graph: RuleGraph, participants: Sequence[str] | None) -> Iterator[str]:
     """Rules that name somebody who does not take part: one never fires after them, or ends the workflow."""
     if participants is None:
         return
@@ -117,7 +115,7 @@ def _doubts_of_speakers(graph: "TransitionGraph", participants: Sequence[str] | 
             yield f"The participant {name} is listed {times} times; only the first counts."
 
 
-def _agents(graph: "TransitionGraph") -> Iterator[tuple[str, str]]:
+def _agents(graph: RuleGraph) -> Iterator[tuple[str, str]]:
     """Everybody whom rules name, with the place."""
     for number, rule in enumerate(graph.transitions):
         for part in parts(rule.when):
@@ -132,7 +130,7 @@ def _agents(graph: "TransitionGraph") -> Iterator[tuple[str, str]]:
 # ---- rules that select their own target for ever --------------------------------------------------------------------
 
 
-def _doubts_of_rules(graph: "TransitionGraph", speakers: Sequence[str]) -> Iterator[str]:
+def _doubts_of_rules(graph: RuleGraph, speakers: Sequence[str]) -> Iterator[str]:
     """A variable keeps its value: a rule on it fires again after its own target, if no rule before it catches that."""
     ordered = sorted(enumerate(graph.transitions), key=lambda item: item[1].priority)
     for place, (number, rule) in enumerate(ordered):

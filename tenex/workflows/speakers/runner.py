@@ -7,7 +7,7 @@ result = await graph.run("Write a limerick", agents={"writer": Writer(), "editor
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from tenex.core import records as r
@@ -31,10 +31,8 @@ from tenex.workflows.agents.instance_state import Changes, Held
 from tenex.workflows.agents.standalone import AgentDrive, member, put
 from tenex.workflows.driving import CALLER, MemoryJournals, MonotonicClock
 
-from .graph import TransitionGraph
-
-if TYPE_CHECKING:
-    from .definitions import Workflow
+from .rules import RuleGraph
+from .workflow import Workflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +139,7 @@ class SpeakersDrive(AgentDrive):
 
 
 async def run_workflow(
-    workflow: "Workflow",
+    workflow: Workflow,
     message: str | None,
     agents: Mapping[str, BaseAgent | str],
     *,
@@ -194,7 +192,7 @@ def _agent(name: str, given: object) -> BaseAgent:
 
 
 def _rules(
-    slug: Slug, workflow: "Workflow", speakers: Mapping[Slug, BaseAgent], limits: Limits
+    slug: Slug, workflow: Workflow, speakers: Mapping[Slug, BaseAgent], limits: Limits
 ) -> tuple[dict[Slug, PhasedAgent], Policy]:
     members: dict[Slug, PhasedAgent] = {}
     roster: dict[Slug, Agent] = {}
@@ -225,7 +223,7 @@ def _rules(
         project=project,
         limits=limits,
         workflows={slug: talk},
-        compile_graph=lambda data, names: TransitionGraph.from_dict(data).compile(names),
+        compile_graph=lambda data, names: RuleGraph.from_dict(data).compile(names),
     )
     return members, rules
 
