@@ -118,7 +118,7 @@ def _stamps(files: Iterable[str]) -> dict[str, Stamp]:
 
 
 def load_script(path: Path, prefix: str) -> ModuleType:
-    """A Python file of an operator's, loaded anew as the module `<prefix>_<name of the file>`.
+    """Load a Python file of an operator again, as the module `<prefix>_<name of the file>`.
 
     Within `importing_from` its folder, the module that was loaded there already.
 
@@ -190,13 +190,13 @@ def _loaded(path: Path, prefix: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except ConfigurationError as fault:
-        _put_back(name, before)
+        _restore(name, before)
         raise ConfigurationError([f"{path}: {sentence}" for sentence in fault.faults]) from fault
     except (Exception, SystemExit) as fault:  # an operator's file may fail in any way
-        _put_back(name, before)
+        _restore(name, before)
         lines = [frame.lineno for frame in extract_tb(fault.__traceback__) if frame.filename == str(path)]
         what = f"{f'line {lines[-1]}: ' if lines else ''}{type(fault).__name__}: {fault}"
-        raise ConfigurationError([f"{path}: it failed while it was loaded: {what}. Mend it."]) from fault
+        raise ConfigurationError([f"{path}: it failed while it was loaded: {what}. Fix it."]) from fault
     return module
 
 
@@ -208,7 +208,7 @@ class _AsItIs(SourceFileLoader):
         return self.source_to_code(self.get_data(self.path), self.get_filename(fullname))
 
 
-def _put_back(name: str, module: ModuleType | None) -> None:
+def _restore(name: str, module: ModuleType | None) -> None:
     if module is None:
         sys.modules.pop(name, None)
     else:

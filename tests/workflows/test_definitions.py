@@ -111,7 +111,7 @@ def test_a_python_file_holds_a_workflow_or_a_graph(tmp_path: Path) -> None:
         found = read_workflow(written(tmp_path, f"{name}.py", head + text))
         assert found is not None
         assert (found.slug, found.workflow.everybody) == (name, ("a", "b"))
-    assert "it does not say which of x, y is meant" in faults_of(
+    assert "it is ambiguous which of x, y is meant" in faults_of(
         written(tmp_path, "two.py", head + f"x = {graph}\ny = {graph}")
     )
     assert "broken.py: it failed while it was loaded: line 1: ZeroDivisionError" in faults_of(

@@ -105,7 +105,7 @@ def test_a_module_of_a_package_is_one_too(tmp_path: Path, monkeypatch: pytest.Mo
         ("graph = Graph(nodes=(Needy,), state_type=State)", "its nodes need desk, and nothing makes them"),
         ("graph = Graph(nodes=(First,), state_type=State, deps_type=Path)", "its nodes need Path"),
         ("graph = Graph(nodes=(), state_type=State)", "it has no nodes"),
-        ("graph = None\none = two = Graph(nodes=(First,), state_type=State)", "does not say which of one, two"),
+        ("graph = None\none = two = Graph(nodes=(First,), state_type=State)", "is ambiguous which of one, two"),
     ],
 )
 def test_what_is_wrong_is_named_with_the_file_and_what_to_do(tmp_path: Path, more: str, said: str) -> None:
@@ -187,11 +187,11 @@ def test_no_message_holds_up_the_daemon(tmp_path: Path, text: str) -> None:
     ("body", "said"),
     [
         ("raise ValueError('say how many')", "say how many."),
-        ("raise KeyError('x')", "its `begin` failed with KeyError. Whoever looks after its code has to mend that."),
-        ("raise SystemExit(2)", "its `begin` failed with SystemExit. Whoever looks after its code has to mend that."),
+        ("raise KeyError('x')", "its `begin` failed with KeyError. Its code has to be fixed."),
+        ("raise SystemExit(2)", "its `begin` failed with SystemExit. Its code has to be fixed."),
         ("return State(many='few')", "field required"),
-        ("return 3", "Whoever looks after its code has to mend that."),
-        ("return None", "Whoever looks after its code has to mend that."),
+        ("return 3", "Its code has to be fixed."),
+        ("return None", "Its code has to be fixed."),
         ("return Asked(number='one'), State(topic=message)", "is no node of the workflow"),
     ],
 )

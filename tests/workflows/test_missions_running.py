@@ -275,7 +275,7 @@ def test_a_step_in_a_step_and_one_after_the_end_are_refused() -> None:
 
     result = play(alone(body))
     assert (result.outcome, result.kind) == ("failed", "WorkflowError")
-    assert "The step inner stands in the step outer" in result.error
+    assert "The step inner is within the step outer" in result.error
     late: list[BaseException] = []
 
     async def orphan(ctx: Ctx) -> None:
@@ -304,7 +304,7 @@ def test_a_result_without_a_type_must_come_back_as_it_was() -> None:
 
     result = play(alone(body))
     assert result.kind == "SerializationError"
-    assert "say its type" in result.error
+    assert "annotate it" in result.error
 
     async def typed(ctx: Ctx) -> Any:
         pair = await ctx.step("pair", lambda: (1, 2), returns=tuple[int, int])

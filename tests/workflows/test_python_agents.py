@@ -337,7 +337,7 @@ class Worker(BaseAgent):
         (calls("fail"), "fail failed: ValueError: the paper is out"),
         (calls("hang"), "hang did not end within 0.05 s"),
         (calls("wait"), "wait did not end within 0.05 s"),
-        (calls("spoil"), "spoil left the state as nobody may"),
+        (calls("spoil"), "spoil left the state invalid"),
         (calls("peek"), "peek is declared as `read` and has changed done"),
         (calls("work", times="many"), "work was not called, because its arguments do not fit: `times`"),
         (calls("work", count=2), "`times`: Field required; `count`: Extra inputs are not permitted"),
@@ -392,13 +392,13 @@ def test_everything_wrong_with_a_class_is_said_at_once() -> None:
         Wrong()
     told = "\n".join(caught.value.faults)
     for word in (
-        "a -> b stands there twice",
+        "a -> b is listed twice",
         "a -> x_to_y and a_to_x -> y would both be the trigger a_to_x_to_y",
         "b -> c: its condition is 'yes' and cannot be called",
         "node x cannot be reached",
         "cannot be called run",
         "the state's bare has no default",
-        "the link friend calls nobody",
+        "the link friend has no agent",
         "the link friend names nowhere, which is no phase of it",
         "the tool plan: `text` has no annotation",
         "the tool finish cannot be called so",

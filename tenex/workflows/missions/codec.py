@@ -45,7 +45,7 @@ class NodeGraph(Generic[StateT, DepsT, RunEndT]):
             name: in the journal, and to people.
             result_type: of what is given to `End`; read from the nodes if not given.
             deps_type: where given, it is checked to have what the nodes' dependencies are called.
-            classify: says of an exception whether it may pass; None leaves it to `failures.may_pass`.
+            classify: whether an exception may be retried; None leaves it to `nodes.may_pass`.
 
         Raises:
             ConfigurationError: everything that is wrong with the graph, each as a sentence.
@@ -132,8 +132,8 @@ class NodeGraph(Generic[StateT, DepsT, RunEndT]):
         """What a run has to be given besides the state, in words; "" for nothing."""
         named = sorted({name for shape in self._shapes.values() for name in shape.dependencies})
         kind = self.deps_type
-        is_said = kind not in (None, type(None), Any, object) and not isinstance(kind, TypeVar)
-        return ", ".join(named) or (getattr(kind, "__name__", str(kind)) if is_said else "")
+        is_given = kind not in (None, type(None), Any, object) and not isinstance(kind, TypeVar)
+        return ", ".join(named) or (getattr(kind, "__name__", str(kind)) if is_given else "")
 
     def dump_state(self, state: StateT) -> dict[str, Any]:
         """The state as a JSON object.
@@ -147,7 +147,7 @@ class NodeGraph(Generic[StateT, DepsT, RunEndT]):
         return written
 
     def load_state(self, written: Mapping[str, Any]) -> StateT:
-        """The state that JSON stands for.
+        """Return the state of a JSON object.
 
         Raises:
             Unreadable: the type has changed since.

@@ -5,7 +5,7 @@
     def begin(message: str) -> MissionState: ...       # or (node, state); without it see `Starting`
     def deps(workspace: Path) -> GraphContext: ...     # the parameter may be left out
 
-Both are plain functions. `begin` raises ValueError with a sentence for whoever wrote the message; `deps` is called anew
+Both are plain functions. `begin` raises ValueError with a sentence for the author of the message; `deps` is called
 whenever a node is run, also after a restart, and nothing of what it gives is journaled.
 """
 
@@ -119,11 +119,11 @@ class Starting:
         except UsageError:
             raise
         except SerializationError as fault:
-            raise UsageError(f"{_sentence(str(fault))} Whoever looks after its code has to mend that.") from fault
+            raise UsageError(f"{_sentence(str(fault))} Its code has to be fixed.") from fault
         except (Exception, SystemExit) as fault:  # an author's function may fail in any way
             log.warning("mission.not_begun", kind=type(fault).__name__, exc_info=fault)
             what = _sentence(f"its `{BEGIN}` failed with {type(fault).__name__}")
-            raise UsageError(f"{what} Whoever looks after its code has to mend that.") from fault
+            raise UsageError(f"{what} Its code has to be fixed.") from fault
 
     def _plain(self, text: str) -> str:
         """The text between the mentions; a word at a time, since strangers choose how many there are."""
@@ -169,7 +169,7 @@ class Starting:
 
 
 def mission_of(graph: AnyGraph, module: ModuleType | None) -> MissionWorkflow:
-    """A graph with what stands beside it in its module."""
+    """A graph with the functions of its module."""
     words = inspect.cleandoc((module and module.__doc__) or "").partition("\n")[0]
     return MissionWorkflow(
         graph=graph, begin=getattr(module, BEGIN, None), deps=getattr(module, DEPS, None), about=words

@@ -4,8 +4,8 @@
     result = await graph.run(Discovery(), state=MissionState(...), deps=deps, journal=journals)
 
 The names are pydantic-graph's, so a mission written for that runs here with another import. What it gets besides: its
-edges are checked when the graph is built and again at run time, and every step stands in a journal, so that a process
-that was killed goes on where it was.
+edges are checked when the graph is built and again at run time, and every step is journaled, so that a process that was
+killed continues where it was.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.ports import Clock, Journals
 from tenex.core.signals import MissionRequested, PauseRequested
 from tenex.core.state.mission import Mission
-from tenex.workflows.driving import CALLER, MemoryJournals, MissionDrive, MonotonicClock
+from tenex.workflows.local_run import CALLER, LocalMission, MemoryJournals, MonotonicClock
 
 from .codec import NodeGraph
 from .nodes import BaseNode
@@ -50,7 +50,7 @@ class GraphRunResult(Generic[StateT, RunEndT]):
         """What the last node gave to `End`.
 
         Raises:
-            MissionFailed: there is no result; the message says why.
+            MissionFailed: there is no result; the message has the reason.
         """
         if self.outcome != "finished":
             raise MissionFailed(f"The mission has no result, it is {self.outcome}: {self.error}")
@@ -79,7 +79,7 @@ class Graph(NodeGraph[StateT, DepsT, RunEndT]):
         Args:
             start_node: where it begins.
             state: as it begins; where it goes on, the journal's counts.
-            deps: given to nodes anew each time, never journaled.
+            deps: given to nodes in each run, never journaled.
             journal: where it is recorded; without one it lives in this process only.
             mission: its name among those of this graph in the journals; without one, no other run goes on with it.
             limits: tries and bounds; the daemon's own by default.
@@ -158,20 +158,20 @@ class MissionRun(Generic[StateT, DepsT, RunEndT]):
         self._graph = graph
         runner = NodeRunner({graph.name: (graph, lambda: deps)})
         runner.hand(self.id, start_node.get_node_id(), graph.dependencies_of(start_node))
-        self._drive = MissionDrive(journals, runner, rules_of(graph, limits), clock, asked)
+        self._local = LocalMission(journals, runner, rules_of(graph, limits), clock, asked)
 
     def pause(self, reason: str = "") -> None:
         """Pause: a step under way may return, no other begins. `run` then returns; another one goes on."""
-        self._drive.post(PauseRequested(by=CALLER, reason=reason or f"{CALLER} asks for it."))
+        self._local.post(PauseRequested(by=CALLER, reason=reason or f"{CALLER} asks for it."))
 
     async def run(self) -> GraphRunResult[StateT, RunEndT]:
         """Begin or go on; see `Graph.run`."""
-        state = await self._drive.run(self.id)
+        state = await self._local.run(self.id)
         assert state.mission is not None
         return replace(self._graph.result_of(state.mission), mission=self.name)
 
 
 def rules_of(graph: Graph[Any, Any, Any], limits: Limits) -> Policy:
-    """The rules of a mission without a daemon: nobody is in its roster."""
-    nobody = Agent(slug=Slug(CALLER), name=CALLER, pubkey=PublicKey(""))
-    return Policy(roster={}, tools={}, project=nobody, limits=limits, missions={graph.name: graph.rule()})
+    """The policy of a mission without a daemon: its roster is empty."""
+    caller = Agent(slug=Slug(CALLER), name=CALLER, pubkey=PublicKey(""))
+    return Policy(roster={}, tools={}, project=caller, limits=limits, missions={graph.name: graph.rule()})

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Injected:
-    """Marks the fields of a node that are given anew to every process, and never journaled."""
+    """Marks the fields of a node that are given again in every process, and never journaled."""
 
 
 Dependency = Annotated[T, Injected]
@@ -58,7 +58,7 @@ class NodePolicy:
     """How long and how often a node may try, and what its failure leads to."""
 
     timeout: float | None = None
-    """Seconds for a visit; waits for another try, pauses and the time nobody was there do not count."""
+    """Seconds for a visit; waits for a retry, pauses and the time without a process do not count."""
     retries: int = 3
     on_error: str | None = None
     phase: str | None = None
@@ -104,7 +104,7 @@ class BaseNode(ABC, Generic[StateT, DepsT, RunEndT]):
 
     @classmethod
     def phase_name(cls) -> str:
-        """What `current_phase` says during a visit: the class's name without `Node`, in snake case."""
+        """The value of `current_phase` during a visit: the class's name without `Node`, in snake case."""
         return cls.policy.phase or _snake(cls.get_node_id().removesuffix("Node") or cls.get_node_id())
 
 
@@ -138,15 +138,15 @@ Classify = Callable[[Exception], bool | None]
 """Whether an error may pass; None leaves it to `may_pass`."""
 
 _BUSY = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
-"""HTTP's words for: not now."""
+"""HTTP statuses of a busy server."""
 
 
 LONGEST_PAUSE: Final = 3600
-"""Seconds: whoever asks for more, by mistake or in malice, is asked again before."""
+"""Seconds: a longer `retry_after`, by mistake or in malice, is cut."""
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the same again may succeed: an error that says so, a network's, a server's that is busy or fails.
+    """Whether a retry may succeed: an error with `retryable`, a network's, a server's that is busy or fails.
 
     Of a group all must.
     """
@@ -154,9 +154,9 @@ def may_pass(error: BaseException) -> bool:
         return error.may_pass
     if isinstance(error, BaseExceptionGroup):
         return all(map(may_pass, error.exceptions))
-    said = getattr(error, "retryable", None)
-    if isinstance(said, bool):
-        return said
+    retryable = getattr(error, "retryable", None)
+    if isinstance(retryable, bool):
+        return retryable
     if isinstance(error, ConnectionError | TimeoutError | asyncio.TimeoutError | BlockingIOError | InterruptedError):
         return True
     if any(kind.__name__ == "TransportError" and kind.__module__.startswith("httpx") for kind in type(error).__mro__):
@@ -165,9 +165,9 @@ def may_pass(error: BaseException) -> bool:
 
 
 def retry_after(error: BaseException) -> int | None:
-    """The ms somebody asked us to wait, an hour at most, where the error says so in seconds."""
-    said = getattr(error, "retry_after", None)
-    return int(min(said, LONGEST_PAUSE) * 1000) if isinstance(said, int | float) and said >= 0 else None
+    """Return the ms to wait, an hour at most, where the error has `retry_after` in seconds."""
+    after = getattr(error, "retry_after", None)
+    return int(min(after, LONGEST_PAUSE) * 1000) if isinstance(after, int | float) and after >= 0 else None
 
 
 def _status(error: BaseException) -> Any:

@@ -1,6 +1,6 @@
 """Runs nodes: builds one from the journal's values, gives it its dependencies, and has its steps journaled.
 
-The same for a first run, a retry and a restart: a node is always made of what the journal says, and comes to where it
+The same for a first run, a retry and a restart: a node is always made of journaled values, and gets to where it
 was by running its code over the steps that have returned.
 """
 
@@ -122,7 +122,7 @@ class NodeTaskOf:
         return self._task is not None and self._task.cancelling() > 0
 
     def see(self, effect: NodeRun) -> None:
-        """Hear what has become durable of the steps."""
+        """Take the steps that have become durable."""
         self._effect = effect
         for waiter in self._waiters:
             if not waiter.done():
@@ -133,7 +133,7 @@ class NodeTaskOf:
         self._is_resting = True
 
     async def __call__(self) -> Signal:
-        """Run the node, and say how it ended."""
+        """Run the node and return how it ended."""
         self._task = asyncio.current_task()
         self._meter = Meter(METER.get())  # of a mission that a step of another runs, both pay
         token = METER.set(self._meter)
@@ -204,13 +204,13 @@ class NodeTaskOf:
 
     def _may_pass(self, error: BaseException) -> bool:
         classify = self._known[0].classify if self._known else None
-        said: bool | None = None
+        verdict: bool | None = None
         if classify is not None and isinstance(error, Exception) and not isinstance(error, StepFailed):
             try:
-                said = classify(error)
+                verdict = classify(error)
             except Exception as fault:  # the author's code, asked about errors it may not know
                 log.exception("node.not_classified", kind=type(error).__name__, fault=type(fault).__name__)
-        return may_pass(error) if said is None else bool(said)
+        return may_pass(error) if verdict is None else bool(verdict)
 
     def _failed(self, who: Any, kind: str, message: str, after: int | None = None) -> NodeFailed:
         return NodeFailed(key=self._effect.key, who=who, kind=kind, message=message, retry_after=after)
@@ -262,8 +262,8 @@ class NodeTaskOf:
         """The name of the step in this visit."""
         outer = _IN_STEP.get()
         if outer is not None:
-            raise WorkflowError(f"The step {name} stands in the step {outer}: a step is one effect; put it beside it.")
-        if self._is_cancelled:  # a node that will not hear of it has no more effects
+            raise WorkflowError(f"The step {name} is within the step {outer}: a step is one effect; put it after it.")
+        if self._is_cancelled:  # a node that ignores it has no more effects
             raise asyncio.CancelledError
         if self._is_over:
             raise WorkflowError(f"The step {name} was wanted after its node had ended; await what the node starts.")
@@ -291,26 +291,26 @@ class NodeTaskOf:
         return known if known is not None and known.is_done else None
 
     async def _carry_out(self, step: Step, call: Callable[[str], Any], kind: Typed[Any]) -> BaseException | None:
-        """Have the effect and tell what came of it."""
+        """Have the effect and report its result."""
         token, ctx_token = _IN_STEP.set(step.id), CURRENT.set(None)
         try:
             result = call(f"{self._effect.conversation}:{step.seq}")
             if inspect.isawaitable(result):
                 result = await _awaited(result)
-            self._tell(step, ok=True, result=kind.dump(result))
+            self._report(step, ok=True, result=kind.dump(result))
         except SerializationError as fault:
-            self._tell(step, ok=False, kind=type(fault).__name__, message=str(fault))
+            self._report(step, ok=False, kind=type(fault).__name__, message=str(fault))
             return fault
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a step raises is its result
             passes = self._may_pass(error) and step.replay is not Replay.ONCE
-            self._tell(step, ok=False, kind=type(error).__name__, message=_sentence(error), may_pass=passes)
+            self._report(step, ok=False, kind=type(error).__name__, message=_sentence(error), may_pass=passes)
             return error
         finally:
             CURRENT.reset(ctx_token)
             _IN_STEP.reset(token)
         return None
 
-    def _tell(self, step: Step, *, ok: bool, **outcome: Any) -> None:
+    def _report(self, step: Step, *, ok: bool, **outcome: Any) -> None:
         assert self._known is not None
         assert self._ctx is not None
         state = self._known[0].dump_state(self._ctx.state)

@@ -3,7 +3,7 @@
     await ctx.step("pay", pay, order, replay="idempotent")
 
 A step is journaled: that it may have its effect, before; its result, after. A node that runs again, in this process or
-the next, is given the results of the steps that returned and does not have their effects twice; what stands between
+the next, is given the results of the steps that returned and does not have their effects twice; the code between
 steps runs again, so it must come to the same steps. A step is known by its name and how often that was used before.
 """
 
@@ -111,7 +111,7 @@ class GraphRunContext(Generic[StateT, DepsT]):
             kwargs: for `fn`.
 
         Raises:
-            StepFailed: `fn` raised, now or before a restart; or nobody knows what it did (`is_unknown`).
+            StepFailed: `fn` raised, now or before a restart; or it is unknown what it did (`is_unknown`).
         """
 
         def call(key: str) -> Any:
@@ -124,7 +124,7 @@ class GraphRunContext(Generic[StateT, DepsT]):
     async def ask(self, name: str, message: str, *, replay: ReplayName = "once") -> Answer:
         """Ask an agent or a workflow of speakers of the daemon by its name: a step, whose result is the answer.
 
-        What was said besides is not kept; what the models cost counts for the mission.
+        Other messages are not kept; what the models cost counts for the mission.
 
         Raises:
             StepFailed: there is none of that name, it gave no answer, it asks a person; or as for `step`.
@@ -138,14 +138,14 @@ class GraphRunContext(Generic[StateT, DepsT]):
     def spend(
         self, model: str, *, input_tokens: int = 0, output_tokens: int = 0, cost_usd: float | None = None
     ) -> None:
-        """Tell what an answer of a model has cost that a client of your own has asked; what a `BaseAgent` asks is told.
+        """Report the cost of an answer that your own client has asked for; a `BaseAgent` reports its own.
 
         It counts for the mission as soon as the step returns, or the node.
 
         Raises:
             WorkflowError: something of it is no cost.
         """
-        name: object = model  # whoever writes a node may not check types
+        name: object = model  # user code may not check types
         if not isinstance(name, str) or not name:
             raise WorkflowError("`model` of what was spent must be the name of a model.")
         for what, given in (("input_tokens", input_tokens), ("output_tokens", output_tokens)):
@@ -234,7 +234,7 @@ class Meter:
 
 
 def spent(usage: Usage, model: str) -> None:
-    """Tell the node at work, if there is one, what an answer of a model has cost."""
+    """Report the cost of an answer to the running node, if there is one."""
     meter = METER.get()
     if meter is not None:
         meter.add(usage, model)

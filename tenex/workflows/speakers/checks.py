@@ -48,7 +48,7 @@ class Findings:
 
 
 def checked(graph: RuleGraph, participants: Sequence[str] | None, registry: TransitionRegistry) -> Findings:
-    """Everything there is to say about a graph; about its speakers only where the participants are given."""
+    """Check a graph; its speakers only where the participants are given."""
     broken = tuple(faults_of_values(graph, registry))
     if broken:  # the rest needs parts that can be asked
         return Findings(broken)
@@ -70,7 +70,7 @@ def checked(graph: RuleGraph, participants: Sequence[str] | None, registry: Tran
 
 def faults_of_values(graph: RuleGraph, registry: TransitionRegistry) -> Iterator[str]:
     """What a graph is made of that cannot be asked or written down, each as a sentence."""
-    speaker: object = graph.initial_speaker  # whoever writes a graph may not check types
+    speaker: object = graph.initial_speaker  # user code may not check types
     if not isinstance(speaker, str) or not speaker:
         yield "initial_speaker must be the name of who speaks first."
     names: Sequence[object] = graph.participants
@@ -139,8 +139,8 @@ def _doubts_of_rules(graph: RuleGraph, speakers: Sequence[str]) -> Iterator[str]
             caught = [
                 target
                 for target in _selected(rule.then, speakers)
-                if _told(rule.when, target, key, value) is not False
-                and not any(_told(when, target, key, value) for when in before)
+                if _verdict(rule.when, target, key, value) is not False
+                and not any(_verdict(when, target, key, value) for when in before)
             ]
             if caught:
                 names = " or ".join(caught)
@@ -165,8 +165,8 @@ def _selected(target: TransitionTarget, speakers: Sequence[str]) -> Sequence[str
     return speakers if isinstance(target, StayTarget | RevertToInitiatorTarget) else ()
 
 
-def _told(condition: object, speaker: str, key: str, value: object) -> bool | None:
-    """Whether a condition fires after a speaker while a variable has a value; None where that is not enough to tell."""
+def _verdict(condition: object, speaker: str, key: str, value: object) -> bool | None:
+    """Whether a condition fires after a speaker while a variable has a value; None where that is not enough to know."""
     match condition:
         case Always():
             return True
@@ -177,11 +177,11 @@ def _told(condition: object, speaker: str, key: str, value: object) -> bool | No
         case ContextIn() if condition.key == key:
             return value in condition.values
         case Not():
-            inner = _told(condition.condition, speaker, key, value)
+            inner = _verdict(condition.condition, speaker, key, value)
             return None if inner is None else not inner
         case AllOf() | AnyOf():
             decisive = isinstance(condition, AnyOf)
-            told = [_told(part, speaker, key, value) for part in condition.conditions]
-            return decisive if decisive in told else (None if None in told else not decisive)
+            verdicts = [_verdict(part, speaker, key, value) for part in condition.conditions]
+            return decisive if decisive in verdicts else (None if None in verdicts else not decisive)
         case _:
             return None

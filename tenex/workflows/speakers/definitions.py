@@ -5,7 +5,7 @@ A TOML or JSON file holds the graph's own keys (so a graph that AG2 wrote is one
     initial_speaker = "writer"
     [workflow]
     name = "Draft and review"
-    participants = ["writer", "editor"]        # else everybody whom the rules name; `person` is whoever opens it
+    participants = ["writer", "editor"]        # else everybody whom the rules name; `person` is the user who opens it
     expectations.turn_within = { warn = 120, close = 600 }    # seconds
 
 A Python module holds a `Workflow`, a `TransitionGraph` or a mission's `Graph`, called `workflow` or `graph`, or the
@@ -81,7 +81,7 @@ class Reading:
 
     def without(self, faults: Callable[[Found], Sequence[str]]) -> "Reading":
         """The same, with those workflows disabled that have such faults too."""
-        bad = {one.source: tuple(said) for one in self.found if (said := faults(one))}
+        bad = {one.source: tuple(found) for one in self.found if (found := faults(one))}
         kept = tuple(one for one in self.found if one.source not in bad)
         more = [Disabled(one.slug, one.source, bad[one.source]) for one in self.found if one.source in bad]
         disabled = sorted((*self.disabled, *more), key=lambda one: one.source)
@@ -264,7 +264,7 @@ def _of_module(source: str, module: ModuleType, *, may_be_other: bool) -> Any:
         return next(iter(there.values()))
     if there:
         raise ConfigurationError(
-            [f"{source}: it does not say which of {', '.join(there)} is meant; call it `workflow`."]
+            [f"{source}: it is ambiguous which of {', '.join(there)} is meant; call it `workflow`."]
         )
     if may_be_other and not named:
         return None

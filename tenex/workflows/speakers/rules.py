@@ -138,7 +138,7 @@ class RuleGraph:
 
     @classmethod
     def star(cls, center: str, spokes: Sequence[str] | Mapping[str, str], *, max_turns: int | None = None) -> Self:
-        """The centre asks one at a time and hears the answer; what it says without asking anybody is the end.
+        """The centre asks one at a time and reads the answer; its message without a call is the end.
 
         `spokes` maps the tool by which the centre asks to whom it asks; of a list, the tools are `ask_<name>`, with `_`
         for `-`.
@@ -311,7 +311,7 @@ def parsed_json(text: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as fault:
         place = f"line {fault.lineno}, column {fault.colno}"
-        raise ConfigurationError([f"This is no JSON: {fault.msg} ({place}). Mend it there."]) from fault
+        raise ConfigurationError([f"This is no JSON: {fault.msg} ({place}). Fix it there."]) from fault
     except (ValueError, RecursionError) as fault:
         raise ConfigurationError(["This JSON is nested too deeply or holds too long a number."]) from fault
 
@@ -339,7 +339,7 @@ def parsed_toml(text: str) -> dict[str, Any]:
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as fault:
-        raise ConfigurationError([f"This is no TOML: {str(fault).rstrip('.')}. Mend it there."]) from fault
+        raise ConfigurationError([f"This is no TOML: {str(fault).rstrip('.')}. Fix it there."]) from fault
     except (ValueError, RecursionError) as fault:
         raise ConfigurationError(["This TOML is nested too deeply or holds a number that is too long."]) from fault
     data["default_target"] = _with_args(data.get("default_target"), "default_target")

@@ -18,11 +18,11 @@ _LONGEST = 366 * 24 * 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
-    """A workflow of speakers, for whoever writes one in Python.
+    """A workflow of speakers, for users who write one in Python.
 
     Args of the constructor: `participants` in the order of a round robin; by default everybody whom the graph names.
     `expectations`: by name (`turn_within`, `acks_within`, `reply_within`, `max_silence`, `ttl`) the seconds after which
-    people are told (`warn`) and after which it closes (`close`); a number alone is `close`, 0 is never.
+    users are warned (`warn`) and after which it closes (`close`); a number alone is `close`, 0 is never.
     """
 
     graph: RuleGraph
@@ -72,7 +72,7 @@ class Workflow:
             yield "`participants` must be a list of agents' slugs."
         if not isinstance(graph, RuleGraph):
             yield f"`graph` is a {type(graph).__name__}; it must be a TransitionGraph."
-        elif broken := [*faults_of_values(graph, TransitionRegistry.default())]:  # else it cannot say whom it names
+        elif broken := [*faults_of_values(graph, TransitionRegistry.default())]:  # else its names cannot be read
             yield from broken
         elif is_list:
             yield from checked(graph, self.everybody, TransitionRegistry.default()).faults
