@@ -71,7 +71,7 @@ def played(workflow: Workflow) -> int:
     for number in range(5):
         if state.expected_next_speaker is None:
             return number
-        folded = fold(graph, state, Envelope(state.expected_next_speaker, "said"))
+        folded = fold(graph, state, Envelope(state.expected_next_speaker, "expected"))
         assert not isinstance(folded, Refused)
         state = folded.state
     return 5

@@ -121,7 +121,7 @@ def lead(journal: Journals, world: World) -> GraphRunResult[Trip, str]:
 
 
 def whole(folder: Path) -> int:
-    """How many appends a mission takes that nobody kills."""
+    """How many appends a mission takes that no one kills."""
     journal, world = Journals(), World(folder / "whole")
     assert lead(journal, world).output == "pay-2 pay-1 pay-0"
     assert sorted(world.effects()) == sorted(EXPECTED)

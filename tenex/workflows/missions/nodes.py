@@ -4,11 +4,11 @@ The names are pydantic-graph's. A node is a dataclass whose `run` returns the no
 return is read from the annotation of `run`.
 
     @dataclass
-    class Draft(BaseNode[Paper, Desk, str], timeout=600, retries=2, on_error="Apologise"):
+    class Draft(BaseNode[Paper, Office, str], timeout=600, retries=2, on_error="Apologise"):
         topic: str
         writer: Dependency[Writer]
 
-        async def run(self, ctx: GraphRunContext[Paper, Desk]) -> Review | End[str]: ...
+        async def run(self, ctx: GraphRunContext[Paper, Office]) -> Review | End[str]: ...
 """
 
 import asyncio
