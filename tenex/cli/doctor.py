@@ -1,4 +1,4 @@
-"""`tenex doctor`: what is wrong with a data folder, where, and what mends it."""
+"""`tenex doctor`: problems of a data folder, and how to fix them."""
 
 import asyncio
 import os
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import output
-from .logging import quietly
-from .options import DataOption, JsonOption, code_refusal, data_folder, said
+from .options import DataOption, JsonOption, code_refusal, data_folder, global_options
 
 if TYPE_CHECKING:
     from tenex.operations.doctor.findings import Case, Finding
@@ -21,38 +20,38 @@ def doctor(
     ctx: typer.Context,
     *,
     fix: Annotated[
-        bool, typer.Option("--fix", help="Mend what loses nothing: permissions, missing folders, leftovers.")
+        bool, typer.Option("--fix", help="Fix what is safe to fix: permissions, missing folders, leftover files.")
     ] = False,
     probe: Annotated[
-        bool, typer.Option("--probe", help="Ask each model one small question; it costs next to nothing.")
+        bool, typer.Option("--probe", help="Ask each model one small question; costs almost nothing.")
     ] = False,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Examine settings, keys, folders, journals, relays, models and the machine.
+    """Check settings, keys, folders, journals, relays, models and the machine.
 
-    Each fault is told with its place and its mend. It disturbs no daemon, and takes a few seconds.
+    Each problem is printed with its location and its fix. It takes a few seconds and does not disturb a daemon.
 
-    Exit codes: 0 no fault, though there may be warnings; 1 something out there does not answer (a relay, a model), or
-    the program is at fault; 3 settings, keys, agents or the machine are wrong; 4 the store is damaged or cannot be
-    written. With several faults the highest counts.
+    Exit codes: 0 no fault, perhaps warnings; 1 a relay or a model does not answer, or an internal error; 3 settings,
+    keys, agents or the machine are wrong; 4 the store is damaged or not writable. With several faults the highest
+    counts.
     """
     from tenex.operations.doctor.checks import visit
     from tenex.operations.doctor.findings import Case
 
     case = Case(
         data=data_folder(ctx, data),
-        config=said(ctx).config,
+        config=global_options(ctx).config,
         env=dict(os.environ),
         probe=probe,
         code_refusal=code_refusal(ctx, data),
     )
-    with quietly():
+    with output.without_logs():
         report = asyncio.run(visit(case, fix=fix))
     if as_json:
         output.result_json(_as_json(case, report))
     else:
-        _tell(case, report)
+        _print(case, report)
     if report.exit_code:
         raise typer.Exit(report.exit_code)
 
@@ -70,24 +69,24 @@ def _as_json(case: "Case", report: "Report") -> dict[str, Any]:
             {
                 "check": finding.check,
                 "level": str(finding.level),
-                "what": finding.what,
-                "where": finding.where,
-                "mend": finding.mend,
+                "message": finding.what,
+                "location": finding.where,
+                "fix": finding.mend,
                 "fixable": finding.fix is not None,
             }
             for finding in report.findings
         ],
-        "mended": [
-            {"what": mended.what, "where": mended.where, "done": mended.done, "success": mended.success}
+        "fixed": [
+            {"message": mended.what, "location": mended.where, "done": mended.done, "success": mended.success}
             for mended in report.mended
         ],
     }
 
 
-def _tell(case: "Case", report: "Report") -> None:
+def _print(case: "Case", report: "Report") -> None:
     output.result(f"{case.data}\n")
     for mended in report.mended:
-        output.result(f"{'mended' if mended.success else 'not mended'}: {mended.where}: {mended.done}")
+        output.result(f"{'fixed' if mended.success else 'not fixed'}: {mended.where}: {mended.done}")
     if report.mended:
         output.result("")
     for finding in report.findings:
@@ -99,7 +98,7 @@ def _tell(case: "Case", report: "Report") -> None:
         f"warning{'' if warnings == 1 else 's'}"
     )
     if any(finding.fix is not None for finding in report.findings) and not report.mended:
-        output.say("`tenex doctor --fix` mends what is marked with *")
+        output.message("`tenex doctor --fix` fixes what is marked with *.")
 
 
 def _lines(finding: "Finding") -> list[str]:
@@ -108,7 +107,7 @@ def _lines(finding: "Finding") -> list[str]:
     where = f"{finding.where}: " if finding.where else ""
     lines = [f"{head}{where}{finding.what}"]
     if finding.mend:
-        lines.append(f"{' ' * len(head)}-> {finding.mend}")
+        lines.append(f"{' ' * len(head)}-> {output.with_options(finding.mend)}")
     return lines
 
 
