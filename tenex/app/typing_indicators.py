@@ -25,7 +25,6 @@ from tenex.core.state.run import CallState
 from tenex.nostr.ephemeral import EphemeralPublisher, ProjectStatus, is_whispered_in, operations_event, status_event
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.urls import is_loopback, normalise_url
-from tenex.settings import model_for, router_model
 
 from .run_indicator import GRACE, EphemeralSink, RunIndicator, StatusChannel, harmless
 
@@ -53,7 +52,7 @@ class _Room:
     def look(self, conversation: Conversation) -> None:
         """Bring what is whispered up to the state as it is now."""
         question = conversation.question
-        is_routing = question is not None and not (question.retry is not None and question.retry.held)
+        is_routing = question is not None and not (question.retry is not None and question.retry.on_hold)
         doing: dict[RunId | None, str] = {run.id: _doing(run) for run in conversation.runs.values()}
         doing[None] = ROUTING if is_routing else ""
         for gone in [known for known in self._voices if not doing.get(known)]:
@@ -227,10 +226,10 @@ class TypingIndicators:
 def project_status(configuration: Configuration, project: str | None = None) -> ProjectStatus:
     """Who works for the project by a configuration, and with which models and tools."""
     rules, settings = configuration.rules, configuration.settings
-    models: dict[str, list[Slug]] = {name: [rules.project.slug] for name in router_model(settings.models)[:1]}
+    models: dict[str, list[Slug]] = {name: [rules.project.slug] for name in settings.models.for_router()[:1]}
     tools: dict[str, list[Slug]] = {}
     for slug, agent in rules.roster.items():
-        for name in dict.fromkeys(model_for(settings.models, slug, phase, agent.model)[0] for phase in Phase):
+        for name in dict.fromkeys(settings.models.for_agent(slug, phase, agent.model)[0] for phase in Phase):
             models.setdefault(name, []).append(slug)
         for name in dict.fromkeys(tool.name for phase in Phase for tool in configuration.tools.specs(phase, slug)):
             tools.setdefault(name, []).append(slug)

@@ -122,7 +122,7 @@ def add(
 
     --like copies an example: agents with their own phases, in Python, or with output states.
     """
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
 
     from .files import make_folder, write_new
 
@@ -136,7 +136,7 @@ def add(
     slug = slug or (example.name if example else "")
     _check_name(slug)
     settings = open_settings(ctx, data)
-    folder = places(settings).agents
+    folder = resolve_paths(settings).agents
     sources = {str(name): agent.source for name, agent in load_agents(settings).definitions.items()}
     if example is not None:
         for name in (slug, *example.brings):
@@ -283,9 +283,9 @@ def load_agents(settings: "Settings") -> "PromptLibrary":
         ConfigurationError: with every fault.
     """
     from tenex.configuration import agents as configuration
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
 
-    return configuration.load_agents(places(settings))
+    return configuration.load_agents(resolve_paths(settings))
 
 
 def keyed_agents(library: "PromptLibrary") -> tuple[str, ...]:
@@ -295,11 +295,9 @@ def keyed_agents(library: "PromptLibrary") -> tuple[str, ...]:
 
 def _models(slug: str, agent: "AgentDefinition", settings: "Settings") -> dict[str, list[str]]:
     """The models in use by phase, or for `route`."""
-    from tenex.settings import model_for, router_model
-
     if agent.kind == "orchestrator":
-        return {"route": list(router_model(settings.models))}
-    return {str(phase): list(model_for(settings.models, slug, phase, agent.model or None)) for phase in Phase}
+        return {"route": list(settings.models.for_router())}
+    return {str(phase): list(settings.models.for_agent(slug, phase, agent.model or None)) for phase in Phase}
 
 
 def _row(slug: str, agent: "AgentDefinition", settings: "Settings") -> dict[str, Any]:
@@ -336,9 +334,9 @@ def _own(agent: "AgentDefinition") -> dict[str, Any]:
 
 def _npub(name: str, settings: "Settings") -> str | None:
     from tenex.nostr.keys import KeyRing
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
 
-    ring = KeyRing(Path(places(settings).keys))
+    ring = KeyRing(Path(resolve_paths(settings).keys))
     return ring.get(name).npub if name in ring.names() else None
 
 

@@ -61,11 +61,11 @@ def chat(
     """
     from tenex.nostr.keys import KeyRing, parse_public_key
     from tenex.nostr.urls import normalise_url
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
     from tenex.telemetry import configure
 
     settings = open_settings(ctx, data)
-    ring = KeyRing(Path(places(settings).keys))
+    ring = KeyRing(Path(resolve_paths(settings).keys))
     try:
         user = ring.get("owner")
         project = parse_public_key(to) if to else ring.get("project").public
@@ -78,8 +78,8 @@ def chat(
         ) from error
     telemetry = configure("error", "auto")  # a lost connection shows in the missing answers
     try:
-        chat = _Chat(Screen(), places(settings).socket)
-        known = conversation and _full_id(conversation, places(settings).conversations)
+        chat = _Chat(Screen(), resolve_paths(settings).socket)
+        known = conversation and _full_id(conversation, resolve_paths(settings).conversations)
         asyncio.run(chat.run(url, user, project, wait, known, _agents(ring, project)))
     finally:
         telemetry.close()

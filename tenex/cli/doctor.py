@@ -36,7 +36,7 @@ def doctor(
     keys, agents or the machine are wrong; 4 the store is damaged or not writable. With several faults the highest
     counts.
     """
-    from tenex.operations.doctor.checks import visit
+    from tenex.operations.doctor.checks import run_doctor
     from tenex.operations.doctor.findings import Case
 
     case = Case(
@@ -47,7 +47,7 @@ def doctor(
         code_refusal=code_refusal(ctx, data),
     )
     with output.without_logs():
-        report = asyncio.run(visit(case, fix=fix))
+        report = asyncio.run(run_doctor(case, fix=fix))
     if as_json:
         output.result_json(_as_json(case, report))
     else:
@@ -69,25 +69,25 @@ def _as_json(case: "Case", report: "Report") -> dict[str, Any]:
             {
                 "check": finding.check,
                 "level": str(finding.level),
-                "message": finding.what,
-                "location": finding.where,
-                "fix": finding.mend,
-                "fixable": finding.fix is not None,
+                "message": finding.message,
+                "location": finding.location,
+                "fix": finding.fix,
+                "fixable": finding.repair is not None,
             }
             for finding in report.findings
         ],
         "fixed": [
-            {"message": mended.what, "location": mended.where, "done": mended.done, "success": mended.success}
-            for mended in report.mended
+            {"message": fixed.message, "location": fixed.location, "done": fixed.done, "success": fixed.success}
+            for fixed in report.fixed
         ],
     }
 
 
 def _print(case: "Case", report: "Report") -> None:
     output.result(f"{case.data}\n")
-    for mended in report.mended:
-        output.result(f"{'fixed' if mended.success else 'not fixed'}: {mended.where}: {mended.done}")
-    if report.mended:
+    for fixed in report.fixed:
+        output.result(f"{'fixed' if fixed.success else 'not fixed'}: {fixed.location}: {fixed.done}")
+    if report.fixed:
         output.result("")
     for finding in report.findings:
         for line in _lines(finding):
@@ -97,17 +97,17 @@ def _print(case: "Case", report: "Report") -> None:
         f"\n{faults or 'no'} fault{'' if faults == 1 else 's'}, {warnings or 'no'} "
         f"warning{'' if warnings == 1 else 's'}"
     )
-    if any(finding.fix is not None for finding in report.findings) and not report.mended:
+    if any(finding.repair is not None for finding in report.findings) and not report.fixed:
         output.message("`tenex doctor --fix` fixes what is marked with *.")
 
 
 def _lines(finding: "Finding") -> list[str]:
-    star = "*" if finding.fix is not None else " "
+    star = "*" if finding.repair is not None else " "
     head = f"{_MARKS[finding.level]:<7}{star} {finding.check:<13} "
-    where = f"{finding.where}: " if finding.where else ""
-    lines = [f"{head}{where}{finding.what}"]
-    if finding.mend:
-        lines.append(f"{' ' * len(head)}-> {output.with_options(finding.mend)}")
+    where = f"{finding.location}: " if finding.location else ""
+    lines = [f"{head}{where}{finding.message}"]
+    if finding.fix:
+        lines.append(f"{' ' * len(head)}-> {output.with_options(finding.fix)}")
     return lines
 
 

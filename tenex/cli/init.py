@@ -175,7 +175,7 @@ def prepare(
         ConfigurationError: the existing configuration or a key is invalid, or a file cannot be written.
     """
     from tenex.nostr.keys import KeyRing, npub, parse_public_key
-    from tenex.settings import check_paths, find_config, load, places
+    from tenex.settings import check_paths, find_config, load, resolve_paths
 
     from .agents import keyed_agents, load_agents
     from .provider import KEY_SUFFIX
@@ -190,7 +190,7 @@ def prepare(
     check_paths(settings)
     slugs = keyed_agents(load_agents(settings))
 
-    here = places(settings)
+    here = resolve_paths(settings)
     folders = (data, here.conversations, here.workspace, here.keys, here.agents)
     created = [str(folder) for folder in folders if make_folder(folder)]
     ring = KeyRing(here.keys)
@@ -227,12 +227,12 @@ def _chain(default: str | list[str]) -> list[str]:
 
 def _refuse_changes(file: Path, settings: "Settings", wanted: dict[str, Any], chosen: "Chosen | None") -> None:
     from tenex.nostr.keys import parse_public_key
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
 
     from .provider import how_to
 
     if chosen is not None and _chain(settings.models.default) != [chosen.name]:
-        raise UsageError(how_to(chosen, file, places(settings).keys))
+        raise UsageError(how_to(chosen, file, resolve_paths(settings).keys))
     known = {parse_public_key(key) for key in settings.people.owners}
     if any(parse_public_key(key) not in known for key in wanted.get("people", {}).get("owners", ())):
         raise UsageError(f"{file} exists and was not changed; add the key to people.owners in it.")

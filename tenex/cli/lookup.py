@@ -58,10 +58,10 @@ def read_folder(ctx: typer.Context, data: Path | None, work: "Callable[[Conversa
 
     def cast() -> "Cast":
         from tenex.operations.recovery import cast_of
-        from tenex.settings import places
+        from tenex.settings import resolve_paths
 
         settings = open_settings(ctx, data)
-        return cast_of(settings, places(settings))
+        return cast_of(settings, resolve_paths(settings))
 
     root = project_paths(ctx, data).conversations
     disk = Disk()

@@ -91,14 +91,14 @@ def open_settings(
 def project_paths(ctx: typer.Context, data: Path | None = None) -> "ProjectPaths":
     """The project's paths; the default ones where the settings are invalid, because a running daemon keeps its own."""
     from tenex.core.errors import ConfigurationError
-    from tenex.settings import Settings, places
+    from tenex.settings import Settings, resolve_paths
 
     from . import output
 
     try:
-        return places(open_settings(ctx, data))
+        return resolve_paths(open_settings(ctx, data))
     except ConfigurationError as error:
         output.message(f"{output.explain(error)}\ntenex: using the default folders")
         bare = Settings()
         bare._data = data_folder(ctx, data)
-        return places(bare)
+        return resolve_paths(bare)

@@ -158,12 +158,12 @@ async def _ask_or_run(
     request: dict[str, Any],
     here: "Callable[[RollbackService], Awaitable[dict[str, Any]]]",
 ) -> dict[str, Any]:
-    from tenex.settings import check_paths, places
+    from tenex.settings import check_paths, resolve_paths
     from tenex.telemetry import configure
 
     from .daemon import ask_or_run
 
-    where = places(settings)
+    where = resolve_paths(settings)
 
     async def run() -> dict[str, Any]:
         check_paths(settings)

@@ -74,11 +74,11 @@ async def _report(where: "ProjectPaths", patience: float) -> dict[str, Any]:
 
 def _lock_holder(where: "ProjectPaths") -> str:
     """Describes a daemon that has locked the folder and has no socket; empty where there is none."""
-    from tenex.operations.doctor.daemon import holder
+    from tenex.operations.doctor.daemon import lock_holder
     from tenex.store.lock import NAME
 
     try:
-        daemon = holder(where.conversations / NAME)
+        daemon = lock_holder(where.conversations / NAME)
     except OSError:
         return ""
     process = f"process {daemon.pid}" if daemon.pid else "a process that is not visible from here"

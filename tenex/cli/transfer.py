@@ -78,7 +78,7 @@ async def _pack(folder: "ConversationFolder", start: str) -> tuple[ConversationI
 
 def import_(ctx: typer.Context, file: FileArgument, data: DataOption = None, as_json: JsonOption = False) -> None:
     """Import a conversation from a file, completely or not at all. Stop the daemon of this folder first."""
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
     from tenex.store.archive import is_packed, unpacked
     from tenex.store.lock import FolderLock
 
@@ -88,7 +88,7 @@ def import_(ctx: typer.Context, file: FileArgument, data: DataOption = None, as_
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}.") from error
     lost: list[str] = []
-    with FolderLock(places(settings).conversations):
+    with FolderLock(resolve_paths(settings).conversations):
         if is_packed(content):
             try:
                 carried = unpacked(content)
@@ -162,7 +162,7 @@ def rebuild(
     as_json: JsonOption = False,
 ) -> None:
     """Write a new journal from what can be recovered, and list what is lost. The damaged one is kept as a backup."""
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
     from tenex.store.lock import FolderLock
     from tenex.telemetry import configure
 
@@ -178,7 +178,7 @@ def rebuild(
 
     telemetry = configure("error", "auto")  # relays that fail are reported in what is lost
     try:
-        with FolderLock(places(settings).conversations):
+        with FolderLock(resolve_paths(settings).conversations):
             made = on_folder(ctx, data, work)
     finally:
         telemetry.close()
@@ -196,6 +196,6 @@ def rebuild(
 def _recovery(folder: "ConversationFolder", disk: "Disk", settings: "Settings") -> "Recovery":
     from tenex.operations.recovery import Recovery
     from tenex.runtime.clock import SystemClock
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
 
-    return Recovery(settings, places(settings), folder, disk, SystemClock())
+    return Recovery(settings, resolve_paths(settings), folder, disk, SystemClock())

@@ -126,11 +126,11 @@ def check(ctx: typer.Context, name: NameArgument = "", data: DataOption = None, 
     A workflow with a fault is disabled and the exit code is 3; one with warnings can be used.
     """
     from tenex.configuration.workflows import faults_here
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
     from tenex.workflows.speakers.definitions import Reading, find_workflows
 
     settings = open_settings(ctx, data)
-    where = places(settings)
+    where = resolve_paths(settings)
     name = _full_name(settings, name, [slug for slug, *_ in _with_phases(settings, "")])
     own = _with_phases(settings, name)
     read = Reading() if name and own else Reading((_found(settings, name),)) if name else None
@@ -201,7 +201,7 @@ def add(
     as_json: JsonOption = False,
 ) -> None:
     """Copy an example of a workflow or a mission to edit; without a name, list the examples."""
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
     from tenex.workflows.speakers.definitions import SUFFIXES
 
     found = examples.workflow_examples()
@@ -211,7 +211,7 @@ def add(
         return
     example = examples.choose(found, name.removeprefix("@"))
     settings = open_settings(ctx, data)
-    folder = places(settings).workflows
+    folder = resolve_paths(settings).workflows
     if example.name in (agents := load_agents(settings).definitions):
         raise UsageError(
             f"{example.name} is the name of an agent, in {agents[Slug(example.name)].source}; rename that one"
@@ -227,13 +227,13 @@ def add(
 
 def _with(settings: "Settings", name: str) -> dict[str, Any]:
     """Settings that add a file or a module that is not configured."""
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
 
     if not _is_source(name):
         return {}
     if ":" not in name:
         path = Path(name).absolute()
-        if path.parent.resolve() == places(settings).workflows.resolve():
+        if path.parent.resolve() == resolve_paths(settings).workflows.resolve():
             return {}
         name = str(path)
     return {} if name in settings.workflows else {"workflows": [*settings.workflows, name]}
@@ -245,13 +245,13 @@ def _full_name(settings: "Settings", start: str, agents: "Iterable[str]") -> str
     Raises:
         UsageError: several match.
     """
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
     from tenex.workflows.speakers.definitions import find_workflows
 
     start = start.removeprefix("@")
     if not start or _is_source(start):
         return start
-    where = places(settings)
+    where = resolve_paths(settings)
     read = find_workflows(where.workflows, settings.workflows, where.code_refusal)
     workflows = [*(one.slug for one in read.found), *(one.slug for one in read.disabled)]
     return matching(start, map(str, [*agents, *workflows]), "agents and workflows") or start
@@ -279,18 +279,22 @@ def _found(settings: "Settings", name: str) -> "Found":
         UsageError: there is none.
         ConfigurationError: it has faults.
     """
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
     from tenex.workflows.speakers.definitions import SUFFIXES, find_workflows, read_workflow, slug_of
 
     path = Path(name)
-    if path.suffix in SUFFIXES and path.parent.resolve() == places(settings).workflows.resolve() and path.exists():
+    if (
+        path.suffix in SUFFIXES
+        and path.parent.resolve() == resolve_paths(settings).workflows.resolve()
+        and path.exists()
+    ):
         name = slug_of(path)  # it may use its neighbours
     if _is_source(name):
         found = read_workflow(name)
         if found is None:
             raise UsageError(f"{name} defines no workflow")
         return found
-    where = places(settings)
+    where = resolve_paths(settings)
     read = find_workflows(where.workflows, settings.workflows, where.code_refusal)
     one = next((known for known in read.found if known.slug == name.removeprefix("@")), None)
     faults = [fault for other in read.disabled if other.slug == name.removeprefix("@") for fault in other.faults]
@@ -305,7 +309,7 @@ def _found(settings: "Settings", name: str) -> "Found":
 
 def _agent_graphs(settings: "Settings", name: str) -> "dict[str, TransitionGraph] | None":
     """The graphs of an agent's own `phases` and `output` states; None where there is no such agent."""
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
 
     library, slug = load_agents(settings), Slug(name.removeprefix("@"))
     known = library.definitions.get(slug)
@@ -317,7 +321,7 @@ def _agent_graphs(settings: "Settings", name: str) -> "dict[str, TransitionGraph
     if known.output is not None:
         from tenex.configuration.output_states import graph_of, outputs_of
 
-        found["output"] = graph_of(outputs_of(library, places(settings))[slug])
+        found["output"] = graph_of(outputs_of(library, resolve_paths(settings))[slug])
     if not found:
         raise UsageError(f"{name} has no phases or output states; add `phases:` or `output:` to {known.source}")
     return found

@@ -188,7 +188,7 @@ def test_rebuild_wants_a_reason_and_a_source(data: Path, tenex: Tenex) -> None:
     assert done.returncode == 2
     assert "is whole" in done.stderr
     done = tenex("conversations", "rebuild", "1111", "--from", "memory", "--data", data)
-    assert (done.returncode, "there are conversation.json and relay" in done.stderr) == (2, True)
+    assert (done.returncode, "Choose conversation.json or relay" in done.stderr) == (2, True)
     done = tenex("conversations", "rebuild", "1111", "--data", data)
     assert (done.returncode, "is whole" in done.stderr) == (2, True), "the readable file is taken where none is named"
 

@@ -303,7 +303,7 @@ def test_a_result_without_a_type_must_come_back_as_it_was() -> None:
         return await ctx.step("pair", lambda: (1, 2))
 
     result = play(alone(body))
-    assert result.kind == "Unwritable"
+    assert result.kind == "SerializationError"
     assert "say its type" in result.error
 
     async def typed(ctx: Ctx) -> Any:
@@ -453,7 +453,7 @@ def test_code_that_exits_fails_its_node_and_not_the_process(where: str) -> None:
         return await NodeRunner({graph.name: (graph, leave)}).prepare(effect, lambda _: None)()
 
     result = run(main)
-    assert result.kind == ("Unreadable" if where == "dependencies" else "SystemExit")
+    assert result.kind == ("DeserializationError" if where == "dependencies" else "SystemExit")
     assert "3" in (result.message if where == "dependencies" else result.error)
 
 
