@@ -16,7 +16,7 @@ from tenex.operations.short_ids import matching
 
 from . import examples, output
 from .lessons import lessons
-from .options import DataOption, JsonOption, group, open_settings
+from .options import DataOption, JsonOption, data_folder, group, open_settings
 
 if TYPE_CHECKING:
     from tenex.core.graph import TransitionGraph
@@ -127,6 +127,7 @@ def add(
     from .files import make_folder, write_new
 
     if not slug and not like:
+        data_folder(ctx, data)
         examples.list_examples(examples.agent_examples(), as_json=as_json)
         output.message("`tenex agents add --like EXAMPLE` copies one; `tenex agents add SLUG` writes one to fill in.")
         return

@@ -12,7 +12,7 @@ from tenex.operations.short_ids import matching
 
 from . import examples, output
 from .agents import edges, load_agents
-from .options import DataOption, JsonOption, group, open_settings
+from .options import DataOption, JsonOption, data_folder, group, open_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -206,6 +206,7 @@ def add(
 
     found = examples.workflow_examples()
     if not name:
+        data_folder(ctx, data)
         examples.list_examples(found, as_json=as_json)
         output.message("`tenex workflows add EXAMPLE` copies one into your folder of workflows.")
         return

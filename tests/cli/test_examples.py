@@ -29,14 +29,14 @@ def texts(folder: Path) -> dict[str, str]:
 
 
 def test_one_of_each_kind_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for command, names in (("graph", set(FILES) - set(AGENTS)), ("agents", AGENTS)):
+    for command, names in (("workflows", set(FILES) - set(AGENTS)), ("agents", AGENTS)):
         assert main(["--data", str(tmp_path), command, "add"]) == 0
         out, said = capsys.readouterr()
         head, *lines = out.splitlines()
         assert head.split() == ["EXAMPLE", "ABOUT"]
         assert [line.split()[0] for line in lines] == sorted(names)
         assert all(line.split()[1:] for line in lines), "each says what it is"
-        assert f"tenex {command} add" in said
+        assert f"`tenex --data {tmp_path} {command} add" in said
     assert list(tmp_path.iterdir()) == []
 
 

@@ -216,7 +216,7 @@ def test_a_folder_of_another_user_is_said_to_be_one(data: Path, tenex: Tenex, mo
     for question in (("list",), ("show", "1"), ("stats",), ("verify",)):
         done = tenex("conversations", *question, "--data", data)
         assert done.returncode == 4
-        assert f"{data / 'conversations'} cannot be read: Permission denied. Run this as the daemon" in done.stderr
+        assert f"{data / 'conversations'} cannot be read: Permission denied. Ask as the user the daemon" in done.stderr
         assert "internal error" not in done.stderr
 
 
@@ -225,7 +225,7 @@ def test_broken_settings_do_not_hide_what_is_there(data: Path, tenex: Tenex) -> 
     (data / "tenex.toml").write_text("[people\n")
     listed_ = tenex("conversations", "list", "--data", data)
     assert (listed_.returncode, ONE[:12] in listed_.stdout) == (0, True)
-    assert listed_.stderr.count("no valid TOML") == 1
+    assert listed_.stderr.count("not valid TOML") == 1
     assert "using the default folders" in listed_.stderr
     assert tenex("conversations", "fork", "1", "--at", "3", "--data", data).returncode == 3
 
