@@ -247,7 +247,7 @@ def test_a_node_that_swallows_its_cancellation_does_not_disturb_the_daemon() -> 
             daemon.runtime.coordinator.deliver(ConversationId(ID), graph.asked(start, Ledger(), "alice"))
             state = await daemon.until("ended")
             assert state.mission is not None
-            assert (state.mission.result, effects) == ("mended", [])
+            assert (state.mission.result, effects) == ("fixed", [])
 
     with capture_logs() as lines:
         run(main)
