@@ -22,7 +22,7 @@ from tenex.core.state.run import Run
 from tenex.core.workflow_config import PERSON, Workflow
 from tenex.runtime.daily_limits import PRIORITY
 from tenex.workflows.local_run import MemoryJournals
-from tenex.workflows.missions.runner import Question
+from tenex.workflows.missions.runner import PeerRequest
 from tenex.workflows.missions.steps import Answer
 from tenex.workflows.speakers.graph import TransitionGraph
 from tenex.workflows.speakers.runner import LocalSpeakers
@@ -39,7 +39,7 @@ class Asker:
     clock: Clock
     budget: Callable[[], int] = lambda: CONTEXT_TOKENS
 
-    async def __call__(self, question: Question) -> Answer:
+    async def __call__(self, question: PeerRequest) -> Answer:
         """Ask, and wait for the answer.
 
         Raises:

@@ -14,9 +14,9 @@ from tenex.core.messages import ToolSpec
 from tenex.output_states import (
     AgentState,
     AgentStateMachine,
-    Fault,
     FencedFreeformStateMachine,
     JsonStateMachine,
+    OutputFault,
     OutputParser,
     ParserEvent,
     Piece,
@@ -169,7 +169,7 @@ def plan_of(*segments: Segment) -> list[tuple[str, str, bool]]:
     return [(segment.state, segment.text, segment.is_complete) for segment in segments]
 
 
-def messages_of(faults: Sequence[Fault]) -> str:
+def messages_of(faults: Sequence[OutputFault]) -> str:
     return "\n".join(fault.message for fault in faults)
 
 

@@ -13,7 +13,7 @@ from tenex.core.workflow.rounds import Envelope, Refused
 from tenex.core.workflow.speakers import fold
 from tenex.settings import load, resolve_paths
 from tenex.workflows.speakers import TransitionGraph
-from tenex.workflows.speakers.definitions import Reading
+from tenex.workflows.speakers.definitions import LoadedWorkflows
 from tenex.workflows.speakers.workflow import Workflow
 
 from .ag2 import AG2
@@ -53,7 +53,7 @@ def documents(draw: st.DrawFn) -> Any:
     return data
 
 
-def read(folder: Path, files: dict[str, str]) -> Reading:
+def read(folder: Path, files: dict[str, str]) -> LoadedWorkflows:
     """What a daemon makes of a folder with these files."""
     chosen = load(None, folder, env={})
     where = resolve_paths(chosen)

@@ -11,7 +11,7 @@ import pytest
 from tenex.core.errors import ConfigurationError
 from tenex.core.workflow_config import DEFAULTS, Within
 from tenex.workflows.speakers import AgentTarget, FromSpeaker, Transition, TransitionGraph, Workflow
-from tenex.workflows.speakers.definitions import Reading, find_workflows, read_workflow
+from tenex.workflows.speakers.definitions import LoadedWorkflows, find_workflows, read_workflow
 
 SHIPPED = Path(__file__).parents[2] / "config" / "workflows"
 GRAPH = TransitionGraph("a", [Transition(FromSpeaker("a"), AgentTarget("b"))])
@@ -38,7 +38,7 @@ def test_the_shipped_examples_are_read_without_a_fault_or_a_doubt() -> None:
     assert read.faults == ()
     assert {"draft-and-review", "mission", "triage"} <= found.keys()
     assert found["draft-and-review"].everybody == ("planner", "security-expert", "executor")
-    assert [one.doubts for one in read.found] == [()] * len(found)
+    assert [one.warnings for one in read.found] == [()] * len(found)
 
 
 def test_a_graph_that_ag2_wrote_is_a_workflow_of_everybody_it_names(tmp_path: Path) -> None:
@@ -149,12 +149,12 @@ def test_a_folder_is_read_whole_and_its_faults_are_gathered(tmp_path: Path) -> N
     assert [one.slug for one in read.disabled] == ["bad", "one", "one", "worse", "thing"]
     for part in ("bad.toml: This is no TOML", "worse.json: This is no JSON", "is called one too", "no module no"):
         assert part in expected
-    assert find_workflows(tmp_path / "nowhere", []) == Reading()
+    assert find_workflows(tmp_path / "nowhere", []) == LoadedWorkflows()
 
 
 def test_a_python_file_without_a_workflow_is_loaded_and_is_none(tmp_path: Path) -> None:
     path = written(tmp_path, "other.py", "def helper(): ...\n")
-    assert find_workflows(tmp_path, []) == Reading(others=(str(path),))
+    assert find_workflows(tmp_path, []) == LoadedWorkflows(others=(str(path),))
 
 
 def test_a_condition_of_ones_own_is_found_again_after_the_file_is_read_again(tmp_path: Path) -> None:
@@ -323,7 +323,7 @@ def test_a_round_robin_in_python_names_everybody_once(tmp_path: Path) -> None:
     found = read_workflow(written(tmp_path, "one.py", text))
     assert found is not None
     assert found.workflow.everybody == ("a", "b")
-    assert found.doubts == ()
+    assert found.warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -346,7 +346,7 @@ def test_keys_that_ag2_passes_over_are_doubts(tmp_path: Path) -> None:
     data = {"initial_speaker": "a", "transitions": [rule], "turns": 3}
     found = read_workflow(written(tmp_path, "one.json", json.dumps(data)))
     assert found is not None
-    expected = "\n".join(found.doubts)
+    expected = "\n".join(found.warnings)
     for where, key in (("The graph", "turns"), ("transitions[0]", "note"), ("transitions[0].when", "arg")):
         assert f"{where} has unknown keys, which do nothing: {key}." in expected
 

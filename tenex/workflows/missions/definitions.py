@@ -70,7 +70,7 @@ class MissionWorkflow:
             except ConfigurationError as fault:
                 yield from (f"{sentence} Or write `def {BEGIN}(message: str):`." for sentence in fault.faults)
 
-    def doubts(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """What may be meant so."""
         return ()
 

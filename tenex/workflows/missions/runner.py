@@ -34,13 +34,13 @@ from tenex.workflows.serialization import Typed
 
 from .codec import NodeGraph
 from .nodes import may_pass, retry_after
-from .steps import CURRENT, METER, Answer, GraphRunContext, Meter, ReplayName
+from .steps import CURRENT, METER, Answer, CostMeter, GraphRunContext, ReplayName
 
 Post = Callable[[Signal], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class PeerRequest:
     """What a node asks of an agent or a workflow, on whose behalf, and the key of the step."""
 
     name: str
@@ -50,7 +50,7 @@ class Question:
     role: Role | None
 
 
-Ask = Callable[[Question], Awaitable[Answer]]
+Ask = Callable[[PeerRequest], Awaitable[Answer]]
 
 _IN_STEP: ContextVar[str | None] = ContextVar("tenex_step", default=None)
 
@@ -98,7 +98,7 @@ class NodeTaskOf:
         self._post = post
         self._waiters: set[asyncio.Future[None]] = set()
         self._used: Counter[str] = Counter()
-        self._meter = Meter()
+        self._meter = CostMeter()
         self._open = 0
         self._is_resting = False
         self._is_over = False
@@ -135,7 +135,7 @@ class NodeTaskOf:
     async def __call__(self) -> Signal:
         """Run the node and return how it ended."""
         self._task = asyncio.current_task()
-        self._meter = Meter(METER.get())  # of a mission that a step of another runs, both pay
+        self._meter = CostMeter(METER.get())  # of a mission that a step of another runs, both pay
         token = METER.set(self._meter)
         try:
             return replace(await self._ended(), spent=self._meter.read())
@@ -243,7 +243,7 @@ class NodeTaskOf:
         if self._ask is None:
             raise WorkflowError("Without a daemon nothing can be asked by name; ask a BaseAgent, or `run` a graph.")
         effect = self._effect
-        return await self._ask(Question(name=name, message=message, key=key, author=effect.author, role=effect.role))
+        return await self._ask(PeerRequest(name=name, message=message, key=key, author=effect.author, role=effect.role))
 
     async def pause(self, reason: str) -> None:
         """Pause here; see `GraphRunContext.pause`."""

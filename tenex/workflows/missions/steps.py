@@ -208,14 +208,14 @@ def _annotated(fn: Callable[..., Any]) -> Any:
 
 # ---- what models cost ------------------------------------------------------------------------------------------------
 
-METER: ContextVar["Meter | None"] = ContextVar("tenex_meter", default=None)
+METER: ContextVar["CostMeter | None"] = ContextVar("tenex_meter", default=None)
 """Of the node that runs, also for the tasks it begins."""
 
 
-class Meter:
+class CostMeter:
     """What was paid since it was last read, by model."""
 
-    def __init__(self, outer: "Meter | None" = None) -> None:
+    def __init__(self, outer: "CostMeter | None" = None) -> None:
         """Begin at nothing; what is added here is added to `outer` too."""
         self._outer = outer
         self._spent: dict[str, Usage] = {}

@@ -47,18 +47,18 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LoadedWorkflow:
     """A workflow that can be used, its slug, and where it was read."""
 
     slug: Slug
     workflow: Workflow | MissionWorkflow
     source: str
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     """What may not be meant so, each as a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
-class Disabled:
+class DisabledWorkflow:
     """A workflow that cannot be used; each fault is a sentence that begins with where it is."""
 
     slug: Slug
@@ -67,11 +67,11 @@ class Disabled:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LoadedWorkflows:
     """What was read of a folder and of references; `others` are Python files without a workflow."""
 
-    found: tuple[Found, ...] = ()
-    disabled: tuple[Disabled, ...] = ()
+    found: tuple[LoadedWorkflow, ...] = ()
+    disabled: tuple[DisabledWorkflow, ...] = ()
     others: tuple[str, ...] = ()
 
     @property
@@ -79,16 +79,16 @@ class Reading:
         """All faults of all that cannot be used."""
         return tuple(sentence for one in self.disabled for sentence in one.faults)
 
-    def without(self, faults: Callable[[Found], Sequence[str]]) -> "Reading":
+    def without(self, faults: Callable[[LoadedWorkflow], Sequence[str]]) -> "LoadedWorkflows":
         """The same, with those workflows disabled that have such faults too."""
         bad = {one.source: tuple(found) for one in self.found if (found := faults(one))}
         kept = tuple(one for one in self.found if one.source not in bad)
-        more = [Disabled(one.slug, one.source, bad[one.source]) for one in self.found if one.source in bad]
+        more = [DisabledWorkflow(one.slug, one.source, bad[one.source]) for one in self.found if one.source in bad]
         disabled = sorted((*self.disabled, *more), key=lambda one: one.source)
         return replace(self, found=kept, disabled=tuple(disabled))
 
 
-def find_workflows(folder: Path, references: Sequence[str], code_refusal: str = "") -> Reading:
+def find_workflows(folder: Path, references: Sequence[str], code_refusal: str = "") -> LoadedWorkflows:
     """Every workflow of a folder, and those that `package.module:name` names; each is called after its file or name.
 
     Python is read first, so that conditions it registers are known to every TOML and JSON file; a file that fails is
@@ -99,19 +99,19 @@ def find_workflows(folder: Path, references: Sequence[str], code_refusal: str = 
         files: list[Path | str] = [*_files(folder)]
         every = [*files, *dict.fromkeys(one for one in references if Path(one) not in files)]
         sources = sorted(every, key=lambda source: isinstance(source, Path) and source.suffix != ".py")
-        found: dict[str, Found] = {}
+        found: dict[str, LoadedWorkflow] = {}
         others: list[str] = []
-        failed: dict[str, Disabled] = {}
+        failed: dict[str, DisabledWorkflow] = {}
         while True:
             before, failed = len(sources), {}
             for source in sources:
                 if code_refusal and (isinstance(source, str) or source.suffix == ".py"):
-                    failed[str(source)] = Disabled(slug_of(source), str(source), (f"{source}: {code_refusal}",))
+                    failed[str(source)] = DisabledWorkflow(slug_of(source), str(source), (f"{source}: {code_refusal}",))
                     continue
                 try:
                     one = read_workflow(source, may_be_other=True)
                 except ConfigurationError as error:
-                    failed[str(source)] = Disabled(slug_of(source), str(source), error.faults)
+                    failed[str(source)] = DisabledWorkflow(slug_of(source), str(source), error.faults)
                     continue
                 if one is None:
                     others.append(str(source))
@@ -121,7 +121,7 @@ def find_workflows(folder: Path, references: Sequence[str], code_refusal: str = 
             if not sources or len(sources) == before:
                 break
     order = [found[str(source)] for source in every if str(source) in found]
-    read = Reading(tuple(order), tuple(failed.values()), tuple(others))
+    read = LoadedWorkflows(tuple(order), tuple(failed.values()), tuple(others))
     slugs = Counter([*(one.slug for one in read.found), *(one.slug for one in read.disabled)])
     return read.without(lambda one: _shared(one, read, slugs)).without(_displaced)
 
@@ -134,7 +134,7 @@ def _files(folder: Path) -> list[Path]:
     return [path for path in paths if not path.name.startswith((".", "_"))]
 
 
-def _shared(one: Found, read: Reading, slugs: Mapping[Slug, int]) -> list[str]:
+def _shared(one: LoadedWorkflow, read: LoadedWorkflows, slugs: Mapping[Slug, int]) -> list[str]:
     if slugs[one.slug] == 1:
         return []
     known = [(known.slug, known.source) for known in read.found] + [(bad.slug, bad.source) for bad in read.disabled]
@@ -142,7 +142,7 @@ def _shared(one: Found, read: Reading, slugs: Mapping[Slug, int]) -> list[str]:
     return [f"{one.source}: {other} is called {one.slug} too; rename one of them."]
 
 
-def _displaced(one: Found) -> list[str]:
+def _displaced(one: LoadedWorkflow) -> list[str]:
     """Why a workflow that was read could not be found again by what is registered after all of them were read."""
     graph = one.workflow.graph
     if isinstance(graph, Graph) or not any(faults_of_values(graph, TransitionRegistry.default())):
@@ -167,7 +167,7 @@ def is_slug(name: str) -> bool:
     return _SLUG.fullmatch(name) is not None and name != PERSON
 
 
-def read_workflow(source: Path | str, *, may_be_other: bool = False) -> Found | None:
+def read_workflow(source: Path | str, *, may_be_other: bool = False) -> LoadedWorkflow | None:
     """Read the workflow of a file, of `package.module:name`, or the only one of `package.module`.
 
     None where a Python module holds none, if it may.
@@ -184,9 +184,9 @@ def read_workflow(source: Path | str, *, may_be_other: bool = False) -> Found | 
         raise ConfigurationError([f"{source}: it cannot be read: {type(fault).__name__}: {fault}."]) from fault
 
 
-def _read(source: Path | str, *, may_be_other: bool) -> Found | None:
+def _read(source: Path | str, *, may_be_other: bool) -> LoadedWorkflow | None:
     slug = slug_of(source)
-    doubts: list[str] = []
+    warnings: list[str] = []
     module: ModuleType | None = None
     if isinstance(source, str) and Path(source).suffix not in SUFFIXES:
         if ":" in source:
@@ -199,7 +199,7 @@ def _read(source: Path | str, *, may_be_other: bool) -> Found | None:
         path = Path(source)
         with importing_from(path.parent, PREFIX):
             module = load_script(path, PREFIX) if path.suffix == ".py" else None
-        value = _of_file(path, doubts) if module is None else _of_module(str(path), module, may_be_other=may_be_other)
+        value = _of_file(path, warnings) if module is None else _of_module(str(path), module, may_be_other=may_be_other)
     if value is None:
         return None
     workflow = Workflow(graph=value) if isinstance(value, TransitionGraph) else value
@@ -215,10 +215,10 @@ def _read(source: Path | str, *, may_be_other: bool) -> Found | None:
         faults.insert(0, f"{slug!r} cannot be the name of a workflow; make one of a-z, 0-9 and -, other than {PERSON}.")
     if faults:
         raise ConfigurationError([f"{source}: {sentence}" for sentence in faults])
-    return Found(slug, workflow, str(source), (*doubts, *workflow.doubts()))
+    return LoadedWorkflow(slug, workflow, str(source), (*warnings, *workflow.warnings()))
 
 
-def _of_file(path: Path, doubts: list[str]) -> Workflow:
+def _of_file(path: Path, warnings: list[str]) -> Workflow:
     text = read_text(path)
     faults: list[str] = []
     graph, table = TransitionGraph(""), dict[str, Any]()
@@ -227,7 +227,7 @@ def _of_file(path: Path, doubts: list[str]) -> Workflow:
         table = data.pop(TABLE, {}) if isinstance(data, dict) else {}
         faults += _faults_of_table(table)
         graph = TransitionGraph.from_dict(data, TransitionRegistry.default())
-        doubts += ignored(data)
+        warnings += ignored(data)
     except ConfigurationError as fault:
         if not faults:
             faults += Workflow(graph=graph, **table).faults_beside_graph()

@@ -77,7 +77,7 @@ class Workflow:
         elif is_list:
             yield from checked(graph, self.everybody, TransitionRegistry.default()).faults
 
-    def doubts(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """What may not be meant so; for a workflow without faults."""
         return checked(self.graph, self.participants or self.everybody, TransitionRegistry.default()).warnings
 
