@@ -10,7 +10,7 @@ from tenex.core.decide.turns import STOPPED, close_calls, close_turn, end_run, g
 from . import names
 from . import records as r
 from .config import Role
-from .decide import daily_limits, gates
+from .decide import daily_limits, permissions
 from .ids import Millis, RunId, Slug
 from .mode import mode_of
 from .signals import MessageReceived
@@ -131,7 +131,7 @@ def obey(  # noqa: C901 one case a command: flat, and complete
         say(draft, HELP)
     elif command.name == "status":
         say(draft, status(draft))
-    elif command.name in ("quick", "skip") and not gates.may_waive(signal.role, draft.rules.gates):
+    elif command.name in ("quick", "skip") and not permissions.may_waive(signal.role, draft.rules.gates):
         say(draft, "Only an owner may skip a quality gate.")
     elif command.name not in ("quick", "skip") and signal.role is not Role.OWNER and not is_starter:
         say(draft, f"/{command.name} is for an owner, or the member who began this conversation.")

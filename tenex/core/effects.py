@@ -14,7 +14,7 @@ from tenex.core.state.mission import Step
 from .config import Role
 from .ids import ConversationId, Millis, PublicKey, RunId
 from .messages import CallRequest, Entry
-from .ports import ExecutionContext, UnsignedEvent
+from .port_values import ExecutionContext, UnsignedEvent
 
 
 class Work(StrEnum):

@@ -4,7 +4,7 @@ from tenex.core.state.run import Call, CallState, Run
 
 from .conversation import Conversation
 from .effects import Effect, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall, Work
-from .ports import ExecutionContext
+from .port_values import ExecutionContext
 from .trust import least_trusted
 
 

@@ -16,7 +16,7 @@ from .effects import Key
 from .errors import ModelRefused, ModelUnavailable
 from .ids import ConversationId, EventId, Millis, PublicKey, RunId, Slug
 from .messages import NO_USAGE, ModelStep, Usage
-from .ports import PublishOutcome, ToolResult
+from .port_values import PublishOutcome, ToolResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

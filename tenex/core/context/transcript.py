@@ -1,7 +1,7 @@
 """What an agent is shown of a conversation when its run begins, chosen within a budget.
 
 Each message is shown once. What is chosen costs the same however long the history is: the state keeps the newest
-messages, the turns of the cycle, and a few lines on each of the last cycles. What the router is asked is `question`'s.
+messages, the turns of the cycle, and a few lines on each of the last cycles.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from tenex.core.conversation import Conversation
 from tenex.core.messages import Entry, Note, Shown, cut
 from tenex.core.mode import mode_of
-from tenex.core.ports import Handoff
+from tenex.core.port_values import Handoff
 from tenex.core.state.conversation import RECENT
 from tenex.core.state.run import Message, OrchestratorTurn, Run
 from tenex.core.state.subagents import entries_of_called
 
-from .router_prompt import question_for
 from .window import (
     BYTES_PER_TOKEN,
     CONTEXT_TOKENS,
@@ -27,7 +26,7 @@ from .window import (
     weight,
 )
 
-__all__ = ["MESSAGE_CHARACTERS", "PART", "START", "entries_for", "question_for"]
+__all__ = ["MESSAGE_CHARACTERS", "PART", "START", "entries_for"]
 
 START = 0.3
 """Of the budget, for all an agent is shown when its run begins: the rest is for its instructions and its work."""

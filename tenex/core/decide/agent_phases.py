@@ -15,7 +15,7 @@ from tenex.core.config import Agent, Policy
 from tenex.core.ids import RunId
 from tenex.core.messages import ToolSpec
 from tenex.core.mode import mode_of
-from tenex.core.ports import ToolResult
+from tenex.core.port_values import ToolResult
 from tenex.core.state import agent_tools
 from tenex.core.state.agent import AgentPhaseState, Program
 from tenex.core.state.agent_tools import APPEND, SET, change, names, refused_move, specs, unfit
@@ -23,7 +23,7 @@ from tenex.core.state.conversation import State
 from tenex.core.state.run import Call, Run
 from tenex.core.state.subagents import link_specs, standing_of
 
-from . import gates
+from . import permissions
 from .transaction import Transaction
 
 
@@ -100,7 +100,7 @@ def _refusal(draft: Transaction, run: Run, agent: Agent, tool: str, standing: Ag
     def colleagues() -> list[str]:
         return [spec.name for spec in link_specs(draft.state, run, draft.rules)]
 
-    return gates.refusal(tool, draft.state.phase, agent, draft.rules, standing, colleagues)
+    return permissions.refusal(tool, draft.state.phase, agent, draft.rules, standing, colleagues)
 
 
 def withholds(draft: Transaction, run: Run, agent: Agent, tool: str) -> bool:

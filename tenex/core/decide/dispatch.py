@@ -12,7 +12,7 @@ from tenex.core.effects import Key, Work
 from tenex.core.ids import Millis, RunId
 from tenex.core.mode import all_modes, mode_of
 from tenex.core.pending import pending
-from tenex.core.ports import PublishOutcome
+from tenex.core.port_values import PublishOutcome
 from tenex.core.records import Record
 from tenex.core.signals import (
     AgentStateProvided,

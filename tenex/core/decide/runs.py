@@ -17,7 +17,7 @@ from tenex.core.ids import CallId, Millis
 from tenex.core.messages import CallRequest, ModelStep
 from tenex.core.mode import mode_of
 from tenex.core.phases import Phase
-from tenex.core.ports import ToolResult
+from tenex.core.port_values import ToolResult
 from tenex.core.signals import ModelFailed
 from tenex.core.state.run import Call, CallState, Run
 from tenex.core.state.subagents import link_of

@@ -13,10 +13,9 @@ from tenex.core.ids import CallId, Millis, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, Usage, cut
 from tenex.core.mode import mode_of
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
-from tenex.core.ports import Handoff
+from tenex.core.port_values import Handoff
 from tenex.core.state.run import CallState, Completion, Run
 
-from . import gates
 from .agent_phases import stand
 from .loop_detection import SAME_FAILURES, repeated_failure
 from .outgoing import agent_says, as_sentence, say
@@ -42,52 +41,11 @@ def go_on(draft: Transaction) -> None:
         mode_of(state).next(draft)
 
 
-def addressed_now(draft: Transaction) -> tuple[Slug, ...]:
-    """The agents a person mentioned that may have their turn in this phase; the others keep waiting for it.
-
-    One that is only ever called by others has none: the router reads such a message like any.
-    """
-    state, roster = draft.state, draft.rules.routable
-    return tuple(
-        slug
-        for slug in dict.fromkeys(slug for slug, _ in state.addressed)
-        if slug in roster and not (state.phase is Phase.REFLECTION and gates.strangers(state, (slug,), draft.rules))
-    )
-
-
-def ask_router(draft: Transaction, attempt: int) -> None:
-    """Want the router, unless a limit says that a person must be asked first."""
-    limit = _limit(draft)
-    if limit is None:
-        want_router(draft, attempt)
-        return
-    wait_at_limit(draft, *limit)
-
-
-def want_router(draft: Transaction, attempt: int) -> None:
-    """Want the router's answer; that it is slow is said once, however often it has to be asked."""
-    question = draft.state.question
-    warn_at = question.warn_at if question else Millis(draft.now + draft.rules.limits.router_warn_after)
-    draft.add(r.RouteRequested, attempt=attempt, warn_at=warn_at)
-
-
 def wait_at_limit(draft: Transaction, name: str, sentence: str) -> None:
     """Record that a limit is reached, report it and wait until a user continues."""
     draft.add(r.LimitReached, limit=name, sentence=sentence)
     say(draft, f"{sentence} Write `/continue` to go on.")
     draft.add(r.Waiting, reason="limit")
-
-
-def _limit(draft: Transaction) -> tuple[str, str] | None:
-    state, limits = draft.state, draft.rules.limits
-    if (many := too_many_turns(draft)) is not None:
-        return many
-    if (failure := same_failure(draft)) is not None:
-        return failure
-    if state.route_streak >= limits.same_route:
-        agents = ", ".join(state.streak_of[1:])
-        return "same_route", f"{agents} worked {state.route_streak} times in {state.phase} and nothing changed."
-    return spent(draft)
 
 
 def same_failure(draft: Transaction) -> tuple[str, str] | None:

@@ -14,7 +14,7 @@ from tenex.core.context.window import PastCycle
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.phases import QUALITY_PHASES, Phase
-from tenex.core.ports import UnsignedEvent
+from tenex.core.port_values import UnsignedEvent
 
 from .agent import AgentPhaseState
 from .mission import Mission

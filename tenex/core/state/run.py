@@ -21,7 +21,7 @@ from tenex.core.config import Replay, Role
 from tenex.core.ids import CallId, Millis, PublicKey, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, CallRequest, CallResult, Entry, ModelStep, Note, Usage, UserText
 from tenex.core.phases import Phase
-from tenex.core.ports import Handoff
+from tenex.core.port_values import Handoff
 from tenex.core.records.run import ModelReprompted, Outcome, RetryScheduled
 
 

@@ -1,25 +1,26 @@
 """What follows from the router's answer: a turn, a wait, an end, a question again, or the fallback."""
 
 from tenex.core import records as r
-from tenex.core.decide import gates
 from tenex.core.decide.outgoing import say
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import (
-    addressed_now,
-    ask_router,
     begin_cycle,
     go_on,
     handoff_fields,
     open_turn,
+    same_failure,
+    spent,
+    too_many_turns,
     transition,
-    want_router,
+    wait_at_limit,
 )
-from tenex.core.ids import Slug
+from tenex.core.ids import Millis, Slug
 from tenex.core.messages import ModelStep
 from tenex.core.phases import Phase
-from tenex.core.routing import Accepted, Rejected, check, parse
+from tenex.core.routing import parse
 
-from . import waivers
+from . import gates, waivers
+from .routing import Accepted, Rejected, check
 
 
 def answered(draft: Transaction, step: ModelStep) -> None:
@@ -141,3 +142,47 @@ def end(draft: Transaction, reason: str) -> None:
     if newer:
         begin_cycle(draft, "a message came while the last cycle ended")
         ask_router(draft, 1)
+
+
+# ---- asking the router -----------------------------------------------------------------------------------------------
+
+
+def addressed_now(draft: Transaction) -> tuple[Slug, ...]:
+    """The agents a person mentioned that may have their turn in this phase; the others keep waiting for it.
+
+    One that is only ever called by others has none: the router reads such a message like any.
+    """
+    state, roster = draft.state, draft.rules.routable
+    return tuple(
+        slug
+        for slug in dict.fromkeys(slug for slug, _ in state.addressed)
+        if slug in roster and not (state.phase is Phase.REFLECTION and gates.strangers(state, (slug,), draft.rules))
+    )
+
+
+def ask_router(draft: Transaction, attempt: int) -> None:
+    """Want the router, unless a limit says that a person must be asked first."""
+    limit = _limit(draft)
+    if limit is None:
+        want_router(draft, attempt)
+        return
+    wait_at_limit(draft, *limit)
+
+
+def want_router(draft: Transaction, attempt: int) -> None:
+    """Want the router's answer; that it is slow is said once, however often it has to be asked."""
+    question = draft.state.question
+    warn_at = question.warn_at if question else Millis(draft.now + draft.rules.limits.router_warn_after)
+    draft.add(r.RouteRequested, attempt=attempt, warn_at=warn_at)
+
+
+def _limit(draft: Transaction) -> tuple[str, str] | None:
+    state, limits = draft.state, draft.rules.limits
+    if (many := too_many_turns(draft)) is not None:
+        return many
+    if (failure := same_failure(draft)) is not None:
+        return failure
+    if state.route_streak >= limits.same_route:
+        agents = ", ".join(state.streak_of[1:])
+        return "same_route", f"{agents} worked {state.route_streak} times in {state.phase} and nothing changed."
+    return spent(draft)

@@ -1,23 +1,28 @@
 """The seven phases as a kind of conversation: every conversation that is of no other kind."""
 
+from collections.abc import Sequence
+
 from tenex.core import records as r
 from tenex.core.commands import activity
-from tenex.core.decide import daily_limits, gates, runs
+from tenex.core.config import Policy
+from tenex.core.conversation import Conversation
+from tenex.core.decide import daily_limits, runs
 from tenex.core.decide.messages import answers_question, record_message, report_disabled, report_elsewhere, unbegun
 from tenex.core.decide.outgoing import say
 from tenex.core.decide.transaction import Transaction
-from tenex.core.decide.turns import addressed_now, ask_router, go_on, open_turn
+from tenex.core.decide.turns import go_on, open_turn
 from tenex.core.effects import Key, Work
 from tenex.core.ids import Slug
-from tenex.core.messages import ModelStep
+from tenex.core.messages import ModelStep, Note
 from tenex.core.mode import Mode
 from tenex.core.phases import QUALITY_PHASES, Phase
-from tenex.core.routing import Rejected
 from tenex.core.signals import DayLimitReached, MessageReceived, ModelFailed, RouteAnswered, Signal
 from tenex.core.state.conversation import State
 from tenex.core.state.run import OrchestratorTurn
 
-from . import decide, waivers
+from . import decide, gates, waivers
+from .router_prompt import question_for
+from .routing import Rejected
 
 
 class PhasesMode(Mode):
@@ -45,12 +50,16 @@ class PhasesMode(Mode):
     def next(self, draft: Transaction) -> None:
         """Open a turn of the agents a user mentioned, or ask the router."""
         state = draft.state
-        if present := addressed_now(draft):
+        if present := decide.addressed_now(draft):
             names = ", ".join(dict.fromkeys(name for slug, name in state.addressed if slug in present))
             draft.add(r.Routed, agents=present, phase=None, reason="addressed by the person", by=names)
             open_turn(draft, present, "addressed by the person")
         elif state.question is None:
-            ask_router(draft, 1)
+            decide.ask_router(draft, 1)
+
+    def router_question(self, conversation: Conversation, policy: Policy, budget: int, lessons: Sequence[str]) -> Note:
+        """The question the router is asked, in `budget` estimated tokens."""
+        return question_for(conversation, policy, budget, lessons)
 
     def gate_met(self, draft: Transaction, turn: OrchestratorTurn) -> Phase | None:
         """The quality gate that a turn meets by closing."""

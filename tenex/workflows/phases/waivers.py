@@ -9,7 +9,7 @@ from typing import Final
 
 from tenex.core import records as r
 from tenex.core.config import Role
-from tenex.core.decide import gates
+from tenex.core.decide import permissions
 from tenex.core.decide.outgoing import say
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import go_on
@@ -53,7 +53,7 @@ def _is_punctuation(char: str) -> bool:
 def ask(draft: Transaction, phases: Sequence[Phase]) -> None:
     """Ask once whether these gates may be skipped, and wait: who wrote last is asked, or an owner if they may not."""
     newest = draft.state.messages[-1] if draft.state.messages else None
-    of = newest.author if newest and gates.may_waive(newest.role, draft.rules.gates) else PublicKey("")
+    of = newest.author if newest and permissions.may_waive(newest.role, draft.rules.gates) else PublicKey("")
     draft.add(r.WaiverRequested, phases=tuple(phases), of=of)
     owners = "" if of else " Only an owner can allow it."
     keeps = "it" if len(phases) == 1 else "them"
@@ -79,7 +79,7 @@ def answered(draft: Transaction, signal: MessageReceived) -> bool:
     if not phases:
         return False
     is_asked = signal.role is Role.OWNER or message.author == draft.state.waiver_asked_of
-    if is_asked and gates.may_waive(signal.role, draft.rules.gates) and is_clear_yes(message.text):
+    if is_asked and permissions.may_waive(signal.role, draft.rules.gates) and is_clear_yes(message.text):
         waive(draft, phases, signal)
         go_on(draft)
         return True

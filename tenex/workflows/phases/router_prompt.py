@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from tenex.core.config import Policy
+from tenex.core.context.window import BYTES_PER_TOKEN, CONTEXT_TOKENS, FRAME, MESSAGE_CHARACTERS, weight
 from tenex.core.conversation import Conversation
-from tenex.core.decide import gates
 from tenex.core.graph import END
 from tenex.core.ids import ConversationId
 from tenex.core.jsontext import json_writer
@@ -16,7 +16,7 @@ from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
 from tenex.core.routing import REASON_CHARACTERS
 from tenex.core.state.run import Completion, Message, OrchestratorTurn
 
-from .window import BYTES_PER_TOKEN, CONTEXT_TOKENS, FRAME, MESSAGE_CHARACTERS, weight
+from . import gates
 
 MESSAGES = (MESSAGE_CHARACTERS, 8_000, 2_400, 800, 240)
 """Characters of each message, tried in this order: a pasted log must not push the request out of a model's window."""
