@@ -1,4 +1,4 @@
-"""What a person can say besides talk: a word after a slash (PROTOCOL, "What a person can say besides talk")."""
+"""Commands of users: a word after a slash (PROTOCOL, "What a person can say besides talk")."""
 
 import re
 from dataclasses import dataclass, replace
@@ -87,13 +87,13 @@ def _first(text: str) -> str:
 
 
 def _callable(draft: Transaction) -> dict[Slug, names.Named | None]:
-    """Everybody a message can call: agents, workflows of speakers, missions, also disabled ones."""
+    """Everyone a message can call: agents, workflows of speakers, missions, also disabled ones."""
     rules = draft.rules
     return {**{Slug(name): None for name in (*rules.missions, *rules.disabled)}, **rules.workflows, **rules.roster}
 
 
 def _is_ours_or_a_person(draft: Transaction, signal: MessageReceived, name: str) -> bool:
-    """Whether a name is the project's, or of a person who writes here: then it is talk."""
+    """Whether a name is the project's, or of a user who writes here: then it is talk."""
     project = draft.rules.project
     people = [signal.name, *(message.name for message in draft.state.recent if message.role is not None)]
     shown = {part.casefold() for person in people for part in (person, *person.split()[:1])}

@@ -21,7 +21,7 @@ __all__ = ["Conversation", "Run", "fold"]
 
 @dataclass(slots=True)
 class Conversation(State):
-    """Where a conversation stands, and how it gets there. Build one with `fold`."""
+    """The state of a conversation, and how records change it. Build one with `fold`."""
 
     def fork(self) -> "Conversation":
         """A copy to draft on, without the history."""
@@ -47,7 +47,7 @@ class Conversation(State):
         self.updated_at = record.at
 
     def _stand(self, checkpoint: StateSnapshot) -> None:
-        """Begin where a checkpoint stands; one that is passed on the way says nothing new."""
+        """Begin with a snapshot's state; one that is passed on the way changes nothing."""
         state = checkpoint.state
         if state.id != self.id or state.next_seq != checkpoint.seq + 1:
             raise ValueError(f"the checkpoint of seq {checkpoint.seq} is of another conversation or another moment")

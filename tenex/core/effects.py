@@ -38,7 +38,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Ask the router; `is_urgent` where a person wants it tried now."""
+    """Ask the router; `is_urgent` where a user wants it tried now."""
 
     key: Key
     is_urgent: bool = False
@@ -100,7 +100,7 @@ class NodeRun:
     steps: Mapping[str, Step]
     attempt: int
     author: PublicKey | None = None
-    """The person on whose behalf it works, as in `ExecutionContext`."""
+    """The user on whose behalf it works, as in `ExecutionContext`."""
     role: Role | None = None
 
 

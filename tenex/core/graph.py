@@ -31,7 +31,7 @@ class Condition(Protocol):
 class Target(Protocol):
     """Names the next node from the facts, for edges whose end is not fixed (round robin, back to the first).
 
-    `str()` of it stands in diagrams.
+    `str()` of it is in diagrams.
     """
 
     def resolve(self, node: str, facts: Any) -> "Choice":

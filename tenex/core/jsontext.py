@@ -1,6 +1,6 @@
 """Values as JSON text, by a writer that is made once.
 
-`json.dumps`, and `JSONEncoder.encode` too, make the C encoder anew for every call, which costs more than writing a
+`json.dumps`, and `JSONEncoder.encode` too, make the C encoder again for every call, which costs more than writing a
 record or a short frame does.
 """
 

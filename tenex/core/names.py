@@ -1,4 +1,4 @@
-"""Names of agents as people and models write them: read leniently, and the nearest one where there is none."""
+"""Names of agents as users and models write them: read leniently, and the nearest one where there is none."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -14,17 +14,17 @@ _BECH32: Final = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 _KEY_CHARACTERS: Final = 57
 """Of an npub, prefix and key; six characters of checksum follow."""
 _SHORT: Final = 12
-"""Of an npub that tells two people of one name apart."""
+"""Of an npub that tells two users of one name apart."""
 _NEAR: Final = 0.6
 """How like a name must be to be suggested: `stats` is like `status`, `exit` is like nothing."""
 
 
 class Named(Protocol):
-    """Somebody with a name and a key."""
+    """Someone with a name and a key."""
 
     @property
     def name(self) -> str:
-        """The name people are shown."""
+        """The name users are shown."""
         ...
 
     @property
@@ -62,7 +62,7 @@ def plain(written: str) -> str:
 
 
 def is_mention(word: str) -> bool:
-    """Whether a word calls somebody by name."""
+    """Whether a word calls someone by name."""
     return word.strip(_AROUND).startswith("@")
 
 

@@ -23,7 +23,7 @@ def pending(conversation: Conversation) -> dict[Key, Effect]:
             effects.append(Timer(key=Key(Work.TIMER, question.retry.seq, "route"), due=question.retry.due))
         else:
             effects.append(Route(key=Key(Work.ROUTE, question.seq), is_urgent=question.urgent == question.seq))
-        is_held = question.retry is not None and question.retry.on_hold  # and then the person knows
+        is_held = question.retry is not None and question.retry.on_hold  # and then the user knows
         if question.warn_at and not question.outage_reported and not is_held:
             effects.append(Timer(key=Key(Work.TIMER, question.seq, "route-warn"), due=question.warn_at))
     for run in conversation.runs.values():

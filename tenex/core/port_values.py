@@ -46,7 +46,7 @@ class Handoff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionContext:
-    """What every tool is told about the call it serves."""
+    """What every tool is given about the call it serves."""
 
     conversation_id: ConversationId
     cycle: int
@@ -62,11 +62,11 @@ class ExecutionContext:
     read: Mapping[str, str] = field(default_factory=dict)
     """Paths this agent has read in this run, with the sha256 of what it saw."""
     standing: AgentPhaseState | None = None
-    """Where the agent stands in its own phases; None for one that has none."""
+    """Where the agent is in its own phases; None for one that has none."""
     author: PublicKey | None = None
-    """The person on whose behalf it works: of several in the conversation, one who may do least."""
+    """The user on whose behalf it works: of several in the conversation, one who may do least."""
     role: Role | None = None
-    """What that person may do; None where no message is known."""
+    """What that user may do; None where no message is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

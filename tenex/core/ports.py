@@ -97,7 +97,7 @@ EphemeralStatus = Callable[[str], None]
 
 
 def unheard(text: str) -> None:
-    """A whisper nobody hears."""
+    """Discard the text so far."""
 
 
 class Model(Protocol):
@@ -134,7 +134,7 @@ class NodeTask(Protocol):
         ...
 
     def see(self, effect: NodeRun) -> None:
-        """Hear what has become durable of its steps since."""
+        """Receive what has become durable of its steps since."""
         ...
 
     def rest(self) -> None:
@@ -167,7 +167,7 @@ class Prompter(Protocol):
     """Renders prompts. Synchronous."""
 
     def work(self, conversation: Conversation, run: Run) -> Prompt:
-        """What an agent is told at the start of its run."""
+        """The prompt of an agent at the start of its run."""
         ...
 
     def route(self, conversation: Conversation) -> ModelRequest:
@@ -210,18 +210,18 @@ class Journals(Protocol):
     async def show(self, conversation: Conversation) -> None:
         """Write the readable view (`conversation.json`), atomically, and put away what the journal need not read again.
 
-        Called with a state that is wholly durable, at a moment when nobody waits.
+        Called with a state that is wholly durable, at a moment when no one waits.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Somebody's message has no answer, and they are told why: what the word about it is made of."""
+    """A user is informed why their message has no answer: what that notice is made of."""
 
     conversation: ConversationId
     author: PublicKey
-    """Who is told."""
+    """Who is informed."""
     failure: str
     written: int
     """Seconds: when what waits, or the last word after it, was written."""
@@ -268,7 +268,7 @@ class Directory(Protocol):
 
 
 class Observer(Protocol):
-    """Hears what has become durable, in order; must not block or raise."""
+    """Receives what has become durable, in order; must not block or raise."""
 
     def heard(self, conversation: Conversation, records: Sequence[Record]) -> None:
         """Called once per append, after it."""

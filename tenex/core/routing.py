@@ -10,12 +10,12 @@ from .graph import END
 from .phases import QUALITY_PHASES, Phase
 
 REASON_CHARACTERS = 2_000
-"""Of a decision's reason, which is told to people and to the next agents: a model that rambles must not flood them."""
+"""Of a decision's reason, which users and the next agents read: a model that rambles must not flood them."""
 BRACES = 256
 """At which an object may begin in an answer of the router, from its end: each try may read the whole answer."""
 
 USER = "USER"
-"""Reserved: wait for the person. Like END it stands alone and is never a slug."""
+"""Reserved: wait for the user. Like END it stands alone and is never a slug."""
 
 DECISION_SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -31,7 +31,7 @@ DECISION_SCHEMA: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingDecision:
-    """What the router chose; `phase` None means: stay. `waive` are gates it wishes a person would give up."""
+    """What the router chose; `phase` None means: stay. `waive` are gates it wishes a user would give up."""
 
     agents: tuple[str, ...]
     reason: str

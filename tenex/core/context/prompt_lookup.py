@@ -1,4 +1,4 @@
-"""The prompt of a run as its records hold it: rendered where it begins, and again where its agent stands elsewhere."""
+"""The prompt of a run as its records hold it: rendered where it begins, and again when its agent's phase changes."""
 
 import hashlib
 from collections.abc import Callable
@@ -16,7 +16,7 @@ def prompted(
     record: RunStarted | AgentPhaseChanged | PromptRerendered,
     render: Callable[[Conversation, Run], Prompt],
 ) -> RunStarted | AgentPhaseChanged | PromptRerendered:
-    """The record of a run that begins, or whose agent stands elsewhere, with the prompt that holds from then on."""
+    """The record of a run that begins, or whose agent changed its phase, with the prompt that holds from then on."""
     ahead = state.fork()
     ahead.apply(record)
     prompt = render(ahead, ahead.runs[record.run])

@@ -35,29 +35,29 @@ SHORTER = (MESSAGE_CHARACTERS, 8_000, 2_400, 800, 240)
 HANDED_ON = 4_000
 """Bytes of what a hand-off says was done."""
 TURN_CHARACTERS = 600
-"""Of the summary of a turn that is told in a line."""
+"""Of the summary of a turn that is reported in a line."""
 PART = "Your part"
 """The title of the note that says what an agent is wanted for."""
 ABOVE = "finished; what it said stands above"
 MARKS = 250
 """Bytes of what is said between messages: that some are not shown, that others belong to earlier work."""
 FILES = 200
-"""Names of changed files an agent is told: a run that changed more has moved a tree, and can list it."""
+"""Names of changed files an agent is given: a run that changed more has moved a tree, and can list it."""
 
 
 def entries_for(conversation: Conversation, run: Run, budget: int = CONTEXT_TOKENS) -> tuple[Entry | Shown, ...]:
-    """What an agent is shown when its run begins: what was said, the hand-off, what it is asked to do.
+    """What an agent is shown when its run begins: what was written, the hand-off, what it is asked to do.
 
-    In this order of importance, and then in the order in which it was said: the request that began the cycle and what
-    nobody has answered yet; all that was said in this phase of this cycle; the person's other messages of the cycle;
-    recent messages. The rest is told in a line for each turn and cycle. A part too large is cut before it is left out.
+    In this order of importance, and then in the order in which it was written: the request that began the cycle and what no one
+    has answered yet; all that was written in this phase of this cycle; the user's other messages of the cycle;
+    recent messages. The rest is a line for each turn and cycle. A part too large is cut before it is left out.
 
-    One that a colleague called is shown that call's message and which files have changed, and nothing that was said.
+    One that a sub-agent called is shown that call's message and which files have changed, and nothing that was written.
 
     Messages are named by their record, not repeated: the fold of `RunStarted` puts their words in.
 
     Args:
-        conversation: As it stands with the run in it.
+        conversation: As it is with the run in it.
         run: The run that begins.
         budget: Estimated tokens of a whole request; the entries take `START` of them at most.
     """
@@ -91,10 +91,10 @@ class _Choice:
     hidden: Sequence[Message]
     """Those of the pool that are not shown."""
     oldest: int | None
-    """The record from which on the state holds everything that was said; None: from the first."""
+    """The record from which on the state holds everything that was written; None: from the first."""
 
     def tells(self, turn: OrchestratorTurn) -> bool:
-        """Whether all that was said in a turn is shown; a failure is not said in a message that is kept."""
+        """Whether all that was written in a turn is shown; a failure is in no message that is kept."""
         return (
             self._holds(turn.seq)
             and all(done.outcome == "finished" for done in turn.completions)
@@ -102,7 +102,7 @@ class _Choice:
         )
 
     def tells_all(self, start: int, end: int) -> bool:
-        """Whether all that was said between two records is shown."""
+        """Whether all that was written between two records is shown."""
         return self._holds(start) and not any(start <= m.seq < end for m in self.hidden)
 
     def _holds(self, seq: int) -> bool:
@@ -128,7 +128,7 @@ def _notes(conversation: Conversation, run: Run, room: int, choice: _Choice | No
 
 
 def _done(conversation: Conversation, hand: Handoff, choice: _Choice | None) -> str:
-    """What the turn before has done; what its agents said without a summary stands above, and is not told twice."""
+    """What the turn before has done; what its agents wrote without a summary is above, and is not repeated."""
     last = conversation.last_turn
     if last is None or last.summary != hand.summary or choice is None or not choice.tells(last):
         return hand.summary

@@ -1,9 +1,9 @@
-"""An agent's own phases at work: where it stands, what it is offered there, and when it moves on.
+"""An agent's own phases at work: where it is, what it is offered there, and when it moves on.
 
-Asked in three places with one answer: when tools are offered to a model, when they stand in its prompt, and when a
+Asked in three places with one answer: when tools are offered to a model, when they are in its prompt, and when a
 call is about to start, because a call before it may have changed the phase.
 
-Evaluated after each answer of its model, each result of a call and each colleague's end; what asks is `evaluate`.
+Evaluated after each answer of its model, each result of a call and each sub-agent's end; what asks is `evaluate`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ def offered(state: State, run: Run, rules: Policy, tools: Sequence[ToolSpec]) ->
 
 
 def _there_for(state: State, run: Run, rules: Policy, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
-    """Of these tools those the agent's own phase offers, then the calls about itself, then its colleagues."""
+    """Of these tools those the agent's own phase offers, then the calls about itself, then its sub-agents."""
     agent = rules.roster.get(run.agent)
     if agent is None or agent.program is None:
         return tuple(tools)
@@ -48,7 +48,7 @@ def _there_for(state: State, run: Run, rules: Policy, tools: Sequence[ToolSpec])
 
 
 def stand(draft: Transaction, run: Run) -> None:
-    """Record where the agent stands, if that is not what is recorded: at its first run, and after a change of it."""
+    """Record the agent's state where it differs from the recorded one: at its first run, after a reload."""
     program = _program(draft, run)
     if program is None:
         return
@@ -104,13 +104,13 @@ def _refusal(draft: Transaction, run: Run, agent: Agent, tool: str, standing: Ag
 
 
 def withholds(draft: Transaction, run: Run, agent: Agent, tool: str) -> bool:
-    """Whether the agent's own phase is what keeps a call from it, as it stands now."""
+    """Whether the agent's own phase is what keeps a call from it, as it is now."""
     program = agent.program
     return program is not None and not program.offers(tool, standing_of(draft.state, run, program), draft.state.phase)
 
 
 def is_own(agent: Agent, call: Call) -> bool:
-    """Whether a call is about the agent itself, in the phase where it stands or in another."""
+    """Whether a call is about the agent itself, in the phase where it is or in another."""
     return agent.program is not None and agent_tools.is_own(agent.program, call.request.tool)
 
 

@@ -1,4 +1,4 @@
-"""What follows from what we just heard.
+"""What follows from a signal.
 
 `decide` is pure: the same conversation, signal, rules and time give the same records. It never raises on strange
 input; it refuses by recording a refusal. A signal whose key is no longer wanted gives no record, so a result that
@@ -104,7 +104,7 @@ def unwanted_cost(conversation: Conversation, signal: Signal) -> ToolCallInterru
 
 
 def _process_noticed(draft: Transaction, signal: Opened | ClockJumped) -> None:
-    """Note what matters to work that is owed; where nothing is, no time is waited for."""
+    """Note what matters to work that is pending; where nothing is, no time is waited for."""
     if not pending(draft.state):
         return
     if isinstance(signal, ClockJumped):

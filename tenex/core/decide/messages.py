@@ -1,4 +1,4 @@
-"""What a person's message leads to: an answer to a question, a command, or work."""
+"""What a user's message leads to: an answer to a question, a command, or work."""
 
 from tenex.core import records as r
 from tenex.core.commands import Command, obey, parse, read

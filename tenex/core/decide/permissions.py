@@ -29,8 +29,8 @@ def refusal(
 ) -> str | None:
     """Why a call is not permitted, as a sentence the model can act on; None if it is.
 
-    `standing` is where the agent stands in its own phases, if it has any: both phases must permit the call.
-    `colleagues` gives the tools of those it may call now.
+    `agent_state` is the agent's state in its own phases, if it has any: both phases must permit the call.
+    `subagents` gives the tools of those it may call now.
     """
     tool = rules.tools_of(agent).get(name)
     is_permitted = tool is not None and may_use(tool, phase, agent)
@@ -59,5 +59,5 @@ def _offer(
 
 
 def may_waive(role: Role | None, gates: GateRules) -> bool:
-    """Whether somebody of that role may give up a gate."""
+    """Whether someone of that role may give up a gate."""
     return role is Role.OWNER or (role is Role.MEMBER and gates.members_may_waive)

@@ -22,7 +22,7 @@ NAMED = 12
 
 
 def stood(conversation: ConversationId, records: Iterable[Record], to: int) -> Conversation:
-    """Where a conversation stood after a record, or as soon as the turn it opens or closes was open or closed.
+    """Where a conversation was after a record, or as soon as the turn it opens or closes was open or closed.
 
     A turn is opened and closed by several records of one decision, which was never kept by half; so is a run's last
     word said and the run ended, a mission's node left and the next one entered, a round of a workflow counted, and a
@@ -64,7 +64,7 @@ def _is_between(state: State) -> bool:
 
 
 def roll_back(draft: Transaction, signal: RollBack, history: History | None) -> None:
-    """Go back, or give no record where there is nothing to go back from; whoever asks has been told before.
+    """Go back, or give no record where there is nothing to go back from; the caller has been informed before.
 
     Args:
         draft: the decision.

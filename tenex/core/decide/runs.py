@@ -2,7 +2,7 @@
 
 The gate gives its verdict when a call is about to start, not when it was asked for: reads start together, the others
 one by one, so a call sees the phase and the files as the one before it left them. What the agent's own phase withholds
-is refused only when all that stands before it has returned, which may yet make room for it.
+is refused only when all that is before it has returned, which may yet make room for it.
 """
 
 from collections.abc import Mapping
@@ -35,10 +35,10 @@ CALLS = 64
 would not fit into its next request."""
 
 SILENCE = 60_000
-"""ms a server may ask us to wait before the person is told: longer than a minute nobody waits without a word."""
+"""ms a server may ask us to wait before the user is informed: longer than a minute no one waits without a word."""
 
 RESULT_CHARACTERS = 300
-"""Of a result that people are shown: enough to see what went wrong."""
+"""Of a result that users are shown: enough to see what went wrong."""
 
 UNKNOWN = "unknown: the process stopped while this ran; check before repeating"
 
@@ -62,10 +62,10 @@ def stepped(draft: Transaction, run: Run, step: ModelStep) -> None:
 
 
 def _stop_at_limit(draft: Transaction, run: Run, name: str, sentence: str) -> None:
-    """End a run at a limit of tokens or cost; the person is asked once, when the turn has closed."""
+    """End a run at a limit of tokens or cost; the user is asked once, when the turn has closed."""
     close_calls(draft, run, f"not run: {sentence}")
     is_its_own = spent(draft) is None
-    if is_its_own:  # the limits of the cycle and the conversation are recorded where the person is asked
+    if is_its_own:  # the limits of the cycle and the conversation are recorded where the user is asked
         draft.add(r.LimitReached, limit=name, sentence=sentence)
     announce = not mode_of(draft.state).asks_at_limits
     end_run(draft, _now(draft, run), "over_limit" if is_its_own else "failed", error=sentence, announce=announce)
@@ -107,9 +107,9 @@ def move(draft: Transaction, run: Run) -> None:
         elif mode_of(draft.state).own_call(draft, run, call):
             agent_phases.evaluate(draft, run.id)
         elif _may_be_let_in(draft, run, agent, call):
-            busy = waits = True  # what stands after it makes no room for it
+            busy = waits = True  # what is after it makes no room for it
         elif link_of(agent, call.request.tool) is not None:
-            if not busy:  # else it is judged when what stands before it has returned, which may change the phase
+            if not busy:  # else it is judged when what is before it has returned, which may change the phase
                 subagents.decide(draft, run, agent, call)
             waits = waits or _now(draft, run).find(call.request.id) is not None
         elif agent_phases.is_own(agent, call):
@@ -140,7 +140,7 @@ def _begins(draft: Transaction, run: Run, agent: Agent, call: Call, *, waits: bo
 
 
 def _may_be_let_in(draft: Transaction, run: Run, agent: Agent, call: Call) -> bool:
-    """Whether a call is withheld by the agent's own phase, and one that stands before it may yet change that."""
+    """Whether a call is withheld by the agent's own phase, and one that is before it may yet change that."""
     if not agent_phases.withholds(draft, run, agent, call.request.tool):
         return False
     before = takewhile(lambda known: known.request.id != call.request.id, _now(draft, run).calls)
@@ -254,7 +254,7 @@ def returned(draft: Transaction, run: Run, call: Call, result: ToolResult) -> No
 
 
 def settle(draft: Transaction, run: Run) -> None:
-    """After a call has its result: see where the agent stands, and go on with the others of its answer."""
+    """After a call has its result: see where the agent is, and go on with the others of its answer."""
     agent_phases.evaluate(draft, run.id)
     _go_on_with_calls(draft, run)
 
@@ -289,7 +289,7 @@ def fail(draft: Transaction, run: Run, error: str) -> None:
 
 
 def give_up(draft: Transaction, run: Run, sentence: str = STOPPED) -> None:
-    """An agent took too long: it counts as failed, and the router is told. Open calls get the sentence as a result."""
+    """Fail an agent that took too long; the router reads of it. Open calls get the sentence as a result."""
     minutes = max(1, round(draft.rules.limits.expectation(run.phase).close_after / 60_000))
     close_calls(draft, run, sentence)
     end_run(draft, _now(draft, run), "timed_out", error=f"no answer within {minutes} min")
@@ -315,7 +315,7 @@ def end_loops(draft: Transaction) -> None:
 
 
 def warn(draft: Transaction, run: Run) -> None:
-    """A run takes long: the person is told, once."""
+    """A run takes long: the user is informed, once."""
     draft.add(r.RunWarned, run=run.id)
     left = max(1, round((run.close_at - draft.now) / 60_000))
     say(draft, f"{run.name} is still working; I give it {left} more min. `/stop` ends it now.")
@@ -326,7 +326,7 @@ def model_failed(draft: Transaction, run: Run | None, failure: ModelFailed) -> N
     if not failure.retryable and run is not None:
         _refused(draft, run, failure)
         return
-    if run is not None and run.agent not in draft.rules.roster:  # nobody's tools are offered, which vendors refuse
+    if run is not None and run.agent not in draft.rules.roster:  # no tools are offered, which vendors refuse
         end_run(
             draft, run, "failed", error="it is no longer one of the agents", usage=failure.usage, model=failure.model
         )

@@ -28,7 +28,7 @@ UNWATCHED = Expectation(warn_after=LIFETIME, close_after=LIFETIME)
 STOPPED = "stopped; outcome unknown"
 
 ERROR_CHARACTERS = 500
-"""Of a failure that is repeated to the person."""
+"""Of a failure that is repeated to the user."""
 
 SUMMARY_CHARACTERS = 1_200
 """Of each completion in a turn's summary: enough to hand on, and no essay in every later prompt."""
@@ -97,7 +97,7 @@ def _over(scope: str, what: str, usage: Usage, tokens: int, cost_usd: float) -> 
 
 
 def stop_at_run_limit(draft: Transaction) -> bool:
-    """Ask the person where an agent of the turn that has just closed was stopped at the limit of a run."""
+    """Ask the user where an agent of the turn that has just closed was stopped at the limit of a run."""
     state = draft.state
     if state.turn is not None or state.last_turn is None or not mode_of(state).asks_at_limits:
         return False
@@ -110,7 +110,7 @@ def stop_at_run_limit(draft: Transaction) -> bool:
 
 
 def open_turn(draft: Transaction, agents: Sequence[Slug], reason: str) -> None:
-    """Set agents to work at the same time, in the phase the conversation stands in."""
+    """Set agents to work at the same time, in the phase the conversation is in."""
     state, rules = draft.state, draft.rules
     turn = TurnId(f"turn-{state.turn_count + 1}")
     draft.add(
@@ -129,7 +129,7 @@ def begin_run(
     call: CallId | None = None,
     is_shared: bool = False,
 ) -> None:
-    """Set an agent to work; `parent` and `call` where a colleague called it."""
+    """Set an agent to work; `parent` and `call` where a sub-agent called it."""
     state = draft.state
     expected = draft.rules.limits.expectation(state.phase) if mode_of(state).has_run_deadlines else UNWATCHED
     draft.add(
@@ -170,7 +170,7 @@ def end_run(
 ) -> None:
     """Count an agent's completion, once; close the turn if it was the last. `usage` is of a call without an answer.
 
-    Whoever it has called ends with it. What a called one says is told to its caller, and to nobody else.
+    The sub-agents it has called end with it. A sub-agent's text goes to its caller only.
     """
     if draft.state.turn is None or run.id not in draft.state.runs:
         return

@@ -62,7 +62,7 @@ def _cycle(c: State, record: r.CycleStarted) -> None:
     c.executed, c.gates_met, c.waivers = False, frozenset(), ()
     c.waiver_asked, c.waiver_asked_of, c.waiver_declined = (), PublicKey(""), frozenset()
     c.touched, c.read_files, c.cycle_usage = frozenset(), {}, NO_USAGE
-    c.route_streak, c.streak_of = 0, ()  # turns go on counting: a router must not run in cycles without a person
+    c.route_streak, c.streak_of = 0, ()  # turns go on counting: a router must not run in cycles without a user
 
 
 def _see(c: State, event_id: str) -> None:
@@ -81,7 +81,7 @@ def _wrote(c: State, record: r.MessageRecorded) -> None:
     c.turns_since_user, c.route_streak, c.streak_of = 0, 0, ()
     c.wrote_since_entry, c.waiver_declined = True, frozenset()
     c.status, c.waiting_for = "active", ""
-    if c.workflow is not None:  # it is no order here, and a speaker hears of it when their round has closed
+    if c.workflow is not None:  # it is no order here, and a speaker learns of it when their round has closed
         c.workflow = c.workflow.heard(record.seq, record.at)
         return
     c.addressed = (*c.addressed, *((slug, record.name) for slug in record.addressed))
@@ -183,7 +183,7 @@ def _waiver_asked(c: State, record: r.WaiverRequested) -> None:
 
 
 def _waiver_closed(c: State, _: r.Record) -> None:
-    """The question about gates is over without a yes: it is not put again before a person has written."""
+    """The question about gates is over without a yes: it is not put again before a user has written."""
     c.waiver_declined, c.waiver_asked = c.waiver_declined | frozenset(c.waiver_asked), ()
     c.waiver_asked_of = PublicKey("")
 
@@ -302,7 +302,7 @@ def _ask_answered(run: Run, record: r.QuestionAnswered) -> Run:
     run = replace(run.answered(record.seq, record.warn_at, record.close_at), unseen=unseen)
     answer = cut(record.text, MESSAGE_CHARACTERS)
     run = run.returned(CallResult(id=record.call, tool="ask", ok=True, content=answer), record.seq)
-    waits = run.has_parked or run.has_linked  # for another answer, or for a colleague
+    waits = run.has_parked or run.has_linked  # for another answer, or for a sub-agent
     return replace(run, parked_at=record.at) if waits else run
 
 
@@ -344,7 +344,7 @@ def _retry_due(c: State, record: r.RetryDue) -> None:
         c.question = replace(c.question, seq=record.seq, retry=None)
         if retry is not None and retry.on_hold:
             c.question = c.question.moved(record.at - retry.since)
-        if record.by:  # they hear of it if it fails again
+        if record.by:  # they learn of it if it fails again
             c.question = replace(c.question, urgent=record.seq, outage_reported=False, warn_at=record.warn_at)
 
 

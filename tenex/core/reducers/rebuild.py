@@ -20,7 +20,7 @@ def rebuilt(c: State, record: JournalRebuilt) -> None:
     c.turn_count = max(c.turn_count, record.turns)
     newest = list(dict.fromkeys((*record.known_events, *c.seen)))[-SEEN:]
     c.seen = dict.fromkeys(newest)
-    for name, usage in record.spent.items():  # nobody knows how much of it this cycle spent: its limits begin again
+    for name, usage in record.spent.items():  # no one knows how much of it this cycle spent: its limits begin again
         c.usage = c.usage + usage
         if (phase := Phase.parse(name)) is not None:
             past = c.metrics.get(phase, PhaseMetrics())
@@ -35,7 +35,7 @@ def rebuilt(c: State, record: JournalRebuilt) -> None:
 
 
 def imported(c: State, record: ConversationImported) -> None:
-    """Leave nothing in flight and no relay that another folder's records name; a person is awaited.
+    """Leave nothing in flight and no relay that another folder's records name; a user is awaited.
 
     What it cost today was spent by another daemon.
     """

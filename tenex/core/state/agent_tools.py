@@ -20,13 +20,13 @@ from .agent import AgentPhaseState, Program, fits
 SET, APPEND = "set_state", "append_state"
 
 LARGEST: Final = 64_000
-"""Characters of an agent's whole state as JSON: it stands in checkpoints and may stand in its prompt."""
+"""Characters of an agent's whole state as JSON: it is in snapshots and may be in its prompt."""
 
 _WORDS: Final = {"string": "text", "array": "list"}
 
 
 def names(program: Program, standing: AgentPhaseState, conversation: Phase | None) -> tuple[str, ...]:
-    """The calls an agent may make about itself where it stands, by name; none while it reflects."""
+    """The calls an agent may make about itself in its current phase, by name; none while it reflects."""
     if conversation is Phase.REFLECTION:
         return ()
     fields = program.schema if program.is_settable else {}
@@ -144,6 +144,6 @@ def refused_move(program: Program, standing: AgentPhaseState, tool: str, convers
     assert program.graph is not None
     try:
         holds = program.graph.permits(source, target, program.look(standing, conversation))
-    except Exception as error:  # noqa: BLE001  the code of whoever wrote the condition: one that fails is not true
+    except Exception as error:  # noqa: BLE001  user code: a condition that fails is not true
         return f"{tool} is not permitted: its condition failed ({type(error).__name__}: {words_of(error)[:200]})."
     return None if holds else f"{tool} is not permitted: its condition does not hold."

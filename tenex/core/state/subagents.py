@@ -1,10 +1,10 @@
-"""Colleagues an agent may call like tools: which of them are there now, and what one that is called is shown.
+"""Sub-agents an agent may call like tools: which of them are there now, and what one that is called is shown.
 
-    link      what is configured: a colleague, what it is there for, when it may be called (`agency.Link`)
+    link      what is configured: a sub-agent, what it is there for, when it may be called (`state.agent.Link`)
     caller    the run whose call began another; the chain of a run is itself, its caller, that one's caller ...
 
-A colleague sees the message of the call and not the conversation: whoever calls it knows what it needs, and what is not
-shown costs nothing and leads nobody astray.
+A sub-agent sees the message of the call and not the conversation: the caller knows what it needs, and what is not
+shown costs nothing and leads no one astray.
 """
 
 from collections.abc import Iterator
@@ -24,17 +24,17 @@ MESSAGE: Final = "message"
 
 
 def link_of(agent: Agent, tool: str) -> Link | None:
-    """The link a tool's name stands for, if the agent has one of that name."""
+    """The link that a tool's name means, if the agent has one of that name."""
     return agent.program.links.get(tool) if agent.program is not None else None
 
 
 def standing_of(state: State, run: Run, program: Program) -> AgentPhaseState:
-    """Where the agent of a run stands, by its program as configured now."""
+    """The state of a run's agent, by its program as configured now."""
     return program.fitted(state.agent_states.get(run.stands_as))
 
 
 def link_specs(state: State, run: Run, rules: Policy) -> tuple[ToolSpec, ...]:
-    """The colleagues a run may call now, as tools, in the order in which they are configured."""
+    """The sub-agents a run may call now, as tools, in the order in which they are configured."""
     agent = rules.roster.get(run.agent)
     if agent is None or agent.program is None:
         return ()
@@ -59,7 +59,7 @@ _PARAMETERS: Final = {
 
 
 def refusal(state: State, run: Run, agent: Agent, tool: str, link: Link, rules: Policy) -> str | None:
-    """Why a colleague may not be called now, as a sentence the model can act on; None if it may.
+    """Why a sub-agent may not be called now, as a sentence the model can act on; None if it may.
 
     Asked when tools are listed, and again when one is called.
     """
@@ -107,7 +107,7 @@ def entries_of_called(state: State, run: Run, changed: str) -> tuple[Entry, ...]
 
 
 def message_to(state: State, run: Run) -> str:
-    """The message of the call that began a run, cut; empty for one that nobody called."""
+    """The message of the call that began a run, cut; empty for one that no one called."""
     caller = state.runs.get(run.parent) if run.parent is not None else None
     call = next((call for call in caller.calls if call.request.id == run.call), None) if caller is not None else None
     return cut(str(call.request.arguments.get(MESSAGE, "")), MESSAGE_CHARACTERS) if call is not None else ""

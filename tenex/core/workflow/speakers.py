@@ -8,7 +8,7 @@ What decides who speaks next, the strongest first:
 2. The rules: lower priority first, then in the order of the list; the first that fires.
 3. The default target.
 
-Where `max_turns` rounds are done, what would go on ends; an end of its own keeps its reason. Never is anybody to speak
+Where `max_turns` rounds are done, what would go on ends; an end of its own keeps its reason. Never is anyone to speak
 who does not take part: a handoff to a stranger is refused and counts as no handoff; a rule that names one, or that
 fails, ends the workflow.
 """
@@ -26,14 +26,14 @@ from .transitions import TERMINATED, Heard, named_tools
 FINISHED = "finished"
 """The reason of an end by a `Finish` that gives none."""
 UNKNOWN_SPEAKER = "unknown_speaker"
-"""The reason where a rule names somebody who does not take part."""
+"""The reason where a rule names someone who does not take part."""
 RULE_FAILED = "rule_failed"
 """The reason where a condition or a target raised."""
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What a round led to; `sentences` say what it asked for in vain, or which rule is to be mended."""
+    """What a round led to; `sentences` say what it asked for in vain, or which rule is to be fixed."""
 
     state: WorkflowState
     decision: TransitionDecision
@@ -88,7 +88,7 @@ def faults_of_participants(participants: Sequence[str]) -> Iterator[str]:
 
 
 def may_speak(state: WorkflowState, sender_id: str) -> str | None:
-    """None if the round is theirs, else a sentence that says whose it is; after the end it is nobody's."""
+    """None if the round is theirs, else a sentence that says whose it is; after the end it is no one's."""
     if state.expected_next_speaker is None:
         return f"The workflow has ended ({state.pending_close_reason or TERMINATED}); nobody may speak in it any more."
     if sender_id != state.expected_next_speaker:
@@ -113,7 +113,7 @@ def change_context(
 
 
 def fold(graph: TransitionGraph, state: WorkflowState, envelope: Envelope) -> Folded | Refused:
-    """The state after a closed round, and who speaks next or why it ends; the order is told at the top.
+    """The state after a closed round, and who speaks next or why it ends; the order is described at the top.
 
     Refuses a round that is not the sender's. `graph` is compiled for the participants of the state.
     """

@@ -42,7 +42,7 @@ UNKNOWN = "the process stopped while this ran; check before repeating"
 CUT_OFF = "the node ended while this ran; check before repeating"
 STOPPED = "it was stopped while this ran; check before repeating"
 MESSAGE_CHARACTERS = 2_000
-"""Of why a node failed; a longer one is somebody's dump."""
+"""Of why a node failed; a longer one is someone's dump."""
 
 
 def on_signal(draft: Transaction, signal: Signal) -> bool:
@@ -93,7 +93,7 @@ def _of_node(draft: Transaction, signal: StepRequested | StepFinished | NodeRetu
 
 
 def begin(draft: Transaction, workflow: str, text: str, by: str) -> None:
-    """Begin a mission because somebody mentioned it; where it cannot, the conversation waits for what can begin it."""
+    """Begin a mission because someone mentioned it; where it cannot, the conversation waits for what can begin it."""
     rule = draft.rules.missions[workflow]
     try:
         found = rule.begin(text) if rule.begin is not None else None
@@ -150,7 +150,7 @@ def go_on(draft: Transaction, by: str) -> bool:
         return False
     if not mission.is_paused and mission.wait is None:
         return False
-    if spent(draft):  # somebody has seen that, and it may cost as much again
+    if spent(draft):  # someone has seen that, and it may cost as much again
         draft.add(r.Continued, name=by)
     draft.add(m.NodeRetryDue, by=by)
     _halt_if_strange(draft, mission)
@@ -166,7 +166,7 @@ def halt(draft: Transaction, by: str, reason: str) -> None:
 
 
 def drop(draft: Transaction, by: str) -> None:
-    """End an open mission for good; where the conversation is its own, that is told and ends too."""
+    """End an open mission for good; where the conversation is its own, that is reported and it ends too."""
     mission = _now(draft)
     if mission is None:
         return
@@ -183,7 +183,7 @@ def drop(draft: Transaction, by: str) -> None:
 def _open(draft: Transaction, signal: MissionRequested) -> None:
     state, rule = draft.state, draft.rules.missions.get(signal.workflow)
     if rule is None or signal.node not in rule.nodes or state.has_mission:
-        return  # whoever asks has been told before
+        return  # the caller has been informed before
     if state.turn is not None or state.workflow is not None:
         return  # agents are at work here
     if state.status == "new":
@@ -283,7 +283,7 @@ def _changed(mission: Mission, state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _forsake(draft: Transaction, mission: Mission, sentence: str) -> None:
-    """Record of steps under way that may not run again that nobody knows what they did."""
+    """Record of steps under way that may not run again that no one knows what they did."""
     for step in mission.open_steps:
         if step.replay is Replay.ONCE:
             draft.add(m.StepCompleted, step=step.id, ok=False, kind=UNKNOWN_KIND, message=sentence)
@@ -311,7 +311,7 @@ def _returned(draft: Transaction, mission: Mission, signal: NodeReturned) -> Non
 
 
 def _completed(rule: MissionRule, mission: Mission, state: Mapping[str, Any]) -> dict[str, Any]:
-    """The phase that is over, put to those that are; each stands there once."""
+    """The phase that is over, put to those that are; each is there once."""
     if PHASES_COMPLETED not in rule.tracked or mission.node not in rule.nodes:
         return {}
     known = [*(mission.state.get(PHASES_COMPLETED) or ()), *(state.get(PHASES_COMPLETED) or ())]

@@ -1,4 +1,4 @@
-"""What people are told of a mission: where it is, why it is paused and who lets it go on, how it ended."""
+"""Messages to users about a mission: where it is, why it is paused and who lets it go on, how it ended."""
 
 from typing import Any, assert_never
 
@@ -10,9 +10,9 @@ from tenex.core.signals import Who
 from tenex.core.state.mission import UNKNOWN_KIND, Mission
 
 RESULT_CHARACTERS = 2_000
-"""Of a result in the message that ends a mission: the whole stands in the journal."""
+"""Of a result in the message that ends a mission: the whole is in the journal."""
 TOLD = 50
-"""Nodes announced one by one, since somebody let it go on: a search of a thousand rounds would fill a client."""
+"""Nodes announced one by one, since someone let it go on: a search of a thousand rounds would fill a client."""
 
 _json = json_writer()
 
@@ -69,7 +69,7 @@ def pause(mission: Mission, reason: str, *, by_program: bool) -> str:
 
 
 def standing(mission: Mission) -> str:
-    """Where a mission stands, as one line."""
+    """Where a mission is, as one line."""
     where = f"The mission {mission.workflow}"
     if not mission.is_open:
         return f"{where} has ended ({mission.outcome})."

@@ -40,7 +40,7 @@ def answered(draft: Transaction, step: ModelStep) -> None:
 
 
 def reject(draft: Transaction, step: ModelStep, rejected: Rejected) -> None:
-    """Refuse an answer with its sentence; ask again, ask the person, or fall back."""
+    """Refuse an answer with its sentence; ask again, ask the user, or fall back."""
     draft.add(
         r.RouteRejected,
         answer=step.text[:2_000],
@@ -109,7 +109,7 @@ def accept(draft: Transaction, step: ModelStep, accepted: Accepted, *, by: str) 
 
 
 def _start(draft: Transaction, agents: tuple[Slug, ...], reason: str) -> None:
-    if addressed_now(draft):  # a person named somebody who could not have their turn before: they go first
+    if addressed_now(draft):  # a user named someone who could not have their turn before: they go first
         go_on(draft)
     else:
         open_turn(draft, agents, reason)
@@ -134,7 +134,7 @@ def _waived_by(draft: Transaction, phase: Phase) -> str:
 
 
 def end(draft: Transaction, reason: str) -> None:
-    """End the cycle; open the next at once where a person wrote while it ended."""
+    """End the cycle; open the next at once where a user wrote while it ended."""
     for phase in gates.waived_to_the_end(draft.state):
         transition(draft, phase, _waived_by(draft, phase))
     newer = draft.state.newer_than_last_turn()
@@ -148,7 +148,7 @@ def end(draft: Transaction, reason: str) -> None:
 
 
 def addressed_now(draft: Transaction) -> tuple[Slug, ...]:
-    """The agents a person mentioned that may have their turn in this phase; the others keep waiting for it.
+    """The agents a user mentioned that may have their turn in this phase; the others keep waiting for it.
 
     One that is only ever called by others has none: the router reads such a message like any.
     """
@@ -161,7 +161,7 @@ def addressed_now(draft: Transaction) -> tuple[Slug, ...]:
 
 
 def ask_router(draft: Transaction, attempt: int) -> None:
-    """Want the router, unless a limit says that a person must be asked first."""
+    """Want the router, unless a limit says that a user must be asked first."""
     limit = _limit(draft)
     if limit is None:
         want_router(draft, attempt)

@@ -41,7 +41,7 @@ def open_gates(conversation: Conversation, rules: Policy) -> tuple[Phase, ...]:
 
 
 def _person_after_plan(conversation: Conversation) -> bool:
-    """Whether a person wrote after the plan was there: what came while it was made approves nothing."""
+    """Whether a user wrote after the plan was there: what came while it was made approves nothing."""
     done = conversation.turns[-1].completions if conversation.turns else ()
     made = max((completion.at for completion in done), default=0)
     return any(m.role is not None and m.at > made for m in conversation.messages)

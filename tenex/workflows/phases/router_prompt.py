@@ -42,7 +42,7 @@ def question_for(
 ) -> Note:
     """The router's question: a JSON document with all it may go by, in `budget` estimated tokens.
 
-    All of the person's messages of the cycle are in it, and all of its turns. Where they are too much, long messages
+    All of the user's messages of the cycle are in it, and all of its turns. Where they are too much, long messages
     are cut, and completions are: those of the oldest turns first. `lessons` are the router's from other conversations.
     """
     empty = _json({**_fixed(conversation, rules), "lessons": _lessons(conversation, lessons)})
@@ -59,13 +59,13 @@ def question_for(
 
 
 def _filled(empty: str, said: Sequence[str], done: Sequence[str]) -> str:
-    """The question with what was said and done, all of it JSON already."""
-    # nobody's words can look like the place: in JSON a quote within a text is escaped
+    """The question with what was written and done, all of it JSON already."""
+    # no one's words can look like the place: in JSON a quote within a text is escaped
     return empty.replace(_PLACE, f'"messages": [{", ".join(said)}], "turns": [{", ".join(done)}]', 1)
 
 
 def _fixed(conversation: Conversation, rules: Policy) -> dict[str, Any]:
-    """Everything in the question but what was said and done; in the order in which it is read."""
+    """Everything in the question but what was written and done; in the order in which it is read."""
     permitted = [
         phase
         for phase in PHASE_TRANSITIONS.permitted(conversation.phase)
@@ -201,7 +201,7 @@ class Written(Generic[T]):
         """What is written of each; only these values of the conversation are remembered."""
         known = self._known.pop(conversation, {})
         self._left += _room(known)
-        # nobody else has that id while the value is held here
+        # no one else has that id while the value is held here
         now = {id(value): known.get(id(value)) or (value, self._write(value)) for value in values}
         self._known[conversation] = now
         self._left -= _room(now)

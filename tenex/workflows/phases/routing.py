@@ -12,7 +12,7 @@ from tenex.core.routing import USER, RoutingDecision
 from . import gates
 
 NAME_CHARACTERS = 80
-"""Of a wrong name in a refusal, which is told to the router and remembered."""
+"""Of a wrong name in a refusal, which is reported to the router and remembered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +33,13 @@ class Accepted:
 class Rejected:
     """A decision that is refused, with a sentence the model can act on.
 
-    `waiver` are the gates a person is to be asked about first. `stale` is set where the router could not know better;
+    `waiver` are the gates a user is to be asked about first. `stale` is set where the router could not know better;
     it is asked again, uncounted.
     """
 
     sentence: str
     plain: str
-    """What the router did, for a person: it follows "The last time it ..."."""
+    """What the router did, for a user: it follows "The last time it ..."."""
     waiver: tuple[Phase, ...] = ()
     stale: bool = False
 
@@ -47,7 +47,7 @@ class Rejected:
 def check(conversation: Conversation, decision: RoutingDecision, rules: Policy) -> Accepted | Rejected:
     """Hold a decision against graph, roster and gates.
 
-    A wish to waive gates is put to a person before anything else of the decision is looked at.
+    A wish to waive gates is put to a user before anything else of the decision is looked at.
     """
     if (wish := _wish(conversation, decision)) is not None:
         return wish

@@ -1,4 +1,4 @@
-"""Giving up quality gates: the one question the router may have put to a person, and what counts as their yes.
+"""Giving up quality gates: the one question the router may have put to a user, and what counts as their yes.
 
 Words never waive by themselves: a command does, or a clear yes to that question. (ADR 21.)
 """
@@ -73,7 +73,7 @@ def _listed(phases: Sequence[Phase]) -> str:
 def answered(draft: Transaction, signal: MessageReceived) -> bool:
     """Take a message as the answer to the open question, if there is one; whether it waived.
 
-    Any message but a clear yes of the person asked, or of an owner, closes the question and is then read like any.
+    Any message but a clear yes of the user asked, or of an owner, closes the question and is then read like any.
     """
     phases, message = draft.state.waiver_asked, signal.message
     if not phases:
@@ -88,7 +88,7 @@ def answered(draft: Transaction, signal: MessageReceived) -> bool:
 
 
 def waive(draft: Transaction, phases: Sequence[Phase], signal: MessageReceived) -> None:
-    """Record that a person gave up gates with this message, and say what that means."""
+    """Record that a user gave up gates with this message, and say what that means."""
     message = signal.message
     draft.add(
         r.Waived,

@@ -1,6 +1,6 @@
 """What a speaker of a workflow can ask for by calls: the tools, how a call is decided, and the round they make up.
 
-    handoff, finish                    who speaks next, or that nobody does; it counts when the round closes
+    handoff, finish                    who speaks next, or that no one does; it counts when the round closes
     set_context, delete_context        variables, at once
     any tool a rule names              where there is no such tool otherwise: it does nothing but count for the rule
 
@@ -39,9 +39,9 @@ from tenex.core.workflow.speakers import asked_for, change_context, refuses
 from tenex.core.workflow.transitions import named_tools
 
 LARGEST: Final = 64_000
-"""Characters of all variables together, as JSON: they stand in every prompt and every checkpoint."""
+"""Characters of all variables together, as JSON: they are in every prompt and every checkpoint."""
 REASON: Final = 2_000
-"""Characters of a reason: it is told to people and to the next speaker."""
+"""Characters of a reason: it is reported to users and to the next speaker."""
 
 
 def has_calls(session: WorkflowSession, rules: Policy) -> bool:

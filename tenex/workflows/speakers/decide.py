@@ -39,7 +39,7 @@ from tenex.core.workflow_config import (
 from . import calls
 
 CLOSED = "closed"
-"""The reason where somebody closes it by a command."""
+"""The reason where someone closes it by a command."""
 
 
 def open_session(draft: Transaction, workflow: Workflow, signal: MessageReceived) -> None:
@@ -104,7 +104,7 @@ def _routing_tools(rules: Policy, graph: TransitionGraph, workflow: Workflow) ->
 
 
 def _own(agent: Agent) -> Iterator[str]:
-    """What only that agent may call: its methods, its colleagues, the calls about itself."""
+    """What only that agent may call: its methods, its sub-agents, the calls about itself."""
     yield from agent.methods
     if agent.program is not None:
         yield from agent.program.links
@@ -136,7 +136,7 @@ def set_variables(draft: Transaction, session: WorkflowSession, text: str) -> No
 
 
 def acknowledge(draft: Transaction) -> None:
-    """Take note of those who are there: agents of the roster, and the person, who has written."""
+    """Take note of those who are there: agents of the roster, and the user, who has written."""
     session = draft.state.workflow
     for slug in session.missing if session is not None else ():
         if slug == PERSON or slug in draft.rules.roster:
@@ -166,7 +166,7 @@ def over(session: WorkflowSession) -> str:
 
 
 def _is_theirs(session: WorkflowSession, author: PublicKey, role: Role | None) -> bool:
-    """Whoever opened the workflow takes the person's part; an owner may stand in for them."""
+    """Whoever opened the workflow takes the user's part; an owner may stand in for them."""
     return author == session.person or role is Role.OWNER
 
 
@@ -185,7 +185,7 @@ def count_round(draft: Transaction, envelope: Envelope, outcome: r.Outcome = "fi
     if graph is None:
         return
     folded = fold(graph, session.speakers, envelope)
-    if isinstance(folded, Refused):  # going back can leave a round to somebody else's turn
+    if isinstance(folded, Refused):  # going back can leave a round to someone else's turn
         return
     _record(draft, envelope, folded, outcome)
     for sentence in folded.sentences:
@@ -225,7 +225,7 @@ def _record(draft: Transaction, envelope: Envelope, folded: Folded, outcome: r.O
 
 
 def next_speaker(draft: Transaction) -> Slug | None:
-    """The agent whose round begins now; None where nobody's does, and then it is on record what is waited for."""
+    """The agent whose round begins now; None where no one's does, and then it is on record what is waited for."""
     state, session = draft.state, draft.state.workflow
     if session is None or session.is_closed or state.turn is not None or state.status in ("waiting", "ended"):
         return None
@@ -236,7 +236,7 @@ def next_speaker(draft: Transaction) -> Slug | None:
         _hold(draft, f"{missing} should take part and cannot be reached: no agent here has that name.")
         return None
     expected = session.expected
-    if expected is None:  # somebody went back to between the last round and the end
+    if expected is None:  # someone went back to between the last round and the end
         close(draft, session.speakers.pending_close_reason or FINISHED)
         return None
     if expected == PERSON:
@@ -253,7 +253,7 @@ def next_speaker(draft: Transaction) -> Slug | None:
 
 
 def _unread(draft: Transaction) -> Sequence[Message]:
-    """What people wrote since the last speaker began: in no round of theirs, and nobody has been shown it."""
+    """What users wrote since the last speaker began: in no round of theirs, and no one has been shown it."""
     session = draft.state.workflow
     if session is None or session.speakers.last_speaker_id in (None, PERSON):
         return ()
@@ -280,7 +280,7 @@ def close(draft: Transaction, reason: str, why: str = "", *, by: str = "", summa
 
 
 def standing(session: WorkflowSession) -> str:
-    """Where a workflow stands, in a line."""
+    """Where a workflow is, in a line."""
     bound = session.speakers.graph_data.get("max_turns")
     of = f" of at most {bound}" if bound else ""
     if session.is_closed:
@@ -292,7 +292,7 @@ def standing(session: WorkflowSession) -> str:
 
 
 def missed(draft: Transaction, session: WorkflowSession, watch: str) -> None:
-    """Tell people, or end the round and the workflow; `watch` is `<expectation>.<action>`, one the session has."""
+    """Tell users, or end the round and the workflow; `watch` is `<expectation>.<action>`, one the session has."""
     name, _, action = watch.partition(".")
     within = session.expectations[name]
     draft.add(r.ExpectationMissed, expectation=name, action="warn" if action == "warn" else "close")
