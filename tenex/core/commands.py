@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from tenex.core.decide.outgoing import say
 from tenex.core.decide.transaction import Transaction
-from tenex.core.decide.turns import STOPPED, close_calls, close_turn, end_run, go_on
+from tenex.core.decide.turns import STOPPED, advance, close_calls, close_turn, finish_run
 
 from . import names
 from . import records as r
@@ -115,7 +115,7 @@ def _unknown(draft: Transaction, text: str) -> str:
     return f"{sentence} Nothing was started. To send this as text, put a word before it."
 
 
-def obey(  # noqa: C901 one case a command: flat, and complete
+def execute_command(  # noqa: C901 one case a command: flat, and complete
     draft: Transaction, command: Command, signal: MessageReceived
 ) -> None:
     """Carry a command out, or say who may give it."""
@@ -159,7 +159,7 @@ def stop(draft: Transaction, name: str, *, quiet: bool = False) -> None:
     draft.add(r.Stopped, name=name)
     for run in draft.state.own_runs:
         close_calls(draft, run, STOPPED)
-        end_run(draft, draft.state.runs[run.id], "stopped", error=f"stopped by {name}", announce=False)
+        finish_run(draft, draft.state.runs[run.id], "stopped", error=f"stopped by {name}", announce=False)
     if draft.state.turn is not None:
         close_turn(draft)
     then = "Write to go on, or `/retry`."
@@ -200,7 +200,7 @@ def resume(draft: Transaction, name: str) -> None:
         say(draft, "There is nothing to go on with yet; write what you want.")
     else:
         draft.add(r.Continued, name=name)
-        go_on(draft)
+        advance(draft)
 
 
 def status(draft: Transaction) -> str:

@@ -13,7 +13,7 @@ _RANKS: Final = (Role.OWNER, Role.MEMBER, Role.GUEST)
 
 def least_trusted(state: State) -> Message | None:
     """The newest message of a user who may do least, of all who have written; None where no message is known."""
-    return max(_of_people(state), key=lambda said: (_rank(said.role), said.seq), default=None)
+    return max(_of_people(state), key=lambda message: (_rank(message.role), message.seq), default=None)
 
 
 def may_reach(role: Role | None, state: State) -> bool:
@@ -21,12 +21,12 @@ def may_reach(role: Role | None, state: State) -> bool:
 
     It may where no one has written who may do more. Without a role it is from before roles were kept.
     """
-    most = min((_rank(said.role) for said in _of_people(state)), default=0)
+    most = min((_rank(message.role) for message in _of_people(state)), default=0)
     return _rank(role) <= most or role is None
 
 
 def _of_people(state: State) -> list[Message]:
-    return [said for said in (*state.recent, *state.messages) if said.role is not None]
+    return [message for message in (*state.recent, *state.messages) if message.role is not None]
 
 
 def _rank(role: Role | None) -> int:

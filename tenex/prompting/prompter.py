@@ -17,7 +17,7 @@ from tenex.core.mode import mode_of
 from tenex.core.phases import Phase
 from tenex.core.ports import Prompt
 from tenex.core.routing import DECISION_SCHEMA
-from tenex.core.state.subagents import message_to, standing_of
+from tenex.core.state.subagents import agent_state_of, message_to
 
 from .agent_templates import rendered
 from .loader import PromptLibrary
@@ -65,7 +65,7 @@ class ConversationPrompter:
         previous = conversation.previous_phase
         workflow = None if session is None else session.name
         program = None if agent is None else agent.program
-        standing = None if program is None else standing_of(conversation, run, program)
+        standing = None if program is None else agent_state_of(conversation, run, program)
         stands = None if standing is None else (standing.phase, json.dumps(standing.values, sort_keys=True))
         key = (run.agent, run.phase, previous, workflow, lessons, notes, tuple(tool.name for tool in tools), stands)
         system = self._rendered.get(key)

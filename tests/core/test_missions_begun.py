@@ -8,7 +8,7 @@ import pytest
 from tenex.core import records as r
 from tenex.core.commands import HELP
 from tenex.core.config import Policy, Replay, Role
-from tenex.core.decide.rollback import stood
+from tenex.core.decide.rollback import state_at
 from tenex.core.errors import UsageError
 from tenex.core.graph import END, Edge
 from tenex.core.graph import TransitionGraph as Graph
@@ -84,7 +84,7 @@ def test_who_goes_back_is_told_where_the_mission_stood(last: int, where: str) ->
     tale.returns(END)
     ends.append(tale.conversation.next_seq - 1)
     tale.person("and now?")
-    then = stood(ID, [record for decision in tale.journal for record in decision], ends[last])
+    then = state_at(ID, [record for decision in tale.journal for record in decision], ends[last])
     tale.hear(RollBack(to=then.next_seq - 1, then=then, by="bob"))
     assert f"we are {where} Nothing that a turn did is undone." in tale.said()[-1]
 

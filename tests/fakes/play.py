@@ -83,7 +83,7 @@ def rules(*, limits: Limits | None = None, gates: GateRules | None = None) -> Po
 
 def _shown(conversation: Conversation, run: Run) -> Prompt:
     """A prompt that shows where its agent stands."""
-    stands = conversation.agent_states[run.stands_as]
+    stands = conversation.agent_states[run.state_key]
     return Prompt(system=f"You are an agent. You know {json.dumps(stands.values)}.", entries=())
 
 

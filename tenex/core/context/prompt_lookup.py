@@ -22,5 +22,5 @@ def prompted(
     prompt = render(ahead, ahead.runs[record.run])
     digest = hashlib.sha256(prompt.system.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     system = None if digest in state.systems else prompt.system
-    told = replace(record, digest=digest, system=system, forgets=state.spare_systems(digest))
-    return replace(told, entries=prompt.entries) if isinstance(told, RunStarted) else told
+    record = replace(record, digest=digest, system=system, forgets=state.spare_systems(digest))
+    return replace(record, entries=prompt.entries) if isinstance(record, RunStarted) else record

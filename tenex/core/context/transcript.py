@@ -48,8 +48,8 @@ FILES = 200
 def entries_for(conversation: Conversation, run: Run, budget: int = CONTEXT_TOKENS) -> tuple[Entry | Shown, ...]:
     """What an agent is shown when its run begins: what was written, the hand-off, what it is asked to do.
 
-    In this order of importance, and then in the order in which it was written: the request that began the cycle and what no one
-    has answered yet; all that was written in this phase of this cycle; the user's other messages of the cycle;
+    In this order of importance, and then in order of time: the request that began the cycle, what no one has answered
+    yet; all that was written in this phase of this cycle; the user's other messages of the cycle;
     recent messages. The rest is a line for each turn and cycle. A part too large is cut before it is left out.
 
     One that a sub-agent called is shown that call's message and which files have changed, and nothing that was written.

@@ -282,8 +282,8 @@ def remembered(
         return past
     since, request = (messages[0].seq, messages[0].text) if messages else (turns[0].seq, "")
     done = tuple(f"{phase}: {in_a_line(summary, PAST_CHARACTERS)}" for phase, summary in last.items())
-    told = PastCycle(cycle=cycle, since=since, request=in_a_line(request, PAST_CHARACTERS), done=done)
-    return (*past, told)[-PAST_CYCLES:]
+    newest = PastCycle(cycle=cycle, since=since, request=in_a_line(request, PAST_CHARACTERS), done=done)
+    return (*past, newest)[-PAST_CYCLES:]
 
 
 def in_a_line(text: str, limit: int) -> str:

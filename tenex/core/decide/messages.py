@@ -1,7 +1,7 @@
 """What a user's message leads to: an answer to a question, a command, or work."""
 
 from tenex.core import records as r
-from tenex.core.commands import Command, obey, parse, read
+from tenex.core.commands import Command, execute_command, parse, read
 from tenex.core.ids import Millis, Slug
 from tenex.core.mode import all_modes, mode_of
 from tenex.core.signals import MessageReceived
@@ -9,7 +9,7 @@ from tenex.core.state.conversation import title_of
 from tenex.core.state.run import CallState, Run
 
 from .outgoing import say
-from .runs import settle
+from .runs import after_result
 from .transaction import Transaction
 from .turns import begin_cycle
 
@@ -34,7 +34,7 @@ def on_message(draft: Transaction, signal: MessageReceived) -> None:
             created_at=message.created_at,
             origin=message.origin,
         )
-        obey(draft, command, signal)
+        execute_command(draft, command, signal)
         state = draft.state
         is_idle = state.status == "active" and state.turn is None and state.question is None
         if is_idle and mode_of(state).waits_when_idle:
@@ -159,4 +159,4 @@ def _answer(draft: Transaction, run: Run, call: str, wrote: r.MessageRecorded) -
         warn_at=Millis(run.warn_at + parked_for),
         close_at=Millis(run.close_at + parked_for),
     )
-    settle(draft, run)
+    after_result(draft, run)

@@ -24,8 +24,8 @@ def refusal(
     phase: Phase,
     agent: Agent,
     rules: Policy,
-    standing: AgentPhaseState | None = None,
-    colleagues: Callable[[], Iterable[str]] = tuple,
+    agent_state: AgentPhaseState | None = None,
+    subagents: Callable[[], Iterable[str]] = tuple,
 ) -> str | None:
     """Why a call is not permitted, as a sentence the model can act on; None if it is.
 
@@ -34,11 +34,11 @@ def refusal(
     """
     tool = rules.tools_of(agent).get(name)
     is_permitted = tool is not None and may_use(tool, phase, agent)
-    program = agent.program if standing is not None else None
-    withheld = program.withheld(name, standing, phase) if program is not None and standing is not None else None
+    program = agent.program if agent_state is not None else None
+    withheld = program.withheld(name, agent_state, phase) if program is not None and agent_state is not None else None
     if is_permitted and withheld is None:
         return None
-    offer = _offer(phase, agent, rules, standing, colleagues())
+    offer = _offer(phase, agent, rules, agent_state, subagents())
     if is_permitted:
         return f"The tool {name} is not there for you now: {withheld}; nothing was done. {offer}"
     if tool is None:
@@ -47,14 +47,14 @@ def refusal(
 
 
 def _offer(
-    phase: Phase, agent: Agent, rules: Policy, standing: AgentPhaseState | None, colleagues: Iterable[str]
+    phase: Phase, agent: Agent, rules: Policy, agent_state: AgentPhaseState | None, subagents: Iterable[str]
 ) -> str:
     allowed = [known.name for known in rules.tools_of(agent).values() if may_use(known, phase, agent)]
     here, program = "", agent.program
-    if program is not None and standing is not None:
-        here = f"You are in your phase {standing.phase}. " if standing.phase else ""
-        there = [name for name in allowed if program.offers(name, standing, phase)]
-        allowed = [*there, *agent_tools.names(program, standing, phase), *colleagues]
+    if program is not None and agent_state is not None:
+        here = f"You are in your phase {agent_state.phase}. " if agent_state.phase else ""
+        there = [name for name in allowed if program.offers(name, agent_state, phase)]
+        allowed = [*there, *agent_tools.names(program, agent_state, phase), *subagents]
     return f"{here}You may use: {', '.join(sorted(allowed))}." if allowed else f"{here}You may use no tools now."
 
 

@@ -21,7 +21,7 @@ NAMED = 12
 """Turns named in the message: beyond that only how many they are."""
 
 
-def stood(conversation: ConversationId, records: Iterable[Record], to: int) -> Conversation:
+def state_at(conversation: ConversationId, records: Iterable[Record], to: int) -> Conversation:
     """Where a conversation was after a record, or as soon as the turn it opens or closes was open or closed.
 
     A turn is opened and closed by several records of one decision, which was never kept by half; so is a run's last

@@ -25,7 +25,7 @@ from tenex.core.state.subagents import link_of
 from . import agent_phases, loop_detection, subagents
 from .outgoing import agent_says, as_sentence, say
 from .transaction import Transaction
-from .turns import STOPPED, close_calls, end_run, go_on, run_spent, spent, stop_at_run_limit
+from .turns import STOPPED, advance, close_calls, finish_run, run_spent, spent, stop_at_run_limit
 
 NUDGES = 2
 """Reminders per run: a model that needs a third does not listen."""
@@ -54,11 +54,11 @@ def stepped(draft: Transaction, run: Run, step: ModelStep) -> None:
         close_calls(draft, run, "not run: the limit of steps is reached")
         fail(draft, _now(draft, run), f"it took {run.steps} steps, which is the limit")
     elif draft.now >= run.close_at and any(call.tool != "complete" for call in step.calls):
-        give_up(draft, run, "not run: the time is up")
+        time_out(draft, run, "not run: the time is up")
     elif (limit := spent(draft) or run_spent(draft, run)) and not any(call.tool == "complete" for call in step.calls):
         _stop_at_limit(draft, run, *limit)
     else:
-        move(draft, run)
+        schedule_calls(draft, run)
 
 
 def _stop_at_limit(draft: Transaction, run: Run, name: str, sentence: str) -> None:
@@ -68,7 +68,7 @@ def _stop_at_limit(draft: Transaction, run: Run, name: str, sentence: str) -> No
     if is_its_own:  # the limits of the cycle and the conversation are recorded where the user is asked
         draft.add(r.LimitReached, limit=name, sentence=sentence)
     announce = not mode_of(draft.state).asks_at_limits
-    end_run(draft, _now(draft, run), "over_limit" if is_its_own else "failed", error=sentence, announce=announce)
+    finish_run(draft, _now(draft, run), "over_limit" if is_its_own else "failed", error=sentence, announce=announce)
     _after(draft, run)
 
 
@@ -89,7 +89,7 @@ def _now(draft: Transaction, run: Run) -> Run:
     return draft.state.runs[run.id]
 
 
-def move(draft: Transaction, run: Run) -> None:
+def schedule_calls(draft: Transaction, run: Run) -> None:
     """Let the run's next calls through, refuse what the gate refuses; end it if only `complete` is left."""
     agent = _agent(draft, run)
     busy = any(call.state is CallState.PERMITTED and call.replay is not Replay.READ for call in run.calls)
@@ -218,12 +218,12 @@ def _finish(draft: Transaction, run: Run, arguments: Mapping[str, Any], *, compl
         lacking = "Verification ends with a verdict: call `complete` with `verdict` `verified` or `issues`."
     if lacking is None:
         known = cast("Literal['', 'verified', 'issues']", verdict if verdict in ("verified", "issues") else "")
-        end_run(draft, run, "finished", text=text, summary=summary, verdict=known, completed=completed)
+        finish_run(draft, run, "finished", text=text, summary=summary, verdict=known, completed=completed)
         _after(draft, run)
     elif run.reprompts < NUDGES and run.steps < draft.rules.limits.steps_per_run:
         draft.add(r.ModelReprompted, run=run.id, text=lacking)
     elif text:  # an answer without a verdict is still an answer; only the gate stays open
-        end_run(draft, run, "finished", text=text, summary=summary, completed=completed)
+        finish_run(draft, run, "finished", text=text, summary=summary, completed=completed)
         _after(draft, run)
     else:
         fail(draft, run, "its model gave empty answers")
@@ -250,10 +250,10 @@ def returned(draft: Transaction, run: Run, call: Call, result: ToolResult) -> No
         agent_phases.follow(draft, run, result.moves)
         _go_on_with_calls(draft, run)
     else:
-        settle(draft, run)
+        after_result(draft, run)
 
 
-def settle(draft: Transaction, run: Run) -> None:
+def after_result(draft: Transaction, run: Run) -> None:
     """After a call has its result: see where the agent is, and go on with the others of its answer."""
     agent_phases.evaluate(draft, run.id)
     _go_on_with_calls(draft, run)
@@ -262,37 +262,37 @@ def settle(draft: Transaction, run: Run) -> None:
 def _go_on_with_calls(draft: Transaction, run: Run) -> None:
     run = _now(draft, run)
     if run.calls:
-        move(draft, run)
+        schedule_calls(draft, run)
 
 
 def _after(draft: Transaction, run: Run) -> None:
     """What is next when a run has ended: its caller goes on, or else the conversation; and who waited to call it."""
     caller = draft.state.runs.get(run.parent) if run.parent is not None else None
     if caller is not None:
-        settle(draft, caller)
+        after_result(draft, caller)
     elif not stop_at_run_limit(draft):
-        go_on(draft)
-    judge_again(draft)
+        advance(draft)
+    recheck_queued_calls(draft)
 
 
-def judge_again(draft: Transaction) -> None:
+def recheck_queued_calls(draft: Transaction) -> None:
     """Judge the calls that wait, where what they wait for may be over, or be configured no more."""
     for waiting in subagents.queued(draft):
         if waiting in draft.state.runs:  # one that was let through may have ended another
-            move(draft, draft.state.runs[waiting])
+            schedule_calls(draft, draft.state.runs[waiting])
 
 
 def fail(draft: Transaction, run: Run, error: str) -> None:
     """An agent failed; the others of its turn go on."""
-    end_run(draft, run, "failed", error=error)
+    finish_run(draft, run, "failed", error=error)
     _after(draft, run)
 
 
-def give_up(draft: Transaction, run: Run, sentence: str = STOPPED) -> None:
+def time_out(draft: Transaction, run: Run, sentence: str = STOPPED) -> None:
     """Fail an agent that took too long; the router reads of it. Open calls get the sentence as a result."""
     minutes = max(1, round(draft.rules.limits.expectation(run.phase).close_after / 60_000))
     close_calls(draft, run, sentence)
-    end_run(draft, _now(draft, run), "timed_out", error=f"no answer within {minutes} min")
+    finish_run(draft, _now(draft, run), "timed_out", error=f"no answer within {minutes} min")
     _after(draft, run)
 
 
@@ -327,7 +327,7 @@ def model_failed(draft: Transaction, run: Run | None, failure: ModelFailed) -> N
         _refused(draft, run, failure)
         return
     if run is not None and run.agent not in draft.rules.roster:  # no tools are offered, which vendors refuse
-        end_run(
+        finish_run(
             draft, run, "failed", error="it is no longer one of the agents", usage=failure.usage, model=failure.model
         )
         _after(draft, run)
@@ -369,5 +369,5 @@ def _refused(draft: Transaction, run: Run, failure: ModelFailed) -> None:
             r.ModelReprompted, run=run.id, text=text, usage=failure.usage, model=failure.model, queued=failure.queued
         )
     else:
-        end_run(draft, run, "failed", error=failure.message, usage=failure.usage, model=failure.model)
+        finish_run(draft, run, "failed", error=failure.message, usage=failure.usage, model=failure.model)
         _after(draft, run)

@@ -16,7 +16,7 @@ from tenex.core.state.agent import Link
 from tenex.core.state.run import Call, CallState, Run
 
 from .transaction import Transaction
-from .turns import begin_run
+from .turns import start_run
 
 AT_ONCE: Final = 8
 """Sub-agents that work for one run at the same time; the others wait. A provider's queue holds no more work than that
@@ -48,7 +48,7 @@ def decide(draft: Transaction, run: Run, agent: Agent, call: Call) -> None:
             draft.add(r.ToolCallQueued, run=run.id, call=request.id)
     elif len(state.called_by(run.id)) < AT_ONCE:
         turn = state.turn.turn_id if state.turn is not None else ""
-        begin_run(
+        start_run(
             draft,
             RunId(f"{turn}/{state.next_seq}.{link.agent}"),
             draft.rules.roster[link.agent],
@@ -76,7 +76,7 @@ def _wanted(draft: Transaction, run: Run) -> Iterator[Link]:
 
 def _ahead(draft: Transaction, link: Link) -> tuple[Run, ...]:
     """The runs that must end before a sub-agent that keeps its state can be called: it has one state at a time."""
-    return tuple(run for run in draft.state.runs.values() if link.is_shared and run.stands_as == link.agent)
+    return tuple(run for run in draft.state.runs.values() if link.is_shared and run.state_key == link.agent)
 
 
 def _waits_for(draft: Transaction, run: Run, other: Run) -> bool:

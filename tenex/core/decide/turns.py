@@ -16,7 +16,7 @@ from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.port_values import Handoff
 from tenex.core.state.run import CallState, Completion, Run
 
-from .agent_phases import stand
+from .agent_phases import sync_agent_state
 from .loop_detection import SAME_FAILURES, repeated_failure
 from .outgoing import agent_says, as_sentence, say
 from .transaction import Transaction
@@ -34,7 +34,7 @@ SUMMARY_CHARACTERS = 1_200
 """Of each completion in a turn's summary: enough to hand on, and no essay in every later prompt."""
 
 
-def go_on(draft: Transaction) -> None:
+def advance(draft: Transaction) -> None:
     """Start what follows by the kind of the conversation, unless a turn is open or the conversation has ended."""
     state = draft.state
     if state.turn is None and state.status != "ended":
@@ -117,10 +117,10 @@ def open_turn(draft: Transaction, agents: Sequence[Slug], reason: str) -> None:
         r.TurnOpened, turn_id=turn, phase=state.phase, agents=tuple(agents), reason=reason, handoff=_handoff(draft)
     )
     for slug in agents:
-        begin_run(draft, RunId(f"{turn}.{slug}"), rules.roster[slug])
+        start_run(draft, RunId(f"{turn}.{slug}"), rules.roster[slug])
 
 
-def begin_run(
+def start_run(
     draft: Transaction,
     run: RunId,
     agent: Agent,
@@ -144,7 +144,7 @@ def begin_run(
         call=call,
         is_shared=is_shared,
     )
-    stand(draft, draft.state.runs[run])
+    sync_agent_state(draft, draft.state.runs[run])
 
 
 def _handoff(draft: Transaction) -> Handoff | None:
@@ -154,7 +154,7 @@ def _handoff(draft: Transaction) -> Handoff | None:
     return Handoff(from_=last.from_, to=last.to, message=last.message, reason=last.reason, summary=last.summary)
 
 
-def end_run(
+def finish_run(
     draft: Transaction,
     run: Run,
     outcome: r.Outcome,
@@ -174,9 +174,9 @@ def end_run(
     """
     if draft.state.turn is None or run.id not in draft.state.runs:
         return
-    for colleague in draft.state.called_by(run.id):
-        close_calls(draft, colleague, STOPPED)
-        end_run(draft, colleague, "stopped", error=f"{run.name}, who called it, has ended")
+    for called in draft.state.called_by(run.id):
+        close_calls(draft, called, STOPPED)
+        finish_run(draft, called, "stopped", error=f"{run.name}, who called it, has ended")
     announce = announce and run.parent is None
     if announce and outcome == "finished":
         agent_says(draft, run, text, "completion", completed=completed)
@@ -207,14 +207,14 @@ def _hand_back(draft: Transaction, run: Run, outcome: r.Outcome, words: str) -> 
     if caller is None or call is None:
         return
     is_done = outcome == "finished"
-    told = words if is_done else f"{run.name} {outcome.replace('_', ' ')}: {words}"
+    content = words if is_done else f"{run.name} {outcome.replace('_', ' ')}: {words}"
     draft.add(
         r.ToolCallCompleted,
         run=caller.id,
         call=call.request.id,
         tool=call.request.tool,
         ok=is_done,
-        content=cut(told, MESSAGE_CHARACTERS),
+        content=cut(content, MESSAGE_CHARACTERS),
     )
 
 

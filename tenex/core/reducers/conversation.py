@@ -30,14 +30,14 @@ from tenex.core.state.conversation import (
 from tenex.core.state.rollback import ConversationForked, RolledBack, forked, rolled_back
 from tenex.core.state.run import Message, OrchestratorTurn, Question, Retry, Run
 
-from .agent import AGENCY_FOLDS, changed
+from .agent import AGENT_REDUCERS, changed
 from .clock import clock_set, reopened
-from .mission import MISSION_FOLDS
+from .mission import MISSION_REDUCERS
 from .outbox import delivered, expired
 from .phase_metrics import leave_phase
 from .rebuild import imported, rebuilt
 from .subagents import answered, counted, linked, refused
-from .workflow import WORKFLOW_FOLDS, in_workflow, let_through, routed
+from .workflow import WORKFLOW_REDUCERS, counting_call, routed, with_workflow
 
 ANSWER_WORDS = 3
 """`yes`, `ja bitte`, `oui merci beaucoup`: a longer message says more than yes."""
@@ -82,13 +82,13 @@ def _wrote(c: State, record: r.MessageRecorded) -> None:
     c.wrote_since_entry, c.waiver_declined = True, frozenset()
     c.status, c.waiting_for = "active", ""
     if c.workflow is not None:  # it is no order here, and a speaker learns of it when their round has closed
-        c.workflow = c.workflow.heard(record.seq, record.at)
+        c.workflow = c.workflow.message_received(record.seq, record.at)
         return
     c.addressed = (*c.addressed, *((slug, record.name) for slug in record.addressed))
     text = UserText(
         author=record.name, text=cut(record.text, MESSAGE_CHARACTERS), role=str(record.role), key=record.author
     )
-    c.runs = {key: run.hears(text, record.seq) for key, run in c.runs.items()}
+    c.runs = {key: run.receives(text, record.seq) for key, run in c.runs.items()}
 
 
 def _remember(c: State, record: r.Record, event_id: str, author: PublicKey, name: str, text: str, role: Any) -> None:
@@ -265,12 +265,12 @@ def _words(c: State, entries: tuple[Entry | Shown, ...]) -> Iterator[Entry]:
 
 
 def _change_run(change: Callable[[Run, Any], Run]) -> Callable[[State, Any], None]:
-    def fold_run(c: State, record: Any) -> None:
+    def reduce_run(c: State, record: Any) -> None:
         run = c.runs.get(record.run)
         if run is not None:
             c.runs = {**c.runs, record.run: change(run, record)}
 
-    return fold_run
+    return reduce_run
 
 
 def _model_stepped(c: State, record: r.ModelResponded) -> None:
@@ -359,8 +359,8 @@ def _run_ended(c: State, record: r.RunEnded) -> None:
     if run is None or c.turn is None:
         return
     counted(c, run, record)
-    if run.stands_as == run.id:  # its next call finds it at its beginning
-        c.agent_states = {name: standing for name, standing in c.agent_states.items() if name != run.id}
+    if run.state_key == run.id:  # its next call finds it at its beginning
+        c.agent_states = {name: state for name, state in c.agent_states.items() if name != run.id}
     c.runs = {key: other for key, other in c.runs.items() if key != record.run}
     _asks_closed(c, record.run)
 
@@ -409,7 +409,7 @@ def _spend(c: State, usage: Usage, at: Millis) -> None:
         c.spending = dict([*others, (day, people)][-SPENDING_DAYS:])
 
 
-FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
+REDUCERS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.ConversationStarted: _started,
     r.ProcessRestarted: reopened,
     r.ClockAdjusted: clock_set,
@@ -434,16 +434,18 @@ FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.WaiverDeclined: _waiver_closed,
     r.Waived: _waived,
     r.TurnOpened: _turn_opened,
-    r.RunStarted: let_through(_run_started),
+    r.RunStarted: counting_call(_run_started),
     r.RunWarned: _change_run(lambda run, _: replace(run, warned=True)),
     r.ModelResponded: _model_stepped,
     r.ModelReprompted: _nudged,
-    r.ToolCallStarted: let_through(_change_run(lambda run, rec: run.permitted(rec.call, rec.seq, rec.replay, rec.at))),
+    r.ToolCallStarted: counting_call(
+        _change_run(lambda run, rec: run.permitted(rec.call, rec.seq, rec.replay, rec.at))
+    ),
     r.ToolCallRejected: _change_run(refused),
     r.ToolCallCompleted: routed(_call_returned),
     r.ToolCallQueued: _change_run(lambda run, rec: run.queued(rec.call, rec.seq, rec.at)),
-    r.QuestionAsked: in_workflow(
-        let_through(_change_run(lambda run, rec: run.parked(rec.call, rec.seq, rec.at))),
+    r.QuestionAsked: with_workflow(
+        counting_call(_change_run(lambda run, rec: run.parked(rec.call, rec.seq, rec.at))),
         lambda session, rec: session.asked(rec.seq, rec.at),
     ),
     r.QuestionAnswered: _answered,
@@ -458,7 +460,7 @@ FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.ConversationImported: imported,
     RolledBack: rolled_back,
     ConversationForked: forked,
-    **AGENCY_FOLDS,
-    **MISSION_FOLDS,
-    **WORKFLOW_FOLDS,
+    **AGENT_REDUCERS,
+    **MISSION_REDUCERS,
+    **WORKFLOW_REDUCERS,
 }

@@ -30,7 +30,7 @@ def _given(run: Run, record: r.Record, result: CallResult) -> Run:
     """The run with the result of a call; one who waited for a sub-agent is given the time back."""
     call = run.find(result.id)
     returned = run.returned(result, record.seq)
-    return returned.resumed(record.at, record.seq) if call and call.waits_for_colleague else returned
+    return returned.resumed(record.at, record.seq) if call and call.waits_for_subagent else returned
 
 
 def counted(c: State, run: Run, record: r.RunEnded) -> None:

@@ -234,7 +234,7 @@ class State:
     workflow: WorkflowSession | None = None
     """The workflow this is a conversation of: its rules are the router, and no phase forbids anything."""
     agent_states: Mapping[str, AgentPhaseState] = field(default_factory=dict)
-    """Where agents stand in their own phases, by `Run.stands_as`."""
+    """Where agents stand in their own phases, by `Run.state_key`."""
     history: History | None = field(default_factory=History)
 
     @property

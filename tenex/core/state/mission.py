@@ -235,7 +235,7 @@ class Mission:
         return replace(self, close_at=Millis(self.close_at + by)) if self.close_at else self
 
     def forked(self) -> "Mission":
-        """A fork's mission: what was under way is wanted again, since the seqs of another journal make no keys there."""
+        """The mission in a fork: what was under way is wanted again, since another journal's seqs make no keys."""
         return replace(self, steps={key: step for key, step in self.steps.items() if step.is_done})
 
     def at_rest(self, at: Millis) -> "Mission":
@@ -251,18 +251,18 @@ class Mission:
         return replace(self.stopped(self.paused or "it goes on from an earlier record", at), steps=steps)
 
 
-def shown(mission: Mission) -> dict[str, Any]:
+def mission_view(mission: Mission) -> dict[str, Any]:
     """A mission for a user to read: where it is, what it knows, and what came of it."""
-    told: dict[str, Any] = {"workflow": mission.workflow, "node": mission.node, "state": mission.state}
+    view: dict[str, Any] = {"workflow": mission.workflow, "node": mission.node, "state": mission.state}
     if mission.steps:
-        told["steps"] = {
+        view["steps"] = {
             step.id: "returned" if step.ok else step.kind or "under way" for step in mission.steps.values()
         }
     if mission.outcome is not None:
-        told |= {"outcome": mission.outcome, "result": mission.result}
+        view |= {"outcome": mission.outcome, "result": mission.result}
     if why := mission.message or mission.paused:
-        told["because"] = why
-    return told
+        view["because"] = why
+    return view
 
 
 def _runs_again(step: Step) -> bool:

@@ -53,7 +53,7 @@ class Call:
         return self.state not in (CallState.ASKED, CallState.QUEUED)
 
     @property
-    def waits_for_colleague(self) -> bool:
+    def waits_for_subagent(self) -> bool:
         """Whether a sub-agent works at it, or will when they are free."""
         return self.state in (CallState.QUEUED, CallState.LINKED)
 
@@ -138,7 +138,7 @@ class Run:
     is_shared: bool = False
 
     @property
-    def stands_as(self) -> str:
+    def state_key(self) -> str:
         """The key of its agent's state: the agent's own, or the run's where each call begins again."""
         return self.agent if self.parent is None or self.is_shared else self.id
 
@@ -165,7 +165,7 @@ class Run:
     @property
     def has_linked(self) -> bool:
         """Whether a sub-agent works at a call of its, or will when they are free."""
-        return any(call.waits_for_colleague for call in self.calls)
+        return any(call.waits_for_subagent for call in self.calls)
 
     @property
     def is_waiting(self) -> bool:
@@ -177,7 +177,7 @@ class Run:
         """The open call of that id."""
         return next((known for known in self.open_calls if known.request.id == call), None)
 
-    def hears(self, text: UserText, seq: int) -> "Run":
+    def receives(self, text: UserText, seq: int) -> "Run":
         """A user wrote while it works: it will see that before its next step."""
         return replace(self, unseen=(*self.unseen, text), received=seq)
 

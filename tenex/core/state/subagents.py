@@ -28,9 +28,9 @@ def link_of(agent: Agent, tool: str) -> Link | None:
     return agent.program.links.get(tool) if agent.program is not None else None
 
 
-def standing_of(state: State, run: Run, program: Program) -> AgentPhaseState:
+def agent_state_of(state: State, run: Run, program: Program) -> AgentPhaseState:
     """The state of a run's agent, by its program as configured now."""
-    return program.fitted(state.agent_states.get(run.stands_as))
+    return program.fitted(state.agent_states.get(run.state_key))
 
 
 def link_specs(state: State, run: Run, rules: Policy) -> tuple[ToolSpec, ...]:
@@ -77,9 +77,9 @@ def refusal(state: State, run: Run, agent: Agent, tool: str, link: Link, rules: 
         return f"{tool} is not called: colleagues call each other {most} deep at most. Do it yourself."
     if agent.program is None:
         return None
-    standing = standing_of(state, run, agent.program)
-    withheld = agent.program.withheld(tool, standing, state.phase)
-    here = f" You are in your phase {standing.phase}." if standing.phase else ""
+    agent_state = agent_state_of(state, run, agent.program)
+    withheld = agent.program.withheld(tool, agent_state, state.phase)
+    here = f" You are in your phase {agent_state.phase}." if agent_state.phase else ""
     return f"The colleague {tool} is not there for you now: {withheld}; nothing was done.{here}" if withheld else None
 
 

@@ -164,7 +164,7 @@ class WorkflowSession:
         """The result of a call of the open round asks for this."""
         return replace(self, routes={**self.routes, call: route})
 
-    def heard(self, seq: int, at: Millis) -> "WorkflowSession":
+    def message_received(self, seq: int, at: Millis) -> "WorkflowSession":
         """Someone said something."""
         return self if self.is_closed else self.watching(seq, at, MAX_SILENCE)
 
@@ -192,7 +192,7 @@ def opened(record: w.WorkflowOpened) -> WorkflowSession:
     return session.watching(record.seq, record.at, TTL, MAX_SILENCE, ACKS_WITHIN)
 
 
-def told(session: WorkflowSession) -> dict[str, Any]:
+def session_view(session: WorkflowSession) -> dict[str, Any]:
     """A session as users are to read it."""
     speakers = session.speakers
     return {

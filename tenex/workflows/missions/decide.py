@@ -34,7 +34,7 @@ from tenex.core.signals import (
 )
 from tenex.core.state.mission import UNKNOWN_KIND, Mission
 
-from . import messages as words
+from . import messages
 
 PROGRAM = "the program"
 """Who pauses a mission that cannot go on by the code there is now."""
@@ -58,7 +58,7 @@ def on_signal(draft: Transaction, signal: Signal) -> bool:
         case PauseRequested():
             _pause_asked(draft, signal)
         case ContinueRequested():
-            go_on(draft, signal.by)
+            continue_mission(draft, signal.by)
         case DayLimitReached(key=key) if key.work is Work.NODE:
             if (mission := _running(draft, key)) is not None:
                 draft.add(
@@ -99,7 +99,7 @@ def begin(draft: Transaction, workflow: str, text: str, by: str) -> None:
         found = rule.begin(text) if rule.begin is not None else None
     except UsageError as fault:
         draft.add(m.MissionRefused, workflow=workflow)
-        say(draft, words.refusal(workflow, str(fault)), error="workflow")
+        say(draft, messages.refusal(workflow, str(fault)), error="workflow")
         draft.add(r.Ended, reason=f"the mission {workflow} could not begin")
         return
     if found is not None:
@@ -111,7 +111,7 @@ def begin(draft: Transaction, workflow: str, text: str, by: str) -> None:
 def pause(draft: Transaction, mission: Mission, by: str) -> None:
     """Pause an open mission as a user asks; what is under way may return first."""
     if mission.is_paused:
-        say(draft, words.standing(mission))
+        say(draft, messages.status_line(mission))
         return
     _pause_asked(draft, PauseRequested(by=by, reason=f"{by} asks for it."))
     if (now := _now(draft)) is not None and not now.is_paused:
@@ -143,7 +143,7 @@ def timer(draft: Transaction, key: Key) -> bool:
     return True
 
 
-def go_on(draft: Transaction, by: str) -> bool:
+def continue_mission(draft: Transaction, by: str) -> bool:
     """Let a mission go on that is paused, or waits for another try; whether there was one."""
     mission = _now(draft)
     if mission is None or mission.wants is not None:
@@ -212,7 +212,7 @@ def _enter(
     draft.add(m.NodeEntered, node=name, data=dict(data), changed=entering, close_at=close_at)
     mission, most = draft.state.mission, draft.rules.limits.nodes_per_mission
     if mission is not None:
-        words.tell_node(draft, mission, rule, before)
+        messages.announce_node(draft, mission, rule, before)
     if mission is not None and mission.visits >= most:
         sentence = f"It has entered {mission.visits} nodes since it was last let go on."
         draft.add(r.LimitReached, limit="nodes_per_mission", sentence=sentence)
@@ -232,7 +232,7 @@ def _end(
 ) -> None:
     draft.add(m.MissionEnded, outcome=outcome, result=result, kind=kind, message=message)
     if (mission := draft.state.mission) is not None:
-        words.tell_end(draft, mission, who)
+        messages.report_end(draft, mission, who)
         draft.add(r.Ended, reason=f"the mission {mission.workflow} {outcome}")
 
 
@@ -387,7 +387,7 @@ def _settle_pause(draft: Transaction) -> None:
 def _pause(draft: Transaction, mission: Mission, by: str, reason: str) -> None:
     _forsake(draft, mission, STOPPED)
     draft.add(m.MissionPaused, by=by, reason=reason or "a pause")
-    say(draft, words.pause(mission, reason, by_program=by == PROGRAM))
+    say(draft, messages.pause(mission, reason, by_program=by == PROGRAM))
     draft.add(r.Waiting, reason="mission")
 
 

@@ -17,7 +17,7 @@ TOLD = 50
 _json = json_writer()
 
 
-def tell_node(draft: Transaction, mission: Mission, rule: MissionRule, before: str) -> None:
+def announce_node(draft: Transaction, mission: Mission, rule: MissionRule, before: str) -> None:
     """Say in a line that another node was entered; one that follows itself is no news."""
     if not mission.is_alone or mission.node == before or mission.visits > TOLD:
         return
@@ -27,7 +27,7 @@ def tell_node(draft: Transaction, mission: Mission, rule: MissionRule, before: s
     say(draft, line + ("." if more else "") + more, "announcement")
 
 
-def tell_end(draft: Transaction, mission: Mission, who: Who) -> None:
+def report_end(draft: Transaction, mission: Mission, who: Who) -> None:
     """Say what came of it; where the conversation is its own, the message bears the reason."""
     outcome, name = mission.outcome or "finished", mission.workflow
     tags = (("close-reason", outcome),) if mission.is_alone else ()
@@ -68,7 +68,7 @@ def pause(mission: Mission, reason: str, *, by_program: bool) -> str:
     return f"The mission {mission.workflow} is paused at {mission.node}: {_ended(reason)} {go_on} lets it go on."
 
 
-def standing(mission: Mission) -> str:
+def status_line(mission: Mission) -> str:
     """Where a mission is, as one line."""
     where = f"The mission {mission.workflow}"
     if not mission.is_open:
@@ -87,4 +87,4 @@ def refusal(workflow: str, why: str) -> str:
 
 def over(mission: Mission) -> str:
     """What is said to who writes after the end."""
-    return f"{standing(mission)} To run it again, mention @{mission.workflow} in a new note."
+    return f"{status_line(mission)} To run it again, mention @{mission.workflow} in a new note."

@@ -15,8 +15,7 @@ from tenex.core.signals import MessageReceived, Signal
 from tenex.core.state.conversation import State
 from tenex.core.state.mission import Mission
 
-from . import decide
-from . import messages as words
+from . import decide, messages
 
 
 class MissionsMode(Mode):
@@ -41,14 +40,14 @@ class MissionsMode(Mode):
         if mission is None or not self.owns(draft.state):
             decide.begin(draft, called, signal.message.text, signal.name)
         elif not mission.is_open:
-            say(draft, words.over(mission))
+            say(draft, messages.over(mission))
             draft.add(r.Ended, reason=f"the mission {mission.workflow} {mission.outcome}")
         elif mission.is_paused:
-            say(draft, f"{words.standing(mission)} `/continue` lets it go on, `/new` ends it.")
+            say(draft, f"{messages.status_line(mission)} `/continue` lets it go on, `/new` ends it.")
             draft.add(r.Waiting, reason="mission")
         else:
             does = "It does not read what is written here; `/stop` and `/pause` stop it."
-            say(draft, f"{words.standing(mission)} {does}")
+            say(draft, f"{messages.status_line(mission)} {does}")
 
     def on_signal(self, draft: Transaction, signal: Signal) -> bool:
         """Handle the signals of nodes and of the program that drives a mission."""
@@ -79,7 +78,7 @@ class MissionsMode(Mode):
                 decide.pause(draft, mission, signal.name)
             return mission.is_open
         if not mission.is_open:
-            say(draft, words.over(mission))
+            say(draft, messages.over(mission))
         elif name == "new":
             stop(draft, signal.name, quiet=True)
             decide.drop(draft, signal.name)
@@ -92,8 +91,8 @@ class MissionsMode(Mode):
     def _resume(self, draft: Transaction, mission: Mission, name: str) -> None:
         if sentence := daily_limits.refusal(draft.state):
             say(draft, sentence)
-        elif not decide.go_on(draft, name):
-            say(draft, words.standing(mission))
+        elif not decide.continue_mission(draft, name):
+            say(draft, messages.status_line(mission))
         elif (now := draft.state.mission) is not None and not now.is_paused:  # else it has reported why
             say(draft, "The mission goes on.")
 
@@ -107,7 +106,7 @@ class MissionsMode(Mode):
 
     def status(self, draft: Transaction) -> list[str]:
         """Where the mission is."""
-        return [words.standing(draft.state.mission)] if draft.state.mission is not None else []
+        return [messages.status_line(draft.state.mission)] if draft.state.mission is not None else []
 
     def position(self, state: State) -> str:
         """The node, where the conversation is the mission's own."""

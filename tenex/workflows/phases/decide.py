@@ -4,8 +4,8 @@ from tenex.core import records as r
 from tenex.core.decide.outgoing import say
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import (
+    advance,
     begin_cycle,
-    go_on,
     handoff_fields,
     open_turn,
     same_failure,
@@ -110,7 +110,7 @@ def accept(draft: Transaction, step: ModelStep, accepted: Accepted, *, by: str) 
 
 def _start(draft: Transaction, agents: tuple[Slug, ...], reason: str) -> None:
     if addressed_now(draft):  # a user named someone who could not have their turn before: they go first
-        go_on(draft)
+        advance(draft)
     else:
         open_turn(draft, agents, reason)
 

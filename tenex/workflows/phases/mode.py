@@ -10,7 +10,7 @@ from tenex.core.decide import daily_limits, runs
 from tenex.core.decide.messages import answers_question, record_message, report_disabled, report_elsewhere, unbegun
 from tenex.core.decide.outgoing import say
 from tenex.core.decide.transaction import Transaction
-from tenex.core.decide.turns import go_on, open_turn
+from tenex.core.decide.turns import advance, open_turn
 from tenex.core.effects import Key, Work
 from tenex.core.ids import Slug
 from tenex.core.messages import ModelStep, Note
@@ -45,7 +45,7 @@ class PhasesMode(Mode):
             return
         if called:
             report_elsewhere(draft, called)
-        go_on(draft)
+        advance(draft)
 
     def next(self, draft: Transaction) -> None:
         """Open a turn of the agents a user mentioned, or ask the router."""
@@ -131,7 +131,7 @@ class PhasesMode(Mode):
             return
         waivers.waive(draft, phases, signal)
         if draft.state.status == "waiting" and draft.state.messages:
-            go_on(draft)
+            advance(draft)
 
     def _retry(self, draft: Transaction, name: str) -> bool:
         """Run the last turn again; False where there is none that may be repeated."""

@@ -46,22 +46,22 @@ def question_for(
     are cut, and completions are: those of the oldest turns first. `lessons` are the router's from other conversations.
     """
     empty = _json({**_fixed(conversation, rules), "lessons": _lessons(conversation, lessons)})
-    said = _whole_messages.of(conversation.id, conversation.messages)
+    messages = _whole_messages.of(conversation.id, conversation.messages)
     done = _whole_turns.of(conversation.id, conversation.turns)
-    document = _filled(empty, said, done)
+    document = _filled(empty, messages, done)
     room = budget * BYTES_PER_TOKEN - FRAME
     if weight(document) > room:
         room -= weight(empty)
-        said = _shorter_messages(conversation.messages, max(room // 2, room - _sizes(done)))
-        done = _shorter_turns(conversation.turns, done, room - _sizes(said))
-        document = _filled(empty, said, done)
+        messages = _shorter_messages(conversation.messages, max(room // 2, room - _sizes(done)))
+        done = _shorter_turns(conversation.turns, done, room - _sizes(messages))
+        document = _filled(empty, messages, done)
     return Note(title="routing", text=document)
 
 
-def _filled(empty: str, said: Sequence[str], done: Sequence[str]) -> str:
+def _filled(empty: str, messages: Sequence[str], done: Sequence[str]) -> str:
     """The question with what was written and done, all of it JSON already."""
     # no one's words can look like the place: in JSON a quote within a text is escaped
-    return empty.replace(_PLACE, f'"messages": [{", ".join(said)}], "turns": [{", ".join(done)}]', 1)
+    return empty.replace(_PLACE, f'"messages": [{", ".join(messages)}], "turns": [{", ".join(done)}]', 1)
 
 
 def _fixed(conversation: Conversation, rules: Policy) -> dict[str, Any]:
@@ -115,12 +115,12 @@ def _sizes(parts: Iterable[str]) -> int:
 
 
 def _shorter_messages(messages: Sequence[Message], room: int) -> list[str]:
-    said: list[str] = []
+    texts: list[str] = []
     for limit in MESSAGES:
-        said = [_message(message, limit) for message in messages]
-        if _sizes(said) <= room:
+        texts = [_message(message, limit) for message in messages]
+        if _sizes(texts) <= room:
             break
-    return said
+    return texts
 
 
 def _shorter_turns(turns: Sequence[OrchestratorTurn], done: list[str], room: int) -> list[str]:

@@ -12,7 +12,7 @@ from tenex.core.config import Role
 from tenex.core.decide import permissions
 from tenex.core.decide.outgoing import say
 from tenex.core.decide.transaction import Transaction
-from tenex.core.decide.turns import go_on
+from tenex.core.decide.turns import advance
 from tenex.core.ids import PublicKey
 from tenex.core.phases import Phase
 from tenex.core.reducers.conversation import ANSWER_WORDS
@@ -81,7 +81,7 @@ def answered(draft: Transaction, signal: MessageReceived) -> bool:
     is_asked = signal.role is Role.OWNER or message.author == draft.state.waiver_asked_of
     if is_asked and permissions.may_waive(signal.role, draft.rules.gates) and is_clear_yes(message.text):
         waive(draft, phases, signal)
-        go_on(draft)
+        advance(draft)
         return True
     draft.add(r.WaiverDeclined, name=signal.name)
     return False

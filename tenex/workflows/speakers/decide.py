@@ -13,7 +13,7 @@ from tenex.core.config import Agent, Policy, Role
 from tenex.core.decide.messages import can_begin, report_elsewhere
 from tenex.core.decide.outgoing import say
 from tenex.core.decide.transaction import Transaction
-from tenex.core.decide.turns import STOPPED, close_calls, end_run
+from tenex.core.decide.turns import STOPPED, close_calls, finish_run
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.graph import TransitionGraph
 from tenex.core.ids import PublicKey, Slug
@@ -279,7 +279,7 @@ def close(draft: Transaction, reason: str, why: str = "", *, by: str = "", summa
     draft.add(r.Ended, reason=reason)
 
 
-def standing(session: WorkflowSession) -> str:
+def status_line(session: WorkflowSession) -> str:
     """Where a workflow is, in a line."""
     bound = session.speakers.graph_data.get("max_turns")
     of = f" of at most {bound}" if bound else ""
@@ -304,7 +304,7 @@ def missed(draft: Transaction, session: WorkflowSession, watch: str) -> None:
     for run in draft.state.own_runs:
         close_calls(draft, run, STOPPED)
         outcome: r.Outcome = "timed_out" if name == TURN_WITHIN else "stopped"
-        end_run(draft, draft.state.runs[run.id], outcome, error=late, announce=name == TURN_WITHIN)
+        finish_run(draft, draft.state.runs[run.id], outcome, error=late, announce=name == TURN_WITHIN)
     close(draft, name, late)  # where the round that was just closed has not
 
 

@@ -11,7 +11,7 @@ from tenex.core.decide import daily_limits
 from tenex.core.decide.messages import answers_question, record_message, report_disabled
 from tenex.core.decide.outgoing import say
 from tenex.core.decide.transaction import Transaction
-from tenex.core.decide.turns import go_on, open_turn, same_failure, spent, too_many_turns, wait_at_limit
+from tenex.core.decide.turns import advance, open_turn, same_failure, spent, too_many_turns, wait_at_limit
 from tenex.core.effects import Key
 from tenex.core.ids import Slug
 from tenex.core.messages import Note, ToolSpec
@@ -52,7 +52,7 @@ class SpeakersMode(Mode):
             report_disabled(draft, signal)
         if not answers_question(draft, wrote):
             decide.on_message(draft, wrote, signal.role)
-            go_on(draft)
+            advance(draft)
 
     def next(self, draft: Transaction) -> None:
         """Open the round of the speaker whom the rules name; a limit of cost comes before them."""
@@ -131,7 +131,7 @@ class SpeakersMode(Mode):
     def status(self, draft: Transaction) -> list[str]:
         """The round, then what runs."""
         session = draft.state.workflow
-        return [] if session is None else [decide.standing(session), *activity(draft, "It has ended.")]
+        return [] if session is None else [decide.status_line(session), *activity(draft, "It has ended.")]
 
     def sender(self, state: State) -> Agent | None:
         """The workflow, with a key of its own."""
