@@ -55,7 +55,7 @@ class Conversation(State):
             for spec in fields(State):
                 setattr(self, spec.name, getattr(state, spec.name))
         elif self.next_seq != state.next_seq:
-            raise ValueError(f"the snapshot of seq {snapshot.seq} stands where {self.next_seq} is next")
+            raise ValueError(f"the snapshot of seq {snapshot.seq} comes where {self.next_seq} is next")
 
 
 _VALUES: Final = attrgetter(*(spec.name for spec in fields(State)))

@@ -32,7 +32,7 @@ def words_of(error: BaseException) -> str:
     """What an error says of itself; "" where it says nothing, or cannot: its class may be anyone's."""
     try:
         return str(error).strip()
-    except Exception:  # noqa: BLE001 - whoever handles a failure must not fail of it
+    except Exception:  # noqa: BLE001 - the handling of a failure must not fail of it
         return ""
 
 
@@ -136,7 +136,7 @@ class TransientError(TenexError):
 
 
 class AppendFailed(TransientError):
-    """The disk did not take a record; the conversation is frozen until it has been read again."""
+    """The disk did not take a record; the conversation is suspended until its journal is read again."""
 
 
 class RelayUnavailable(TransientError):

@@ -21,7 +21,7 @@ END = "END"
 
 
 class Condition(Protocol):
-    """Says whether an edge is open, from facts given by whoever asks. Pure."""
+    """Returns whether an edge is open, from facts that the caller gives. Pure."""
 
     def holds(self, facts: Any) -> bool:
         """Whether the edge is open."""
@@ -70,7 +70,7 @@ class Edge:
     label: str = ""
 
     def is_open(self, node: str, facts: Any) -> bool:
-        """Whether one standing at `node` may take this edge now."""
+        """Whether this edge may be taken from `node` now."""
         return (self.source is None or self.source == node) and (self.when is None or self.when.holds(facts))
 
     def __str__(self) -> str:

@@ -76,7 +76,7 @@ class CallRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserText:
-    """Words of a user. `role` and `key`, their public key, tell users of one name apart."""
+    """Text of a user. `role` and `key`, their public key, tell users of one name apart."""
 
     author: str
     text: str
@@ -94,7 +94,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentText:
-    """What another agent said earlier in the conversation."""
+    """What another agent wrote earlier in the conversation."""
 
     author: str
     text: str

@@ -8,7 +8,7 @@ from typing import Final, Protocol, TypeVar
 from .ids import PublicKey
 
 _AROUND: Final = " \t\r\n`*_~\"'“”‘’„«»()[]<>,.;:!?"
-"""What may stand around a name: quotes, Markdown, punctuation."""
+"""What may surround a name: quotes, Markdown, punctuation."""
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
 _BECH32: Final = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 _KEY_CHARACTERS: Final = 57
@@ -57,7 +57,7 @@ def find(written: str, agents: Mapping[Found, Named | None]) -> Found | None:
 
 
 def plain(written: str) -> str:
-    """The name without what may stand around it: `@executor,`, **Executor** and nostr:npub1... are names."""
+    """The name without what may surround it: `@executor,`, **Executor** and nostr:npub1... are names."""
     return written.strip(_AROUND).removeprefix("nostr:").lstrip("@").strip(_AROUND)
 
 

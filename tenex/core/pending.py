@@ -11,12 +11,12 @@ from .trust import least_trusted
 def pending(conversation: Conversation) -> dict[Key, Effect]:
     """Every piece of work that is wanted, by its key."""
     effects: list[Effect] = []
-    for said, row in conversation.outbox.items():
+    for message, row in conversation.outbox.items():
         for part, relay in row.open:
-            key = Key(Work.PUBLISH, said, f"{part} {relay}")
+            key = Key(Work.PUBLISH, message, f"{part} {relay}")
             effects.append(Publish(key=key, event=row.events[part], relay=relay))
         if row.expires_at:
-            effects.append(Timer(key=Key(Work.TIMER, said, "expire"), due=row.expires_at))
+            effects.append(Timer(key=Key(Work.TIMER, message, "expire"), due=row.expires_at))
     question = conversation.question
     if question is not None:
         if question.retry is not None:

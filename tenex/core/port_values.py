@@ -35,7 +35,7 @@ class PublishOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handoff:
-    """What the last transition or hand-off tells the next agents."""
+    """What the last transition or hand-off passes to the next agents."""
 
     from_: Phase
     to: Phase

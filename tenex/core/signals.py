@@ -1,6 +1,6 @@
 """What came in: the only inputs of `decide`.
 
-A signal is not stored. Those that end a task carry its key; if the key is no longer wanted they say nothing new.
+A signal is not stored. Those that end a task carry its key; if the key is no longer wanted they change nothing.
 `InboundMessage` is the step before: a message as its form read it, not yet admitted to a conversation.
 """
 
@@ -110,7 +110,7 @@ class ModelFailed:
 
     @classmethod
     def of(cls, key: Key, error: ModelUnavailable | ModelRefused, run: RunId | None = None) -> "ModelFailed":
-        """What an error of a model tells."""
+        """The signal of a model's error."""
         after = error.retry_after if isinstance(error, ModelUnavailable) else None
         return cls(
             key=key,
@@ -268,7 +268,7 @@ class NodeInterrupted:
     """A node's task has ended without an answer that is wanted. What it had spent was spent all the same."""
 
     spent: Mapping[str, Usage]
-    """What models that the node asked have cost since that was last told, by model."""
+    """What models that the node asked have cost since that was last reported, by model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,7 +318,7 @@ Signal = (
 
 
 def without_result(signal: Signal, why: str) -> Signal | None:
-    """What to hear in the place of a task's end that cannot be taken in: that it ended with nothing to show.
+    """The signal in place of a task's result that cannot be recorded: it ended without a result.
 
     Returns:
         The same end without its result; None where that is what it was, or where nothing has ended.

@@ -9,7 +9,7 @@ from .graph import TransitionGraph
 from .ids import PublicKey, Slug
 
 PERSON: Final = Slug("person")
-"""Reserved: the part of whoever opens a workflow, where its participants name it."""
+"""Reserved: the part of the user who opens a workflow, where its participants name it."""
 
 View = Literal["full", "windowed", "summary"]
 """What a speaker is shown of what was written: all that fits; the newest messages, twice as many as take part, and

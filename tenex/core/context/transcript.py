@@ -38,9 +38,9 @@ TURN_CHARACTERS = 600
 """Of the summary of a turn that is reported in a line."""
 PART = "Your part"
 """The title of the note that says what an agent is wanted for."""
-ABOVE = "finished; what it said stands above"
+ABOVE = "finished; its text is above"
 MARKS = 250
-"""Bytes of what is said between messages: that some are not shown, that others belong to earlier work."""
+"""Bytes of the notes between messages: that some are not shown, that others belong to earlier work."""
 FILES = 200
 """Names of changed files an agent is given: a run that changed more has moved a tree, and can list it."""
 
@@ -73,9 +73,7 @@ def entries_for(conversation: Conversation, run: Run, budget: int = CONTEXT_TOKE
     shown = [message for message in choice.pool if message.seq in choice.limits]
     for place, message in enumerate(shown):
         if place and message.seq == request:
-            entries.append(
-                Note(title="A new request", text="What stands above belongs to earlier work, which is done.")
-            )
+            entries.append(Note(title="A new request", text="What is above belongs to earlier work, which is done."))
         entries.append(Shown(seq=message.seq, limit=choice.limits[message.seq]))
     return (*entries, *_notes(conversation, run, at_most, choice))
 
@@ -93,7 +91,7 @@ class _Choice:
     oldest: int | None
     """The record from which on the state holds everything that was written; None: from the first."""
 
-    def tells(self, turn: OrchestratorTurn) -> bool:
+    def shows(self, turn: OrchestratorTurn) -> bool:
         """Whether all that was written in a turn is shown; a failure is in no message that is kept."""
         return (
             self._holds(turn.seq)
@@ -101,7 +99,7 @@ class _Choice:
             and not any(m.after_turn == turn.turn_id and m.role is None for m in self.hidden)
         )
 
-    def tells_all(self, start: int, end: int) -> bool:
+    def shows_all(self, start: int, end: int) -> bool:
         """Whether all that was written between two records is shown."""
         return self._holds(start) and not any(start <= m.seq < end for m in self.hidden)
 
@@ -117,9 +115,9 @@ def _notes(conversation: Conversation, run: Run, room: int, choice: _Choice | No
     hand = turn.handoff
     if hand is not None and (hand.summary or hand.message):
         done = _done(conversation, hand, choice)
-        told = f"\n\nWhat has been done:\n{cut_bytes(done, min(HANDED_ON, room // 3))}" if done else ""
+        summary = f"\n\nWhat has been done:\n{cut_bytes(done, min(HANDED_ON, room // 3))}" if done else ""
         reason = cut_bytes(hand.reason, room // 8)
-        yield Note(title="Hand-off", text=f"From {hand.from_} to {hand.to}: {reason}{told}")
+        yield Note(title="Hand-off", text=f"From {hand.from_} to {hand.to}: {reason}{summary}")
     yield from mode_of(conversation).notes(conversation, run, room // 2)
     others = cut_bytes(", ".join(agent for agent in turn.agents if agent != run.agent), room // 8)
     beside = f" Beside you, at the same time: {others}." if others else ""
@@ -130,13 +128,13 @@ def _notes(conversation: Conversation, run: Run, room: int, choice: _Choice | No
 def _done(conversation: Conversation, hand: Handoff, choice: _Choice | None) -> str:
     """What the turn before has done; what its agents wrote without a summary is above, and is not repeated."""
     last = conversation.last_turn
-    if last is None or last.summary != hand.summary or choice is None or not choice.tells(last):
+    if last is None or last.summary != hand.summary or choice is None or not choice.shows(last):
         return hand.summary
     lines: list[str] = []
     for done in last.completions:
         is_short = len(done.text) <= len(ABOVE)
-        told = done.summary if done.summary and done.summary != done.text else done.text if is_short else ABOVE
-        lines.append(f"{done.agent}{f' [{done.verdict}]' if done.verdict else ''}: {told}")
+        text = done.summary if done.summary and done.summary != done.text else done.text if is_short else ABOVE
+        lines.append(f"{done.agent}{f' [{done.verdict}]' if done.verdict else ''}: {text}")
     return "\n".join(lines)
 
 
@@ -209,12 +207,12 @@ def _earlier(conversation: Conversation, choice: _Choice, room: int) -> Iterator
     lines = [
         f"Cycle {past.cycle}, asked for: {past.request}" + "".join(f"\n- {line}" for line in past.done)
         for past, end in zip(cycles, ends[: len(cycles)], strict=True)
-        if not choice.tells_all(past.since, end)
+        if not choice.shows_all(past.since, end)
     ]
     lines += [
         f"{turn.turn_id}, in {turn.phase}: {in_a_line(turn.summary, TURN_CHARACTERS)}"
         for turn in turns
-        if turn.summary and not choice.tells(turn) and not (hand is not None and hand.summary == turn.summary)
+        if turn.summary and not choice.shows(turn) and not (hand is not None and hand.summary == turn.summary)
     ]
     kept: list[str] = []
     for line in reversed(lines):

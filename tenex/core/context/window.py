@@ -30,7 +30,7 @@ NAMED = 80
 OLD_ARGUMENT = 400
 """Characters of a text an old call was given, such as the file it wrote, once results alone give too little room."""
 OLD_TEXT = 4_000
-"""Characters of what an old step said, likewise."""
+"""Characters of an old step's text, likewise."""
 MESSAGE_CHARACTERS = 24_000
 """Of one message, as a model is shown it: a pasted log must not push the request out of a model's window."""
 LEAST = 1_000

@@ -176,14 +176,14 @@ def kept(draft: Transaction, run: Run, result: ToolResult) -> ToolResult:
 
 
 def _no_way(program: Program, agent_state: AgentPhaseState, moves: Sequence[tuple[str, str]]) -> str | None:
-    """Why a call cannot have gone that way; whether the conditions held, whoever went has asked."""
+    """Why a call cannot have gone that way; whether the conditions held, the tool has checked."""
     here, pairs = (
         agent_state.phase,
         {(edge.source, edge.target) for edge in program.graph.edges} if program.graph else (),
     )
     for source, target in moves:
         if source != here or (source, target) not in pairs:
-            return f"It stands in {here}, from where it cannot go from {source} to {target}; nothing of it is changed."
+            return f"It is in {here}, from where it cannot go from {source} to {target}; nothing of it is changed."
         here = target
     return None
 

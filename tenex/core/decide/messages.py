@@ -8,7 +8,7 @@ from tenex.core.signals import MessageReceived
 from tenex.core.state.conversation import title_of
 from tenex.core.state.run import CallState, Run
 
-from .outgoing import say
+from .outgoing import notify
 from .runs import after_result
 from .transaction import Transaction
 from .turns import begin_cycle
@@ -87,7 +87,7 @@ def unbegun(draft: Transaction) -> Slug:
 
 def report_elsewhere(draft: Transaction, slug: Slug) -> None:
     """Tell a user that a workflow they mention in a running conversation begins in a thread of its own."""
-    say(draft, f"@{slug} is a workflow; it begins in a thread of its own. Write a new note that mentions it.")
+    notify(draft, f"@{slug} is a workflow; it begins in a thread of its own. Write a new note that mentions it.")
 
 
 def report_disabled(draft: Transaction, signal: MessageReceived) -> bool:
@@ -98,7 +98,7 @@ def report_disabled(draft: Transaction, signal: MessageReceived) -> bool:
     first, *others = draft.rules.disabled[slug]
     more = f" ({len(others)} more.)" if others else ""
     text = f"The workflow {slug} is disabled: {first}{more} The operator can see all by `tenex graph check`."
-    say(draft, text, error="workflow")
+    notify(draft, text, error="workflow")
     return True
 
 
@@ -136,12 +136,12 @@ def answers_question(draft: Transaction, wrote: r.MessageRecorded) -> bool:
         askers = {run.id: run.name for run, _ in open_}
         names = ", ".join(askers.values())
         who = f"Several of us wait for an answer ({names})" if len(askers) > 1 else f"{names} has asked several things"
-        say(draft, f"{who}. Please reply to the question you mean.", "question")
+        notify(draft, f"{who}. Please reply to the question you mean.", "question")
         return True
     if not open_:
         if wrote.addressed and state.is_parked:
             names = ", ".join(dict.fromkeys(run.name for run, _ in parked))
-            say(draft, f"{names} must have an answer first; then it is their turn whom you named.", "question")
+            notify(draft, f"{names} must have an answer first; then it is their turn whom you named.", "question")
         return False
     _answer(draft, *open_[0], wrote)
     return True

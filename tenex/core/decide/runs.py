@@ -23,7 +23,7 @@ from tenex.core.state.run import Call, CallState, Run
 from tenex.core.state.subagents import link_of
 
 from . import agent_phases, loop_detection, subagents
-from .outgoing import agent_says, as_sentence, say
+from .outgoing import as_sentence, notify, send_as_agent
 from .transaction import Transaction
 from .turns import STOPPED, advance, close_calls, finish_run, run_spent, spent, stop_at_run_limit
 
@@ -162,7 +162,7 @@ def _park(draft: Transaction, run: Run, call: Call) -> None:
     choices = [str(option) for option in options] if isinstance(options, list) else []
     text = question.strip() + "".join(f"\n- {choice}" for choice in choices)
     draft.add(r.QuestionAsked, run=run.id, call=call.request.id, question=text)
-    agent_says(draft, _now(draft, run), text, "question", call=call.request.id)
+    send_as_agent(draft, _now(draft, run), text, "question", call=call.request.id)
 
 
 def _complete_if_last(draft: Transaction, run: Run, agent: Agent) -> None:
@@ -318,7 +318,7 @@ def warn(draft: Transaction, run: Run) -> None:
     """A run takes long: the user is informed, once."""
     draft.add(r.RunWarned, run=run.id)
     left = max(1, round((run.close_at - draft.now) / 60_000))
-    say(draft, f"{run.name} is still working; I give it {left} more min. `/stop` ends it now.")
+    notify(draft, f"{run.name} is still working; I give it {left} more min. `/stop` ends it now.")
 
 
 def model_failed(draft: Transaction, run: Run | None, failure: ModelFailed) -> None:
@@ -353,7 +353,7 @@ def model_failed(draft: Transaction, run: Run | None, failure: ModelFailed) -> N
     if held and not is_told:
         who = f"{run.name}'s model" if run else "The orchestrator's model"
         minutes = max(1, round(delay / 60_000))
-        say(
+        notify(
             draft,
             f"{who} cannot be reached: {as_sentence(failure.message[:200])} I hold the work and try again "
             f"{'every' if is_last else 'in'} {minutes} min; `/continue` tries at once.",

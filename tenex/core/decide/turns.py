@@ -18,7 +18,7 @@ from tenex.core.state.run import CallState, Completion, Run
 
 from .agent_phases import sync_agent_state
 from .loop_detection import SAME_FAILURES, repeated_failure
-from .outgoing import agent_says, as_sentence, say
+from .outgoing import as_sentence, notify, send_as_agent
 from .transaction import Transaction
 
 LIFETIME = 100 * 366 * 24 * 3_600_000
@@ -44,7 +44,7 @@ def advance(draft: Transaction) -> None:
 def wait_at_limit(draft: Transaction, name: str, sentence: str) -> None:
     """Record that a limit is reached, report it and wait until a user continues."""
     draft.add(r.LimitReached, limit=name, sentence=sentence)
-    say(draft, f"{sentence} Write `/continue` to go on.")
+    notify(draft, f"{sentence} Write `/continue` to go on.")
     draft.add(r.Waiting, reason="limit")
 
 
@@ -104,7 +104,7 @@ def stop_at_run_limit(draft: Transaction) -> bool:
     over = [done.error for done in state.last_turn.completions if done.outcome == "over_limit"]
     if not over:
         return False
-    say(draft, f"{' '.join(over)} Write `/continue` to go on.")
+    notify(draft, f"{' '.join(over)} Write `/continue` to go on.")
     draft.add(r.Waiting, reason="limit")
     return True
 
@@ -179,9 +179,9 @@ def finish_run(
         finish_run(draft, called, "stopped", error=f"{run.name}, who called it, has ended")
     announce = announce and run.parent is None
     if announce and outcome == "finished":
-        agent_says(draft, run, text, "completion", completed=completed)
+        send_as_agent(draft, run, text, "completion", completed=completed)
     elif announce:
-        agent_says(draft, run.spent(usage, model), f"I could not finish: {error}", "error")
+        send_as_agent(draft, run.spent(usage, model), f"I could not finish: {error}", "error")
     draft.add(
         r.RunEnded,
         run=run.id,

@@ -25,7 +25,7 @@ def reopened(c: State, record: r.ProcessRestarted) -> None:
 
 
 def clock_set(c: State, record: r.ClockAdjusted) -> None:
-    """Tell every time that is waited for, or counted from, as the new clock would have told it."""
+    """Shift every time that is waited for, or counted from, to the new clock."""
     by = record.by
     c.runs = {key: _run(run, by) for key, run in c.runs.items()}
     c.mission = c.mission and c.mission.moved(by)

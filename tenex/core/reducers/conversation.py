@@ -106,8 +106,8 @@ def _remember(c: State, record: r.Record, event_id: str, author: PublicKey, name
     )
     c.recent = (*c.recent, message)[-RECENT:]
     if role is not None:
-        said = (*c.messages, message)  # what began the cycle stays, however much is said after it
-        c.messages = said if len(said) <= CYCLE_MESSAGES else (said[0], *said[2:])
+        messages = (*c.messages, message)  # what began the cycle stays, however many follow
+        c.messages = messages if len(messages) <= CYCLE_MESSAGES else (messages[0], *messages[2:])
 
 
 def _command(c: State, record: r.CommandGiven) -> None:
@@ -252,11 +252,11 @@ def _run_started(c: State, record: r.RunStarted) -> None:
 
 def _words(c: State, entries: tuple[Entry | Shown, ...]) -> Iterator[Entry]:
     """The entries with the messages they name put in; what is named is always among the newest."""
-    said = {message.seq: message for message in (*c.messages, *c.recent)}
+    by_seq = {message.seq: message for message in (*c.messages, *c.recent)}
     for entry in entries:
         if not isinstance(entry, Shown):
             yield entry
-        elif (message := said.get(entry.seq)) is not None:
+        elif (message := by_seq.get(entry.seq)) is not None:
             text = cut(message.text, entry.limit)
             if message.role is None:
                 yield AgentText(author=message.name, text=text)
@@ -326,8 +326,8 @@ def _retrying(c: State, record: r.RetryScheduled) -> None:
     if record.run is not None:
         _change_run(Run.retrying)(c, record)
     elif c.question is not None:
-        told = c.question.outage_reported or (record.on_hold and not record.limit)
-        c.question = replace(c.question, retry=Retry.of(record), tries=record.attempt, outage_reported=told)
+        reported = c.question.outage_reported or (record.on_hold and not record.limit)
+        c.question = replace(c.question, retry=Retry.of(record), tries=record.attempt, outage_reported=reported)
 
 
 def _due(run: Run, record: r.RetryDue) -> Run:

@@ -126,7 +126,7 @@ class Program:
         """An agent's state before it has done anything."""
         return AgentPhaseState(phase=self.graph.initial if self.graph else "", values={**self.defaults, **self.made()})
 
-    def evaluate(self, standing: AgentPhaseState, conversation: Phase | None) -> Evaluation:
+    def evaluate(self, agent_state: AgentPhaseState, conversation: Phase | None) -> Evaluation:
         """Ask the edges of the current phase, and only those, in order: one step, never more."""
         failed: list[tuple[str, str]] = []
 
@@ -140,47 +140,47 @@ class Program:
         if self.graph is None:
             return STAYS
         try:
-            facts = self.look(standing, conversation)
+            facts = self.look(agent_state, conversation)
         except Exception as error:  # noqa: BLE001  as above
             return Evaluation(failed=(("", _told(error)),))
-        choice = self.graph.first_match(standing.phase, facts, is_open=is_open)
-        stays = choice is None or choice.is_end or choice.node == standing.phase
+        choice = self.graph.first_match(agent_state.phase, facts, is_open=is_open)
+        stays = choice is None or choice.is_end or choice.node == agent_state.phase
         return Evaluation(target=None if stays or choice is None else choice.node, failed=tuple(failed))
 
-    def offers(self, tool: str, standing: AgentPhaseState, conversation: Phase | None) -> bool:
+    def offers(self, tool: str, agent_state: AgentPhaseState, conversation: Phase | None) -> bool:
         """Whether a tool or a sub-agent is there now: phases AND condition."""
-        return self.withheld(tool, standing, conversation) is None
+        return self.withheld(tool, agent_state, conversation) is None
 
-    def withheld(self, tool: str, standing: AgentPhaseState, conversation: Phase | None) -> str | None:
+    def withheld(self, tool: str, agent_state: AgentPhaseState, conversation: Phase | None) -> str | None:
         """Why a tool or a sub-agent is not there now, as the end of a sentence; None if it is."""
         link = self.links.get(tool)
         scope = link.scope if link is not None else self.scopes.get(tool, ALWAYS)
-        if scope.phases and standing.phase not in scope.phases:
+        if scope.phases and agent_state.phase not in scope.phases:
             return f"it belongs to {', '.join(sorted(scope.phases))}"
         try:
-            holds = scope.when is None or scope.when.holds(self.look(standing, conversation))
+            holds = scope.when is None or scope.when.holds(self.look(agent_state, conversation))
         except Exception as error:  # noqa: BLE001  as above
             return f"its condition failed ({_told(error)})"
         return None if holds else "its condition does not hold"
 
-    def fitted(self, standing: AgentPhaseState | None) -> AgentPhaseState:
+    def fitted(self, agent_state: AgentPhaseState | None) -> AgentPhaseState:
         """The state as one of this program, which may have changed since it was recorded.
 
         A phase that is gone becomes the initial one; a field that is new, or was of another type, has its default, and
         one that is gone is dropped. The same object where nothing has changed.
         """
-        if standing is None:
+        if agent_state is None:
             return self.begin()
-        known = standing.values
+        known = agent_state.values
         values = {
             name: known[name] if name in known and self._keeps(name, known[name]) else default
             for name, default in self.defaults.items()
         }
         nodes = self.graph.nodes if self.graph is not None else ("",)
-        phase = standing.phase if standing.phase in nodes else self.begin().phase
-        if values == known and phase == standing.phase:
-            return standing
-        return replace(standing, phase=phase, values=values)
+        phase = agent_state.phase if agent_state.phase in nodes else self.begin().phase
+        if values == known and phase == agent_state.phase:
+            return agent_state
+        return replace(agent_state, phase=phase, values=values)
 
     def _keeps(self, name: str, value: Any) -> bool:
         return fits(value, self.schema.get(name, {})) and self.takes(name, value)

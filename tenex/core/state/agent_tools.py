@@ -65,7 +65,7 @@ def specs(program: Program, agent_state: AgentPhaseState, conversation: Phase | 
     """The tools an agent is offered besides its others, in a stable order."""
     offered = names(program, agent_state, conversation)
     fields = {name: _told(name, schema) for name, schema in program.schema.items()}
-    lists = {name: told for name, told in fields.items() if program.schema[name].get("type") == "array"}
+    lists = {name: text for name, text in fields.items() if program.schema[name].get("type") == "array"}
     found: list[ToolSpec] = []
     if SET in offered:
         found.append(
@@ -84,10 +84,10 @@ def specs(program: Program, agent_state: AgentPhaseState, conversation: Phase | 
 
 
 def _change(name: str, description: str, fields: Mapping[str, str]) -> ToolSpec:
-    told = "; ".join(fields.values())
+    described = "; ".join(fields.values())
     return ToolSpec(
         name=name,
-        description=f"{description} The fields: {told}.",
+        description=f"{description} The fields: {described}.",
         parameters={
             "type": "object",
             "properties": {
@@ -127,7 +127,7 @@ def change(program: Program, agent_state: AgentPhaseState, tool: str, given: Map
 
 
 def unfit(agent_state: AgentPhaseState, values: Mapping[str, Any]) -> str | None:
-    """Why a change is refused, whoever makes it; None if it may be: what is no JSON, or too much of it."""
+    """Why a change is refused, by any caller; None if it may be: what is no JSON, or too much of it."""
     fault = next((fault for name, value in values.items() for fault in faults_of_value(value, name)), None)
     if fault is not None:
         return f"Nothing is changed: {fault}"

@@ -267,7 +267,7 @@ def forked(c: State, record: ConversationForked) -> None:
         ValueError: it is not the first, or of another conversation; nothing has changed.
     """
     if record.seq != 1 or record.id != c.id or record.state.id != c.id:
-        raise ValueError(f"a fork stands at the beginning of its own journal, and not at seq {record.seq} of another")
+        raise ValueError(f"a fork is at the beginning of its own journal, not at seq {record.seq} of another")
     for spec in fields(State):
         if spec.name != "history" or c.history is not None:
             setattr(c, spec.name, getattr(record.state, spec.name))

@@ -104,7 +104,7 @@ class Run:
     wants: int | None = None
     """The seq of the record that made a model step wanted."""
     attempt: int = 0
-    """Tries of the model call at hand that failed in transport."""
+    """Tries of the current model call that failed in transport."""
     outage_reported: bool = False
     """Whether the user was informed that its model cannot be reached."""
     retry: Retry | None = None
@@ -252,8 +252,8 @@ class Run:
     def retrying(self, record: RetryScheduled) -> "Run":
         """Its model call waits."""
         run = self.moved(record.queued).spent(record.usage, record.model)
-        told = self.outage_reported or (record.on_hold and not record.limit)
-        return replace(run, wants=None, retry=Retry.of(record), attempt=record.attempt, outage_reported=told)
+        reported = self.outage_reported or (record.on_hold and not record.limit)
+        return replace(run, wants=None, retry=Retry.of(record), attempt=record.attempt, outage_reported=reported)
 
     def spent(self, usage: Usage, model: str) -> "Run":
         """A call that gave no step cost something all the same."""
@@ -340,13 +340,13 @@ class Question:
     """When the user is informed that there is no answer yet; 0 for never, or where they were informed."""
 
     def moved(self, by: int) -> "Question":
-        """It is said that many ms later that there is no answer yet."""
+        """The report that there is no answer yet is that many ms later."""
         return replace(self, warn_at=Millis(self.warn_at + by)) if self.warn_at else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """Something said in the conversation, as the router and the agents are shown it."""
+    """A message of the conversation, as the router and the agents are shown it."""
 
     seq: int
     at: Millis

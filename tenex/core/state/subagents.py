@@ -74,13 +74,15 @@ def refusal(state: State, run: Run, agent: Agent, tool: str, link: Link, rules: 
     if link.agent in above:
         return f"{tool} cannot be called from here: {link.agent} waits for what you do. Answer with what you have."
     if len(above) > (most := rules.limits.link_depth):
-        return f"{tool} is not called: colleagues call each other {most} deep at most. Do it yourself."
+        return f"{tool} is not called: sub-agents call each other {most} deep at most. Do it yourself."
     if agent.program is None:
         return None
     agent_state = agent_state_of(state, run, agent.program)
     withheld = agent.program.withheld(tool, agent_state, state.phase)
     here = f" You are in your phase {agent_state.phase}." if agent_state.phase else ""
-    return f"The colleague {tool} is not there for you now: {withheld}; nothing was done.{here}" if withheld else None
+    return (
+        f"The sub-agent {tool} is not available to you now: {withheld}; nothing was done.{here}" if withheld else None
+    )
 
 
 def chain(state: State, run: Run) -> Iterator[Run]:
@@ -98,7 +100,7 @@ def entries_of_called(state: State, run: Run, changed: str) -> tuple[Entry, ...]
         return ()
     part = (
         f"{caller.name} has called you. Do what the message below asks, as far as your instructions and the phase "
-        f"permit. Your final text goes back to {caller.name}, and to nobody else."
+        f"permit. Your final text goes back to {caller.name}, and to no one else."
     )
     return (
         Note(title="Your part", text=f"{part}{changed}"),

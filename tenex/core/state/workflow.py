@@ -147,7 +147,7 @@ class WorkflowSession:
         return self.disarmed(TURN_WITHIN, REPLY_WITHIN)
 
     def asked(self, seq: int, at: Millis) -> "WorkflowSession":
-        """The speaker waits for a user, having said so: its own deadline is suspended."""
+        """The speaker waits for a user, who has been asked: its own deadline is suspended."""
         return self.disarmed(TURN_WITHIN).watching(seq, at, REPLY_WITHIN, MAX_SILENCE)
 
     def answered(self, seq: int, at: Millis, *, is_parked: bool) -> "WorkflowSession":
@@ -165,7 +165,7 @@ class WorkflowSession:
         return replace(self, routes={**self.routes, call: route})
 
     def message_received(self, seq: int, at: Millis) -> "WorkflowSession":
-        """Someone said something."""
+        """A user wrote."""
         return self if self.is_closed else self.watching(seq, at, MAX_SILENCE)
 
 
@@ -209,6 +209,6 @@ def session_view(session: WorkflowSession) -> dict[str, Any]:
 
 def _why(record: w.RoundClosed) -> str:
     if record.handoff:
-        said = f": {record.reason}" if record.reason else ""
-        return f"{record.speaker} handed over to {record.handoff}{said}"
+        reason = f": {record.reason}" if record.reason else ""
+        return f"{record.speaker} handed over to {record.handoff}{reason}"
     return f"{record.speaker} called {record.tool}" if record.tool else f"it follows {record.speaker}"

@@ -111,7 +111,7 @@ class WorkflowState:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What was not done, as a sentence for whoever asked for it; nothing has changed."""
+    """What was not done, as a sentence for who asked for it; nothing has changed."""
 
     sentence: str
 

@@ -84,13 +84,13 @@ def faults_of_participants(participants: Sequence[str]) -> Iterator[str]:
         if participants.count(name) > 1
     )
     if END in participants or "" in participants:
-        yield f"{END} and the empty name are reserved; nobody who takes part can be called so."
+        yield f"{END} and the empty name are reserved; no one who takes part can be called so."
 
 
 def may_speak(state: WorkflowState, sender_id: str) -> str | None:
     """None if the round is theirs, else a sentence that says whose it is; after the end it is no one's."""
     if state.expected_next_speaker is None:
-        return f"The workflow has ended ({state.pending_close_reason or TERMINATED}); nobody may speak in it any more."
+        return f"The workflow has ended ({state.pending_close_reason or TERMINATED}); no one may speak in it any more."
     if sender_id != state.expected_next_speaker:
         return f"It is {state.expected_next_speaker} who is to speak now, not {sender_id}."
     return None
@@ -99,7 +99,7 @@ def may_speak(state: WorkflowState, sender_id: str) -> str | None:
 def change_context(
     state: WorkflowState, sender_id: str, set_: Mapping[str, Any] | None = None, delete: Iterable[str] = ()
 ) -> WorkflowState | Refused:
-    """The state with variables deleted, then set: at once, by any participant, whoever's turn it is; not at the end."""
+    """The state with variables deleted, then set: at once, by any participant at any turn; not at the end."""
     if state.expected_next_speaker is None:
         return Refused(f"The workflow has ended ({state.pending_close_reason or TERMINATED}); nothing changes in it.")
     if sender_id not in state.participant_order:
@@ -131,7 +131,7 @@ def fold(graph: TransitionGraph, state: WorkflowState, envelope: Envelope) -> Fo
     choice, faults = _chosen(graph, after, envelope, asked)
     sentences = (*refused, *faults)
     if not choice.is_end and choice.node not in state.participant_order:
-        sentences = (*sentences, f"A rule names {choice.node}, who does not take part; mend the graph.")
+        sentences = (*sentences, f"A rule names {choice.node}, who does not take part; fix the graph.")
         choice = Choice(END, UNKNOWN_SPEAKER)
     reason = choice.reason or TERMINATED
     decision = TransitionDecision(None, reason) if choice.is_end else TransitionDecision(choice.node)
@@ -148,8 +148,8 @@ def _chosen(
         if isinstance(asked, Handoff):
             choice = graph.bounded(Choice(asked.target), after.turn_count)
         else:
-            heard = Heard(after, replace(envelope, routing_tool=asked))
-            choice = graph.first_match(envelope.sender_id, heard, after.turn_count)
+            round_ = Heard(after, replace(envelope, routing_tool=asked))
+            choice = graph.first_match(envelope.sender_id, round_, after.turn_count)
     except ConfigurationError as fault:
         return Choice(END, RULE_FAILED), tuple(fault.faults)
     return choice or Choice(END, TERMINATED), ()

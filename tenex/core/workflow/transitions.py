@@ -104,7 +104,7 @@ class Then:
 
 
 def _failed(what: str, rule: object, fault: Exception) -> str:
-    return f"The {what} {type(rule).__name__} failed with {type(fault).__name__}; mend its code."
+    return f"The {what} {type(rule).__name__} failed with {type(fault).__name__}; fix its code."
 
 
 def compiled(

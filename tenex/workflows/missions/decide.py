@@ -9,7 +9,7 @@ from typing import Any
 from tenex.core import records as r
 from tenex.core.config import Replay
 from tenex.core.decide import daily_limits
-from tenex.core.decide.outgoing import say
+from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import spent
 from tenex.core.effects import Key, Work
@@ -99,7 +99,7 @@ def begin(draft: Transaction, workflow: str, text: str, by: str) -> None:
         found = rule.begin(text) if rule.begin is not None else None
     except UsageError as fault:
         draft.add(m.MissionRefused, workflow=workflow)
-        say(draft, messages.refusal(workflow, str(fault)), error="workflow")
+        notify(draft, messages.refusal(workflow, str(fault)), error="workflow")
         draft.add(r.Ended, reason=f"the mission {workflow} could not begin")
         return
     if found is not None:
@@ -111,11 +111,11 @@ def begin(draft: Transaction, workflow: str, text: str, by: str) -> None:
 def pause(draft: Transaction, mission: Mission, by: str) -> None:
     """Pause an open mission as a user asks; what is under way may return first."""
     if mission.is_paused:
-        say(draft, messages.status_line(mission))
+        notify(draft, messages.status_line(mission))
         return
     _pause_asked(draft, PauseRequested(by=by, reason=f"{by} asks for it."))
     if (now := _now(draft)) is not None and not now.is_paused:
-        say(draft, "It pauses as soon as the step under way has returned. `/stop` cuts that off.")
+        notify(draft, "It pauses as soon as the step under way has returned. `/stop` cuts that off.")
 
 
 def opened(draft: Transaction) -> None:
@@ -214,7 +214,7 @@ def _enter(
     if mission is not None:
         messages.announce_node(draft, mission, rule, before)
     if mission is not None and mission.visits >= most:
-        sentence = f"It has entered {mission.visits} nodes since it was last let go on."
+        sentence = f"It has entered {mission.visits} nodes since a user last continued it."
         draft.add(r.LimitReached, limit="nodes_per_mission", sentence=sentence)
         _pause(draft, mission, "the limit", sentence)
     elif mission is not None and mission.pausing:
@@ -387,7 +387,7 @@ def _settle_pause(draft: Transaction) -> None:
 def _pause(draft: Transaction, mission: Mission, by: str, reason: str) -> None:
     _forsake(draft, mission, STOPPED)
     draft.add(m.MissionPaused, by=by, reason=reason or "a pause")
-    say(draft, messages.pause(mission, reason, by_program=by == PROGRAM))
+    notify(draft, messages.pause(mission, reason, by_program=by == PROGRAM))
     draft.add(r.Waiting, reason="mission")
 
 

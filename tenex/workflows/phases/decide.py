@@ -1,7 +1,7 @@
 """What follows from the router's answer: a turn, a wait, an end, a question again, or the fallback."""
 
 from tenex.core import records as r
-from tenex.core.decide.outgoing import say
+from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import (
     advance,
@@ -62,18 +62,18 @@ def reject(draft: Transaction, step: ModelStep, rejected: Rejected) -> None:
 
 
 def delayed(draft: Transaction) -> None:
-    """The router has not answered in time: say so, once."""
+    """Report, once, that the router has not answered in time."""
     draft.add(r.RouteDelayed)
     seconds = round(draft.rules.limits.router_warn_after / 1000)
-    say(draft, f"{_model(draft)} has not answered for {seconds} s. I keep trying; `/stop` ends it.")
+    notify(draft, f"{_model(draft)} has not answered for {seconds} s. I keep trying; `/stop` ends it.")
 
 
 def _fall_back(draft: Transaction, rejected: Rejected) -> None:
-    """The last attempt was refused: say what the router did, and wait."""
+    """Report what the router did where the last attempt was refused, and wait."""
     question = draft.state.question
     attempts = question.attempt if question else 1
     decisions = "a decision" if attempts == 1 else f"{attempts} decisions"
-    say(
+    notify(
         draft,
         f"I could not decide how to go on. {_model(draft)} gave {decisions} that I cannot use; the last time it "
         f"{rejected.plain}. Write to try again, or `/retry`. If it happens often, set a stronger `models.router`.",
@@ -98,7 +98,7 @@ def accept(draft: Transaction, step: ModelStep, accepted: Accepted, *, by: str) 
             draft.add(r.RouterCorrected, lesson=f"{sentence} The answer that was accepted: {', '.join(agents)}.")
     if accepted.user:
         if not draft.state.turns_since_user:  # `/continue` and nothing to do: silence would look like a fault
-            say(draft, f"I wait for you: {accepted.reason}")
+            notify(draft, f"I wait for you: {accepted.reason}")
         draft.add(r.Waiting, reason="user")
         return
     if accepted.end:
@@ -170,7 +170,7 @@ def ask_router(draft: Transaction, attempt: int) -> None:
 
 
 def want_router(draft: Transaction, attempt: int) -> None:
-    """Want the router's answer; that it is slow is said once, however often it has to be asked."""
+    """Want the router's answer; that it is slow is reported once, however often it has to be asked."""
     question = draft.state.question
     warn_at = question.warn_at if question else Millis(draft.now + draft.rules.limits.router_warn_after)
     draft.add(r.RouteRequested, attempt=attempt, warn_at=warn_at)

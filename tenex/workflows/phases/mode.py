@@ -8,7 +8,7 @@ from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
 from tenex.core.decide import daily_limits, runs
 from tenex.core.decide.messages import answers_question, record_message, report_disabled, report_elsewhere, unbegun
-from tenex.core.decide.outgoing import say
+from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import advance, open_turn
 from tenex.core.effects import Key, Work
@@ -92,7 +92,7 @@ class PhasesMode(Mode):
         """Announce a transition, retry the router, or report that it is slow."""
         state = draft.state
         if key.part == "announce" and state.unannounced is not None:
-            say(draft, f"Now in {state.phase}: {state.unannounced.reason}", "announcement")
+            notify(draft, f"Now in {state.phase}: {state.unannounced.reason}", "announcement")
         elif key.part == "route":
             draft.add(r.RetryDue, run=None)
         elif key.part == "route-warn":
@@ -108,7 +108,7 @@ class PhasesMode(Mode):
         elif name == "retry":
             return self._retry(draft, signal.name)
         elif name in ("new", "continue") and (workflow := unbegun(draft)):
-            say(
+            notify(
                 draft,
                 f"The mission {workflow} has not begun. Write here what it is to work on, or anything else in a new "
                 f"note.",
@@ -122,12 +122,12 @@ class PhasesMode(Mode):
         if name == "skip":
             phase = Phase.parse(argument)
             if phase is None or phase not in QUALITY_PHASES:
-                say(draft, f"/skip takes one of: {', '.join(QUALITY_PHASES)}.")
+                notify(draft, f"/skip takes one of: {', '.join(QUALITY_PHASES)}.")
                 return
             phases = (phase,)
         if draft.state.status == "ended":
             sent = f"/skip {phases[0]}" if name == "skip" else "/quick"
-            say(draft, f"This cycle has ended: there is nothing to skip. Write a request, then send `{sent}` again.")
+            notify(draft, f"This cycle has ended: there is nothing to skip. Write a request, then send `{sent}` again.")
             return
         waivers.waive(draft, phases, signal)
         if draft.state.status == "waiting" and draft.state.messages:
@@ -140,7 +140,7 @@ class PhasesMode(Mode):
         if daily_limits.on_hold(state):
             return False
         if state.turn is not None:
-            say(draft, "I am at work; `/stop` first.")
+            notify(draft, "I am at work; `/stop` first.")
             return True
         if last is None or state.status == "ended" or last.phase is not state.phase or not state.turns:
             return False

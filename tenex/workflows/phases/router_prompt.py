@@ -1,7 +1,9 @@
 """The question the router is asked: one JSON document with all it may go by, chosen within a budget."""
 
+import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from tenex.core.config import Policy
@@ -9,7 +11,6 @@ from tenex.core.context.window import BYTES_PER_TOKEN, CONTEXT_TOKENS, FRAME, ME
 from tenex.core.conversation import Conversation
 from tenex.core.graph import END
 from tenex.core.ids import ConversationId
-from tenex.core.jsontext import json_writer
 from tenex.core.messages import Note, cut
 from tenex.core.names import short_key
 from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
@@ -25,7 +26,7 @@ COMPLETIONS = (4_000, 400, 0)
 
 WRITTEN = 4 * 2**20
 """Characters of messages that are remembered as JSON, and as many of turns: of a hundred long conversations, or a
-thousand short ones. All but the newest stand unchanged in the next question of theirs."""
+thousand short ones. All but the newest are unchanged in the next question of theirs."""
 PER_VALUE = 500
 """Characters the value itself counts for, beyond its text."""
 
@@ -101,13 +102,13 @@ def _fixed(conversation: Conversation, rules: Policy) -> dict[str, Any]:
 
 
 def _lessons(conversation: Conversation, others: Sequence[str]) -> list[str]:
-    """The newest lessons, those of this conversation last; it has told its own to the others too."""
+    """The newest lessons, those of this conversation last; it has shared its own with the others."""
     own = conversation.router_lessons
     new = [cut(lesson, LESSON) for lesson in others if not any(lesson.endswith(known) for known in own)]
     return [*dict.fromkeys((*new, *own))][-LESSONS:]
 
 
-_json: Final = json_writer()
+_json: Final = partial(json.dumps, ensure_ascii=False)
 
 
 def _sizes(parts: Iterable[str]) -> int:

@@ -10,7 +10,7 @@ from typing import Final
 from tenex.core import records as r
 from tenex.core.config import Role
 from tenex.core.decide import permissions
-from tenex.core.decide.outgoing import say
+from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import advance
 from tenex.core.ids import PublicKey
@@ -19,7 +19,7 @@ from tenex.core.reducers.conversation import ANSWER_WORDS
 from tenex.core.signals import MessageReceived
 
 RISK: Final[dict[Phase, str]] = {
-    Phase.VERIFICATION: "nobody will have tried whether it works",
+    Phase.VERIFICATION: "no one will have tried whether it works",
     Phase.CHORES: "documentation and leftovers stay as they are",
     Phase.REFLECTION: "nothing will be remembered from this cycle",
 }
@@ -57,7 +57,7 @@ def ask(draft: Transaction, phases: Sequence[Phase]) -> None:
     draft.add(r.WaiverRequested, phases=tuple(phases), of=of)
     owners = "" if of else " Only an owner can allow it."
     keeps = "it" if len(phases) == 1 else "them"
-    say(
+    notify(
         draft,
         f"May I skip {_listed(phases)} in this cycle? Then {'; '.join(RISK[phase] for phase in phases)}.{owners} "
         f"Answer “yes” to skip {keeps}; any other answer keeps {keeps}.",
@@ -88,7 +88,7 @@ def answered(draft: Transaction, signal: MessageReceived) -> bool:
 
 
 def waive(draft: Transaction, phases: Sequence[Phase], signal: MessageReceived) -> None:
-    """Record that a user gave up gates with this message, and say what that means."""
+    """Record that a user gave up gates with this message, and report what that means."""
     message = signal.message
     draft.add(
         r.Waived,
@@ -99,4 +99,4 @@ def waive(draft: Transaction, phases: Sequence[Phase], signal: MessageReceived) 
         message_id=message.event_id,
     )
     skipped = "; ".join(f"{phase}: {RISK[phase]}" for phase in phases)
-    say(draft, f"As you wish, I skip what follows. {skipped[:1].upper()}{skipped[1:]}.")
+    notify(draft, f"As you wish, I skip what follows. {skipped[:1].upper()}{skipped[1:]}.")

@@ -146,7 +146,7 @@ def _first(draft: Transaction, session: WorkflowSession, run: Run) -> str:
     speakers = session.speakers
     try:
         tools = named_tools(draft.rules.compile_graph(speakers.graph_data, speakers.participant_order))
-    except ConfigurationError:  # told when the round closes
+    except ConfigurationError:  # reported when the round closes
         tools = frozenset(session.routing_tools)
     asked, _ = asked_for(speakers, round_of(draft.state, draft.rules, run, ""), tools)
     match asked:
@@ -259,8 +259,8 @@ def _called(session: WorkflowSession, rules: Policy, call: CallRequest) -> Calle
     return Called(tool)
 
 
-def words_of(envelope: Envelope) -> str:
-    """What a speaker who said nothing has said by its calls; "" for nothing."""
+def text_of(envelope: Envelope) -> str:
+    """The text of a speaker who made only calls; "" for none."""
     finish, handoff = envelope.finish, envelope.handoff
     if finish is not None and (finish.summary or finish.reason):
         return finish.summary or finish.reason
