@@ -187,11 +187,11 @@ def test_no_message_holds_up_the_daemon(tmp_path: Path, text: str) -> None:
     ("body", "expected"),
     [
         ("raise ValueError('say how many')", "say how many."),
-        ("raise KeyError('x')", "its `begin` failed with KeyError. Its code has to be fixed."),
-        ("raise SystemExit(2)", "its `begin` failed with SystemExit. Its code has to be fixed."),
+        ("raise KeyError('x')", "its `begin` failed with KeyError. The author of its code has to fix that."),
+        ("raise SystemExit(2)", "its `begin` failed with SystemExit. The author of its code has to fix that."),
         ("return State(many='few')", "field required"),
-        ("return 3", "Its code has to be fixed."),
-        ("return None", "Its code has to be fixed."),
+        ("return 3", "The author of its code has to fix that."),
+        ("return None", "The author of its code has to fix that."),
         ("return Asked(number='one'), State(topic=message)", "is no node of the workflow"),
     ],
 )

@@ -37,7 +37,7 @@ from tenex.core.signals import (
 )
 from tenex.core.state.agent import AgentPhaseState, Program
 from tenex.core.state.run import OrchestratorTurn, Run
-from tenex.core.state.subagents import message_to, standing_of
+from tenex.core.state.subagents import agent_state_of, message_to
 from tenex.core.workflow_config import PERSON, Workflow
 from tenex.workflows.local_run import CALLER, LocalRun, Work
 from tenex.workflows.missions.steps import spent
@@ -179,7 +179,7 @@ class LocalAgent(LocalRun):
     def _prompt(self, conversation: Conversation, run: Run) -> Prompt:
         """Return the prompt at the start of a run, and again when phase or state has changed."""
         shape = blueprint(type(self._members[run.agent]))
-        agent_state = standing_of(conversation, run, self._program(run.agent))
+        agent_state = agent_state_of(conversation, run, self._program(run.agent))
         system = render(shape.system, f"{shape.name}.__system_message__", agent_state, None)
         return Prompt(system=system, entries=tuple(self._entries(conversation, run, shape, agent_state)))
 
@@ -248,7 +248,7 @@ class LocalAgent(LocalRun):
 
     async def _call(self, effect: ToolCall, state: Conversation) -> Signal:
         agent = self._members[effect.context.agent]
-        agent_state = standing_of(state, state.runs[effect.run], self._program(effect.context.agent))
+        agent_state = agent_state_of(state, state.runs[effect.run], self._program(effect.context.agent))
         result = await call_method(
             agent,
             effect.request.tool,
