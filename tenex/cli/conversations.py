@@ -15,17 +15,14 @@ from tenex.core.ids import ConversationId
 from tenex.operations.short_ids import conversation_of
 
 from . import agents, output
-from .options import DataOption, JsonOption, group, open_places, open_settings
+from .options import DataOption, JsonOption, group, open_places
 from .rebuild import rebuild
 from .rollback import fork, rollback
 from .transfer import export, import_
 from .verify import replay, verify
 
 if TYPE_CHECKING:
-    from tenex.core.ports import Clock
     from tenex.core.records import Record
-    from tenex.operations.thread_import import Cast
-    from tenex.store.disk import Disk
     from tenex.store.repository import ConversationFolder
     from tenex.store.search import Filter
 
@@ -68,7 +65,7 @@ def list_(
 
     agent = agents.whole_name(ctx, data, agent)
     wanted = list_search.filter_of(phase=phase, was_in=was_in, status=status, agent=agent, since=since, until=until)
-    root, rows = _read(ctx, data, lambda folder: _listed(folder, wanted, limit or -1))
+    root, rows = _run(ctx, data, lambda folder: _listed(folder, wanted, limit or -1))
     if as_json:
         output.result_json(rows)
     elif not rows:
@@ -106,7 +103,7 @@ def search(
 
     agent = agents.whole_name(ctx, data, agent)
     wanted = list_search.filter_of(phase=phase, was_in=was_in, status=status, agent=agent, since=since, until=until)
-    found = _read(ctx, data, lambda folder: list_search.search(folder, " ".join(words), wanted, limit))
+    found = _run(ctx, data, lambda folder: list_search.search(folder, " ".join(words), wanted, limit))
     if as_json:
         output.result_json(list_search.as_json(found))
     elif not found:
@@ -128,9 +125,9 @@ def show(
 ) -> None:
     """Tell a conversation from its journal: who said what, which phase, which tools."""
     if as_json:
-        output.result(output.json_escaped(_read(ctx, data, lambda folder: _view(folder, id))))
+        output.result(output.json_escaped(_run(ctx, data, lambda folder: _view(folder, id))))
         return
-    _read(ctx, data, lambda folder: _tell(folder, id, thoughts=thoughts))
+    _run(ctx, data, lambda folder: _tell(folder, id, thoughts=thoughts))
 
 
 @conversations.command()
@@ -141,7 +138,7 @@ def path(
     as_json: JsonOption = False,
 ) -> None:
     """Print where a conversation's files are; without an id, where all are."""
-    found: Path = _read(ctx, data, lambda folder: _path(folder, id)) if id else open_places(ctx, data).conversations
+    found: Path = _run(ctx, data, lambda folder: _path(folder, id)) if id else open_places(ctx, data).conversations
     if as_json:
         output.result_json({**({"id": found.stem} if id else {}), "path": str(found)})
     else:
@@ -171,29 +168,7 @@ def stats(
         _run(ctx, data, lambda folder: _stats_of_all(folder, as_json=as_json))
 
 
-def _read(ctx: typer.Context, data: Path | None, work: "Any") -> Any:
-    """As `_run`, for what only reads: files of an older program are conversations too."""
-
-    def cast() -> "Cast":
-        from tenex.operations.recovery import cast_of
-        from tenex.settings import resolve_paths
-
-        settings = open_settings(ctx, data)
-        return cast_of(settings, resolve_paths(settings))
-
-    def make(root: Path, disk: "Disk", clock: "Clock") -> "ConversationFolder":
-        from tenex.store.repository import ConversationFolder
-
-        if not any(root.glob("*.json")):  # nearly always; the other class takes longer to load
-            return ConversationFolder(root, disk, clock)
-        from tenex.operations.recovery import LegacyImportJournals
-
-        return LegacyImportJournals(root, disk, clock, cast)
-
-    return _run(ctx, data, work, make)
-
-
-def _run(ctx: typer.Context, data: Path | None, work: "Any", make: "Any" = None) -> Any:
+def _run(ctx: typer.Context, data: Path | None, work: "Any") -> Any:
     from tenex.runtime.clock import SystemClock
     from tenex.store.disk import Disk
     from tenex.store.repository import ConversationFolder
@@ -201,7 +176,7 @@ def _run(ctx: typer.Context, data: Path | None, work: "Any", make: "Any" = None)
     async def main() -> Any:
         disk = Disk()
         try:
-            result: Coroutine[Any, Any, Any] = work((make or ConversationFolder)(root, disk, SystemClock()))
+            result: Coroutine[Any, Any, Any] = work(ConversationFolder(root, disk, SystemClock()))
             return await result
         finally:
             disk.close()
@@ -250,13 +225,7 @@ async def _named(folder: "ConversationFolder", start: str) -> str:
 
 
 async def _path(folder: "ConversationFolder", start: str) -> Path:
-    return _place(folder, await _find(folder, start))
-
-
-def _place(folder: "ConversationFolder", name: str) -> Path:
-    """The folder of a conversation, or the file of an older program that was not taken in yet."""
-    path = folder.path(ConversationId(name))
-    return path if path.exists() else path.with_name(f"{name}.json")
+    return folder.path(ConversationId(await _find(folder, start)))
 
 
 async def _view(folder: "ConversationFolder", start: str) -> str:
@@ -289,7 +258,9 @@ async def _tell(folder: "ConversationFolder", start: str, *, thoughts: bool) -> 
     for record in records:
         for line in story.tell(record):
             screen.show(line)
-    screen.say(f"{conversation.status} in {conversation.phase}, cycle {conversation.cycle} · {_place(folder, name)}")
+    screen.say(
+        f"{conversation.status} in {conversation.phase}, cycle {conversation.cycle} · {folder.path(ConversationId(name))}"
+    )
 
 
 async def _stats_of(folder: "ConversationFolder", start: str, *, as_json: bool) -> None:

@@ -162,6 +162,6 @@ async def _take_in(folder: "ConversationFolder", settings: "Settings", file: Pat
     folder.path(name)  # refuses what is no id
     disk = Disk()
     try:
-        return await Recovery(settings, resolve_paths(settings), folder, disk, SystemClock()).take_in(file, name)
+        return await Recovery(settings, resolve_paths(settings), folder, disk, SystemClock()).import_file(file, name)
     finally:
         disk.close()

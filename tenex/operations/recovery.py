@@ -6,7 +6,7 @@ Needs the folder's lock; nothing is asked of a model, and nothing is published.
 """
 
 import asyncio
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,9 +16,9 @@ import structlog
 
 from tenex.configuration.agents import PROJECT, load_agents, read_library
 from tenex.core.config import Policy
-from tenex.core.conversation import Conversation, fold
-from tenex.core.errors import AppendFailed, ConfigurationError, RelayUnavailable, StoreDamaged, StoreError, UsageError
-from tenex.core.ids import ConversationId, Millis, PublicKey, Slug
+from tenex.core.conversation import fold
+from tenex.core.errors import ConfigurationError, RelayUnavailable, StoreDamaged, StoreError, UsageError
+from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.ports import Clock
 from tenex.core.records import ConversationImported, JournalRebuilt, MessageRecorded, MessageSent, Record, RunStarted
 from tenex.core.state.snapshot import StateSnapshot
@@ -118,8 +118,8 @@ class Recovery:
         aside = await self._disk.run(renew, path, decisions, stamp(self._clock.now()))
         return _made(past, decisions, aside)
 
-    async def take_in(self, file: Path, conversation: ConversationId) -> RebuildResult:
-        """Make a conversation of an older program's file, which stays as it is.
+    async def import_file(self, file: Path, conversation: ConversationId) -> RebuildResult:
+        """Make a conversation of an older program's file, which moves into its folder if it is beside that.
 
         Raises:
             StoreDamaged: it holds no conversation, or another one.
@@ -129,7 +129,11 @@ class Recovery:
         cast = await self._disk.run(cast_of, self._settings, self._where)
         past = past_of_old_file(view, conversation, file.name, cast)
         decisions = decisions_of(past, self._clock.now())
-        await self._disk.run(create, self._folder.path(conversation), decisions)
+        path = self._folder.path(conversation)
+        await self._disk.run(create, path, decisions)
+        if file.parent.resolve() == path.parent.resolve():
+            with suppress(OSError):  # a file that is left there is not read again
+                await asyncio.to_thread(file.rename, path / file.name)
         made = _made(past, decisions, None)
         try:
             await Views(self._folder, self._disk).show(fold(past.id, _flat(decisions)))
@@ -203,100 +207,10 @@ def _flat(decisions: Sequence[Sequence[Record]]) -> list[Record]:
     return [record for decision in decisions for record in decision]
 
 
-class LegacyImport:
-    """`<id>.json` beside the conversations' folders: conversations of an older program, taken in when they go on."""
-
-    def __init__(
-        self, folder: ConversationFolder, regaining: Recovery, heard: Callable[[Conversation, Sequence[Record]], object]
-    ) -> None:
-        """Look beside the folders.
-
-        Args:
-            folder: where they are.
-            regaining: makes the journals.
-            heard: takes what was made, as if it had just been heard; for the index.
-        """
-        self._folder = folder
-        self._regaining = regaining
-        self._heard = heard
-
-    def has(self, conversation: ConversationId) -> bool:
-        """Whether an old file waits to be taken in."""
-        return self._file(conversation).is_file()
-
-    async def take_in(self, conversation: ConversationId) -> None:
-        """Make a journal of the old file, if there is one and no folder yet; the file then lies in the folder.
-
-        Raises:
-            StoreDamaged: it holds no conversation, or another one; nothing was changed.
-            AppendFailed: the disk did not take it, or cannot be read now, or what agents there are; try again.
-        """
-        file, path = self._file(conversation), self._folder.path(conversation)
-        if not file.is_file() or path.exists():
-            return
-        try:
-            taken = await self._regaining.take_in(file, conversation)
-        except StoreDamaged as fault:
-            if not isinstance(fault.__cause__, OSError):
-                raise
-            raise AppendFailed(f"{file} cannot be taken in now: {fault}") from fault
-        # neither a full disk nor an agent's file that is being edited is damage, and nobody is to be told that it is
-        except (OSError, StoreError, ConfigurationError) as fault:
-            raise AppendFailed(f"{file} cannot be taken in now: {fault}") from fault
-        log.info("conversation.taken_in", conversation=conversation, file=str(file), messages=taken.messages)
-        with suppress(OSError):  # where it is left, nobody looks at it again
-            file.rename(path / file.name)
-        records = await self._folder.read(conversation)
-        self._heard(fold(conversation, records), records)
-
-    def _file(self, conversation: ConversationId) -> Path:
-        return self._folder.root / f"{conversation}.json"
-
-
-class LegacyImportJournals(ConversationFolder):
-    """A folder as commands read it: the files of an older program count as the conversations they would be taken in as.
-
-    Nothing is written.
-    """
-
-    def __init__(self, root: Path, disk: Disk, clock: Clock, cast: Callable[[], Cast]) -> None:
-        """Look into a folder; `cast` is asked only where there is such a file."""
-        super().__init__(root, disk, clock)
-        self._cast = cast
-
-    async def lengths(self) -> dict[ConversationId, int]:
-        """As that of the folder, and each such file with its bytes."""
-        return {**await asyncio.to_thread(self._old_files), **await super().lengths()}
-
-    async def read(self, conversation: ConversationId, since: int = 0) -> list[Record]:
-        """As that of the folder; of such a file always everything."""
-        records = await asyncio.to_thread(self._records, conversation)
-        return await super().read(conversation, since) if records is None else records
-
-    async def read_left(self, conversation: ConversationId) -> tuple[list[Record], str]:
-        """As that of the folder."""
-        records = await asyncio.to_thread(self._records, conversation)
-        return await super().read_left(conversation) if records is None else (records, "")
-
-    def _old_files(self) -> dict[ConversationId, int]:
-        found = {}
-        for file in self.root.glob("*.json"):
-            with suppress(OSError, UsageError):
-                if not self.path(name := ConversationId(file.stem)).exists():
-                    found[name] = file.stat().st_size
-        return found
-
-    def _records(self, conversation: ConversationId) -> list[Record] | None:
-        path = self.path(conversation)
-        file = path.with_name(f"{path.name}.json")
-        if path.exists() or not file.is_file():
-            return None
-        try:
-            past = past_of_old_file(read_view(file), conversation, file.name, self._cast())
-            written = Millis(int(file.stat().st_mtime * 1000))
-        except (OSError, ConfigurationError) as fault:
-            raise UsageError(f"{file} cannot be read: {fault}") from fault
-        return _flat(decisions_of(past, written))
+def legacy_file(folder: Path) -> Path | None:
+    """The `<id>.json` of an older program that was not imported into a conversation's folder."""
+    file = folder.with_name(f"{folder.name}.json")
+    return file if not folder.exists() and file.is_file() else None
 
 
 def comes_from_elsewhere(records: Sequence[Record], ours: Container[PublicKey]) -> bool:
