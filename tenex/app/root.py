@@ -108,7 +108,7 @@ async def open_application(
 
     Args:
         settings: what the operator set.
-        model: a mind to use in place of the configured ones; it is not trusted like the offline model.
+        model: a model to use in place of the configured ones; it is not trusted like the offline model.
         observers: hear what becomes durable.
         pace: slows the offline model down, for a demonstration.
         lines_dropped: how many lines of the log nobody took.
@@ -146,7 +146,7 @@ async def open_application(
             ring=ring,
             book=book,
             workspace=Workspace(where.workspace),
-            mind=model,
+            model=model,
             pace=pace,
             on_progress=thoughts.hear,
             has_sandbox=await asyncio.to_thread(probe_bubblewrap),

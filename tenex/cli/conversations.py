@@ -258,9 +258,8 @@ async def _tell(folder: "ConversationFolder", start: str, *, thoughts: bool) -> 
     for record in records:
         for line in story.tell(record):
             screen.show(line)
-    screen.say(
-        f"{conversation.status} in {conversation.phase}, cycle {conversation.cycle} · {folder.path(ConversationId(name))}"
-    )
+    path = folder.path(ConversationId(name))
+    screen.say(f"{conversation.status} in {conversation.phase}, cycle {conversation.cycle} · {path}")
 
 
 async def _stats_of(folder: "ConversationFolder", start: str, *, as_json: bool) -> None:

@@ -36,7 +36,7 @@ def _doing(run: Mapping[str, Any]) -> str:
         case "tools":
             return ", ".join(run["tools"])
         case "calling":
-            return f"waits for {', '.join(run['colleagues'])}"
+            return f"waits for {', '.join(run['sub_agents'])}"
         case "limited":
             return f"is on hold: {run['why']}"
         case "held" | "retrying":

@@ -1,8 +1,8 @@
-"""Makes a conversation's journal anew: from its readable file, from its relays, from the file of an older program.
+"""Rebuilds a conversation's journal from its readable file, its relays, or the file of an older program.
 
-    what tells of it -> Past -> records -> store.renewal
+    source -> RecoveredHistory -> records -> store.atomic_folder
 
-Needs the folder's lock; nothing is asked of a model, and nothing is published.
+Needs the folder's lock; no model is asked, and nothing is published.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from tenex.store.verify import contradictions
 from tenex.store.view import Views
 from tenex.store.view_reader import past_of_view, read_view
 
-from .prompt_preview import at_a_glance
+from .prompt_preview import load_readonly
 from .recovered_workflows import guided, is_guided
 from .thread_import import Cast, past_of_thread, read_history
 
@@ -49,14 +49,14 @@ PATIENCE: Final = 15.0
 PAGES: Final = 400
 """Of one filter: twenty times a long conversation, at what relays give to a page."""
 OWNER: Final = "owner"
-"""The key of the person who runs this; the others in that folder are ours."""
+"""The operator's key; the others in that folder are the daemon's."""
 
 Source = Literal["conversation.json", "relay"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildResult:
-    """A journal that was made anew."""
+    """A journal that was rebuilt."""
 
     id: ConversationId
     records: int
@@ -68,7 +68,7 @@ class RebuildResult:
 
 
 class Recovery:
-    """What a folder of conversations, its keys and its relays can still tell."""
+    """Rebuilds journals from what a folder, its keys and its relays still have."""
 
     def __init__(
         self, settings: Settings, where: ProjectPaths, folder: ConversationFolder, disk: Disk, clock: Clock
@@ -83,7 +83,7 @@ class Recovery:
         """Give a conversation whose journal is damaged or gone a new one.
 
         Raises:
-            UsageError: its journal is whole, or can be gone on with, and `force` was not given; or nobody knows that
+            UsageError: its journal is whole, or can be continued, and `force` was not given; or there is no such
                 conversation.
             StoreDamaged: the readable file cannot be read either.
             RelayUnavailable: none of the relays answered.
@@ -99,7 +99,7 @@ class Recovery:
             if not path.exists():
                 raise UsageError(
                     f"There is no conversation {conversation} in {self._folder.root}. `tenex conversations list` shows "
-                    "them; where its whole folder is lost, `--from relay` regains what the relays keep."
+                    "them; where its whole folder is lost, `--from relay` recovers what the relays keep."
                 )
             try:
                 view = await self._disk.run(read_view, path / VIEW)
@@ -159,7 +159,7 @@ class Recovery:
                     f"{damage} Only the past is lost with that: a daemon goes on from the newest file, which is whole."
                 )
             return (
-                f"The journal of {conversation} is whole ({len(records)} records), and holds more than can be regained."
+                f"The journal of {conversation} is whole ({len(records)} records), and has more than can be recovered."
             )
         return ""
 
@@ -167,9 +167,9 @@ class Recovery:
         """What is configured now; None where that is faulty, which is no reason to lose a conversation."""
         try:
             library = await asyncio.to_thread(load_agents, self._where)
-            return (await at_a_glance(self._settings, self._where, library)).rules
+            return (await load_readonly(self._settings, self._where, library)).rules
         except ConfigurationError as fault:
-            log.warning("configuration.faulty", reason=str(fault))
+            log.warning("configuration.invalid", reason=str(fault))
             return None
 
     async def _from_relays(self, conversation: ConversationId) -> RecoveredHistory:
@@ -231,7 +231,7 @@ def comes_from_elsewhere(records: Sequence[Record], ours: Container[PublicKey]) 
 
 
 def past_of_old_file(view: Mapping[str, Any], conversation: ConversationId, name: str, cast: Cast) -> RecoveredHistory:
-    """What the file of an older program tells; answers go to the thread its first event began.
+    """The history in the file of an older program; answers go to the thread its first event began.
 
     Raises:
         StoreDamaged: it is of another conversation.
@@ -308,7 +308,7 @@ async def _thread_on(
 async def _page(pool: RelayPool, wanted: Filter, found: dict[str, Event]) -> bool:
     """Read what a filter matches, the newest first, until a page brings nothing new; whether that is all of it."""
     unread: list[str] = []
-    known: set[str] = set()  # of this filter: what another one found says nothing about the next page
+    known: set[str] = set()  # of this filter: what another one found has no bearing on the next page
     page = wanted
     for _ in range(PAGES):
         events = await pool.fetch([page], PATIENCE, unread)

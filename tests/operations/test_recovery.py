@@ -170,7 +170,7 @@ async def test_without_a_readable_file_nothing_is_changed(home: Home) -> None:
 
 async def test_one_that_is_not_here_is_no_damage(home: Home) -> None:
     """Most of the time the id is wrong; where nothing is left, it says what can still tell of it."""
-    with pytest.raises(UsageError, match=rf"no conversation {OLD} in .*`--from relay` regains"):
+    with pytest.raises(UsageError, match=rf"no conversation {OLD} in .*`--from relay` recovers"):
         await home.recovery.rebuild(OLD, "conversation.json")
     assert not home.folder.path(OLD).exists()
 
