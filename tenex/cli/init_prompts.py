@@ -63,12 +63,12 @@ def ask(keys: Path) -> Chosen | None:
             return chosen
 
 
-def models_of(base_url: str, key: str | None = None) -> list[str] | None:
+def models_of(base_url: str, key: str | None = None, timeout: float = LIST_TIMEOUT) -> list[str] | None:
     """The models a server of the OpenAI protocol lists; None where it does not answer."""
     parts = urlsplit(base_url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     try:
-        connection = kind(parts.hostname or "", parts.port, timeout=LIST_TIMEOUT)
+        connection = kind(parts.hostname or "", parts.port, timeout=timeout)
         try:
             head = {"Accept": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
             connection.request("GET", f"{parts.path.rstrip('/')}/models", headers=head)

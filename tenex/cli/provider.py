@@ -212,6 +212,17 @@ def cost(read: float | None = None, written: float | None = None) -> str:
     )
 
 
+def request_cost(chosen: Chosen) -> str:
+    """What one request from chat to its end costs, as a clause."""
+    from tenex.llm.pricing import price_of
+
+    price = price_of(_config(chosen), chosen.name)
+    if price is None:
+        return "it may COST MONEY, no price is known here"
+    whole = CALLS * (READ * price.input + WRITTEN * price.output) / 1e6
+    return f"it COSTS MONEY, about ${whole:.2f} a request" if whole else "it is free"
+
+
 def how_to(chosen: Chosen, file: Path, keys: Path) -> str:
     """How to change a configuration that is there by hand."""
     lines = "\n".join(f"    {line}".rstrip() for line in f"[models]\n{chosen.toml()}".splitlines())
