@@ -9,8 +9,18 @@ from urllib.parse import urlsplit
 
 from tenex.core.errors import ConfigurationError
 
-from .init_prompts import models_of
-from .provider import BY_NAME, OFFLINE, VENDORS, Chosen, Options, build, from_options, known_key_of, request_cost
+from .provider import (
+    BY_NAME,
+    OFFLINE,
+    VENDORS,
+    Chosen,
+    Options,
+    build,
+    from_options,
+    known_key_of,
+    models_of,
+    request_cost,
+)
 
 if TYPE_CHECKING:
     from tenex.settings import Settings
