@@ -75,7 +75,7 @@ def disabled(read: LoadedWorkflows, agents: Collection[str]) -> dict[Slug, tuple
     for one in read.disabled:
         if is_slug(one.slug) and one.slug not in usable and not _is_taken(one.slug, agents):
             # people read this: they need the file's name, and not where on this machine it is
-            named = (said.replace(one.source, Path(one.source).name) for said in one.faults)
+            named = (fault.replace(one.source, Path(one.source).name) for fault in one.faults)
             faults[one.slug] = (*faults.get(one.slug, ()), *named)
     return faults
 
