@@ -75,7 +75,7 @@ def load_module(module: str, reference: str = "") -> ModuleType:
                 [f"{reference}: there is no module {fault.name}. Install it, or set PYTHONPATH to its folder."]
             ) from fault
         raise ConfigurationError([f"{reference}: {module} needs {fault.name}, which is not installed."]) from fault
-    except Exception as fault:  # an operator's module may fail in any way while it is imported
+    except Exception as fault:  # user code may fail in any way
         raise ConfigurationError(
             [f"{reference}: {module} failed while it was imported: {type(fault).__name__}: {fault}. Correct it."]
         ) from fault
@@ -192,7 +192,7 @@ def _loaded(path: Path, prefix: str) -> ModuleType:
     except ConfigurationError as fault:
         _restore(name, before)
         raise ConfigurationError([f"{path}: {sentence}" for sentence in fault.faults]) from fault
-    except (Exception, SystemExit) as fault:  # an operator's file may fail in any way
+    except (Exception, SystemExit) as fault:  # user code may fail in any way
         _restore(name, before)
         lines = [frame.lineno for frame in extract_tb(fault.__traceback__) if frame.filename == str(path)]
         what = f"{f'line {lines[-1]}: ' if lines else ''}{type(fault).__name__}: {fault}"

@@ -8,7 +8,7 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 from tenex.core.config import Policy
@@ -21,6 +21,7 @@ from tenex.core.pending import pending
 from tenex.core.ports import Clock, Journals, Missions, NodeTask
 from tenex.core.records import Record
 from tenex.core.signals import ContinueRequested, MissionRequested, Opened, Signal, TimerFired
+from tenex.core.state.agent import AgentPhaseState
 
 Work = Callable[[], Awaitable[Signal]]
 
@@ -86,6 +87,9 @@ class LocalRun(ABC):
         self._inbox: deque[Signal] = deque()
         self._wakeup = asyncio.Event()
         self._tasks: dict[Key, asyncio.Task[None]] = {}
+        self._nodes: dict[Key, NodeTask] = {}
+        self.agent_states: Mapping[str, AgentPhaseState] = {}
+        """Phase and state of the agents, as journaled."""
         self._ended: set[Key] = set()
         self._cancelled: set[asyncio.Task[None]] = set()
         """Cancelled tasks that have not ended."""
@@ -104,21 +108,9 @@ class LocalRun(ABC):
     def _prepare(self, effect: Effect, state: Conversation) -> Work:
         """What carries an effect out, given the conversation as it is now; called later, or never."""
 
-    @abstractmethod
-    def _update(self, effect: Effect) -> None:
-        """Pass to a running effect what has become durable since."""
-
-    @abstractmethod
-    def _release(self, key: Key) -> None:
-        """An effect is over, or not wanted any more."""
-
-    @abstractmethod
-    def _fill_in(self, record: Record, state: Conversation) -> Record:
-        """The record with what the core leaves open; it is applied and written as it comes back."""
-
-    @abstractmethod
-    def _on_appended(self, state: Conversation) -> None:
-        """The state is as the disk has it."""
+    def _fill_in(self, record: Record, _state: Conversation) -> Record:
+        """Return the record with what the core leaves open, as it is applied and written."""
+        return record
 
     def post(self, signal: Signal) -> None:
         """Hand a signal in."""
@@ -143,7 +135,7 @@ class LocalRun(ABC):
                 written = self._decide(state)
                 if written:
                     await journal.append(written)
-                self._on_appended(state)
+                self.agent_states = dict(state.agent_states)
                 self._reconcile(state)
             await self._cancel()
             if self._inbox and (written := self._decide(state)):  # cancelled work reports its cost
@@ -190,10 +182,10 @@ class LocalRun(ABC):
             self._cancelled.add(task)
             task.add_done_callback(self._cancelled.discard)
         for key, effect in wanted.items():
-            if key in self._tasks:
-                self._update(effect)
-            else:
+            if key not in self._tasks:
                 self._tasks[key] = asyncio.create_task(self._carry_out(key, self._prepare(effect, state)))
+            elif isinstance(effect, NodeRun):
+                self._nodes[key].see(effect)
 
     async def _carry_out(self, key: Key, work: Work) -> None:
         try:
@@ -212,7 +204,7 @@ class LocalRun(ABC):
 
     def _forget(self, key: Key) -> "asyncio.Task[None]":
         self._ended.discard(key)
-        self._release(key)
+        self._nodes.pop(key, None)
         return self._tasks.pop(key)
 
     async def _cancel(self) -> None:
@@ -232,7 +224,6 @@ class LocalMission(LocalRun):
         super().__init__(journals, rules, clock)
         self._missions = missions
         self._asked = asked
-        self._nodes: dict[Key, NodeTask] = {}
 
     async def run(self, conversation: ConversationId) -> Conversation:
         """Begin the mission, or go on with it where its journal ends; a paused one goes on. See `LocalRun.run`."""
@@ -267,16 +258,3 @@ class LocalMission(LocalRun):
             case Timer():
                 return partial(self._sleep, effect)
         raise InternalError(f"a mission without a daemon cannot run {effect.key.work}")
-
-    def _update(self, effect: Effect) -> None:
-        if isinstance(effect, NodeRun):
-            self._nodes[effect.key].see(effect)
-
-    def _release(self, key: Key) -> None:
-        self._nodes.pop(key, None)
-
-    def _fill_in(self, record: Record, _state: Conversation) -> Record:
-        return record
-
-    def _on_appended(self, state: Conversation) -> None:
-        """Nothing to do."""

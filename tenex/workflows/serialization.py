@@ -47,7 +47,7 @@ class Typed(Generic[T]):
         """Compile a type.
 
         Raises:
-            Unwritable: no value of it can be journaled; `what` names the place.
+            SerializationError: no value of it can be journaled; `what` names the place.
         """
         self.what = what
         self.kind = kind
@@ -62,7 +62,7 @@ class Typed(Generic[T]):
         """The value as JSON; numbers that JSON has no word for are written as texts, which read back as numbers.
 
         Raises:
-            Unwritable: it is not of its type, or not JSON where it has none.
+            SerializationError: it is not of its type, or not JSON where it has none.
         """
         if self._is_untyped:
             return self._plain(value)
@@ -97,7 +97,7 @@ class Typed(Generic[T]):
         """Return the value of a JSON value.
 
         Raises:
-            Unreadable: it is none of this type.
+            DeserializationError: it is none of this type.
         """
         if self._is_untyped:
             return json.loads(json.dumps(written))  # the journal's own value must not be changed by the caller

@@ -64,7 +64,7 @@ class BaseAgent(PhasedAgent):
 
         Raises:
             UsageError: there is no such field, or `model` is no model.
-            Unwritable: a value is not of its field's type.
+            SerializationError: a value is not of its field's type.
         """
         fields = blueprint(type(self)).fields
         if unknown := sorted(set(state) - set(fields)):
@@ -121,7 +121,7 @@ class BaseAgent(PhasedAgent):
         """Return phase, state and history as JSON; the messages are in the journal.
 
         Raises:
-            Unwritable: a value is not of its field's type.
+            SerializationError: a value is not of its field's type.
         """
         written: dict[str, Any] = _AGENT_STATE.dump_python(self._instance.snapshot(), mode="json")
         return written

@@ -300,7 +300,7 @@ def _defaults(reading: _Reading) -> dict[str, Any]:
                 values[name] = reading.fields[name].dump(value)
         except SerializationError as fault:
             reading.faults.append(f"the default of {fault}.")
-        except Exception as fault:  # noqa: BLE001 - the factory is the author's code
+        except Exception as fault:  # noqa: BLE001 - user code may fail in any way
             reading.faults.append(f"the factory of the state's {name} failed: {type(fault).__name__}: {fault}.")
     return values
 

@@ -67,7 +67,7 @@ class PhasedAgent:
         """Give a field a value.
 
         Raises:
-            Unwritable: it is not of the field's type.
+            SerializationError: it is not of the field's type.
         """
         self._instance.set(name, value)
 
@@ -111,7 +111,7 @@ def begin(shape: Blueprint) -> AgentPhaseState:
     """Where an agent of this class begins.
 
     Raises:
-        Unwritable: a factory made something that is not of its field's type; also what a factory raises.
+        SerializationError: a factory made something that is not of its field's type; also what a factory raises.
     """
     phase = shape.graph.initial if shape.graph is not None else ""
     return AgentPhaseState(phase=phase, values={**shape.defaults, **shape.made()})
@@ -170,7 +170,7 @@ def _takes(shape: Blueprint, name: str, value: Any) -> bool:
 def _made(shape: Blueprint) -> Mapping[str, Any]:
     try:
         return shape.made()
-    except Exception as error:  # noqa: BLE001 - the factory is the author's code, and a conversation goes on without it
+    except Exception as error:  # noqa: BLE001 - user code may fail; the conversation continues without it
         log.warning("factory.failed", agent=shape.name, error=type(error).__name__)
         return {}
 
@@ -215,7 +215,7 @@ def with_subagents(agent: PhasedAgent, slug: Slug) -> Mapping[Slug, PhasedAgent]
             members[name] = cls()
         except ConfigurationError as fault:
             faults.extend(fault.faults)
-        except Exception as error:  # noqa: BLE001 - the author's code may fail in any way
+        except Exception as error:  # noqa: BLE001 - user code may fail in any way
             faults.append(f"{cls.__name__}: it cannot be made: {type(error).__name__}: {error}.")
     if faults:
         raise ConfigurationError(faults)

@@ -57,7 +57,7 @@ class InstanceState:
         """A field's value; the same object each time.
 
         Raises:
-            Unreadable: what was recorded is not of the field's type any more.
+            DeserializationError: what was recorded is not of the field's type any more.
         """
         if name not in self._live:
             self._live[name] = self._fields[name].load(copy.deepcopy(self._recorded[name]))
@@ -67,7 +67,7 @@ class InstanceState:
         """Give a field a value.
 
         Raises:
-            Unwritable: it is not of the field's type.
+            SerializationError: it is not of the field's type.
         """
         field = self._fields[name]
         try:
@@ -87,7 +87,7 @@ class InstanceState:
         """The fields whose values are other ones than recorded, as JSON.
 
         Raises:
-            Unwritable: a value is not of its field's type.
+            SerializationError: a value is not of its field's type.
         """
         written = {name: self._fields[name].dump(value) for name, value in self._live.items()}
         return {name: value for name, value in written.items() if value != self._recorded[name]}
@@ -96,7 +96,7 @@ class InstanceState:
         """All of it, as JSON.
 
         Raises:
-            Unwritable: as for `changed`.
+            SerializationError: as for `changed`.
         """
         return AgentPhaseState(phase=self.phase, values={**self._recorded, **self.changed()}, history=self.history)
 
@@ -111,7 +111,7 @@ class StateChanges:
         """Return the agent's state with the changes, given the recorded one; None if nothing differs.
 
         Raises:
-            Unwritable: a value is not of its field's type.
+            SerializationError: a value is not of its field's type.
         """
         instance, values = self.instance, self.instance.changed()
         if instance.is_given or known is None:

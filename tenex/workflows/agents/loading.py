@@ -85,7 +85,7 @@ def read_agents(path: Path) -> list[PythonAgent]:
         members = with_subagents(_main(module)(), slug)
     except ConfigurationError as fault:
         raise ConfigurationError([f"{path}: {sentence}" for sentence in (*faults, *fault.faults)]) from fault
-    except Exception as fault:  # the author's code may fail in any way
+    except Exception as fault:  # user code may fail in any way
         what = f"{type(fault).__name__}: {fault}"
         raise ConfigurationError([f"{path}: its agent cannot be made without arguments: {what}."]) from fault
     slugs = {type(member): name for name, member in members.items()}

@@ -18,7 +18,7 @@ from tenex.core.context.transcript import entries_for
 from tenex.core.context.window import CONTEXT_TOKENS, MESSAGE_CHARACTERS, fitted
 from tenex.core.conversation import Conversation
 from tenex.core.decide.agent_phases import offered
-from tenex.core.effects import Effect, Key, ModelCall, Timer, ToolCall
+from tenex.core.effects import Effect, ModelCall, Timer, ToolCall
 from tenex.core.errors import InternalError, ModelRefused, ModelUnavailable, WorkflowError
 from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
 from tenex.core.messages import AgentText, Entry, ModelRequest, Shown, UserText, cut, writable
@@ -100,8 +100,11 @@ class LocalAgent(LocalRun):
         self._notices: list[str] = []
         self.person = PublicKey(CALLER), Role.OWNER
         """Who asks, and what they may do."""
-        self.agent_state: AgentPhaseState | None = None
+
+    @property
+    def agent_state(self) -> AgentPhaseState | None:
         """Phase and state of the agent, as journaled."""
+        return self.agent_states.get(self._slug)
 
     async def ask(self, conversation: ConversationId, text: str | None, changes: StateChanges) -> AgentResult:
         """Put a request to the agent, or go on with what is open, and wait for the answer.
@@ -157,9 +160,6 @@ class LocalAgent(LocalRun):
         is_held = any(run.is_held for run in state.runs.values())
         return any(not isinstance(effect, Timer) for effect in wanted) or (bool(wanted) and not is_held)
 
-    def _on_appended(self, state: Conversation) -> None:
-        self.agent_state = state.agent_states.get(self._slug)
-
     def _fill_in(self, record: r.Record, state: Conversation) -> r.Record:
         match record:
             case r.MessageSent() if record.speaker == self._rules.project.pubkey:
@@ -167,12 +167,6 @@ class LocalAgent(LocalRun):
             case r.RunStarted() | r.AgentPhaseChanged() | r.PromptRerendered():
                 return prompted(state, record, self._prompt)
         return record
-
-    def _update(self, effect: Effect) -> None:
-        """Running work needs no updates."""
-
-    def _release(self, key: Key) -> None:
-        """Nothing is kept of it."""
 
     # ---- prompts ----
 

@@ -110,7 +110,7 @@ class NodeGraph(Generic[StateT, DepsT, RunEndT]):
         """A node and a state as the core takes them.
 
         Raises:
-            Unwritable: one is not of this graph, or cannot be journaled.
+            SerializationError: one is not of this graph, or cannot be journaled.
         """
         name, data = self._dump_node(node)
         return Beginning(node=name, data=data, state=self.dump_state(state))
@@ -139,7 +139,7 @@ class NodeGraph(Generic[StateT, DepsT, RunEndT]):
         """The state as a JSON object.
 
         Raises:
-            Unwritable: it is not of its type.
+            SerializationError: it is not of its type.
         """
         if not self._names:
             return {}
@@ -150,7 +150,7 @@ class NodeGraph(Generic[StateT, DepsT, RunEndT]):
         """Return the state of a JSON object.
 
         Raises:
-            Unreadable: the type has changed since.
+            DeserializationError: the type has changed since.
         """
         return cast("StateT", self._state.load(dict(written)) if self._names else None)
 
@@ -175,7 +175,7 @@ class NodeGraph(Generic[StateT, DepsT, RunEndT]):
         """A node with its journaled fields and its dependencies: those it was handed, else those of the run.
 
         Raises:
-            Unreadable: there is no such node any more, or its fields have changed.
+            DeserializationError: there is no such node any more, or its fields have changed.
         """
         shape = self._shapes.get(name)
         if shape is None:
@@ -192,15 +192,15 @@ class NodeGraph(Generic[StateT, DepsT, RunEndT]):
         try:
             return shape.node(**values)
         except TypeError as fault:
-            lacking = [spec.name for spec in specs_of(shape.node) if is_required(spec) and spec.name not in values]
-            why = f"it has no {', '.join(lacking)}" if lacking else sentence_of(fault)
+            missing = [spec.name for spec in specs_of(shape.node) if is_required(spec) and spec.name not in values]
+            why = f"it has no {', '.join(missing)}" if missing else sentence_of(fault)
             raise DeserializationError(f"{name} cannot be made of what is journaled: {why}") from fault
 
     def read_answer(self, effect: NodeRun, answer: Any, state: StateT) -> NodeReturned | NodeFailed:
         """What a node's return value means.
 
         Raises:
-            Unwritable: it cannot be journaled.
+            SerializationError: it cannot be journaled.
         """
         data: dict[str, Any]
         if isinstance(answer, End):

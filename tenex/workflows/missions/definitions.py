@@ -87,7 +87,7 @@ class MissionWorkflow:
 
 
 class Starting:
-    """Makes of a message where a mission begins; `core.mission_rules.Begin`.
+    """Makes of a message where a mission begins; `core.mission_config.Begin`.
 
     Mentions at the beginning and at the end are left out. Without a `begin` of the author's, a JSON object (the whole
     text, or a block between lines of three backticks) is the fields of the state; any other text goes into its first
@@ -120,7 +120,7 @@ class Starting:
             raise
         except SerializationError as fault:
             raise UsageError(f"{_sentence(str(fault))} The author of its code has to fix that.") from fault
-        except (Exception, SystemExit) as fault:  # an author's function may fail in any way
+        except (Exception, SystemExit) as fault:  # user code may fail in any way
             log.warning("mission.not_begun", kind=type(fault).__name__, exc_info=fault)
             what = _sentence(f"its `{BEGIN}` failed with {type(fault).__name__}")
             raise UsageError(f"{what} The author of its code has to fix that.") from fault

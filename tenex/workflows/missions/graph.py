@@ -125,7 +125,7 @@ class Graph(NodeGraph[StateT, DepsT, RunEndT]):
         """What became of a mission, as values.
 
         Raises:
-            Unreadable: the types have changed since.
+            DeserializationError: the types have changed since.
         """
         finished = mission.outcome == "finished"
         outcome = mission.outcome or ("paused" if mission.is_paused else "open")

@@ -208,7 +208,7 @@ class NodeTaskOf:
         if classify is not None and isinstance(error, Exception) and not isinstance(error, StepFailed):
             try:
                 verdict = classify(error)
-            except Exception as fault:  # the author's code, asked about errors it may not know
+            except Exception as fault:  # user code may fail in any way
                 log.exception("node.not_classified", kind=type(error).__name__, fault=type(fault).__name__)
         return may_pass(error) if verdict is None else bool(verdict)
 

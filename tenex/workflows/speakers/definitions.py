@@ -5,7 +5,7 @@ A TOML or JSON file holds the graph's own keys (so a graph that AG2 wrote is one
     initial_speaker = "writer"
     [workflow]
     name = "Draft and review"
-    participants = ["writer", "editor"]        # else everybody whom the rules name; `person` is the user who opens it
+    participants = ["writer", "editor"]        # else all whom the rules name; `person` is the user who opens it
     expectations.turn_within = { warn = 120, close = 600 }    # seconds
 
 A Python module holds a `Workflow`, a `TransitionGraph` or a mission's `Graph`, called `workflow` or `graph`, or the
@@ -179,7 +179,7 @@ def read_workflow(source: Path | str, *, may_be_other: bool = False) -> LoadedWo
         return _read(source, may_be_other=may_be_other)
     except ConfigurationError:
         raise
-    except Exception as fault:  # the author's classes may fail in any way when they are looked at
+    except Exception as fault:  # user code may fail in any way
         log.warning("workflow.not_read", source=str(source), exc_info=fault)
         raise ConfigurationError([f"{source}: it cannot be read: {type(fault).__name__}: {fault}."]) from fault
 

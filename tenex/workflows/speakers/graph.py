@@ -45,7 +45,7 @@ class TransitionGraph(RuleGraph):
             agents: who takes part, by name: agents in Python, or the instructions of one.
             model: of the agents that have none of their own.
             context: the variables it begins with.
-            participants: the order of a round robin; by default everybody whom the graph names.
+            participants: the order of a round robin; by default all whom the graph name.
             journal: where it is recorded, and where a later process goes on; else it is gone afterwards.
             thread: its name in the journal; without one each run is a workflow of its own.
             limits: tries and bounds; the daemon's own by default.

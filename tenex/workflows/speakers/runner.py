@@ -77,8 +77,6 @@ class LocalSpeakers(LocalAgent):
     ) -> None:
         super().__init__(slug, members, model, journals, rules.limits, clock, rules=rules)
         self._given = given or {}
-        self.agent_states: Mapping[str, AgentPhaseState] = {}
-        """Where the agents are in their phases, as far as that is journaled."""
 
     async def talk(self, conversation: ConversationId, text: str | None) -> Conversation:
         """Begin, or go on where the journal ends.
@@ -112,9 +110,6 @@ class LocalSpeakers(LocalAgent):
         runs = state.runs.values()
         is_over = state.workflow is None or state.workflow.is_closed
         return not is_over and any(not (run.is_parked or run.is_held) for run in runs)
-
-    def _on_appended(self, state: Conversation) -> None:
-        self.agent_states = dict(state.agent_states)
 
     def _fill_in(self, record: r.Record, state: Conversation) -> r.Record:
         if isinstance(record, r.MessageSent) and record.purpose != "completion":

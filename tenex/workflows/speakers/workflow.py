@@ -20,7 +20,7 @@ _LONGEST = 366 * 24 * 3600
 class Workflow:
     """A workflow of speakers, for users who write one in Python.
 
-    Args of the constructor: `participants` in the order of a round robin; by default everybody whom the graph names.
+    Args of the constructor: `participants` in the order of a round robin; by default all whom the graph name.
     `expectations`: by name (`turn_within`, `acks_within`, `reply_within`, `max_silence`, `ttl`) the seconds after which
     users are warned (`warn`) and after which it closes (`close`); a number alone is `close`, 0 is never.
     """
