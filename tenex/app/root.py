@@ -20,7 +20,7 @@ from tenex.core.ports import Journal, Model, Observer
 from tenex.core.records import ConversationImported, Record
 from tenex.core.state.conversation import SPENDING_DAYS
 from tenex.llm.scripted import Pace
-from tenex.nostr.compose import FormSealer
+from tenex.nostr.compose import NostrSealer
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import PROFILE_KINDS
@@ -137,7 +137,7 @@ async def open_application(
         index = Index(where.conversations / "index.sqlite")
         stack.push_async_callback(index.close)
         regaining = Recovery(settings, where, folder, disk, clock)
-        old = LegacyImport(folder, regaining, lambda *taken: bookkeeper.heard(*taken))  # noqa: PLW0108 it is made below
+        old = LegacyImport(folder, regaining, lambda *taken: bookkeeper.on_records(*taken))  # noqa: PLW0108 it is made below
         book = await DaemonJournal.begin(where.conversations, disk, clock)
         stack.push_async_callback(book.close)
 
@@ -162,24 +162,24 @@ async def open_application(
         urls = settings.relays.urls
         pool = RelayPool(
             urls,
-            on_event=lambda event, relay: None if introductions.heard(event) else listener.heard(event, relay),
+            on_event=lambda event, relay: None if introductions.on_event(event) else listener.on_event(event, relay),
             is_seen=index.has_event,
             identity=first.project,
             is_wanted=lambda author: author not in voices and inbox.knows(author),
         )
         voices = former_keys(ring, first.keys, first.everybody)
         voices |= {key.public: key for key in first.keys.values()}
-        publisher, sealer = Publisher(pool, voices, KINDS), FormSealer(urls)
+        publisher, sealer = Publisher(pool, voices, KINDS), NostrSealer(urls)
         profiles = Publisher(pool, voices, PROFILE_KINDS)
         introductions = ProfileAnnouncer(pool, profiles, book, clock, urls, first.identities, first.everybody)
-        whispers = TypingIndicators(
+        indicators = TypingIndicators(
             pool,
             voices,
             sealer,
             clock,
             speaker=first.project.public,
             status=lambda: project_status(current.now),
-            mode=settings.relays.whispers,
+            mode=settings.relays.typing_indicators,
             relays=urls,
         )
 
@@ -201,11 +201,11 @@ async def open_application(
             missions=current,
             outbox=Outbox(publisher),
             rules=current.rules,
-            whisper=whispers.whisper,
+            on_text=indicators.on_text,
             budget=lambda: current.now.settings.models.context_tokens,
             daily=daily,
         )
-        listening: list[Observer] = [daily, whispers, Activity(thoughts, clock), *observers]
+        listening: list[Observer] = [daily, indicators, Activity(thoughts, clock), *observers]
         listening += [*([meter] if meter else []), *open_spans(stack, settings)]
         around = ActorDependencies(
             journals=_Journals(folder, Views(folder, disk), old, index, voices),
@@ -247,8 +247,8 @@ async def open_application(
             inbox.change(changed.people, changed.named, changed.workflows)
             listener.change(list(voices), changed.slugs, changed.everybody)
             introductions.change(changed.identities, changed.everybody)
-            whispers.changed()
-            coordinator.try_held()
+            indicators.changed()
+            coordinator.retry_held()
             return needs_restart
 
         runtime = Runtime(spawn, coordinator, inbox, shutdown_deadline=settings.shutdown.deadline)
@@ -282,7 +282,7 @@ async def open_application(
         )
 
         def branched(branch: ForkResult) -> None:
-            bookkeeper.heard(branch.state, branch.records)
+            bookkeeper.on_records(branch.state, branch.records)
             coordinator.resume([branch.state.id])
 
         asked = orders(reporter, reload, runtime, travelling, back, branched, thoughts, book)
@@ -297,9 +297,9 @@ async def open_application(
             names=introductions.names,
             _unfinished=list(unfinished),
             _services={
-                "whispers": whispers.run,
+                "typing indicators": indicators.run,
                 "relays": pool.run,
-                "cursors": lambda: keep_cursors(pool, index, clock, owed=coordinator.owed_since),
+                "cursors": lambda: keep_cursors(pool, index, clock, owed=coordinator.unjournaled_since),
                 "introductions": introductions.run,
             },
         )

@@ -10,9 +10,9 @@ from tenex.core.ids import PublicKey
 from tenex.core.text import printable
 
 FORGET: Final = 60.0
-"""Seconds without a whisper after which an agent is taken to be gone: one at work is heard of every 20."""
+"""Seconds without a typing indicator after which an agent is taken to be gone: one at work is heard of every 20."""
 MOST: Final = 6
-"""Agents shown; anybody may whisper in a thread."""
+"""Agents shown; anyone may publish typing indicators in a thread."""
 KEPT: Final = 1_000
 """Characters of a text that are kept: only its end is shown."""
 

@@ -136,7 +136,7 @@ class _Chat:
         agents: Iterable["PublicKey"] = (),
     ) -> None:
         is_chat = sys.stdin.isatty() and sys.stdout.isatty()
-        async with talking(url, person, project, agents=agents, whispers=is_chat) as talk:
+        async with talking(url, person, project, agents=agents, typing_indicators=is_chat) as talk:
             talk.on_heard(self._heard)
             talk.on_active(self._is_active)
             if conversation:

@@ -176,7 +176,7 @@ class _Demo:
 
     async def _converse(self, app: "Application", url: str, person: "SecretKey", project: "SecretKey") -> int:
         agents = [one.pubkey for one in app.current.now.identities]
-        async with talking(url, person, project.public, agents=agents, whispers=self._is_chat) as talk:
+        async with talking(url, person, project.public, agents=agents, typing_indicators=self._is_chat) as talk:
             self._talk = talk
             talk.on_heard(self._heard)
             self._go_on()
@@ -194,7 +194,7 @@ class _Demo:
 
     # ---- what is heard ----
 
-    def heard(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
+    def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
         """The daemon has made records durable."""
         lines = [line for record in records for line in self._story.tell(record)]
         if any(isinstance(record, r.MessageSent) and ("error", "workflow") in record.tags for record in records):

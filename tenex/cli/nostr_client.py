@@ -25,7 +25,7 @@ from .activity import ActivityView, Lives
 PATIENCE = 5.0
 """Seconds to wait for a relay before saying that it does not answer."""
 NOTE = 1
-WHISPERS = (kinds.TYPING_STARTS, kinds.TYPING_STOPS, kinds.TEXT_SINCE, kinds.OPERATIONS)
+EPHEMERAL_KINDS = (kinds.TYPING_STARTS, kinds.TYPING_STOPS, kinds.TEXT_SINCE, kinds.OPERATIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +65,16 @@ class ChatClient:
     """One person's side of one conversation in notes."""
 
     def __init__(
-        self, url: str, key: SecretKey, project: PublicKey, *, agents: Iterable[PublicKey] = (), whispers: bool = False
+        self,
+        url: str,
+        key: SecretKey,
+        project: PublicKey,
+        *,
+        agents: Iterable[PublicKey] = (),
+        typing_indicators: bool = False,
     ) -> None:
         """Prepare; `agents` are those of the project as far as they are known, the others are asked for."""
-        self._listens = whispers
+        self._listens = typing_indicators
         self._lives = Lives()
         self._pool = RelayPool([url], on_event=self._take, identity=key)
         self._key = key
@@ -88,7 +94,7 @@ class ChatClient:
         self._heard = heard
 
     def on_active(self, active: Callable[[Activity], None]) -> None:
-        """Whom to tell who is at work, where we listen for whispers."""
+        """Whom to tell who is at work, where we listen for typing indicators."""
         self._active = active
 
     @property
@@ -98,7 +104,7 @@ class ChatClient:
 
     @property
     def live(self) -> list[ActivityView]:
-        """Who is at work in the conversation, and what they are writing; nobody where we do not listen for whispers."""
+        """Who is at work in the conversation and what they write; empty without typing indicators."""
         return self._lives.now(time.monotonic())
 
     async def send(self, text: str) -> PublishOutcome:
@@ -122,7 +128,7 @@ class ChatClient:
         self._root = root
         self._pool.subscribe("thread", [{"kinds": [1], "#e": [root]}, {"kinds": [1], "ids": [root]}], since)
         if self._listens:
-            self._pool.subscribe("whispers", [{"kinds": list(WHISPERS), "#e": [root]}], None)
+            self._pool.subscribe("typing indicators", [{"kinds": list(EPHEMERAL_KINDS), "#e": [root]}], None)
 
     async def introduce(self, name: str) -> None:
         """Say who we are (kind 0); only where nobody else speaks for this key."""
@@ -226,16 +232,16 @@ def _number(text: str | None) -> float | None:
 
 @asynccontextmanager
 async def talking(
-    url: str, key: SecretKey, project: PublicKey, *, agents: Iterable[PublicKey] = (), whispers: bool = False
+    url: str, key: SecretKey, project: PublicKey, *, agents: Iterable[PublicKey] = (), typing_indicators: bool = False
 ) -> AsyncIterator[ChatClient]:
-    """A client that is connected while the context lasts; with `whispers` it hears what is being written.
+    """A client that is connected while the context lasts; with `typing_indicators` it receives what is being written.
 
     `agents` are those of the project as far as they are known, the others are asked for.
 
     Raises:
         RelayUnavailable: the relay did not answer.
     """
-    talk = ChatClient(url, key, project, agents=agents, whispers=whispers)
+    talk = ChatClient(url, key, project, agents=agents, typing_indicators=typing_indicators)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(talk.run(), name="client")
         try:

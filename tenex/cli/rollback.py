@@ -211,7 +211,7 @@ async def _here(
     from tenex.configuration.build import shadow_of
     from tenex.core.config import Agent, Kind
     from tenex.core.ids import Slug
-    from tenex.nostr.compose import FormSealer
+    from tenex.nostr.compose import NostrSealer
     from tenex.nostr.keys import KeyRing
     from tenex.operations.rollback import RollbackService
     from tenex.runtime.clock import SystemClock
@@ -230,7 +230,7 @@ async def _here(
             folder,
             disk,
             SystemClock(),
-            FormSealer(settings.relays.urls),
+            NostrSealer(settings.relays.urls),
             project,
             workspace,
             lambda: shadow_of(settings, where, workspace),

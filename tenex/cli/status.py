@@ -5,7 +5,7 @@ code is 0 where a daemon answers, else 1, so it serves as a health check: a daem
 healthy, for a restart would mend nothing.
 
     running stopping   a daemon answers, and says so          stopped   there is none
-    silent             there is one, and it does not answer   unknown   we may not ask
+    unresponsive       there is one, and it does not answer   unknown   we may not ask
 """
 
 import asyncio
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NO_ANSWER: Final = 1
 """The exit code where no daemon answers."""
-_HEADS: Final = {"stopped": "NOT RUNNING", "silent": "NOT ANSWERING", "unknown": "NOT KNOWN"}
+_HEADS: Final = {"stopped": "NOT RUNNING", "unresponsive": "NOT ANSWERING", "unknown": "NOT KNOWN"}
 
 
 def status(
@@ -38,8 +38,8 @@ def status(
 
     The exit code is 0 where a daemon answers; 1 where none does, and then the files tell what is unfinished.
 
-    "state" in the JSON is running, stopping, stopped (no daemon), silent (one that does not answer) or unknown (we may
-    not ask).
+    "state" in the JSON is running, stopping, stopped (no daemon), unresponsive (one that does not answer) or unknown
+    (we may not ask).
     """
     report = asyncio.run(_report(open_places(ctx, data), patience))
     if as_json:
@@ -53,12 +53,12 @@ def status(
 async def _report(where: "ProjectPaths", patience: float) -> dict[str, Any]:
     from tenex.service.client import ask
 
-    state = "silent"
+    state = "unresponsive"
     try:
         report: dict[str, Any] = await ask(where.socket, "status", patience=patience)
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         fault = _held(where)
-        state = "silent" if fault else "stopped"
+        state = "unresponsive" if fault else "stopped"
     except TimeoutError:
         fault = f"whoever listens at {where.socket} does not answer within {patience:g} s"
     except PermissionError:
@@ -165,8 +165,8 @@ def _disk(disk: dict[str, Any]) -> str:
 
 def _relay(relay: dict[str, Any], now: datetime) -> str:
     told = []
-    if relay["state"] == "deaf":
-        told.append(f"connected, but has not served us since {_ago(relay['deafSince'], now)}")
+    if relay["state"] == "unresponsive":
+        told.append(f"connected, but has not served us since {_ago(relay['unresponsiveSince'], now)}")
     elif relay["state"] == "away":
         told.append(relay["fault"] or "not connected yet")
     told.append(f"last heard {_ago(relay['lastHeard'], now)}")
@@ -211,7 +211,7 @@ def _conversations(found: dict[str, Any], now: datetime) -> Iterator[str]:
     yield f"conversations  {counts or 'none'}"
     for one in found["quarantined"]:
         yield f"  {_mark('quarantined')}{one['id'][:8]}  {one['why']}"
-    for one in found["frozen"]:
+    for one in found["suspended"]:
         yield f"  {_mark('frozen')}{one['id'][:8]}  since {_ago(one['since'], now)}: {one['why']}"
     for one in found["open"]:
         yield f"  {_mark(one['kind'])}{one['id'][:8]}  {_place(one)}{_turn(one)}  {one['title']}"
@@ -264,7 +264,7 @@ def _several(count: int, one: str) -> str:
 
 
 def _mark(kind: str) -> str:
-    is_loud = kind in ("deaf", "away", "frozen", "quarantined", "held", "limited", "reached")
+    is_loud = kind in ("unresponsive", "away", "suspended", "quarantined", "held", "limited", "reached")
     return f"{kind.upper() if is_loud else kind:12}"
 
 

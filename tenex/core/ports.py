@@ -92,18 +92,18 @@ class Publisher(Protocol):
         ...
 
 
-EphemeralStatus = Callable[[str], None]
-"""Takes the text so far of an answer being written; nothing depends on it."""
+OnText = Callable[[str], None]
+"""Receives the text so far of an answer being written; it may be dropped."""
 
 
-def unheard(text: str) -> None:
-    """A whisper nobody hears."""
+def ignore_text(text: str) -> None:
+    """Drop the text."""
 
 
 class Model(Protocol):
-    """A mind: takes a request, gives one step."""
+    """A model: takes a request and returns one step."""
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer once, in bounded time; waiting for a turn at a busy provider is not part of it.
 
         Raises:
@@ -331,8 +331,8 @@ class Directory(Protocol):
 
 
 class Observer(Protocol):
-    """Hears what has become durable, in order; must not block or raise."""
+    """Is called with the records of each append, in order; must not block or raise."""
 
-    def heard(self, conversation: "Conversation", records: "Sequence[Record]") -> None:
-        """Called once per append, after it."""
+    def on_records(self, conversation: "Conversation", records: "Sequence[Record]") -> None:
+        """Handle the records of one append, which are durable; `conversation` is the state after them."""
         ...

@@ -14,7 +14,7 @@ import structlog
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import Slug
 from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Note, Usage, cut
-from tenex.core.ports import EphemeralStatus, Model, unheard
+from tenex.core.ports import Model, OnText, ignore_text
 
 from .agents import AgentOutput, Enforced, Held
 from .answers import read_answer
@@ -77,18 +77,18 @@ class OutputModel:
         self._rejects = rejects
         self._hears = hears
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer once; see `core.ports.Model`. The usage is that of all answers it took."""
         output = self._outputs.get(request.agent) if request.purpose == "work" else None
         held = output.at(request.tools) if output is not None else None
         if held is None:
-            return await self._model.step(request, whisper)
+            return await self._model.step(request, on_text)
         spent, queued, model = NO_USAGE, 0, ""
         wrong: tuple[Fault, ...] = ()
         entries: Sequence[ModelStep | Note] = ()
         for attempt in range(1, TRIES + 1):
             try:
-                step, enforced = await self._ask(request, held, entries, whisper)
+                step, enforced = await self._ask(request, held, entries, on_text)
             except BaseException as error:
                 self._hears(_told(request, kind="broken", text=""))
                 if not isinstance(error, ModelRefused | ModelUnavailable):
@@ -107,18 +107,18 @@ class OutputModel:
         raise _refused(wrong, spent, model, queued)
 
     async def _ask(
-        self, request: ModelRequest, held: Held, entries: Sequence[ModelStep | Note], whisper: EphemeralStatus
+        self, request: ModelRequest, held: Held, entries: Sequence[ModelStep | Note], on_text: OnText
     ) -> tuple[ModelStep, Enforced]:
         """One answer, and how it was enforced."""
         enforced = self._enforced
-        listener = _Listener(request, held, whisper, self._hears, is_read=enforced != "json_schema")
+        listener = _Listener(request, held, on_text, self._hears, is_read=enforced != "json_schema")
         try:
             step = await self._model.step(await in_states(request, held, entries, enforced), listener)
         except ModelUnavailable as error:
             if enforced == "none" or not self._rejects(error.__cause__):
                 raise
             enforced = "none"
-            listener = _Listener(request, held, whisper, self._hears)
+            listener = _Listener(request, held, on_text, self._hears)
             step = await self._model.step(await in_states(request, held, entries, enforced), listener)
             step = replace(step, usage=error.usage + step.usage)
             if self._enforced != enforced:  # it was the grammar that was not taken
@@ -169,11 +169,11 @@ class _Listener:
     """Hears an answer being written: tells all of it here, and whispers only words that are meant for people."""
 
     def __init__(
-        self, request: ModelRequest, held: Held, whisper: EphemeralStatus, hears: Hears, *, is_read: bool = True
+        self, request: ModelRequest, held: Held, on_text: OnText, hears: Hears, *, is_read: bool = True
     ) -> None:
         self._request = request
         self._held = held
-        self._whisper = whisper
+        self._on_text = on_text
         self._hears = hears
         self._parser = OutputParser(held.plan)
         self._is_read = is_read
@@ -212,7 +212,7 @@ class _Listener:
             )
             if isinstance(one, Piece) and self._is_said(one.state):
                 self._said += one.text
-                self._whisper(self._said)
+                self._on_text(self._said)
 
     def _is_said(self, state: str) -> bool:
         """Whether the state's content is words for people: an action that neither calls nor runs."""

@@ -102,9 +102,9 @@ class ConversationActor:
         self._level = asyncio.Event()
         """Set while the state is exactly what the disk has; a look at it in every pause of even the busiest talk."""
         self._thaw, self._batch, self._failures = THAW[0], BATCH, 0
-        self.is_frozen = False
-        self.frozen_since = Millis(0)
-        self.frozen_why = ""
+        self.is_suspended = False
+        self.suspended_since = Millis(0)
+        self.suspended_why = ""
         """What the disk, or a fault of ours, said when it froze."""
 
     @property
@@ -175,9 +175,9 @@ class ConversationActor:
             while not await self._turn_over():
                 pass
         except AppendFailed as error:
-            log.error("conversation.frozen", conversation=self.id, reason=str(error), again_in=self._thaw)
+            log.error("conversation.suspended", conversation=self.id, reason=str(error), again_in=self._thaw)
             self._freeze(str(error))
-            if self._around.clock.now() - self.frozen_since >= TOLD_AFTER and not self._is_stopping:
+            if self._around.clock.now() - self.suspended_since >= TOLD_AFTER and not self._is_stopping:
                 self._owed.tell(notices(self.id, DeliveryFailure.DISK, self._inbox, self._state))
         except StoreError:
             raise
@@ -191,10 +191,10 @@ class ConversationActor:
 
     def _freeze(self, why: str) -> None:
         """Start nothing until the journal has been read again."""
-        if not self.frozen_since:  # reading worked, and writing has failed again: it is the same frost
-            self.frozen_since = self._around.clock.now()
+        if not self.suspended_since:  # reading worked, and writing has failed again: it is the same frost
+            self.suspended_since = self._around.clock.now()
         # deliveries that cannot be written down are made again: relays drop the duplicate
-        self.is_frozen, self.frozen_why, self._deferred = True, why, []
+        self.is_suspended, self.suspended_why, self._deferred = True, why, []
         self._level.clear()
 
     def _failed(self, why: str) -> None:
@@ -223,7 +223,7 @@ class ConversationActor:
         if self._journal is not None:
             await self._journal.close()
         journal, records = await self._around.journals.open(self.id)
-        self._journal, self._state, self.is_frozen = journal, fold(self.id, records), False
+        self._journal, self._state, self.is_suspended = journal, fold(self.id, records), False
         self._take_for_written(self._state, records)
         # before these are decided nothing may start: timers would begin with what another clock said
         waits = any(isinstance(signal, Opened | ClockJumped) for signal in self._inbox)
@@ -270,7 +270,7 @@ class ConversationActor:
             await self._append(self._state, [*self._deferred, *decisions])
             self._deferred.clear()
         self._thaw, self._batch, self._failures = THAW[0], BATCH, 0
-        self.frozen_since = Millis(0)
+        self.suspended_since = Millis(0)
         self._owed.passed(self.id)
         for signal in batch:  # only now: had the append failed, they would be decided again
             self._inbox.popleft()
@@ -362,7 +362,7 @@ class ConversationActor:
     def _tell(self, state: Conversation, written: Sequence[r.Record]) -> None:
         remark(self.id, written)
         for observer in self._around.observers:
-            observer.heard(state, written)
+            observer.on_records(state, written)
         now = self._around.clock.now()
         if not 0 <= now - self._shown_at < SHOW_EVERY or any(isinstance(record, SHOWN) for record in written):
             self._shown_at = now

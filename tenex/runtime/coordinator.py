@@ -34,7 +34,7 @@ class ConversationCoordinator:
         """Go on with conversations that were unfinished when the last process ended; returns how many."""
         return len([self._actor(conversation) for conversation in conversations])
 
-    def try_held(self) -> None:
+    def retry_held(self) -> None:
         """Try again now what is held for a model or a limit of the day, and what people wrote into damaged files.
 
         What made it so may have been mended.
@@ -52,7 +52,7 @@ class ConversationCoordinator:
             if wait is not None and wait.limit:
                 actor.post(TimerFired(key=Key(Work.TIMER, wait.seq, "node-retry")))
 
-    def owed_since(self) -> int | None:
+    def unjournaled_since(self) -> int | None:
         """When the earliest message that no journal holds yet was written, in seconds; None if there is none."""
         return self._owed.since(signal for actor in self for signal in actor.undecided)
 

@@ -174,7 +174,7 @@ class DailyLimits:
 
     # ---- what was spent ----
 
-    def heard(self, conversation: Conversation, records: Sequence[Record]) -> None:
+    def on_records(self, conversation: Conversation, records: Sequence[Record]) -> None:
         """Take in what a conversation has cost (`core.ports.Observer`)."""
         if any(cost_of(record).calls for record in records):
             self.load(conversation.id, conversation.spending)

@@ -20,7 +20,7 @@ from tenex.core.effects import Effect, Key, ModelCall, NodeRun, Publish, Route, 
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import ConversationId, RunId
 from tenex.core.messages import ModelRequest, Usage, writable
-from tenex.core.ports import Clock, EphemeralStatus, Missions, Model, Prompter, ToolResult, Tools, unheard
+from tenex.core.ports import Clock, Missions, Model, OnText, Prompter, ToolResult, Tools, ignore_text
 from tenex.core.signals import (
     DayLimitReached,
     ModelAnswered,
@@ -68,7 +68,7 @@ class Executors:
     rules: Callable[[], Policy]
     budget: Callable[[], int] = lambda: CONTEXT_TOKENS
     """Estimated tokens of a request, as configured now."""
-    whisper: Callable[[Conversation, ModelCall], EphemeralStatus] = lambda _conversation, _call: unheard
+    on_text: Callable[[Conversation, ModelCall], OnText] = lambda _conversation, _call: ignore_text
     missions: Missions | None = None
 
     def prepare(self, conversation: Conversation, effect: Effect, post: Callable[[Signal], None] = _nobody) -> Task:
@@ -81,12 +81,12 @@ class Executors:
             case Route(key=key, is_urgent=is_urgent):
                 request = partial(self._question, conversation.fork(), is_urgent)
                 caller, paid = Caller.of(conversation), _cut_off(None, post)
-                return partial(self._ask, caller, key, None, request, unheard, paid)
+                return partial(self._ask, caller, key, None, request, ignore_text, paid)
             case ModelCall(key=key):
                 request = partial(self._request, conversation.fork(), effect)
-                whisper = self.whisper(conversation, effect)
+                on_text = self.on_text(conversation, effect)
                 caller, paid = Caller.of(conversation), _cut_off(effect.run, post)
-                return partial(self._ask, caller, key, effect.run, request, whisper, paid)
+                return partial(self._ask, caller, key, effect.run, request, on_text, paid)
             case ToolCall():
                 return partial(self._call, effect)
             case Publish():
@@ -129,7 +129,7 @@ class Executors:
         key: Key,
         run: RunId | None,
         request: Callable[[], ModelRequest],
-        whisper: EphemeralStatus,
+        on_text: OnText,
         paid: Callable[[Usage, str], None],
     ) -> Signal:
         await asyncio.sleep(0)  # words said in the same decision go out before the next request is put together
@@ -139,7 +139,7 @@ class Executors:
             async with self.daily.call(caller, key, asked) as call:
                 if call.reached is not None:
                     return call.reached
-                step = writable(await self.model.step(asked, whisper))
+                step = writable(await self.model.step(asked, on_text))
                 call.taken = step.usage
             return RouteAnswered(key=key, step=step) if run is None else ModelAnswered(key=key, step=step, run=run)
         except (ModelUnavailable, ModelRefused) as error:

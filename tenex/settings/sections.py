@@ -72,7 +72,7 @@ class Relays(Section):
     urls: Annotated[list[Annotated[str, AfterValidator(_relay_url)]], Field(min_length=1, max_length=100)] = [
         f"ws://127.0.0.1:{EMBEDDED_RELAY_PORT}"
     ]
-    whispers: Literal["auto", "on", "off"] = "auto"
+    typing_indicators: Literal["auto", "on", "off"] = "auto"
 
 
 class People(Section):

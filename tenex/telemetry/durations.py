@@ -73,7 +73,7 @@ class Intervals:
         """The conversations something is open in."""
         return len(self._open)
 
-    def heard(self, conversation: Conversation, records: Sequence[r.Record]) -> list[Interval]:
+    def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> list[Interval]:
         """What ended with these records, in order; `conversation` is as they have left it."""
         known = self._open.get(conversation.id)
         if known is None:

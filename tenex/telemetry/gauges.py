@@ -36,14 +36,14 @@ class RuntimeSnapshot:
     def _relays(self) -> Iterator[Metric]:
         connected = GaugeMetricFamily("tenex_relay_connected", "Whether a relay is connected.", labels=("relay",))
         deaf = GaugeMetricFamily(
-            "tenex_relay_deaf_seconds",
+            "tenex_relay_unresponsive_seconds",
             "Seconds since when a relay does not serve every subscription; 0 for one that does.",
             labels=("relay",),
         )
         counted = CounterMetricFamily("tenex_relay_events", "What came from a relay.", labels=("relay", "kind"))
         now = self._now()
         for relay in self._readings.relays():
-            since = relay.deaf_since
+            since = relay.unresponsive_since
             connected.add_metric((relay.url,), relay.connected)
             deaf.add_metric((relay.url,), 0.0 if since is None else max(0.0, now - since))
             for kind, number in relay.counters.items():
@@ -51,11 +51,11 @@ class RuntimeSnapshot:
         yield from (connected, deaf, counted)
 
     def _actors(self) -> Iterator[Metric]:
-        states = Counter({"active": 0, "waiting": 0, "parked": 0, "held": 0, "limited": 0, "frozen": 0})
+        states = Counter({"active": 0, "waiting": 0, "parked": 0, "held": 0, "limited": 0, "suspended": 0})
         runs, undelivered = 0, 0
         for actor in self._readings.actors():
             c = actor.conversation
-            states[_state(c, is_frozen=actor.is_frozen)] += 1
+            states[_state(c, is_suspended=actor.is_suspended)] += 1
             if c is not None:
                 runs += len(c.runs)
                 undelivered += sum(len(row.open) for row in c.outbox.values())
@@ -64,9 +64,9 @@ class RuntimeSnapshot:
         yield GaugeMetricFamily("tenex_undelivered", "Events that a relay has not answered yet.", value=undelivered)
 
 
-def _state(c: Conversation | None, *, is_frozen: bool) -> str:
-    if is_frozen:
-        return "frozen"
+def _state(c: Conversation | None, *, is_suspended: bool) -> str:
+    if is_suspended:
+        return "suspended"
     if c is None:
         return "active"  # being read
     if c.is_parked:

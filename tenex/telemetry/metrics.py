@@ -107,10 +107,10 @@ class Meter:
         """Take how long the disk took for a piece of work; called from any thread."""
         self._disk.labels(work).observe(seconds)
 
-    def heard(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
+    def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
         """Count what has become durable."""
         try:
-            for interval in self._intervals.heard(conversation, records):
+            for interval in self._intervals.on_records(conversation, records):
                 self._ended_interval(interval)
             for record in records:
                 self._count(conversation, record)

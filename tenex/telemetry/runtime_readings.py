@@ -30,7 +30,7 @@ class RelayReading(Protocol):
         ...
 
     @property
-    def deaf_since(self) -> float | None:
+    def unresponsive_since(self) -> float | None:
         """Wall clock, seconds, since when it does not serve; None while it does."""
         ...
 
@@ -59,7 +59,7 @@ class ActorReading(Protocol):
         ...
 
     @property
-    def is_frozen(self) -> bool:
+    def is_suspended(self) -> bool:
         """Whether its journal has to be read again first."""
         ...
 

@@ -115,12 +115,12 @@ class Traces:
         self._tracer = provider.get_tracer("tenex", config.version)
         self._prompts: dict[tuple[str, str], Attributes] = {}
 
-    def heard(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
+    def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
         """Make spans of what ended with these records."""
         try:
             if self._content:
                 self._note_prompts(conversation, records)
-            for interval in self._intervals.heard(conversation, records):
+            for interval in self._intervals.on_records(conversation, records):
                 self._make(conversation, interval)
         except Exception:  # the SDK is not ours, and a span is never worth a conversation
             log.exception("traces.failed", conversation=conversation.id)

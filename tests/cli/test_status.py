@@ -20,14 +20,14 @@ def report(**more: Any) -> dict[str, Any]:
         "disk": {"freeBytes": 5_000_000_000, "totalBytes": 20_000_000_000, "isLow": False},
         "relays": [],
         "models": {"providers": [], "held": 0},
-        "conversations": {"counts": {}, "open": [], "waiting": [], "frozen": [], "quarantined": []},
+        "conversations": {"counts": {}, "open": [], "waiting": [], "suspended": [], "quarantined": []},
         **more,
     }
 
 
 def found(**more: Any) -> dict[str, Any]:
     """What was found of conversations."""
-    return {"counts": {}, "open": [], "waiting": [], "frozen": [], "quarantined": [], **more}
+    return {"counts": {}, "open": [], "waiting": [], "suspended": [], "quarantined": [], **more}
 
 
 def conversation(**more: Any) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def test_without_a_daemon_it_says_so_first() -> None:
         del given[name]
     told = text(given).splitlines()
     assert told[0] == "tenex          NOT RUNNING: process 9 holds it"
-    assert text({**given, "state": "silent"}).startswith("tenex          NOT ANSWERING: process 9 holds it\n")
+    assert text({**given, "state": "unresponsive"}).startswith("tenex          NOT ANSWERING: process 9 holds it\n")
     assert "undelivered    3 for wss://a" in told
 
 

@@ -36,7 +36,7 @@ async def test_what_is_written_is_shown_until_it_has_been_said() -> None:
     """Typing, text, and then the message in their place."""
     async with embedded_relay() as url:
         daemon = RelayPool([url], on_event=Heard(), timings=FAST)
-        async with running(daemon), talking(url, PERSON, PROJECT.public, agents=AGENTS, whispers=True) as talk:
+        async with running(daemon), talking(url, PERSON, PROJECT.public, agents=AGENTS, typing_indicators=True) as talk:
             await daemon.connected(5)
             assert (await talk.send("Tell me a tale")).accepted
             assert talk.root is not None
@@ -77,7 +77,7 @@ async def test_the_same_words_from_two_clients_in_one_second_are_two_conversatio
 
 async def test_typing_that_stops_is_not_shown_any_more() -> None:
     """Where nothing is said in the end."""
-    talk = ChatClient("ws://127.0.0.1:1", PERSON, PROJECT.public, agents=AGENTS, whispers=True)
+    talk = ChatClient("ws://127.0.0.1:1", PERSON, PROJECT.public, agents=AGENTS, typing_indicators=True)
     who = EphemeralPublisher(speaker=EXECUTOR.public, address={"form": "notes", "root": "a" * 64})
     talk._take(signed(typing_event(who, "Executor is typing", 1), EXECUTOR), "")
     assert [live.doing for live in talk.live] == ["Executor is typing"]
@@ -128,7 +128,7 @@ async def test_agents_are_known_by_what_the_project_says_of_itself_and_by_nothin
 
 async def test_the_next_line_never_answers_a_stranger(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is the stranger mentioned, or taken for an agent that has had its say."""
-    talk = ChatClient("ws://127.0.0.1:1", PERSON, PROJECT.public, agents=AGENTS, whispers=True)
+    talk = ChatClient("ws://127.0.0.1:1", PERSON, PROJECT.public, agents=AGENTS, typing_indicators=True)
     sent: list[Event] = []
 
     async def publish(event: Event, _url: str) -> PublishOutcome:
@@ -150,7 +150,7 @@ async def test_the_next_line_never_answers_a_stranger(monkeypatch: pytest.Monkey
 
 
 def test_whispers_tell_who_works_and_how_it_ended_only_from_the_project() -> None:
-    talk = ChatClient("ws://127.0.0.1:1", PERSON, PROJECT.public, agents=AGENTS, whispers=True)
+    talk = ChatClient("ws://127.0.0.1:1", PERSON, PROJECT.public, agents=AGENTS, typing_indicators=True)
     told: list[Activity] = []
     talk.on_active(told.append)
     who = EphemeralPublisher(speaker=PROJECT.public, address={"form": "notes", "root": "a" * 64})

@@ -147,9 +147,9 @@ def test_a_message_that_was_put_aside_is_asked_of_the_relays_again_however_late(
                 daemon.write("even")
                 await daemon.until("waiting")
                 await asyncio.sleep(DAY)
-                assert daemon.runtime.coordinator.owed_since() == written
+                assert daemon.runtime.coordinator.unjournaled_since() == written
         async with world.daemon() as daemon:
-            assert daemon.runtime.coordinator.owed_since() is None
+            assert daemon.runtime.coordinator.unjournaled_since() is None
             assert daemon.write("odd", event_id="b" * 64) == "admitted"
             await daemon.until("waiting")
 

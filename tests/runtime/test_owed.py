@@ -130,14 +130,14 @@ def test_a_restart_that_finds_the_same_damage_says_the_same_event() -> None:
             async with world.daemon() as daemon:
                 speak(daemon, "one", name="7" * 64, at=1_700_000_000)
                 await until_told(world, "damaged", times)
-                assert daemon.runtime.coordinator.owed_since() == 1_700_000_000
+                assert daemon.runtime.coordinator.unjournaled_since() == 1_700_000_000
         assert sorted(world.sent.values()) == [2]
         world.damaged.clear()
         async with world.daemon() as daemon:
             speak(daemon, "one", name="7" * 64, at=1_700_000_000)
             state = await daemon.until("ended")
             assert wrote(state, world) == ["one"]
-            assert daemon.runtime.coordinator.owed_since() is None
+            assert daemon.runtime.coordinator.unjournaled_since() is None
 
     run(play)
 
@@ -205,7 +205,7 @@ def test_what_was_refused_is_tried_again_when_the_configuration_is_read_again() 
             speak(daemon, "one")
             await until_told(world, "damaged")
             world.damaged.clear()
-            daemon.runtime.coordinator.try_held()
+            daemon.runtime.coordinator.retry_held()
             assert wrote(await daemon.until("ended"), world) == ["one"]
 
     run(play)
@@ -218,7 +218,7 @@ def full(world: World) -> None:
 
 async def frozen(daemon: Daemon) -> None:
     async with asyncio.timeout(60):
-        while not any(actor.is_frozen for actor in daemon.runtime.coordinator):
+        while not any(actor.is_suspended for actor in daemon.runtime.coordinator):
             await asyncio.sleep(0.05)
 
 
@@ -247,13 +247,13 @@ def test_whoever_waits_on_a_full_disk_is_told_once_and_answered_when_there_is_ro
                 full(world)
                 speak(daemon, f"request {frost}")
                 await until_told(world, "disk", frost)
-                assert daemon.runtime.coordinator.owed_since() is not None
+                assert daemon.runtime.coordinator.unjournaled_since() is not None
                 speak(daemon, f"and more {frost}")
                 await asyncio.sleep(90)
                 assert len(world.told("disk")) == frost
                 world.fail_append = None
                 await daemon.until("ended")
-                assert daemon.runtime.coordinator.owed_since() is None
+                assert daemon.runtime.coordinator.unjournaled_since() is None
             texts = wrote(daemon.state(), world)
             assert texts == ["request 1", "and more 1", "request 2", "and more 2"]
 
@@ -269,7 +269,7 @@ def test_who_waits_for_work_that_cannot_be_written_down_is_told_too() -> None:
             world.fail_append = lambda number: 0 if number > appends else None
             speak(daemon, "one")
             await asyncio.sleep(60)
-            was_frozen = any(actor.is_frozen for actor in daemon.runtime.coordinator)
+            was_frozen = any(actor.is_suspended for actor in daemon.runtime.coordinator)
             assert len(world.told("disk")) == was_frozen
             assert bool(wrote(daemon.state(), world)) == (appends > 0)
             world.fail_append = None
@@ -294,7 +294,7 @@ def test_stopping_on_a_full_disk_does_not_forget_that_a_message_is_owed() -> Non
             speak(daemon, "one", at=1_700_000_123)
             await frozen(daemon)
         assert list(coordinator) == []
-        assert coordinator.owed_since() == 1_700_000_123
+        assert coordinator.unjournaled_since() == 1_700_000_123
 
     run(play)
 

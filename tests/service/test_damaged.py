@@ -102,7 +102,7 @@ async def goes_on(folder: Folder, spoils: list[Spoil]) -> None:
     async with daemon(folder) as process:
         new = await folder.write("Create three.py that prints three")
         await folder.until(new, "ended")
-        assert (await status(folder))["conversations"]["frozen"] == []
+        assert (await status(folder))["conversations"]["suspended"] == []
         assert await process.stop() == 0
     assert "Traceback" not in process.said
     await whole(folder, new, 1)

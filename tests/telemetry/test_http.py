@@ -38,7 +38,7 @@ class State:
 
 
 def relay(**more: Any) -> Any:
-    about = {"connected": True, "serves": True, "refused": (), "fault": "", "deaf_since": None, "counters": {}}
+    about = {"connected": True, "serves": True, "refused": (), "fault": "", "unresponsive_since": None, "counters": {}}
     return SimpleNamespace(url="ws://one", **{**about, **more})
 
 

@@ -1,6 +1,6 @@
 """A model made of rules: it makes the quickstart, the tests and the benchmarks run on any machine.
 
-    model.py        the port: counts words, whispers, hands the request to the router or to the worker
+    model.py        the port: counts words, publishes its text so far, hands the request to the router or to the worker
     asked.py        the router's question as values       router.py      who works next
     transcript.py   what a run has seen and done so far   worker.py      one step of an agent
     marks.py        quotations and file names in a text   intent.py      what kind of message it is

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from tenex.core.messages import ModelRequest, ModelStep, Usage
-from tenex.core.ports import EphemeralStatus, unheard
+from tenex.core.ports import OnText, ignore_text
 
 from .router import answer_route
 from .worker import answer_work, words_to_say
@@ -25,7 +25,7 @@ class OfflineModel:
     def __init__(self, pace: Pace | None = None) -> None:
         self._pace = pace
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer once: a routing decision as JSON, or an agent's next calls or last words."""
         if self._pace is not None:
             await self._pace(request)
@@ -34,7 +34,7 @@ class OfflineModel:
         answer = answer_work(request)
         said = words_to_say(answer)
         for piece in _growing(said):
-            whisper(piece)
+            on_text(piece)
             if self._pace is not None:
                 await self._pace(request)
         return ModelStep(text=answer.text, calls=answer.calls, model=NAME, usage=FREE)

@@ -15,7 +15,7 @@ def complaints(status: Any) -> Iterator[Finding]:
     yield from _configuration(_table(told.get("configuration")))
     yield from _relays(told.get("relays"))
     conversations = _table(told.get("conversations"))
-    for frozen in _tables(conversations.get("frozen")):
+    for frozen in _tables(conversations.get("suspended")):
         yield fault(
             f"frozen{_since(frozen.get('since'))}: {frozen.get('why', 'its journal could not be written')}",
             f"conversation {frozen.get('id', '')}",
@@ -61,10 +61,10 @@ def _relays(relays: Any) -> Iterator[Finding]:
     for relay in _tables(relays):
         if relay.get("state", "connected") == "connected":
             continue
-        if relay.get("state") == "deaf":
+        if relay.get("state") == "unresponsive":
             refused = relay.get("refused")
             why = f"it refuses {'; '.join(map(str, refused))}" if refused else "it does not answer"
-            what = f"the daemon is connected, but not served{_since(relay.get('deafSince'))}: {why}"
+            what = f"the daemon is connected, but not served{_since(relay.get('unresponsiveSince'))}: {why}"
         else:
             what = f"the daemon is not connected: {relay.get('fault') or 'no reason is known'}"
         yield fault(
