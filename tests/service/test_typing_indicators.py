@@ -52,10 +52,10 @@ PHASE = {"phase": "execute"}
 
 
 @asynccontextmanager
-async def serving(data: Path, url: str, owner: str, mind: Teller, whispers: str = "auto") -> AsyncIterator[Application]:
+async def serving(data: Path, url: str, owner: str, mind: Teller, mode: str = "auto") -> AsyncIterator[Application]:
     """The daemon as `tenex run` puts it together, with a mind of ours."""
     made = prepare(data, owner, [url])
-    settings = load(made.config, data, env={}, parse_key=parse_public_key, overrides={"relays": {"whispers": whispers}})
+    settings = load(made.config, data, env={}, parse_key=parse_public_key, overrides={"relays": {"typing_indicators": mode}})
     async with open_application(settings, model=mind) as app, asyncio.TaskGroup() as group:
         ready = asyncio.Event()
 
