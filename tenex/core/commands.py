@@ -308,7 +308,7 @@ def status(draft: Transaction) -> str:
         if retry is not None and retry.limit:
             lines.append("The orchestrator is on hold.")
         else:
-            held = retry is not None and retry.held
+            held = retry is not None and retry.on_hold
             lines.append("The orchestrator's model cannot be reached." if held else "The orchestrator is deciding.")
     else:
         over = "This cycle has ended." if session is None else "It has ended."

@@ -23,8 +23,8 @@ def pending(conversation: Conversation) -> dict[Key, Effect]:
             effects.append(Timer(key=Key(Work.TIMER, question.retry.seq, "route"), due=question.retry.due))
         else:
             effects.append(Route(key=Key(Work.ROUTE, question.seq), is_urgent=question.urgent == question.seq))
-        is_held = question.retry is not None and question.retry.held  # and then the person knows
-        if question.warn_at and not question.told and not is_held:
+        is_held = question.retry is not None and question.retry.on_hold  # and then the person knows
+        if question.warn_at and not question.outage_reported and not is_held:
             effects.append(Timer(key=Key(Work.TIMER, question.seq, "route-warn"), due=question.warn_at))
     for run in conversation.runs.values():
         effects.extend(_of_run(conversation, run))
@@ -102,7 +102,7 @@ def _context(conversation: Conversation, run: Run, call: Call) -> ExecutionConte
         call_id=call.request.id,
         touched=conversation.touched,
         read=run.read,
-        standing=conversation.standings.get(run.stands_as),
+        standing=conversation.agent_states.get(run.stands_as),
         author=person.author if person else None,
         role=person.role if person else None,
     )

@@ -285,7 +285,7 @@ class Notice:
     conversation: ConversationId
     author: PublicKey
     """Who is told."""
-    trouble: str
+    failure: str
     written: int
     """Seconds: when what waits, or the last word after it, was written."""
     address: Mapping[str, Any]
@@ -294,7 +294,7 @@ class Notice:
     @property
     def key(self) -> tuple[ConversationId, PublicKey, str]:
         """What is said once: to whom, and of which trouble of which conversation."""
-        return self.conversation, self.author, self.trouble
+        return self.conversation, self.author, self.failure
 
 
 class Notices(Protocol):

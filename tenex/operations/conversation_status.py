@@ -134,7 +134,7 @@ def _router(conversation: Conversation, now: Millis) -> dict[str, Any] | None:
 
 def _retry(retry: Retry, now: Millis) -> dict[str, Any]:
     return {
-        "state": "limited" if retry.limit else "held" if retry.held else "retrying",
+        "state": "limited" if retry.limit else "held" if retry.on_hold else "retrying",
         "failures": retry.attempt,
         "why": retry.message,
         "nextTry": iso(retry.due),

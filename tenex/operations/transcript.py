@@ -156,7 +156,11 @@ class TranscriptRenderer:
             case ConversationForked():
                 yield "turn", f"fork of {record.origin[:12]}", f"as it stood after its record {record.at_seq}"
             case r.JournalRebuilt():
-                yield "notice", f"regained from {record.source}", f"Lost: {'; '.join(record.lost) or 'nothing known'}"
+                yield (
+                    "notice",
+                    f"regained from {record.source}",
+                    f"Lost: {'; '.join(record.missing) or 'nothing known'}",
+                )
             case r.ConversationImported():
                 yield "notice", "imported", "from another folder; what was open there is over"
             case r.Waiting():

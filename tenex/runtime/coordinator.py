@@ -46,7 +46,7 @@ class ConversationCoordinator:
             if state is not None and state.question is not None:
                 waits.append((state.question.retry, "route"))
             for retry, part in waits:
-                if retry is not None and retry.held:
+                if retry is not None and retry.on_hold:
                     actor.post(TimerFired(key=Key(Work.TIMER, retry.seq, part)))
             wait = state.mission.wait if state is not None and state.mission is not None else None
             if wait is not None and wait.limit:

@@ -128,11 +128,11 @@ class Undeliverable:
         """Tell each of these people, unless they have been told since the trouble began. Returns at once."""
         for notice in notices:
             told = self._told.setdefault(notice.conversation, set())
-            if (notice.author, notice.trouble) not in told:
-                told.add((notice.author, notice.trouble))
+            if (notice.author, notice.failure) not in told:
+                told.add((notice.author, notice.failure))
                 known = self._remembered.get(notice.key)
                 is_known = (
-                    known is not None or notice.trouble == DeliveryFailure.DISK
+                    known is not None or notice.failure == DeliveryFailure.DISK
                 )  # which may take no note of it either
                 self._spawn_saying(notice.conversation, self._say(known or notice, is_noted=is_known))
 
@@ -169,8 +169,8 @@ class Undeliverable:
             await self._noted(notice.conversation, self._notices.tell(notice))
         draft = OutgoingMessage(
             speaker=self._rules().project.pubkey,
-            text=_TEXTS[DeliveryFailure(notice.trouble)].format(name=notice.conversation[:12]),
-            tags=(("error", "storage" if notice.trouble != DeliveryFailure.FAULT else "internal"),),
+            text=_TEXTS[DeliveryFailure(notice.failure)].format(name=notice.conversation[:12]),
+            tags=(("error", "storage" if notice.failure != DeliveryFailure.FAULT else "internal"),),
             created_at=notice.written + 1,
             address=notice.address,
             reply_to=notice.origin,
@@ -178,9 +178,9 @@ class Undeliverable:
         try:
             events, relays = self._sealer.seal(draft), self._sealer.relays(draft)
         except Exception:  # it may be the very fault that is to be told of, and must not end the other conversations
-            log.exception("notice.failed", conversation=notice.conversation, trouble=notice.trouble)
+            log.exception("notice.failed", conversation=notice.conversation, trouble=notice.failure)
             return
-        log.warning("person.told", conversation=notice.conversation, trouble=notice.trouble, event_id=events[0].id)
+        log.warning("person.told", conversation=notice.conversation, trouble=notice.failure, event_id=events[0].id)
         for event in events:
             for relay in relays:
                 self._spawn_saying(notice.conversation, self._publish(notice.conversation, event, relay))
@@ -217,7 +217,7 @@ def notices(
                 message.author,
                 Notice(
                     conversation=conversation,
-                    trouble=trouble,
+                    failure=trouble,
                     author=message.author,
                     written=message.created_at,
                     address=message.address,
@@ -230,7 +230,7 @@ def notices(
         written = max(state.origin_at, state.last_created_at)
         found[author] = Notice(
             conversation=conversation,
-            trouble=trouble,
+            failure=trouble,
             author=author,
             written=written,
             address=state.address,

@@ -39,10 +39,10 @@ _JOURNALS: Final = "journal*.jsonl"
 _SEGMENTS: Final = ("orchestratorTurns-*.json", "phaseTransitions-*.json")
 _ASIDE: Final = "journal.damaged"
 _HEARD: Final = re.compile(rb'"eventId":"([0-9a-f]{64})"')
-_SEEN: Final = re.compile(rb'"seen":[\[{]([^\]}]*)')
+_SEEN: Final = re.compile(rb'"(?:seen|knownEvents)":[\[{]([^\]}]*)')
 """What a line holds of the messages of earlier ones: a checkpoint, or what closed an earlier rebuilding."""
 _ID: Final = re.compile(rb'"([0-9a-f]{64})"')
-_REBUILT: Final = b',"type":"Rebuilt","data":{'
+_REBUILT: Final = b',"type":"JournalRebuilt","data":{'
 _SEQ: Final = re.compile(rb'\{"v":\d+,"seq":(\d{1,18}),')
 
 WAS: Final = "was"

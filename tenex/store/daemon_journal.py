@@ -98,7 +98,7 @@ class DaemonSnapshot(SnapshotRecord):
     profiles: tuple[ProfilePublished, ...]
     keys: tuple[str, ...]
     """Idempotency keys of lessons, oldest first."""
-    told: tuple[Notice, ...]
+    notices: tuple[Notice, ...]
 
 
 DAEMON: Final = Codec(
@@ -301,7 +301,7 @@ class DaemonJournal:
             lessons=tuple(lesson for lessons in self._lessons.values() for lesson in lessons),
             profiles=tuple(self._profiles.values()),
             keys=tuple(self._keys),
-            told=self.told(),
+            notices=self.told(),
         )
         try:
             await journal.rotate(checkpoint)
@@ -322,7 +322,7 @@ class DaemonJournal:
                     self._lessons[lesson.agent] = (*self.lessons(lesson.agent), lesson)
                 self._profiles = {(profile.pubkey, profile.kind): profile for profile in record.profiles}
                 self._keys = dict.fromkeys(record.keys)
-                self._told = {notice.key: notice for notice in record.told}
+                self._told = {notice.key: notice for notice in record.notices}
             case LessonLearned():
                 self._lessons[record.agent] = (*self.lessons(record.agent), record)[-LESSONS_KEPT:]
                 self._keys[record.key] = None

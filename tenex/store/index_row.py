@@ -122,7 +122,7 @@ def _events(record: Record) -> Iterator[str]:
         case MessageSent():
             yield from (event.id for event in record.events)
         case JournalRebuilt():
-            yield from record.seen
+            yield from record.known_events
         case _:
             pass
 

@@ -162,11 +162,11 @@ class _Regaining:
                 seq=0,
                 at=now,
                 source=past.source,
-                lost=tuple(past.lost),
-                seen=tuple(dict.fromkeys(seen)),
+                missing=tuple(past.lost),
+                known_events=tuple(dict.fromkeys(seen)),
                 spent={phase.value: usage for phase, usage in past.spent.items() if usage.calls},
                 turns=max(numbers, default=0),
-                standing=past.standing,
+                position=past.standing,
                 forked_from=past.forked_from,
             )
         )

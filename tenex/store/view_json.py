@@ -119,8 +119,8 @@ def render(conversation: Conversation, rendered: Rendered | None = None) -> str:
         head["workflow"] = told(c.workflow)
     if c.mission is not None:
         head["mission"] = shown(c.mission)
-    if c.standings:
-        head["agents"] = {name: _standing(standing) for name, standing in c.standings.items()}
+    if c.agent_states:
+        head["agents"] = {name: _standing(standing) for name, standing in c.agent_states.items()}
     if c.history is not None and c.history.rollbacks:
         head["rollbacks"] = [_rollback(one) for one in c.history.rollbacks]
     tail = {

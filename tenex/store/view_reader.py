@@ -290,7 +290,7 @@ def _placed(view: Mapping[str, Any], at: Millis, lost: list[str]) -> Iterator[r.
             continue
         moves = tuple(Moved(source=one.from_, target=one.to, at=Millis(one.at)) for one in known.history)
         place = Place(phase=known.phase, values=known.state, history=moves)
-        yield r.AgentStateSet(seq=0, at=at, agent=Slug(name), standing=place)
+        yield r.AgentStateSet(seq=0, at=at, agent=Slug(name), state=place)
 
 
 def _of_messages(said: Sequence[_Said]) -> Iterator[str]:

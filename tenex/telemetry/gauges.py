@@ -72,7 +72,7 @@ def _state(c: Conversation | None, *, is_suspended: bool) -> str:
     if c.is_parked:
         return "parked"
     retries = [run.retry for run in c.runs.values()] if c.runs else [c.question.retry] if c.question else []
-    if retries and all(retry is not None and retry.held for retry in retries):
+    if retries and all(retry is not None and retry.on_hold for retry in retries):
         return "limited" if all(retry.limit for retry in retries if retry is not None) else "held"
     return "active" if c.status == "active" else "waiting"
 

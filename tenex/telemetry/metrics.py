@@ -170,7 +170,7 @@ class Meter:
     def _retry(self, c: Conversation, record: r.RetryScheduled) -> None:
         self._retries.inc()
         what = (c.id, record.run)
-        if record.held and what not in self._held:
+        if record.on_hold and what not in self._held:
             self._held.add(what)
             self._holds.inc()
         agent = ROUTER if record.run is None else run_agent(record.run)

@@ -49,8 +49,8 @@ def tree_after(checkpoints: Checkpoints, conversation: ConversationId, records: 
         CheckpointFailed: git did not say.
     """
     following = next((record for record in records if record.seq == to + 1), None)
-    if isinstance(following, RolledBack) and following.was:  # it is going back that is to be undone
-        return following.was
+    if isinstance(following, RolledBack) and following.previous_tree:  # it is going back that is to be undone
+        return following.previous_tree
     commits = list(checkpoints.commits(conversation))
     known = [*_of_calls(commits, records), *_of_going_back(records)]
     before = [(seq, tree) for seq, tree in known if seq <= to]
@@ -118,8 +118,8 @@ def _of_calls(commits: Iterable[Commit], records: Iterable[Record]) -> Iterator[
 
 def _of_going_back(records: Iterable[Record]) -> Iterator[tuple[int, str]]:
     for record in records:
-        if isinstance(record, RolledBack) and record.tree:
-            yield record.seq, record.tree
+        if isinstance(record, RolledBack) and record.restored_tree:
+            yield record.seq, record.restored_tree
 
 
 def _named(paths: Iterable[bytes]) -> tuple[str, ...]:

@@ -71,7 +71,7 @@ def test_the_page_s_agent_works_in_a_conversation_over_a_relay(tmp_path: Path) -
             state = await person.until(partial(rests, tmp_path, note["id"]))
             said = [event["content"] for event in await person.stored(url, authors=[ring.get("research-agent").public])]
             assert "Done: Analysis of 3 data points" in said
-            standing = state.standings["research-agent"]
+            standing = state.agent_states["research-agent"]
             assert (standing.phase, len(standing.values["data"])) == ("analysis", 3)
 
     asyncio.run(main())
@@ -92,7 +92,10 @@ def test_the_page_s_agent_calls_its_colleagues_over_a_relay(tmp_path: Path) -> N
             state = await person.until(partial(rests, tmp_path, note["id"]))
             said = {event["content"]: event["pubkey"] for event in await person.stored(url, kinds=[1], _e=[note["id"]])}
             assert said == {"All done.": ring.get("project-agent").public}, "what colleagues say is for their caller"
-            assert (state.standings["project-agent"].phase, list(state.standings)) == ("review", ["project-agent"])
+            assert (state.agent_states["project-agent"].phase, list(state.agent_states)) == (
+                "review",
+                ["project-agent"],
+            )
 
     asyncio.run(main())
     assert [request.agent for request in mind.asked].count(Slug("planner-agent")) == 1

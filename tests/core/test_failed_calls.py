@@ -134,7 +134,7 @@ def test_an_answer_of_no_use_ends_the_count_of_tries() -> None:
     for _ in range(4):
         play.fire("retry")
         play.settle()
-    assert [(record.attempt, record.held) for record in play.all(r.RetryScheduled)][3:] == [(1, False)]
+    assert [(record.attempt, record.on_hold) for record in play.all(r.RetryScheduled)][3:] == [(1, False)]
 
 
 def test_a_held_run_says_why_and_when_it_goes_on() -> None:
@@ -194,5 +194,5 @@ def test_agents_of_one_turn_that_share_a_dead_provider_are_told_of_once() -> Non
     play = Play(both, lambda conversation, call: gone, config=rules(limits=Limits(retry_delays=())))
     play.person("build it")
     play.settle()
-    assert len([retry for retry in play.all(r.RetryScheduled) if retry.held]) == 2
+    assert len([retry for retry in play.all(r.RetryScheduled) if retry.on_hold]) == 2
     assert len([text for text in play.said() if "cannot be reached" in text]) == 1

@@ -26,7 +26,7 @@ def down(retry_after: int | None = None) -> ModelFailed:
 
 def retries(play: Play) -> list[tuple[int, int, bool]]:
     """(attempt, delay, held) of every retry."""
-    return [(record.attempt, record.due - record.at, record.held) for record in play.all(r.RetryScheduled)]
+    return [(record.attempt, record.due - record.at, record.on_hold) for record in play.all(r.RetryScheduled)]
 
 
 def broken_agent(*, times: int) -> Play:
@@ -115,7 +115,7 @@ def test_a_long_wait_a_server_asks_for_is_told_at_once_and_once(who: str) -> Non
     for _ in range(3):
         play.fire(part)
         play.settle()
-    assert [record.held for record in play.all(r.RetryScheduled)] == [True, True, False]
+    assert [record.on_hold for record in play.all(r.RetryScheduled)] == [True, True, False]
     assert [text for text in play.said() if "cannot be reached" in text] == told
     check_rest(play)
 

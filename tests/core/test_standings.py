@@ -53,7 +53,7 @@ def sets(field: str, value: Any) -> tuple[str, dict[str, Any]]:
 
 
 def standing(one: Play) -> AgentPhaseState:
-    return one.conversation.standings["executor"]
+    return one.conversation.agent_states["executor"]
 
 
 def moves(one: Play) -> list[tuple[str, str]]:
@@ -309,8 +309,8 @@ def test_the_standing_is_written_and_read_whole_and_a_fork_takes_it_along() -> N
     again, _, _ = CONVERSATION.decode_lines(CONVERSATION.encode_decisions([[checkpoint]]))
     assert again == [checkpoint]
     forked = of_fork(one.conversation, one.now, id=ConversationId("d" * 64), address={}, title="other")
-    assert forked.standings == one.conversation.standings
-    assert forked.standings["executor"].values == {"plan": "p", "none": 0, "no": False}
+    assert forked.agent_states == one.conversation.agent_states
+    assert forked.agent_states["executor"].values == {"plan": "p", "none": 0, "no": False}
     one.settle()
 
 
@@ -388,7 +388,7 @@ def test_what_an_agent_has_done_before_makes_neither_its_records_nor_its_checkpo
         taken = dataclasses.replace(StateSnapshot.of(one.conversation), state=state)
         checkpoints.append(len(CONVERSATION.encode_decisions([[taken]])))
     assert len(one.all(r.AgentPhaseChanged)) == 80 * 3
-    assert {*one.conversation.standings} == {"executor"}
+    assert {*one.conversation.agent_states} == {"executor"}
     assert len(standing(one).history) == HISTORY
     assert records[1] < records[0] * 1.02, "a digit more here and there"
     assert checkpoints[1] < checkpoints[0] * 1.02

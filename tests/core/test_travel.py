@@ -265,7 +265,7 @@ def busy_colleagues() -> tuple[Play, int]:
     play.person("build it")
     play.settle()
     at = play.conversation.next_seq - 1
-    assert {name.rpartition(".")[2] for name in play.conversation.standings} == {"executor", "helper"}
+    assert {name.rpartition(".")[2] for name in play.conversation.agent_states} == {"executor", "helper"}
     assert play.conversation.is_parked
     play.person("blue")
     play.settle()
@@ -278,7 +278,7 @@ def test_who_was_called_at_the_moment_gone_back_to_stands_nowhere_and_its_caller
     forked = of_fork(then, play.now, id=OTHER, address={}, title="other")
     back(play, at)
     for state in (play.conversation, forked):
-        assert {name: one.phase for name, one in state.standings.items()} == {"executor": "asking"}
+        assert {name: one.phase for name, one in state.agent_states.items()} == {"executor": "asking"}
         assert (state.runs, state.asks) == ({}, {})
     again = fold(ID, CONVERSATION.decode_lines(CONVERSATION.encode_decisions(play.journal))[0])
     assert again == play.conversation
@@ -289,7 +289,7 @@ def test_who_was_called_at_the_moment_gone_back_to_stands_nowhere_and_its_caller
     play.settle()
     check_sound(play)
     check_keys(play)
-    assert play.conversation.standings.keys() == {"executor"}
+    assert play.conversation.agent_states.keys() == {"executor"}
 
 
 def test_the_turn_that_was_open_then_can_be_tried_again() -> None:

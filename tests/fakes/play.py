@@ -82,7 +82,7 @@ def rules(*, limits: Limits | None = None, gates: GateRules | None = None) -> Po
 
 def _shown(conversation: Conversation, run: Run) -> Prompt:
     """A prompt that shows where its agent stands."""
-    stands = conversation.standings[run.stands_as]
+    stands = conversation.agent_states[run.stands_as]
     return Prompt(system=f"You are an agent. You know {json.dumps(stands.values)}.", entries=())
 
 

@@ -71,7 +71,7 @@ async def _book() -> None:
     notice = Notice(
         conversation=ConversationId("c" * 64),
         author=PublicKey("b" * 64),
-        trouble="damaged",
+        failure="damaged",
         written=5,
         address={"form": "notes", "relays": ["wss://r"]},
         origin={"id": "e" * 64, "tags": [["e", "f" * 64, ""], []]},
@@ -85,7 +85,7 @@ async def _book() -> None:
         own = await DaemonJournal.open(BOOK, disk, StillClock())
         await own.published(PublicKey("a" * 64), 0, EventId("1" * 64), "hash", 100)
         await own.tell(notice)
-        await own.tell(replace(notice, conversation=ConversationId("d" * 64), trouble="disk"))
+        await own.tell(replace(notice, conversation=ConversationId("d" * 64), failure="disk"))
         await own.passed(ConversationId("d" * 64))
         for number in range(7):
             agent = ("executor", "planner")[number % 2]

@@ -39,4 +39,4 @@ async def test_it_stands_where_it_stood(tmp_path: Path) -> None:
     assert [lesson.key for lesson in book.lessons("planner")] == ["key-3", "key-5"]
     assert book.profile(PublicKey("a" * 64), 0) is not None
     (notice,) = book.told()
-    assert (notice.trouble, notice.written, notice.origin["tags"]) == ("damaged", 5, [["e", "f" * 64, ""], []])
+    assert (notice.failure, notice.written, notice.origin["tags"]) == ("damaged", 5, [["e", "f" * 64, ""], []])

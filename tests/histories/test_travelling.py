@@ -45,7 +45,7 @@ def check_rest(state: Conversation) -> None:
     """Nothing is open, and nobody stands who was only called."""
     assert (state.runs, state.asks, state.turn, state.question) == ({}, {}, None, None)
     assert all(isinstance(effect, Publish) or effect.key.part == "expire" for effect in pending(state).values())
-    assert not [name for name in state.standings if "/" in name]
+    assert not [name for name in state.agent_states if "/" in name]
     assert again(state) == state
 
 
@@ -61,15 +61,15 @@ def test_from_every_record_one_can_go_back_and_branch_off(told: tuple[Conversati
         play.conversation = play.refold()
         play.hear(RollBack(to=then.next_seq - 1, then=then, by="the operator", reason=""))
         check_rest(play.conversation)
-        roster = {known: one for known, one in then.standings.items() if known not in then.runs}
-        assert play.conversation.standings == roster, "agents stand where they stood then"
+        roster = {known: one for known, one in then.agent_states.items() if known not in then.runs}
+        assert play.conversation.agent_states == roster, "agents stand where they stood then"
         forked = of_fork(then, NOW, id=ConversationId("e" * 64), address={}, title="other")
         fork = fold(
             forked.id,
             [ConversationForked(seq=1, at=NOW, id=forked.id, origin=name, at_seq=at, title="other", state=forked)],
         )
         check_rest(fork)
-        assert fork.standings == roster
+        assert fork.agent_states == roster
 
 
 def test_what_was_gone_back_to_is_gone_on_from(told: tuple[ConversationId, list[Record]]) -> None:
@@ -99,6 +99,6 @@ def test_a_readable_file_gives_back_where_its_agents_stood(told: tuple[Conversat
     view = json.loads(render(fold(name, records)))
     past = past_of_view(view, name, "conversation.json", None)
     regained = fold(name, [record for decision in decisions_of(past, NOW) for record in decision])
-    assert regained.standings == fold(name, records).standings
+    assert regained.agent_states == fold(name, records).agent_states
     assert not any("phases of its own" in sentence for sentence in past.lost)
     check_rest(regained)

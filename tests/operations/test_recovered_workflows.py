@@ -51,7 +51,7 @@ def rebuilt(view: dict[str, Any], rules: Policy | None) -> tuple[list[r.Record],
 
 def lost(records: list[r.Record]) -> str:
     (record,) = [record for record in records if isinstance(record, JournalRebuilt)]
-    return "\n".join(record.lost)
+    return "\n".join(record.missing)
 
 
 def test_a_workflow_stands_where_it_stood_whenever_its_file_was_written_and_comes_to_its_end() -> None:
@@ -156,7 +156,7 @@ def test_agents_stand_where_they_stood_in_their_own_phases() -> None:
     assert view_of(state)["agents"] == view["agents"]
     assert "phases of" not in lost(made)
     made, state = rebuilt({**view, "agents": {"executor": {"history": 5}, "turn-1.executor": {}}}, None)
-    assert not state.standings
+    assert not state.agent_states
     assert "where an agent stood in phases of its own" in lost(made)
 
 

@@ -306,6 +306,6 @@ async def test_a_tool_at_work_keeps_files_from_going_back(
         await travelling.roll_back(ID, 5, "x", "", refused, files=True)
     assert not workspace.turn.locked()
     done = await travelling.roll_back(ID, 5, "x", "", travelling.append, files=True)
-    assert done.record.tree
+    assert done.record.restored_tree
     assert (await asyncio.to_thread(shadow.commits, ID))[0].call == 4
     assert Millis(done.record.at) > 0

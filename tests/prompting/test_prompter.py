@@ -186,7 +186,7 @@ def test_what_an_agent_is_told_as_its_part_may_have_a_template(tmp_path: Path) -
     assert isinstance(part, Note)
     assert part.text == "In a of execute: build."
     assert "You work in a." in told.system
-    play.conversation.standings = {"executor": AgentPhaseState(phase="b", values={"n": 1})}
+    play.conversation.agent_states = {"executor": AgentPhaseState(phase="b", values={"n": 1})}
     assert "You work in b." in words.work(play.conversation, run).system
 
 

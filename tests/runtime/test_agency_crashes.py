@@ -192,9 +192,9 @@ def test_agents_stand_where_they_would_have_stood_and_each_step_is_taken_once(
         for pair in (("asking", "building"), ("building", "built"))
     ]
     assert Counter(moved) == Counter(way)
-    assert {name: one.phase for name, one in state.standings.items()} == dict.fromkeys(state.standings, "built")
-    assert {*map(str, state.standings)} >= {"executor", "planner"}
-    assert not any("/" in name for name in state.standings), "who was called and is gone stands nowhere"
+    assert {name: one.phase for name, one in state.agent_states.items()} == dict.fromkeys(state.agent_states, "built")
+    assert {*map(str, state.agent_states)} >= {"executor", "planner"}
+    assert not any("/" in name for name in state.agent_states), "who was called and is gone stands nowhere"
     called = [rec.agent for rec in records if isinstance(rec, r.RunStarted) and rec.parent is not None]
     assert called == ["helper", "planner"]
     results = Counter(rec.tool for rec in records if isinstance(rec, r.ToolCallCompleted))

@@ -67,7 +67,7 @@ def said(record: Record, state: Conversation) -> bool:
 def delivered(record: Record, state: Conversation) -> bool:
     """A relay has taken what the executor built."""
     spoken = {message.seq for message in state.recent if message.text == SPOKEN}
-    return isinstance(record, r.Delivered) and record.said in spoken
+    return isinstance(record, r.Delivered) and record.message in spoken
 
 
 SPOKEN = "executor has done execute"

@@ -294,7 +294,7 @@ def test_work_that_was_held_in_the_middle_of_a_turn_goes_on_there_the_next_day()
             state = daemon.state()
             (held,) = state.runs.values()
             assert held.retry is not None
-            assert (held.retry.limit, held.retry.due) == ("tokens_per_owner_day", state.limit_told[1])
+            assert (held.retry.limit, held.retry.due) == ("tokens_per_owner_day", state.limit_reported[1])
             assert not held.is_held, "its model can be reached"
         async with there.daemon() as daemon:  # a restart on the same day changes nothing
             await rest(there)

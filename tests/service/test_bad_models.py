@@ -244,14 +244,16 @@ async def test_five_429s_are_waited_out_as_long_as_the_server_asks(tmp_path: Pat
         assert all(gap >= 0.9 for gap in gaps), gaps  # ms are rounded on the way
         agree(server, spent(folder.records(name)))
     assert len(told(folder, (await words(folder))[name])) == 1
-    assert [record.held for record in of_kind(folder.records(name), r.RetryScheduled)] == [False] * 3 + [True] * 2
+    assert [record.on_hold for record in of_kind(folder.records(name), r.RetryScheduled)] == [False] * 3 + [True] * 2
 
 
 async def held_until_mended(folder: Folder, server: ModelServer, file: str, mend: Any, **env: str) -> list[str]:
     """Have a conversation run into trouble, mend it once the person was told and more tries failed; what was said."""
     async with serving(folder, server, **env) as process:
         name = await folder.write(f"Write {file}.")
-        await person.until(lambda: sum(record.held for record in of_kind(folder.records(name), r.RetryScheduled)) >= 3)
+        await person.until(
+            lambda: sum(record.on_hold for record in of_kind(folder.records(name), r.RetryScheduled)) >= 3
+        )
         assert not (folder.workspace / file).exists()
         await mend()
         await settled(folder, name)

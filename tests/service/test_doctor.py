@@ -349,7 +349,7 @@ async def test_what_a_daemon_holds_is_told(folder: Folder) -> None:
     async with daemon(folder) as process:
         name = await folder.write("Create hello.py that prints hello")
         await person.until(
-            lambda: of_kind(folder.records(name), r.RetryScheduled, lambda record: record.held), PATIENCE
+            lambda: of_kind(folder.records(name), r.RetryScheduled, lambda record: record.on_hold), PATIENCE
         )
         code, report = await examined(folder.data)
         await process.stop()

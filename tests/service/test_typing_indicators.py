@@ -55,7 +55,8 @@ PHASE = {"phase": "execute"}
 async def serving(data: Path, url: str, owner: str, mind: Teller, mode: str = "auto") -> AsyncIterator[Application]:
     """The daemon as `tenex run` puts it together, with a mind of ours."""
     made = prepare(data, owner, [url])
-    settings = load(made.config, data, env={}, parse_key=parse_public_key, overrides={"relays": {"typing_indicators": mode}})
+    relays = {"relays": {"typing_indicators": mode}}
+    settings = load(made.config, data, env={}, parse_key=parse_public_key, overrides=relays)
     async with open_application(settings, model=mind) as app, asyncio.TaskGroup() as group:
         ready = asyncio.Event()
 

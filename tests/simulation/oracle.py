@@ -90,7 +90,7 @@ def _each_once(records: list[r.Record]) -> None:
     assert set(results.values()) <= {1}, "a call has two results"
     warned = Counter(rec.run for rec in records if isinstance(rec, r.RunWarned))
     assert set(warned.values()) <= {1}, "a person was warned twice of one run"
-    delivered = Counter((rec.said, rec.part, rec.relay) for rec in records if isinstance(rec, r.Delivered))
+    delivered = Counter((rec.message, rec.part, rec.relay) for rec in records if isinstance(rec, r.Delivered))
     assert set(delivered.values()) <= {1}, "a delivery was noted twice"
 
 
@@ -137,7 +137,7 @@ def _outcomes(world: FaultyWorld, records: list[r.Record]) -> None:
     for rec in records:
         if isinstance(rec, r.Delivered):
             known = world.taken if rec.accepted else world.refused
-            assert (words[rec.said][rec.part].id, rec.relay) in known, f"{rec.relay} never said so: {rec}"
+            assert (words[rec.message][rec.part].id, rec.relay) in known, f"{rec.relay} never said so: {rec}"
 
 
 def _money(world: FaultyWorld, name: str, records: list[r.Record]) -> None:
@@ -161,9 +161,9 @@ def _deadlines(world: FaultyWorld, name: str, records: list[r.Record]) -> None:
         if moment is None:
             continue
         if isinstance(rec, r.Delivered) and rec.accepted:
-            accepted.setdefault(rec.said, moment)
-        elif isinstance(rec, r.OutboxExpired) and rec.said in accepted:
-            days = (moment - accepted[rec.said]) / 86_400
+            accepted.setdefault(rec.message, moment)
+        elif isinstance(rec, r.OutboxExpired) and rec.message in accepted:
+            days = (moment - accepted[rec.message]) / 86_400
             assert days > 2.99, f"given up after {days:.2f} days"
             assert days < 3.5, f"given up only after {days:.2f} days"
 

@@ -193,7 +193,7 @@ def notice(trouble: str = "damaged", written: int = 5) -> Notice:
     return Notice(
         conversation=CONVERSATION_ID,
         author=KEY,
-        trouble=trouble,
+        failure=trouble,
         written=written,
         address={"form": "notes"},
         origin={"id": "e" * 64, "author": KEY},

@@ -50,7 +50,7 @@ def test_a_line_has_the_documented_form() -> None:
     assert json.loads(first)["remaining"] == 1
 
 
-def test_left_counts_the_records_of_the_same_decision_still_to_come() -> None:
+def test_remaining_counts_the_records_of_the_same_decision_still_to_come() -> None:
     encoded = CONVERSATION.encode_decisions(decisions_of(3, 1, 2))
     assert [json.loads(text)["remaining"] for text in encoded.splitlines()] == [2, 1, 0, 0, 1, 0]
 
@@ -182,7 +182,7 @@ def test_the_last_record_written_twice_is_damage_and_called_by_its_name() -> Non
         (
             CONVERSATION.encode_decisions([[asked(1), asked(2), asked(3)]]).splitlines(True)[0]
             + CONVERSATION.encode_decisions([[asked(2)]]),
-            "its `left` is 0 where 1 must follow",
+            "its `remaining` is 0 where 1 must follow",
         ),
         (line({"v": 1, "seq": 1, "remaining": 0, "at": 1, "type": "Nap", "data": {}}), "written by a newer tenex"),
         (
@@ -190,7 +190,10 @@ def test_the_last_record_written_twice_is_damage_and_called_by_its_name() -> Non
             "version 9 .* newer tenex",
         ),
         (line({"v": 0, "seq": 1, "remaining": 0, "at": 1, "type": "ProcessRestarted", "data": {}}), "v from 1"),
-        (line({"v": 1, "seq": 1, "remaining": -1, "at": 1, "type": "ProcessRestarted", "data": {}}), "left from 0"),
+        (
+            line({"v": 1, "seq": 1, "remaining": -1, "at": 1, "type": "ProcessRestarted", "data": {}}),
+            "remaining from 0",
+        ),
         (
             line({"v": 1, "seq": True, "remaining": 0, "at": 1, "type": "ProcessRestarted", "data": {}}),
             "must be integers",

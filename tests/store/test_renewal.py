@@ -258,7 +258,7 @@ def test_what_was_left_to_be_heard_again_still_is_after_a_second_rebuilding(fold
     _index_knows(folder, *IDS[:3])
     seen = tuple(heard_before(folder, 8))
     assert set(seen) == set(IDS[:2])
-    last = JournalRebuilt(seq=4, at=Millis(2), source="conversation.json", seen=seen)
+    last = JournalRebuilt(seq=4, at=Millis(2), source="conversation.json", known_events=seen)
     renew(folder, [*decisions_of(1, 2), [last]], WHEN)
     assert set(heard_before(folder, 4)) == set(IDS[:2])
     damaged = (folder / JOURNAL).read_bytes().replace(b'"type":"JournalRebuilt"', b'"type":"Xebuilt"')
@@ -271,7 +271,7 @@ def test_what_a_line_knows_of_files_that_are_gone_is_heard_too(folder: Path) -> 
     first = decisions_of(1)
     state = fold(CONVERSATION_ID, first[0])
     state.seen = {IDS[0]: None, IDS[1]: None}
-    rebuilt = JournalRebuilt(seq=2, at=Millis(2), source="relay", seen=(IDS[2], IDS[3]))
+    rebuilt = JournalRebuilt(seq=2, at=Millis(2), source="relay", known_events=(IDS[2], IDS[3]))
     (folder / "journal-000002.jsonl").write_bytes(CONVERSATION.encode_decisions([[StateSnapshot.of(state)], [rebuilt]]))
     assert set(heard_before(folder)) == set(IDS[:4])
 

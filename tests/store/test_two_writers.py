@@ -35,7 +35,7 @@ from .kit import StillClock, asked, decisions_of, started
 OTHER = """
 import asyncio, sys
 from pathlib import Path
-from tenex.core.state.snapshot import Checkpoint
+from tenex.core.state.snapshot import StateSnapshot
 from tenex.core.conversation import fold
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
@@ -51,7 +51,7 @@ async def main():
             if work == "append":
                 await journal.append([[asked(journal.next_seq)]])
             else:
-                assert await journal.rotate(Checkpoint.of(fold(CONVERSATION_ID, records)))
+                assert await journal.rotate(StateSnapshot.of(fold(CONVERSATION_ID, records)))
         except Exception as fault:
             print(">", type(fault).__name__, fault, flush=True)
         else:

@@ -126,7 +126,7 @@ def test_a_hold_is_counted_once_however_often_it_is_tried_and_every_try_counts_a
     meter = Meter(Readings())
     hear(meter, play)
     numbers = read(meter)
-    assert [record.held for record in play.all(r.RetryScheduled)] == [False, False, True, True]
+    assert [record.on_hold for record in play.all(r.RetryScheduled)] == [False, False, True, True]
     assert total(numbers, "tenex_model_holds_total") == 1
     assert total(numbers, "tenex_model_retries_total") == 4
     assert total(numbers, "tenex_model_calls_total", outcome="unavailable", agent="project-manager") == 4
@@ -232,7 +232,7 @@ def test_conversations_in_memory_are_told_by_what_they_are_at() -> None:
     )
     failing.person("hello")
     failing.settle(1)
-    assert failing.all(r.RetryScheduled)[0].held
+    assert failing.all(r.RetryScheduled)[0].on_hold
     actors: list[Any] = [
         SimpleNamespace(conversation=active, is_suspended=False),
         SimpleNamespace(conversation=play.conversation, is_suspended=False),

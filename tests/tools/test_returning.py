@@ -56,7 +56,9 @@ class Work:
         """Go back to a record with the files, as the daemon does."""
         tree = tree_after(self.checkpoints, NAME, self.records, to)
         done = put_back(self.checkpoints, self.root, NAME, tree, "test")
-        self._add(RolledBack, to=to, by="x", reason="", state=State(id=NAME), tree=done.tree, was=done.was)
+        self._add(
+            RolledBack, to=to, by="x", reason="", state=State(id=NAME), restored_tree=done.tree, previous_tree=done.was
+        )
         return done
 
     def files(self) -> dict[str, str]:

@@ -146,7 +146,7 @@ def test_1_1_f_phase_state_and_history_are_on_disk_readable_and_go_back_with_the
     async def then(daemon: Any) -> None:
         daemon.write("go on")
         await daemon.until("waiting")
-        assert daemon.state().standings["executor"].phase == "analysis"
+        assert daemon.state().agent_states["executor"].phase == "analysis"
         then = at(one, next(record.seq for record in records(one) if isinstance(record, r.TurnClosed)))
         daemon.runtime.coordinator.deliver(ID, RollBack(to=then.next_seq - 1, then=then, by="alice"))
         while not any(isinstance(record, RolledBack) for record in records(one)):
@@ -156,7 +156,7 @@ def test_1_1_f_phase_state_and_history_are_on_disk_readable_and_go_back_with_the
 
     async def again() -> None:
         async with one.daemon() as daemon:
-            standing = daemon.state().standings["executor"]
+            standing = daemon.state().agent_states["executor"]
             assert (standing.phase, dict(standing.values)) == ("research", {"plan": "p", "data": []})
             told = json.loads(render(daemon.state()))["agents"]["executor"]
             assert (told["phase"], told["state"]["plan"]) == ("research", "p")
@@ -175,7 +175,7 @@ def test_1_1_f_a_process_killed_at_any_append_leaves_the_agent_where_it_was() ->
         script = {"planning": steps[0], "research": steps[1], "analysis": says("done")}
 
         def worker(request: ModelRequest, one: World = one, script: Any = script) -> ModelStep:
-            standing = at(one).standings["executor"]
+            standing = at(one).agent_states["executor"]
             if standing.phase == "research" and standing.values["data"]:
                 return steps[2]
             return script[standing.phase]  # type: ignore[no-any-return]
@@ -189,7 +189,7 @@ def test_1_1_f_a_process_killed_at_any_append_leaves_the_agent_where_it_was() ->
                     await asyncio.sleep(0.001)
             async with one.daemon() as daemon:
                 state = await daemon.until("waiting")
-                assert [move.target for move in state.standings["executor"].history] == ["research", "analysis"]
-                assert state.standings["executor"].values == {"plan": "p", "data": [1, 2, 3]}
+                assert [move.target for move in state.agent_states["executor"].history] == ["research", "analysis"]
+                assert state.agent_states["executor"].values == {"plan": "p", "data": [1, 2, 3]}
 
         run(main)

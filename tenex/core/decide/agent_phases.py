@@ -55,7 +55,7 @@ def stand(draft: Transaction, run: Run) -> None:
     if program is None:
         return
     standing = standing_of(draft.state, run, program)
-    if standing is not draft.state.standings.get(run.stands_as):
+    if standing is not draft.state.agent_states.get(run.stands_as):
         draft.add(
             r.AgentStateInitialized, run=run.id, agent=run.agent, phase=standing.phase, values=dict(standing.values)
         )

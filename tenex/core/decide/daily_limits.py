@@ -36,10 +36,10 @@ def hold(draft: Transaction, run: Run | None, reached: DayLimitReached) -> None:
             attempt=tries,
             due=reached.until,
             message=reached.sentence,
-            held=True,
+            on_hold=True,
             limit=reached.limit,
         )
-    if state.limit_told != (reached.limit, reached.until):
+    if state.limit_reported != (reached.limit, reached.until):
         draft.add(r.LimitReached, limit=reached.limit, sentence=reached.sentence, until=reached.until)
         say(draft, reached.sentence, error="limit")
 

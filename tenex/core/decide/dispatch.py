@@ -89,7 +89,7 @@ def decide(  # noqa: C901 one case a signal: flat, and complete
         case RollBack():
             roll_back(draft, signal, conversation.history)
         case AgentStateProvided(agent=agent, standing=standing):
-            draft.add(r.AgentStateSet, agent=agent, standing=standing)
+            draft.add(r.AgentStateSet, agent=agent, state=standing)
         case (
             MissionRequested()
             | StepRequested()
@@ -206,7 +206,7 @@ def _timer(draft: Transaction, key: Key) -> None:
     elif state.workflow is not None and key.part in state.workflow.watches:
         timeouts.missed(draft, state.workflow, key.part)
     elif key.part == "expire":
-        draft.add(r.OutboxExpired, said=key.seq)
+        draft.add(r.OutboxExpired, message=key.seq)
     elif key.part == "route":
         draft.add(r.RetryDue, run=None)
     elif key.part == "route-warn":
@@ -236,7 +236,7 @@ def _published(draft: Transaction, key: Key, outcome: PublishOutcome) -> None:
     expires = Millis(draft.now + OUTBOX_EXPIRY) if outcome.accepted or row.others else Millis(0)
     draft.add(
         r.Delivered,
-        said=key.seq,
+        message=key.seq,
         part=int(part),
         relay=relay,
         accepted=outcome.accepted,

@@ -261,7 +261,7 @@ def _step_done(draft: Transaction, mission: Mission, signal: StepFinished) -> No
         result=signal.result,
         kind=signal.kind,
         message=signal.message,
-        may_pass=signal.may_pass,
+        retryable=signal.may_pass,
         changed=_changed(mission, signal.state),
     )
     _settle_pause(draft)

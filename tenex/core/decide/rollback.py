@@ -80,7 +80,13 @@ def roll_back(draft: Transaction, signal: RollBack, history: History | None) -> 
         stop(draft, signal.by, quiet=True)
     carried = of_then(signal.then, draft.state, draft.now, with_files=bool(signal.tree))
     draft.add(
-        RolledBack, to=signal.to, by=signal.by, reason=signal.reason, state=carried, tree=signal.tree, was=signal.was
+        RolledBack,
+        to=signal.to,
+        by=signal.by,
+        reason=signal.reason,
+        state=carried,
+        restored_tree=signal.tree,
+        previous_tree=signal.was,
     )
     say(draft, _told(draft, signal, gone))
 

@@ -86,7 +86,7 @@ def accept(draft: Transaction, step: ModelStep, accepted: Accepted, *, by: str) 
         if sentence.startswith("There is no "):
             draft.add(r.RouterCorrected, lesson=f"{sentence} The answer that was accepted: {', '.join(agents)}.")
     if accepted.user:
-        if not draft.state.turns_since_person:  # `/continue` and nothing to do: silence would look like a fault
+        if not draft.state.turns_since_user:  # `/continue` and nothing to do: silence would look like a fault
             say(draft, f"I wait for you: {accepted.reason}")
         draft.add(r.Waiting, reason="user")
         return

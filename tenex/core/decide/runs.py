@@ -219,7 +219,7 @@ def _finish(draft: Transaction, run: Run, arguments: Mapping[str, Any], *, compl
         known = cast("Literal['', 'verified', 'issues']", verdict if verdict in ("verified", "issues") else "")
         end_run(draft, run, "finished", text=text, summary=summary, verdict=known, completed=completed)
         _after(draft, run)
-    elif run.nudges < NUDGES and run.steps < draft.rules.limits.steps_per_run:
+    elif run.reprompts < NUDGES and run.steps < draft.rules.limits.steps_per_run:
         draft.add(r.ModelReprompted, run=run.id, text=lacking)
     elif text:  # an answer without a verdict is still an answer; only the gate stays open
         end_run(draft, run, "finished", text=text, summary=summary, completed=completed)
@@ -334,7 +334,7 @@ def model_failed(draft: Transaction, run: Run | None, failure: ModelFailed) -> N
     question, limits = draft.state.question, draft.rules.limits
     tries = run.attempt if run else (question.tries if question else 0)
     is_last, asked = tries >= len(limits.retry_delays), failure.retry_after or 0
-    is_told = run.told if run else (question.told if question else False)
+    is_told = run.outage_reported if run else (question.outage_reported if question else False)
     is_told = is_told or any(other.is_held for other in draft.state.runs.values())  # they often share a provider
     delay = max(limits.hold_for if is_last else limits.retry_delays[tries], asked)
     held = is_last or asked > SILENCE
@@ -344,7 +344,7 @@ def model_failed(draft: Transaction, run: Run | None, failure: ModelFailed) -> N
         attempt=tries + 1,
         due=Millis(draft.now + delay),
         message=failure.message[:500],
-        held=held,
+        on_hold=held,
         usage=failure.usage,
         model=failure.model,
         queued=failure.queued,
@@ -362,7 +362,7 @@ def model_failed(draft: Transaction, run: Run | None, failure: ModelFailed) -> N
 
 def _refused(draft: Transaction, run: Run, failure: ModelFailed) -> None:
     """An answer of no use is asked for again with the reason, and then given up."""
-    if run.nudges < NUDGES:
+    if run.reprompts < NUDGES:
         text = f"Your last answer could not be used: {as_sentence(failure.message[:300])} Answer again, in another way."
         draft.add(
             r.ModelReprompted, run=run.id, text=text, usage=failure.usage, model=failure.model, queued=failure.queued

@@ -125,7 +125,7 @@ def _same_failure(draft: Transaction) -> tuple[str, str] | None:
 
 
 def _too_many(draft: Transaction) -> tuple[str, str] | None:
-    turns = draft.state.turns_since_person
+    turns = draft.state.turns_since_user
     if turns >= draft.rules.limits.turns_per_message:
         return "turns_per_message", f"I have taken {turns} turns since you last wrote."
     return None

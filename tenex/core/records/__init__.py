@@ -298,7 +298,7 @@ class Delivered(Record):
     `refused` is the event's id where the relay did not accept it; older journals do not name it.
     """
 
-    said: int
+    message: int
     part: int
     relay: str
     accepted: bool
@@ -311,7 +311,7 @@ class Delivered(Record):
 class OutboxExpired(Record):
     """The relays that had not answered in time were given up for this `MessageSent`."""
 
-    said: int
+    message: int
 
 
 RECORDS: dict[str, type[Record]] = {kind.__name__: kind for kind in Record.__subclasses__()}

@@ -25,7 +25,7 @@ class AgentStateSet(Record):
     """Whoever holds the agent outside a daemon has put it here, between two of its runs."""
 
     agent: Slug
-    standing: AgentPhaseState
+    state: AgentPhaseState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,7 +66,7 @@ class StepCompleted(Record):
     result: Any = None
     kind: str = ""
     message: str = ""
-    may_pass: bool = False
+    retryable: bool = False
     changed: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -28,18 +28,18 @@ class RecoveredPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalRebuilt(Record):
-    """The records before this were regained from `source`; `lost` says, in sentences, what was not.
+    """The records before this were rebuilt from `source`; `missing` lists, in sentences, what could not be.
 
-    What they leave open is over: nothing is asked, run or sent because of them. `seen` are messages that were taken in
-    and may not be taken in again, `spent` is what model calls cost by phase, `turns` the number of the last turn known.
+    What they leave open is over: nothing is asked, run or sent because of them. `known_events` are messages already
+    received, which are not accepted again; `spent` is the cost of model calls by phase, `turns` the last turn's number.
     """
 
     source: str
-    lost: tuple[str, ...] = ()
-    seen: tuple[EventId, ...] = ()
+    missing: tuple[str, ...] = ()
+    known_events: tuple[EventId, ...] = ()
     spent: Mapping[str, Usage] = field(default_factory=dict)
     turns: int = 0
-    standing: RecoveredPosition | None = None
+    position: RecoveredPosition | None = None
     forked_from: tuple[ConversationId, int, str] | None = None
     """The conversation it was forked from, after which of its records, and what that was called."""
 

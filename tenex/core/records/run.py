@@ -144,7 +144,7 @@ class QuestionAnswered(Record):
 class RetryScheduled(Record):
     """A model call failed in transport and is tried again when due; `run` None means the router's.
 
-    `held`: after the last try of the table, or because the server wants to be left alone for long; the person is told.
+    `on_hold`: after the last retry, or because the server asks for a long wait; the user is notified.
     `queued` are the ms the call waited for its turn, which count against no deadline.
     """
 
@@ -152,7 +152,7 @@ class RetryScheduled(Record):
     attempt: int
     due: Millis
     message: str
-    held: bool = False
+    on_hold: bool = False
     usage: Usage = NO_USAGE
     model: str = ""
     queued: int = 0

@@ -21,11 +21,11 @@ def changed(c: State, run: Run, values: Mapping[str, Any]) -> None:
 
 
 def _now(c: State, run: Run) -> AgentPhaseState:
-    return c.standings.get(run.stands_as, AgentPhaseState())
+    return c.agent_states.get(run.stands_as, AgentPhaseState())
 
 
 def _put(c: State, run: Run, standing: AgentPhaseState) -> None:
-    c.standings = {**c.standings, run.stands_as: standing}
+    c.agent_states = {**c.agent_states, run.stands_as: standing}
 
 
 def _stood(c: State, record: r.AgentStateInitialized) -> None:
@@ -35,7 +35,7 @@ def _stood(c: State, record: r.AgentStateInitialized) -> None:
 
 
 def _placed(c: State, record: r.AgentStateSet) -> None:
-    c.standings = {**c.standings, str(record.agent): record.standing}
+    c.agent_states = {**c.agent_states, str(record.agent): record.state}
 
 
 def _moved(c: State, record: r.AgentPhaseChanged) -> None:

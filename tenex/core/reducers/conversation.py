@@ -78,7 +78,7 @@ def _wrote(c: State, record: r.MessageRecorded) -> None:
     c.title = c.title or title_of(record.text)
     _remember(c, record, record.event_id, record.author, record.name, record.text, record.role)
     c.origin, c.origin_at = record.origin, record.created_at
-    c.turns_since_person, c.route_streak, c.streak_of = 0, 0, ()
+    c.turns_since_user, c.route_streak, c.streak_of = 0, 0, ()
     c.wrote_since_entry, c.waiver_declined = True, frozenset()
     c.status, c.waiting_for = "active", ""
     if c.workflow is not None:  # it is no order here, and a speaker hears of it when their round has closed
@@ -129,14 +129,14 @@ def _stopped(c: State, record: r.Stopped) -> None:
 
 
 def _continued(c: State, record: r.Continued) -> None:
-    c.turns_since_person, c.route_streak, c.streak_of, c.cycle_usage = 0, 0, (), NO_USAGE
+    c.turns_since_user, c.route_streak, c.streak_of, c.cycle_usage = 0, 0, (), NO_USAGE
     c.granted = c.usage
     c.status, c.waiting_for = "active", ""
 
 
 def _limit_hit(c: State, record: r.LimitReached) -> None:
     if record.until:
-        c.limit_told = (record.limit, record.until)
+        c.limit_reported = (record.limit, record.until)
 
 
 def _route_asked(c: State, record: r.RouteRequested) -> None:
@@ -212,7 +212,7 @@ def _turn_opened(c: State, record: r.TurnOpened) -> None:
     c.turn_count += 1
     c.status, c.waiting_for, c.question = "active", "", None
     _waiver_closed(c, record)
-    c.turns_since_person += 1
+    c.turns_since_user += 1
     route = (record.phase, *record.agents)
     c.route_streak = c.route_streak + 1 if route == c.streak_of else 1
     c.streak_of = route
@@ -240,7 +240,7 @@ def _run_started(c: State, record: r.RunStarted) -> None:
         warn_at=record.warn_at,
         close_at=record.close_at,
         armed=record.seq,
-        heard=newest,
+        received=newest,
         shown=newest,
         parent=record.parent,
         call=record.call,
@@ -298,7 +298,7 @@ def _call_returned(c: State, record: r.ToolCallCompleted) -> None:
 
 def _ask_answered(run: Run, record: r.QuestionAnswered) -> Run:
     # the answer is the call's result; it is not shown a second time as a message
-    unseen = run.unseen[:-1] if run.heard == record.message else run.unseen
+    unseen = run.unseen[:-1] if run.received == record.message else run.unseen
     run = replace(run.answered(record.seq, record.warn_at, record.close_at), unseen=unseen)
     answer = cut(record.text, MESSAGE_CHARACTERS)
     run = run.returned(CallResult(id=record.call, tool="ask", ok=True, content=answer), record.seq)
@@ -326,14 +326,14 @@ def _retrying(c: State, record: r.RetryScheduled) -> None:
     if record.run is not None:
         _change_run(Run.retrying)(c, record)
     elif c.question is not None:
-        told = c.question.told or (record.held and not record.limit)
-        c.question = replace(c.question, retry=Retry.of(record), tries=record.attempt, told=told)
+        told = c.question.outage_reported or (record.on_hold and not record.limit)
+        c.question = replace(c.question, retry=Retry.of(record), tries=record.attempt, outage_reported=told)
 
 
 def _due(run: Run, record: r.RetryDue) -> Run:
     away = record.at - run.retry.since if run.retry is not None else 0
     run = run.moved(max(0, away)).wanting(record.seq)
-    return replace(run, urgent=record.seq, told=False) if record.by else run
+    return replace(run, urgent=record.seq, outage_reported=False) if record.by else run
 
 
 def _retry_due(c: State, record: r.RetryDue) -> None:
@@ -342,10 +342,10 @@ def _retry_due(c: State, record: r.RetryDue) -> None:
     elif c.question is not None:
         retry = c.question.retry
         c.question = replace(c.question, seq=record.seq, retry=None)
-        if retry is not None and retry.held:
+        if retry is not None and retry.on_hold:
             c.question = c.question.moved(record.at - retry.since)
         if record.by:  # they hear of it if it fails again
-            c.question = replace(c.question, urgent=record.seq, told=False, warn_at=record.warn_at)
+            c.question = replace(c.question, urgent=record.seq, outage_reported=False, warn_at=record.warn_at)
 
 
 def _nudged(c: State, record: r.ModelReprompted) -> None:
@@ -360,7 +360,7 @@ def _run_ended(c: State, record: r.RunEnded) -> None:
         return
     counted(c, run, record)
     if run.stands_as == run.id:  # its next call finds it at its beginning
-        c.standings = {name: standing for name, standing in c.standings.items() if name != run.id}
+        c.agent_states = {name: standing for name, standing in c.agent_states.items() if name != run.id}
     c.runs = {key: other for key, other in c.runs.items() if key != record.run}
     _asks_closed(c, record.run)
 

@@ -18,15 +18,15 @@ def rebuilt(c: State, record: JournalRebuilt) -> None:
     c.addressed, c.asks, c.outbox = (), {}, {}
     c.unannounced, c.waiver_asked, c.waiver_asked_of = None, (), PublicKey("")
     c.turn_count = max(c.turn_count, record.turns)
-    newest = list(dict.fromkeys((*record.seen, *c.seen)))[-SEEN:]
+    newest = list(dict.fromkeys((*record.known_events, *c.seen)))[-SEEN:]
     c.seen = dict.fromkeys(newest)
     for name, usage in record.spent.items():  # nobody knows how much of it this cycle spent: its limits begin again
         c.usage = c.usage + usage
         if (phase := Phase.parse(name)) is not None:
             past = c.metrics.get(phase, PhaseMetrics())
             c.metrics = {**c.metrics, phase: replace(past, usage=past.usage + usage)}
-    if record.standing is not None:
-        _stand(c, record.standing)
+    if record.position is not None:
+        _stand(c, record.position)
     if record.forked_from is not None:
         origin, seq, title = record.forked_from
         c.forked_from = ForkOrigin(id=origin, seq=seq, title=title)

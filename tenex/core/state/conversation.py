@@ -132,7 +132,7 @@ class OutboxRow:
 class Refusal:
     """A relay refused an event of a `MessageSent` for good."""
 
-    said: int
+    message: int
     event: EventId
     relay: str
     reason: str
@@ -173,7 +173,7 @@ class State:
     cycle_usage: Usage = NO_USAGE
 
     # since a person last spoke
-    turns_since_person: int = 0
+    turns_since_user: int = 0
     route_streak: int = 0
     streak_of: tuple[str, ...] = ()
 
@@ -227,13 +227,13 @@ class State:
     spending: Mapping[int, Mapping[PublicKey, Usage]] = field(default_factory=dict, compare=False)
     """What the newest `SPENDING_DAYS` days have cost, by day since 1970 (UTC) and by `on_behalf_of`. No rule of the
     conversation reads it, and a checkpoint written before it was counted lacks it; so it is not compared."""
-    limit_told: tuple[str, Millis] = ("", Millis(0))
+    limit_reported: tuple[str, Millis] = ("", Millis(0))
     """The last limit of a day that people were told of, and when that day ends."""
     metrics: Mapping[Phase, PhaseMetrics] = field(default_factory=dict)
     forked_from: ForkOrigin | None = None
     workflow: WorkflowSession | None = None
     """The workflow this is a conversation of: its rules are the router, and no phase forbids anything."""
-    standings: Mapping[str, AgentPhaseState] = field(default_factory=dict)
+    agent_states: Mapping[str, AgentPhaseState] = field(default_factory=dict)
     """Where agents stand in their own phases, by `Run.stands_as`."""
     history: History | None = field(default_factory=History)
 

@@ -34,7 +34,7 @@ class Step:
     result: Any = None
     kind: str = ""
     message: str = ""
-    may_pass: bool = False
+    retryable: bool = False
     changed: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -148,7 +148,7 @@ class Mission:
             result=record.result,
             kind=record.kind,
             message=record.message,
-            may_pass=record.may_pass,
+            retryable=record.retryable,
             changed=record.changed,
         )
         # in the order in which they returned: so the newest value of a field of the state is the last

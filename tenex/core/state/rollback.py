@@ -47,7 +47,7 @@ THEN: Final = frozenset(
         "workflow",
         "mission",
         "refused",
-        "standings",
+        "agent_states",
     }
 )
 """What goes back: what agents and the router know, and what the rules of the cycle go by."""
@@ -62,7 +62,7 @@ OVER: Final = frozenset(
         "waiver_asked_of",
         "asks",
         "unannounced",
-        "turns_since_person",
+        "turns_since_user",
         "route_streak",
         "streak_of",
     }
@@ -89,7 +89,7 @@ STAYS: Final = frozenset(
         "usage",
         "granted",
         "spending",
-        "limit_told",
+        "limit_reported",
         "metrics",
         "history",
         "forked_from",
@@ -110,16 +110,16 @@ CUT_OFF: Final = "the conversation goes on from before this was done"
 class RolledBack(Record):
     """The conversation goes on as it stood after record `to`, at rest; the records between stay, and count no more.
 
-    `state` holds what goes back. `tree` is what the workspace was put back to, `was` what it held before that, both as
-    trees of the shadow repository; both are empty where the files stayed as they were.
+    `state` holds the fields that are restored. `restored_tree` is the shadow repository's tree that the workspace was
+    restored to, `previous_tree` its content before; both are empty where the files stayed as they were.
     """
 
     to: int
     by: str
     reason: str
     state: State
-    tree: str = ""
-    was: str = ""
+    restored_tree: str = ""
+    previous_tree: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ def at_rest(then: State, at: Millis, seq: int = 1) -> State:
     stays ended, and where none had begun the person's next message begins the first.
     """
     changes: dict[str, Any] = {name: _default(name) for name in OVER}
-    changes["standings"] = {name: one for name, one in then.standings.items() if name not in then.runs}
+    changes["agent_states"] = {name: one for name, one in then.agent_states.items() if name not in then.runs}
     if then.mission is not None:
         changes["mission"] = then.mission.at_rest(at)
     if then.workflow is not None:
@@ -211,7 +211,7 @@ def of_fork(
         cycle_usage=NO_USAGE,
         granted=NO_USAGE,
         spending={},
-        limit_told=("", Millis(0)),
+        limit_reported=("", Millis(0)),
         metrics={},
         stopped=1,
         history=History(transitions=history.transitions, turns=history.turns),

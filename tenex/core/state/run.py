@@ -65,7 +65,7 @@ class Retry:
     seq: int
     attempt: int
     due: Millis
-    held: bool
+    on_hold: bool
     since: Millis
     message: str = ""
     """Why the last try failed."""
@@ -79,7 +79,7 @@ class Retry:
             seq=record.seq,
             attempt=record.attempt,
             due=record.due,
-            held=record.held,
+            on_hold=record.on_hold,
             since=record.at,
             message=record.message,
             limit=record.limit,
@@ -105,7 +105,7 @@ class Run:
     """The seq of the record that made a model step wanted."""
     attempt: int = 0
     """Tries of the model call at hand that failed in transport."""
-    told: bool = False
+    outage_reported: bool = False
     """Whether the person was told that its model cannot be reached."""
     retry: Retry | None = None
     urgent: int = 0
@@ -118,9 +118,9 @@ class Run:
     parked_at: Millis | None = None
     """Since when it has waited for a person or a colleague."""
     steps: int = 0
-    nudges: int = 0
+    reprompts: int = 0
     unseen: tuple[UserText, ...] = ()
-    heard: int = 0
+    received: int = 0
     """The seq of the newest message that has reached the run."""
     shown: int = 0
     """The seq of the newest message its model has been shown."""
@@ -155,7 +155,7 @@ class Run:
     @property
     def is_held(self) -> bool:
         """Whether it waits for a model that cannot be reached, and the person knows."""
-        return self.retry is not None and self.retry.held and not self.retry.limit
+        return self.retry is not None and self.retry.on_hold and not self.retry.limit
 
     @property
     def has_parked(self) -> bool:
@@ -179,7 +179,7 @@ class Run:
 
     def hears(self, text: UserText, seq: int) -> "Run":
         """A person wrote while it works: it will see that before its next step."""
-        return replace(self, unseen=(*self.unseen, text), heard=seq)
+        return replace(self, unseen=(*self.unseen, text), received=seq)
 
     def stepped(self, step: ModelStep, seq: int) -> "Run":
         """Its model answered; the calls, if any, wait for the gate."""
@@ -190,7 +190,7 @@ class Run:
             wants=None,
             retry=None,
             attempt=0,
-            told=False,
+            outage_reported=False,
             steps=self.steps + 1,
             usage=self.usage + step.usage,
             model=step.model or self.model,
@@ -238,7 +238,7 @@ class Run:
             entries=(*self.entries, *results, *self.unseen),
             calls=(),
             unseen=(),
-            shown=max(self.shown, self.heard),
+            shown=max(self.shown, self.received),
             wants=seq,
             retry=None,
         )
@@ -247,13 +247,13 @@ class Run:
         """Its model is told what was lacking; results of the calls it made stand before that."""
         run = self.delayed(record.queued, record.seq).wanting(record.seq).spent(record.usage, record.model)
         note = Note(title="Reminder", text=record.text)
-        return replace(run, entries=(*run.entries, note), nudges=run.nudges + 1, attempt=0, told=False)
+        return replace(run, entries=(*run.entries, note), reprompts=run.reprompts + 1, attempt=0, outage_reported=False)
 
     def retrying(self, record: RetryScheduled) -> "Run":
         """Its model call waits."""
         run = self.moved(record.queued).spent(record.usage, record.model)
-        told = self.told or (record.held and not record.limit)
-        return replace(run, wants=None, retry=Retry.of(record), attempt=record.attempt, told=told)
+        told = self.outage_reported or (record.on_hold and not record.limit)
+        return replace(run, wants=None, retry=Retry.of(record), attempt=record.attempt, outage_reported=told)
 
     def spent(self, usage: Usage, model: str) -> "Run":
         """A call that gave no step cost something all the same."""
@@ -331,7 +331,7 @@ class Question:
     rejections: tuple[str, ...] = ()
     tries: int = 0
     """Tries that failed in transport."""
-    told: bool = False
+    outage_reported: bool = False
     """Whether the person was told that the router's model cannot be reached."""
     retry: Retry | None = None
     urgent: int = 0

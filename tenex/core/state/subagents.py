@@ -30,7 +30,7 @@ def link_of(agent: Agent, tool: str) -> Link | None:
 
 def standing_of(state: State, run: Run, program: Program) -> AgentPhaseState:
     """Where the agent of a run stands, by its program as configured now."""
-    return program.fitted(state.standings.get(run.stands_as))
+    return program.fitted(state.agent_states.get(run.stands_as))
 
 
 def link_specs(state: State, run: Run, rules: Policy) -> tuple[ToolSpec, ...]:

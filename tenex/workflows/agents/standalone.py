@@ -128,7 +128,7 @@ class AgentDrive(Drive):
         self._before = state.last_turn if state.turn is None else None
         if pending(state):
             self.post(Opened())
-        known = state.standings.get(self._slug)
+        known = state.agent_states.get(self._slug)
         given = self._changes.upon(known) if self._changes is not None else None
         if given is not None:
             self.post(AgentStateProvided(agent=self._slug, standing=given))
@@ -158,7 +158,7 @@ class AgentDrive(Drive):
         return any(not isinstance(effect, Timer) for effect in wanted) or (bool(wanted) and not is_held)
 
     def _written(self, state: Conversation) -> None:
-        self.standing = state.standings.get(self._slug)
+        self.standing = state.agent_states.get(self._slug)
 
     def _sealed(self, record: r.Record, state: Conversation) -> r.Record:
         match record:

@@ -336,7 +336,7 @@ async def _awaited(result: Awaitable[Any]) -> Any:
 
 def _error_of(step: Step) -> StepFailed:
     unknown = step.kind == UNKNOWN_KIND
-    return StepFailed(step.id, step.kind, step.message, may_pass=step.may_pass, is_unknown=unknown)
+    return StepFailed(step.id, step.kind, step.message, may_pass=step.retryable, is_unknown=unknown)
 
 
 def _sentence(error: BaseException) -> str:

@@ -80,7 +80,7 @@ class SpeakersDrive(AgentDrive):
     ) -> None:
         super().__init__(slug, members, model, journals, rules.limits, clock, rules=rules)
         self._given = given or {}
-        self.standings: Mapping[str, AgentPhaseState] = {}
+        self.agent_states: Mapping[str, AgentPhaseState] = {}
         """Where the agents are in their phases, as far as that is journaled."""
 
     async def talk(self, conversation: ConversationId, text: str | None) -> Conversation:
@@ -106,7 +106,7 @@ class SpeakersDrive(AgentDrive):
 
     def _begin(self, state: Conversation) -> None:
         for slug, changes in self._given.items():
-            standing = changes.upon(state.standings.get(slug))
+            standing = changes.upon(state.agent_states.get(slug))
             if standing is not None:
                 self.post(AgentStateProvided(agent=slug, standing=standing))
         super()._begin(state)
@@ -117,7 +117,7 @@ class SpeakersDrive(AgentDrive):
         return not is_over and any(not (run.is_parked or run.is_held) for run in runs)
 
     def _written(self, state: Conversation) -> None:
-        self.standings = dict(state.standings)
+        self.agent_states = dict(state.agent_states)
 
     def _sealed(self, record: r.Record, state: Conversation) -> r.Record:
         if isinstance(record, r.MessageSent) and record.purpose != "completion":
@@ -177,8 +177,8 @@ async def run_workflow(
         state = await drive.talk(identity, message)
     finally:
         for known, agent in speakers.items():
-            if known in drive.standings:
-                agent._held = Held(blueprint(type(agent)).fields, drive.standings[known], None)
+            if known in drive.agent_states:
+                agent._held = Held(blueprint(type(agent)).fields, drive.agent_states[known], None)
     return _result(state, name, rules)
 
 
