@@ -59,19 +59,11 @@ class _ConversationIndicators:
     def update(self, conversation: Conversation) -> None:
         """Publish what has changed in the state."""
         question = conversation.question
-<<<<<<< HEAD
-        is_routing = question is not None and not (question.retry is not None and question.retry.held)
+        is_routing = question is not None and not (question.retry is not None and question.retry.on_hold)
         activities: dict[RunId | None, str] = {run.id: _activity_of(run) for run in conversation.runs.values()}
         activities[None] = ROUTING if is_routing else ""
         for gone in [known for known in self._runs if not activities.get(known)]:
             self._runs.pop(gone).stop()
-=======
-        is_routing = question is not None and not (question.retry is not None and question.retry.on_hold)
-        doing: dict[RunId | None, str] = {run.id: _doing(run) for run in conversation.runs.values()}
-        doing[None] = ROUTING if is_routing else ""
-        for gone in [known for known in self._voices if not doing.get(known)]:
-            self._voices.pop(gone).stop()
->>>>>>> main
         for run in conversation.runs.values():
             if activities[run.id]:
                 self.indicator(conversation, run).set_activity(activities[run.id], is_writing=run.wants is not None)
