@@ -38,7 +38,7 @@ from tenex.runtime.inbox import Inbox
 from tenex.runtime.lifecycle import Runtime, TaskFactory
 from tenex.runtime.outbox import Outbox
 from tenex.service.control import control_socket
-from tenex.settings import ProjectPaths, Settings, check_paths, places
+from tenex.settings import ProjectPaths, Settings, check_paths, resolve_paths
 from tenex.store.daemon_journal import DaemonJournal
 from tenex.store.disk import Disk
 from tenex.store.index import Index, Shown
@@ -122,7 +122,7 @@ async def open_application(
     async with AsyncExitStack() as stack:
         # folders; none is made for a daemon that cannot start in it
         check_paths(settings)
-        where = places(settings)
+        where = resolve_paths(settings)
         ring = KeyRing(where.keys)
         check_people(settings, ring)
         _make_folders(where)

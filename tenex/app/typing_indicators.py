@@ -24,7 +24,6 @@ from tenex.core.state.run import CallState
 from tenex.nostr.ephemeral import EphemeralPublisher, ProjectStatus, is_public_address, operations_event, status_event
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.urls import is_loopback, normalise_url
-from tenex.settings import model_for, router_model
 
 from .run_indicator import GRACE, EphemeralSink, RunIndicator, StatusChannel, suppress_errors
 
@@ -239,10 +238,10 @@ class TypingIndicators:
 def project_status(configuration: Configuration, project: str | None = None) -> ProjectStatus:
     """The agents, models and tools of a configuration."""
     rules, settings = configuration.rules, configuration.settings
-    models: dict[str, list[Slug]] = {name: [rules.project.slug] for name in router_model(settings.models)[:1]}
+    models: dict[str, list[Slug]] = {name: [rules.project.slug] for name in settings.models.for_router()[:1]}
     tools: dict[str, list[Slug]] = {}
     for slug, agent in rules.roster.items():
-        for name in dict.fromkeys(model_for(settings.models, slug, phase, agent.model)[0] for phase in Phase):
+        for name in dict.fromkeys(settings.models.for_agent(slug, phase, agent.model)[0] for phase in Phase):
             models.setdefault(name, []).append(slug)
         for name in dict.fromkeys(tool.name for phase in Phase for tool in configuration.tools.specs(phase, slug)):
             tools.setdefault(name, []).append(slug)

@@ -125,7 +125,7 @@ def add(
 
     With --like an example is copied: one with phases of its own, in Python, or with output states.
     """
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
 
     from .safe_write import make_folder, write_new
 
@@ -139,7 +139,7 @@ def add(
     _check_name(slug)
     settings = open_settings(ctx, data)
     known = {str(name): agent for name, agent in load_agents(settings).definitions.items()}
-    file = places(settings).agents / f"{slug}.md"
+    file = resolve_paths(settings).agents / f"{slug}.md"
     if file.exists():
         raise UsageError(f"{file} is there already; edit it, or move it away first")
     is_copy = slug in known
@@ -157,7 +157,7 @@ def add(
 
 
 def _add_like(ctx: typer.Context, slug: str, like: str, kind: str | None, data: Path | None, *, as_json: bool) -> None:
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
 
     example = examples.chosen(examples.agent_examples(), like)
     if kind is not None:
@@ -169,7 +169,7 @@ def _add_like(ctx: typer.Context, slug: str, like: str, kind: str | None, data: 
     for name in (slug, *example.brings):
         if name in known:
             raise UsageError(f"{name} is an agent already, in {known[name]}; choose another name, or move that away")
-    examples.written(examples.copied(example, places(settings).agents, slug), as_json=as_json)
+    examples.written(examples.copied(example, resolve_paths(settings).agents, slug), as_json=as_json)
     output.say(f"This is a copy of the example {like}. Edit it; `tenex config check` tells whether it is right, and")
     _say_next(slug)
 
@@ -301,9 +301,9 @@ def load_agents(settings: "Settings") -> "PromptLibrary":
         ConfigurationError: with every fault found.
     """
     from tenex.configuration import agents as staff
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
 
-    return staff.load_agents(places(settings))
+    return staff.load_agents(resolve_paths(settings))
 
 
 def keyed_agents(library: "PromptLibrary") -> tuple[str, ...]:
@@ -313,11 +313,9 @@ def keyed_agents(library: "PromptLibrary") -> tuple[str, ...]:
 
 def _models(slug: str, agent: "AgentDefinition", settings: "Settings") -> dict[str, list[str]]:
     """The models in use, by phase; `route` where it routes."""
-    from tenex.settings import model_for, router_model
-
     if agent.kind == "orchestrator":
-        return {"route": list(router_model(settings.models))}
-    return {str(phase): list(model_for(settings.models, slug, phase, agent.model or None)) for phase in Phase}
+        return {"route": list(settings.models.for_router())}
+    return {str(phase): list(settings.models.for_agent(slug, phase, agent.model or None)) for phase in Phase}
 
 
 def _row(slug: str, agent: "AgentDefinition", settings: "Settings") -> dict[str, Any]:
@@ -354,9 +352,9 @@ def _own(agent: "AgentDefinition") -> dict[str, Any]:
 
 def _npub(name: str, settings: "Settings") -> str | None:
     from tenex.nostr.keys import KeyRing
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
 
-    ring = KeyRing(Path(places(settings).keys))
+    ring = KeyRing(Path(resolve_paths(settings).keys))
     return ring.get(name).npub if name in ring.names() else None
 
 

@@ -58,11 +58,11 @@ def chat(
     """
     from tenex.nostr.keys import KeyRing, parse_public_key
     from tenex.nostr.urls import normalise_url
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
     from tenex.telemetry import configure
 
     settings = open_settings(ctx, data)
-    ring = KeyRing(Path(places(settings).keys))
+    ring = KeyRing(Path(resolve_paths(settings).keys))
     try:
         person = ring.get("owner")
         project = parse_public_key(to) if to else ring.get("project").public
@@ -75,8 +75,8 @@ def chat(
         ) from error
     telemetry = configure("error", "auto")  # a relay that comes and goes is told by the answers that come
     try:
-        chat = _Chat(Screen(), places(settings).socket)
-        known = conversation and _checked(conversation, places(settings).conversations)
+        chat = _Chat(Screen(), resolve_paths(settings).socket)
+        known = conversation and _checked(conversation, resolve_paths(settings).conversations)
         asyncio.run(chat.hold(url, person, project, wait, known, _agents(ring, project)))
     finally:
         telemetry.close()

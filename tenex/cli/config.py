@@ -48,14 +48,14 @@ def _check(ctx: typer.Context, data: Path | None) -> tuple[Path | None, list[str
         ConfigurationError: with every fault.
     """
     from tenex.nostr.keys import KeyRing, parse_public_key
-    from tenex.settings import check_paths, circle, places, suggestion
+    from tenex.settings import check_paths, resolve_paths, suggestion
 
     from .agents import load_agents
 
     settings = open_settings(ctx, data)
-    ring = KeyRing(places(settings).keys)
+    ring = KeyRing(resolve_paths(settings).keys)
     _check_each(
-        lambda: circle(settings, parse_public_key),
+        lambda: settings.peer_group(parse_public_key),
         lambda: check_paths(settings),
         lambda: load_agents(settings),
         lambda: _check_with_agents(settings),
@@ -74,7 +74,7 @@ def _check_with_agents(settings: "Settings") -> None:
     from tenex.configuration.models import build_mind
     from tenex.configuration.workflows import load_workflows
     from tenex.core.config import Kind
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
 
     from .agents import load_agents
 
@@ -89,8 +89,8 @@ def _check_with_agents(settings: "Settings") -> None:
 
     workers = [slug for slug, agent in library.definitions.items() if agent.kind is not Kind.ORCHESTRATOR]
     _check_each(
-        lambda: refuse(load_workflows(settings, places(settings), workers).faults),
-        lambda: build_mind(settings, places(settings), library),
+        lambda: refuse(load_workflows(settings, resolve_paths(settings), workers).faults),
+        lambda: build_mind(settings, resolve_paths(settings), library),
     )
 
 
@@ -136,9 +136,9 @@ def path(ctx: typer.Context, data: DataOption = None, as_json: JsonOption = Fals
 
 
 def _paths(settings: "Settings") -> dict[str, str | None]:
-    from tenex.settings import example_config, places
+    from tenex.settings import example_config, resolve_paths
 
-    here = {name: str(value) if value else None for name, value in asdict(places(settings)).items()}
+    here = {name: str(value) if value else None for name, value in asdict(resolve_paths(settings)).items()}
     return {**here, "example": str(example_config())}
 
 

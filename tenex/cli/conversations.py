@@ -176,10 +176,10 @@ def _read(ctx: typer.Context, data: Path | None, work: "Any") -> Any:
 
     def cast() -> "Cast":
         from tenex.operations.recovery import cast_of
-        from tenex.settings import places
+        from tenex.settings import resolve_paths
 
         settings = open_settings(ctx, data)
-        return cast_of(settings, places(settings))
+        return cast_of(settings, resolve_paths(settings))
 
     def make(root: Path, disk: "Disk", clock: "Clock") -> "ConversationFolder":
         from tenex.store.repository import ConversationFolder

@@ -97,13 +97,13 @@ def hold(
         typer.Exit: with the exit code, where it is not 0.
     """
     from tenex.nostr.keys import KeyRing
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
     from tenex.telemetry import configure
 
     from .init import make_folder
 
     settings = open_settings(ctx, data)
-    where = places(settings)
+    where = resolve_paths(settings)
     make_folder(where.data, [])
     ring = KeyRing(where.keys)
     person, project = ring.get_or_create("owner"), ring.get_or_create("project")
@@ -254,13 +254,12 @@ class _Demo:
     # ---- in a terminal ----
 
     async def _chat(self, app: "Application", talk: ChatClient, url: str) -> int:
-        from tenex.settings import model_for
 
         from .input_line import above, typed
         from .thoughts import Thinking
 
         agents = ", ".join(agent.name for agent in app.rules.roster.values())
-        model = ", ".join(model_for(app.current.now.settings.models, "", Phase.CHAT))
+        model = ", ".join(app.current.now.settings.models.for_agent("", Phase.CHAT))
         mind = "offline model: rules, not a mind" if model == "offline" else model
         self._screen.say(f"tenex demo · relay {url} · {agents} · {mind}", "bold")
         self._screen.say(f"Try: {REQUEST}   (/help, /stop, /quit; you may type at any time)")

@@ -170,7 +170,7 @@ def prepare(
         ConfigurationError: the configuration or a key that is there is wrong, or the disk refuses.
     """
     from tenex.nostr.keys import KeyRing, npub, parse_public_key
-    from tenex.settings import check_paths, find_config, load, places
+    from tenex.settings import check_paths, find_config, load, resolve_paths
 
     from .agents import keyed_agents, load_agents
     from .provider import KEY_SUFFIX
@@ -185,7 +185,7 @@ def prepare(
     check_paths(settings)
     slugs = keyed_agents(load_agents(settings))
 
-    here = places(settings)
+    here = resolve_paths(settings)
     created: list[str] = []
     for folder in (data, here.conversations, here.workspace, here.keys, here.agents):
         make_folder(folder, created)
@@ -242,12 +242,12 @@ def _chain(default: str | list[str]) -> list[str]:
 
 def _refuse_changes(file: Path, settings: "Settings", wanted: dict[str, Any], chosen: "Chosen | None") -> None:
     from tenex.nostr.keys import parse_public_key
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
 
     from .provider import how_to
 
     if chosen is not None and _chain(settings.models.default) != [chosen.name]:
-        raise UsageError(how_to(chosen, file, places(settings).keys))
+        raise UsageError(how_to(chosen, file, resolve_paths(settings).keys))
 
     known = {parse_public_key(key) for key in settings.people.owners}
     if any(parse_public_key(key) not in known for key in wanted.get("people", {}).get("owners", ())):

@@ -27,9 +27,9 @@ NumberArgument = Annotated[int, typer.Argument(metavar="NUMBER", help="As `tenex
 def list_(ctx: typer.Context, agent: AgentOption = "", data: DataOption = None, as_json: JsonOption = False) -> None:
     """List the lessons that agents are shown: who learned each, when, in which conversation and on whose behalf."""
     from tenex.operations.lessons import StoredLessons, as_dict
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
 
-    where = places(open_settings(ctx, data))
+    where = resolve_paths(open_settings(ctx, data))
     found = [as_dict(one) for one in StoredLessons(where.conversations).all_lessons() if agent in ("", one.agent)]
     if as_json:
         output.result_json(found)
@@ -47,9 +47,9 @@ def list_(ctx: typer.Context, agent: AgentOption = "", data: DataOption = None, 
 @lessons.command()
 def remove(ctx: typer.Context, number: NumberArgument, data: DataOption = None, as_json: JsonOption = False) -> None:
     """Remove a lesson, so that no agent is shown it any more. A daemon may run or not."""
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
 
-    removed, by_daemon = asyncio.run(_remove(places(open_settings(ctx, data)), number))
+    removed, by_daemon = asyncio.run(_remove(resolve_paths(open_settings(ctx, data)), number))
     if as_json:
         output.result_json({"removed": removed, "by": "daemon" if by_daemon else "command"})
         return

@@ -82,14 +82,14 @@ def open_settings(
 def open_places(ctx: typer.Context, data: Path | None = None) -> "ProjectPaths":
     """Where things lie; where the settings are broken, the default places: a daemon that runs has those from before."""
     from tenex.core.errors import ConfigurationError
-    from tenex.settings import Settings, places
+    from tenex.settings import Settings, resolve_paths
 
     from . import output
 
     try:
-        return places(open_settings(ctx, data))
+        return resolve_paths(open_settings(ctx, data))
     except ConfigurationError as fault:
         output.say(f"{output.explain(fault)}\ntenex: looking in the default places")
         bare = Settings()
         bare._data = data_folder(ctx, data)
-        return places(bare)
+        return resolve_paths(bare)

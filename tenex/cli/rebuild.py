@@ -37,7 +37,7 @@ def rebuild(
     as_json: JsonOption = False,
 ) -> None:
     """Make a new journal of what can be regained, and say what is lost. The damaged one is kept beside it."""
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
     from tenex.store.lock import FolderLock
     from tenex.telemetry import configure
 
@@ -48,7 +48,7 @@ def rebuild(
     settings = open_settings(ctx, data)
     telemetry = configure("error", "auto")  # relays that come and go are told in what is lost
     try:
-        with FolderLock(places(settings).conversations):
+        with FolderLock(resolve_paths(settings).conversations):
             made: RebuildResult = _run(ctx, data, lambda folder: _rebuild(folder, settings, id, source, force=force))
     finally:
         telemetry.close()
@@ -79,7 +79,7 @@ async def _rebuild(
 ) -> "RebuildResult":
     from tenex.operations.recovery import Recovery
     from tenex.runtime.clock import SystemClock
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
     from tenex.store.disk import Disk
 
     from .conversations import _named
@@ -88,7 +88,7 @@ async def _rebuild(
     name = ConversationId(start.lower() if is_whole_id else await _named(folder, start))
     disk = Disk()
     try:
-        regaining = Recovery(settings, places(settings), folder, disk, SystemClock())
+        regaining = Recovery(settings, resolve_paths(settings), folder, disk, SystemClock())
         return await regaining.rebuild(name, source, force=force)
     finally:
         disk.close()

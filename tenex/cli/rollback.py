@@ -178,10 +178,10 @@ async def _do(
     """
     from tenex.core.errors import TenexError
     from tenex.service.client import ask
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
     from tenex.store.lock import FolderLock
 
-    where = places(settings)
+    where = resolve_paths(settings)
     try:
         # one that is stopped would do an order it was sent whenever it goes on
         await ask(where.socket, "status", patience=ANSWERING)
@@ -215,13 +215,13 @@ async def _here(
     from tenex.nostr.keys import KeyRing
     from tenex.operations.rollback import RollbackService
     from tenex.runtime.clock import SystemClock
-    from tenex.settings import check_paths, places
+    from tenex.settings import check_paths, resolve_paths
     from tenex.store.disk import Disk
     from tenex.telemetry import configure
     from tenex.tools.workspace import Workspace
 
     check_paths(settings)
-    where, telemetry, disk = places(settings), configure("error", "auto"), Disk()
+    where, telemetry, disk = resolve_paths(settings), configure("error", "auto"), Disk()
     try:
         key = KeyRing(where.keys).get(PROJECT).public
         project = Agent(slug=Slug(PROJECT), name=settings.project.name, pubkey=key, kind=Kind.ORCHESTRATOR)

@@ -74,7 +74,7 @@ async def _packed(folder: "ConversationFolder", start: str) -> tuple[Conversatio
 
 def import_(ctx: typer.Context, file: FileArgument, data: DataOption = None, as_json: JsonOption = False) -> None:
     """Take a conversation in from a file, all of it or nothing. The daemon on this folder has to be stopped."""
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
     from tenex.store.archive import is_packed, unpacked
     from tenex.store.lock import FolderLock
 
@@ -85,7 +85,7 @@ def import_(ctx: typer.Context, file: FileArgument, data: DataOption = None, as_
         given = file.read_bytes()
     except OSError as fault:
         raise UsageError(f"{file} cannot be read: {fault.strerror}.") from fault
-    with FolderLock(places(settings).conversations):
+    with FolderLock(resolve_paths(settings).conversations):
         if not is_packed(given):
             taken = _run(ctx, data, lambda folder: _take_in(folder, settings, file))
             _tell(taken.id, taken.records, "taken in", lost=list(taken.lost), as_json=as_json)
@@ -153,7 +153,7 @@ async def _import(folder: "ConversationFolder", carried: "Carried") -> bool:
 async def _take_in(folder: "ConversationFolder", settings: "Settings", file: Path) -> "RebuildResult":
     from tenex.operations.recovery import Recovery
     from tenex.runtime.clock import SystemClock
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
     from tenex.store.disk import Disk
     from tenex.store.view_reader import read_view
 
@@ -162,6 +162,6 @@ async def _take_in(folder: "ConversationFolder", settings: "Settings", file: Pat
     folder.path(name)  # refuses what is no id
     disk = Disk()
     try:
-        return await Recovery(settings, places(settings), folder, disk, SystemClock()).take_in(file, name)
+        return await Recovery(settings, resolve_paths(settings), folder, disk, SystemClock()).take_in(file, name)
     finally:
         disk.close()

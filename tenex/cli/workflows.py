@@ -131,11 +131,11 @@ def check(ctx: typer.Context, name: NameArgument = "", data: DataOption = None, 
     A workflow with a fault is disabled and the exit code is 3; one with doubts can be used.
     """
     from tenex.configuration.workflows import faults_here
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
     from tenex.workflows.speakers.definitions import Reading, find_workflows
 
     settings = open_settings(ctx, data)
-    where = places(settings)
+    where = resolve_paths(settings)
     name = _whole(settings, name, [slug for slug, *_ in _with_phases(settings, "")])
     own = _with_phases(settings, name)
     read = Reading() if name and own else Reading((_found(settings, name),)) if name else None
@@ -200,7 +200,7 @@ def add(
     as_json: JsonOption = False,
 ) -> None:
     """Copy an example of a workflow or a mission, for you to change; without a name, list what there is."""
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
     from tenex.workflows.speakers.definitions import SUFFIXES
 
     found = examples.workflow_examples()
@@ -210,7 +210,7 @@ def add(
         return
     example = examples.chosen(found, name.removeprefix("@"))
     settings = open_settings(ctx, data)
-    folder = places(settings).workflows
+    folder = resolve_paths(settings).workflows
     if example.name in (agents := load_agents(settings).definitions):
         raise UsageError(f"{example.name} is an agent already, in {agents[Slug(example.name)].source}; rename that one")
     for file in sorted(folder.iterdir()) if folder.is_dir() else ():
@@ -225,13 +225,13 @@ def add(
 
 def _with(settings: "Settings", name: str) -> dict[str, Any]:
     """What makes the settings know a file or a module that they do not name, for this once."""
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
 
     if not _is_source(name):
         return {}
     if ":" not in name:
         path = Path(name).absolute()
-        if path.parent.resolve() == places(settings).workflows.resolve():
+        if path.parent.resolve() == resolve_paths(settings).workflows.resolve():
             return {}
         name = str(path)
     return {} if name in settings.workflows else {"workflows": [*settings.workflows, name]}
@@ -243,13 +243,13 @@ def _whole(settings: "Settings", start: str, agents: "Iterable[str]") -> str:
     Raises:
         UsageError: several begin so.
     """
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
     from tenex.workflows.speakers.definitions import find_workflows
 
     start = start.removeprefix("@")
     if not start or _is_source(start):
         return start
-    where = places(settings)
+    where = resolve_paths(settings)
     read = find_workflows(where.workflows, settings.workflows, where.code_refusal)
     workflows = [*(one.slug for one in read.found), *(one.slug for one in read.disabled)]
     return matching(start, map(str, [*agents, *workflows]), "agents and workflows") or start
@@ -272,18 +272,22 @@ def _parts(found: "Found") -> "Iterable[str]":
 
 def _found(settings: "Settings", name: str) -> "Found":
     """The workflow of that name here, else of that file or module; raises with every fault."""
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
     from tenex.workflows.speakers.definitions import SUFFIXES, find_workflows, read_workflow, slug_of
 
     path = Path(name)
-    if path.suffix in SUFFIXES and path.parent.resolve() == places(settings).workflows.resolve() and path.exists():
+    if (
+        path.suffix in SUFFIXES
+        and path.parent.resolve() == resolve_paths(settings).workflows.resolve()
+        and path.exists()
+    ):
         name = slug_of(path)  # beside it may be what it uses
     if _is_source(name):
         found = read_workflow(name)
         if found is None:
             raise UsageError(f"{name} holds no workflow")
         return found
-    where = places(settings)
+    where = resolve_paths(settings)
     read = find_workflows(where.workflows, settings.workflows, where.code_refusal)
     one = next((known for known in read.found if known.slug == name.removeprefix("@")), None)
     faults = [said for other in read.disabled if other.slug == name.removeprefix("@") for said in other.faults]
@@ -298,7 +302,7 @@ def _found(settings: "Settings", name: str) -> "Found":
 
 def _graphs_of_agent(settings: "Settings", name: str) -> "dict[str, TransitionGraph] | None":
     """The own `phases` and the `output` states of the agent of that name; None where there is no such agent."""
-    from tenex.settings import places
+    from tenex.settings import resolve_paths
 
     library, slug = load_agents(settings), Slug(name.removeprefix("@"))
     known = library.definitions.get(slug)
@@ -310,7 +314,7 @@ def _graphs_of_agent(settings: "Settings", name: str) -> "dict[str, TransitionGr
     if known.output is not None:
         from tenex.configuration.output_states import graph_of, outputs_of
 
-        found["output"] = graph_of(outputs_of(library, places(settings))[slug])
+        found["output"] = graph_of(outputs_of(library, resolve_paths(settings))[slug])
     if not found:
         raise UsageError(
             f"{name} has no phases or output states of its own; add `phases:` or `output:` to {known.source}"

@@ -16,7 +16,7 @@ from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
 from tenex.nostr.profiles import Identity
 from tenex.output_states.model import Hears
 from tenex.prompting.prompter import ConversationPrompter
-from tenex.settings import ProjectPaths, Settings, check_paths, circle, gate_rules, limits, load_again, router_model
+from tenex.settings import ProjectPaths, Settings, check_paths, reload_settings
 from tenex.store.daemon_journal import DaemonJournal
 from tenex.tools.agents_md import read_notes
 from tenex.tools.check import CheckPolicy
@@ -144,7 +144,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
     """
     check_paths(settings)
     _check_unconfined(settings)
-    people = circle(settings, parse_public_key)
+    people = settings.peer_group(parse_public_key)
     staff = load_staff(ground.places)
     library = staff.library
     mind = ground.mind or build_mind(settings, ground.places, library, ground.pace, ground.hears)
@@ -161,14 +161,14 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
     project = replace(
         library.orchestrator.agent(keys[PROJECT].public),
         name=settings.project.name,
-        model=router_model(settings.models)[0],
+        model=settings.models.for_router()[0],
     )
     rules = Policy(
         roster={slug: agent for slug, agent in roster.items() if agent.kind is not Kind.ORCHESTRATOR},
         tools=tools.rules(),
         project=project,
-        limits=limits(settings),
-        gates=gate_rules(settings),
+        limits=settings.limits.to_core(),
+        gates=settings.gates.to_core(),
         workflows=configured(found, keys),
         missions=missions(found, keys),
         disabled=unusable,
@@ -219,7 +219,7 @@ def reconfigure(known: Configuration, ground: StaticContext) -> tuple[Configurat
     Raises:
         ConfigurationError: with all faults, also of a workflow that could be used until now.
     """
-    settings, kept = load_again(known.settings, keep=AT_START, parse_key=parse_public_key)
+    settings, kept = reload_settings(known.settings, keep=AT_START, parse_key=parse_public_key)
     stale = [
         f"workflows: the package {name} has changed; that takes effect after a restart."
         for name in changed_since(settings.workflows)
@@ -243,7 +243,7 @@ def check_people(settings: Settings, ring: KeyRing) -> None:
         )
     faults: list[str] = []
     try:
-        circle(settings, parse_public_key)
+        settings.peer_group(parse_public_key)
     except ConfigurationError as error:
         faults.extend(error.faults)
     if PROJECT not in ring.names():  # whether one that is there can be used is told later, together with the others

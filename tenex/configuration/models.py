@@ -20,7 +20,7 @@ from tenex.llm.scripted import OfflineModel, Pace
 from tenex.output_states import OutputModel
 from tenex.output_states.model import Hears
 from tenex.prompting import PromptLibrary
-from tenex.settings import ProjectPaths, Settings, find_data, load, model_for, named_models, places, router_model
+from tenex.settings import ProjectPaths, Settings, find_data, load, resolve_paths
 
 from .output_states import outputs_of
 
@@ -79,7 +79,7 @@ def get_model(name: str, *, data: Path | None = None) -> ModelClient:
         ConfigurationError: the name is not a model's, its key is missing, or the settings are wrong; with all faults.
     """
     settings = load(None, find_data(data, os.environ, Path.cwd()), overrides={"models": {"default": [name]}})
-    config, faults = desk_config(settings, places(settings))
+    config, faults = desk_config(settings, resolve_paths(settings))
     model = ModelClient(config, lambda *_: (name,), OfflineModel())
     try:
         model.check([name])
@@ -93,7 +93,7 @@ def get_model(name: str, *, data: Path | None = None) -> ModelClient:
 def models_in_use(settings: Settings, library: PromptLibrary) -> dict[str, tuple[str, ...]]:
     """Every model that may be asked, by the setting or the file that names it."""
     agents = {f"{agent.source}: model": (agent.model,) for agent in library.definitions.values() if agent.model}
-    return {**named_models(settings.models), **agents}
+    return {**settings.models.named(), **agents}
 
 
 def choice(settings: Settings, own: Mapping[Slug, str | None]) -> Choice:
@@ -101,8 +101,8 @@ def choice(settings: Settings, own: Mapping[Slug, str | None]) -> Choice:
 
     def choose(purpose: Literal["route", "work"], agent: Slug, phase: str) -> tuple[str, ...]:
         if purpose == "route":
-            return router_model(settings.models)
-        return model_for(settings.models, agent, Phase(phase), own.get(agent))
+            return settings.models.for_router()
+        return settings.models.for_agent(agent, Phase(phase), own.get(agent))
 
     return choose
 
@@ -110,7 +110,7 @@ def choice(settings: Settings, own: Mapping[Slug, str | None]) -> Choice:
 def desk_config(settings: Settings, places: ProjectPaths) -> tuple[ModelClientConfig, list[str]]:
     """What the desk is told; with a fault for each file of a key that is named and cannot be read."""
     models = settings.models
-    named = {parts[0] for chain in named_models(models).values() for name in chain if (parts := split_name(name))}
+    named = {parts[0] for chain in models.named().values() for name in chain if (parts := split_name(name))}
     faults: list[str] = []
     providers: dict[str, ProviderConfig] = {}
     for name in sorted(named | set(models.providers)):

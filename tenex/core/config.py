@@ -7,6 +7,7 @@ class they need, so that an old journal keeps its meaning when the configuration
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Literal
 
 from tenex.core.state.agent import Program
 
@@ -163,8 +164,7 @@ class GateRules:
     """How gates may be passed without being met."""
 
     members_may_waive: bool = False
-    plan_approval: str = "router"
-    """`router` or `person`."""
+    plan_approval: Literal["router", "person"] = "router"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

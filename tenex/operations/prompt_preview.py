@@ -35,7 +35,7 @@ from tenex.runtime.clock import SystemClock
 from tenex.runtime.daily_limits import DailyLimits
 from tenex.runtime.executors import Executors
 from tenex.runtime.outbox import Outbox
-from tenex.settings import ProjectPaths, Settings, model_for, places, router_model
+from tenex.settings import ProjectPaths, Settings, resolve_paths
 from tenex.store.disk import Disk
 from tenex.store.journal_reader import NEWEST
 from tenex.store.repository import ConversationFolder
@@ -82,7 +82,7 @@ async def preview(
         UsageError: there is no such agent or conversation.
         StoreDamaged: a journal that is needed cannot be read.
     """
-    where = places(settings)
+    where = resolve_paths(settings)
     library = load_agents(where)
     definition = library.definitions.get(Slug(slug))
     if definition is None:
@@ -92,8 +92,8 @@ async def preview(
     usual = definition.phases[:1] if conversation is None else ()
     there = _standing(known, phase or next(iter(usual), known.phase), configuration.rules)
     if definition.kind is Kind.ORCHESTRATOR:
-        return Preview(request=await _question(there, configuration), models=router_model(settings.models))
-    chain = model_for(settings.models, slug, there.phase, definition.model or None)
+        return Preview(request=await _question(there, configuration), models=settings.models.for_router())
+    chain = settings.models.for_agent(slug, there.phase, definition.model or None)
     request = await _first_step(there, Slug(slug), configuration)
     return Preview(request=await _by_states(request, chain[0], settings, where, library), models=chain)
 

@@ -28,7 +28,7 @@ from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import METADATA, name_in
 from tenex.nostr.subscriptions import KINDS
-from tenex.settings import ProjectPaths, Settings, circle
+from tenex.settings import ProjectPaths, Settings
 from tenex.store.atomic_folder import create, heard_before, put_back, renew, stamp
 from tenex.store.disk import Disk
 from tenex.store.journal_reader import VIEW
@@ -355,7 +355,7 @@ def cast_of(settings: Settings, where: ProjectPaths) -> Cast:
     known = {definition.slug: definition.name for definition in library.roster}
     agents = {key: Slug(name) for name, key in keys.items() if name != PROJECT}
     names = {key: known[slug] for key, slug in agents.items() if slug in known} | {project: settings.project.name}
-    return Cast(project=project, agents=agents, circle=circle(settings, parse_public_key), names=names)
+    return Cast(project=project, agents=agents, circle=settings.peer_group(parse_public_key), names=names)
 
 
 async def _thread_on(

@@ -1,9 +1,9 @@
-"""What an operator can set: every setting with its default, where the values come from, where things lie.
+"""What an operator can set: every setting with its default, the sources of values, and the paths.
 
-Start at `sections` for the settings, `load` for reading them, `places` for the folders.
+Start at `sections` for the settings, `loading` for reading them, `paths` for the folders.
 """
 
-from .loading import PREFIX, RESERVED, load, load_again
+from .loading import PREFIX, RESERVED, load, reload_settings
 from .paths import (
     CONFIG_NAMES,
     ProjectPaths,
@@ -12,12 +12,11 @@ from .paths import (
     example_folder,
     find_config,
     find_data,
-    places,
     refuse_code,
+    resolve_paths,
 )
 from .sections import EMBEDDED_RELAY_PORT, Settings
 from .validation_errors import suggestion
-from .values import circle, gate_rules, limits, model_for, named_models, router_model
 
 __all__ = [
     "CONFIG_NAMES",
@@ -27,19 +26,13 @@ __all__ = [
     "ProjectPaths",
     "Settings",
     "check_paths",
-    "circle",
     "example_config",
     "example_folder",
     "find_config",
     "find_data",
-    "gate_rules",
-    "limits",
     "load",
-    "load_again",
-    "model_for",
-    "named_models",
-    "places",
     "refuse_code",
-    "router_model",
+    "reload_settings",
+    "resolve_paths",
     "suggestion",
 ]

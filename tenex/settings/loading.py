@@ -1,4 +1,4 @@
-"""Settings from their sources: defaults, then the file, then the environment, then the command line."""
+"""Reads settings from their sources: defaults, the file, the environment, the command line; later ones win."""
 
 import os
 import tomllib
@@ -19,10 +19,10 @@ from .validation_errors import known_below, sentences, suggestion
 
 PREFIX: Final = "TENEX_"
 RESERVED: Final = frozenset({"TENEX_DATA"})
-"""Variables of that prefix that are no settings."""
+"""Variables with that prefix that are not settings."""
 
 ParseKey = Callable[[str], PublicKey]
-"""Reads a public key a person wrote; ValueError with a sentence where it is none."""
+"""Parses a public key as users write it; raises ValueError with a sentence."""
 
 
 def load(
@@ -41,11 +41,11 @@ def load(
         data: the data folder, for finding the file and resolving relative paths.
         env: the environment; None means the process's own.
         overrides: values from the command line, nested like the file; they win.
-        parse_key: where given, the people's keys are checked too.
-        code_refusal: why code of the data folder may not be run (`places.refuse_code`); empty where it may.
+        parse_key: if given, the keys of owners and members are checked too.
+        code_refusal: why code of the data folder may not be run (`paths.refuse_code`); empty where it may.
 
     Raises:
-        ConfigurationError: with one sentence per fault: source, dotted setting, what is wrong, what is allowed.
+        ConfigurationError: one sentence per error: source, dotted setting, what is wrong, what is allowed.
     """
     file = find_config(config, data)
     origins: dict[str, str] = {}
@@ -78,15 +78,15 @@ def load(
     return settings
 
 
-def load_again(
+def reload_settings(
     known: Settings, *, keep: Sequence[str] = (), parse_key: ParseKey | None = None
 ) -> tuple[Settings, tuple[str, ...]]:
-    """Read settings anew from where they came; sections to `keep` stay as they are.
+    """Read settings again from their sources; sections to `keep` stay as they are.
 
     Returns the settings, and the names of the sections that were kept although they have changed.
 
     Raises:
-        ConfigurationError: with one sentence per fault.
+        ConfigurationError: one sentence per error.
     """
     fresh = load(
         known.file, known.data, overrides=known._overrides, parse_key=parse_key, code_refusal=known.code_refusal
@@ -99,9 +99,9 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except tomllib.TOMLDecodeError as fault:
-        raise ConfigurationError([f"{file}: this is no valid TOML: {_place(str(fault))}"]) from fault
+        raise ConfigurationError([f"{file}: this is not valid TOML: {_place(str(fault))}"]) from fault
     except UnicodeDecodeError as fault:
-        raise ConfigurationError([f"{file}: byte {fault.start} is no UTF-8; save the file as UTF-8"]) from fault
+        raise ConfigurationError([f"{file}: byte {fault.start} is not UTF-8; save the file as UTF-8"]) from fault
     except OSError as fault:
         raise ConfigurationError([f"{file}: cannot be read ({fault.strerror}); check its permissions"]) from fault
 
@@ -115,7 +115,7 @@ def _place(message: str) -> str:
 
 
 def _from_environment(env: Mapping[str, str], faults: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each variable of ours with the values it sets, read by pydantic-settings one by one, to know whose is which."""
+    """Each TENEX_ variable with the values it sets; read one by one, to know which variable set what."""
     source = EnvSettingsSource(Settings)
     for variable in sorted(env):
         if not variable.upper().startswith(PREFIX) or variable in RESERVED or not env[variable]:
@@ -136,7 +136,7 @@ def _from_environment(env: Mapping[str, str], faults: list[str]) -> Iterator[tup
 
 
 def _merge(into: dict[str, Any], values: Mapping[str, Any], origin: str, origins: dict[str, str], at: str = "") -> None:
-    """Lay values over others, table by table, and note for each leaf where it came from."""
+    """Overlay values table by table, and record the origin of each leaf."""
     for name, value in values.items():
         path = f"{at}.{name}" if at else str(name)
         if isinstance(value, Mapping):
@@ -153,7 +153,7 @@ def _merge(into: dict[str, Any], values: Mapping[str, Any], origin: str, origins
 
 
 def _origin(name: str, origins: Mapping[str, str]) -> str | None:
-    """The source of a setting, of the list it stands in, or of the first value in the table it names."""
+    """The source of a setting, of the list it is in, or of the first value in the table it names."""
     plain = name.split("[", maxsplit=1)[0]
     if plain in origins:
         return origins[plain]
@@ -168,7 +168,7 @@ def _key_faults(values: Mapping[str, Any], parse_key: ParseKey, where: Callable[
         listed = people.get(group)
         for index, text in enumerate(listed if isinstance(listed, list) else ()):
             if not isinstance(text, str) or not text.strip():
-                continue  # its type is a fault already
+                continue  # its type is an error already
             try:
                 parse_key(text)
             except (ValueError, TenexError) as fault:

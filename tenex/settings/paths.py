@@ -1,4 +1,4 @@
-"""Where things lie on disk: the data folder, its configuration, and the folders the settings name."""
+"""Paths on disk: the data folder, its configuration, and the folders named in the settings."""
 
 import os
 import shlex
@@ -17,10 +17,10 @@ from .sections import Settings
 _PACKAGE = Path(__file__).parents[1]
 
 CONFIG_NAMES = ("tenex.toml", "config/tenex.toml")
-"""Where a data folder's configuration may lie."""
+"""Possible paths of a data folder's configuration."""
 
 _DATA_MARKS = (*CONFIG_NAMES, "keys/project.nsec")
-"""Files by which a folder is known as a data folder; one that goes by the defaults has no configuration."""
+"""Files that mark a data folder; one that uses the defaults has no configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,14 +37,14 @@ class ProjectPaths:
     checkpoints: Path
     socket: Path
     code_refusal: str = ""
-    """Why code of this data folder may not be run, and what to do; empty where it may."""
+    """Why code of this data folder may not be run, and what to do; empty if it may."""
 
 
 def find_data(explicit: Path | None, env: Mapping[str, str], cwd: Path) -> Path:
     """Choose the data folder, absolute; it need not exist.
 
     Raises:
-        ConfigurationError: it lies in the workspace of another data folder, where agents write.
+        ConfigurationError: it is in the workspace of another data folder, where agents write.
     """
     found = _found_data(explicit, env, cwd)
     known = [_absolute(Path(env["TENEX_DATA"]), cwd)] if env.get("TENEX_DATA") else []
@@ -53,24 +53,24 @@ def find_data(explicit: Path | None, env: Mapping[str, str], cwd: Path) -> Path:
     workspace = _workspace_around(_real(found), known, env)
     if workspace is not None:
         raise ConfigurationError(
-            [f"{found}: this folder lies in the workspace {workspace}, where agents write. Name another with --data."]
+            [f"{found}: this folder is in the workspace {workspace}, where agents write. Choose another with --data."]
         )
     return found
 
 
 def refuse_code(explicit: Path | None, env: Mapping[str, str], cwd: Path) -> str:
-    """Say why code of the data folder that `find_data` chooses may not be run; empty where it may.
+    """Why code of the data folder that `find_data` chooses may not be run; empty if it may.
 
-    A folder is trusted when a person or the service named it, or when it is the state folder. Whoever can write to the
-    current folder could otherwise have a command that is typed there run their code.
+    A folder is trusted if the user or the service named it, or if it is the state folder. Otherwise anyone who can
+    write to the current folder could have a command that is typed there run their code.
     """
     if explicit is not None or env.get("TENEX_DATA"):
         return ""
     found = _found_data(explicit, env, cwd)
     if _real(found) == _real(_state_folder(env)):
         return ""
-    again = f"tenex --data {shlex.quote(str(found))} ..."
-    return f"no code runs from a data folder that was not named. If you trust it, use `{again}`"
+    command = f"tenex --data {shlex.quote(str(found))} ..."
+    return f"no code runs from a data folder that was not named. If you trust it, use `{command}`"
 
 
 def _found_data(explicit: Path | None, env: Mapping[str, str], cwd: Path) -> Path:
@@ -78,7 +78,7 @@ def _found_data(explicit: Path | None, env: Mapping[str, str], cwd: Path) -> Pat
         return _absolute(explicit, cwd)
     if env.get("TENEX_DATA"):
         return _absolute(Path(env["TENEX_DATA"]), cwd)
-    # `os.path`, because a folder we may not look into is not meant: `sudo -u tenex tenex status` in /root
+    # `os.path`, because a folder that may not be read is not meant: `sudo -u tenex tenex status` in /root
     if any(os.path.isfile(cwd / name) for name in CONFIG_NAMES):  # noqa: PTH113
         return cwd.absolute()
     return _state_folder(env)
@@ -86,7 +86,7 @@ def _found_data(explicit: Path | None, env: Mapping[str, str], cwd: Path) -> Pat
 
 def _state_folder(env: Mapping[str, str]) -> Path:
     """The data folder of this service, else of this user."""
-    if env.get("STATE_DIRECTORY"):  # systemd lists several folders with colons; a unit of ours has one
+    if env.get("STATE_DIRECTORY"):  # systemd separates several folders by colons; our unit has one
         return Path(env["STATE_DIRECTORY"].split(":")[0])
     state = env.get("XDG_STATE_HOME", "")
     if not state.startswith("/"):  # the XDG specification: a relative one is to be ignored
@@ -96,7 +96,7 @@ def _state_folder(env: Mapping[str, str]) -> Path:
 
 
 def _workspace_around(folder: Path, known: Iterable[Path], env: Mapping[str, str]) -> Path | None:
-    """The workspace of another data folder that holds `folder`; data folders are looked for above it and in `known`."""
+    """The workspace of another data folder that contains `folder`, among the folders above it and `known`."""
     for data in (*folder.parents, *known):
         if _real(data) != folder and any(os.path.isfile(data / name) for name in _DATA_MARKS):  # noqa: PTH113
             workspace = _real(_absolute(Path(_workspace_setting(data, env)), data))
@@ -117,10 +117,10 @@ def _workspace_setting(data: Path, env: Mapping[str, str]) -> str:
 
 
 def find_config(explicit: Path | None, data: Path) -> Path | None:
-    """Choose the configuration file; None where there is none and the defaults hold.
+    """Choose the configuration file; None if there is none.
 
     Raises:
-        ConfigurationError: the file asked for does not exist, the data folder has two, or we may not look into it.
+        ConfigurationError: the requested file does not exist, the data folder has two, or it may not be read.
     """
     if explicit is not None:
         if not _is_file(explicit):
@@ -136,22 +136,22 @@ def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
     except OSError as fault:  # a folder on the way may not be entered
-        raise ConfigurationError([f"{path}: cannot be looked at ({fault.strerror}); ask as its owner"]) from fault
+        raise ConfigurationError([f"{path}: cannot be read ({fault.strerror}); run this as its owner"]) from fault
 
 
 def example_config() -> Path:
-    """Find the file that explains every setting: in the installed package, else in the checkout."""
+    """Path of the documented example configuration: in the installed package, else in the checkout."""
     installed = _PACKAGE / "config" / "tenex.example.toml"
     return installed if installed.is_file() else _PACKAGE.parent / "config" / "tenex.example.toml"
 
 
 def example_folder(kind: Literal["agents", "workflows"]) -> Path:
-    """Find the examples of a kind, as `example_config` finds its file."""
+    """Folder of the examples of a kind, found like `example_config`."""
     installed = _PACKAGE / "config" / kind
     return installed if installed.is_dir() else _PACKAGE.parent / "config" / kind
 
 
-def places(settings: Settings) -> ProjectPaths:
+def resolve_paths(settings: Settings) -> ProjectPaths:
     """Resolve the folders of the settings against their data folder."""
     data = settings.data.absolute()
     here = ProjectPaths(
@@ -173,14 +173,14 @@ def places(settings: Settings) -> ProjectPaths:
 
 
 def check_paths(settings: Settings) -> None:
-    """Refuse folders that must not lie where they do; symbolic links are followed.
+    """Refuse folders that must not be where they are; symbolic links are followed.
 
-    Agents may read and change all of the workspace, so none of our own folders may be in it, nor it in one of them.
+    Agents may read and change the whole workspace, so none of the daemon's folders may be in it, nor it in one of them.
 
     Raises:
-        ConfigurationError: with a sentence for each.
+        ConfigurationError: one sentence for each.
     """
-    here = places(settings)
+    here = resolve_paths(settings)
     ours = {
         "conversations": here.conversations,
         "keys": here.keys,
@@ -196,17 +196,17 @@ def check_paths(settings: Settings) -> None:
     workspace = _real(here.workspace)
     for name, path in ours.items():
         if _real(path) == workspace:
-            faults.append(f"paths.workspace: {here.workspace} is our {name} folder too; {_ELSEWHERE}")
+            faults.append(f"paths.workspace: {here.workspace} is the {name} folder too; {_ELSEWHERE}")
         elif _real(path).is_relative_to(workspace):
-            faults.append(f"paths.workspace: {here.workspace} holds our {name} folder {path}; {_ELSEWHERE}")
+            faults.append(f"paths.workspace: {here.workspace} contains the {name} folder {path}; {_ELSEWHERE}")
         elif workspace.is_relative_to(_real(path)):
-            faults.append(f"paths.workspace: {here.workspace} lies in our {name} folder {path}; {_ELSEWHERE}")
+            faults.append(f"paths.workspace: {here.workspace} is in the {name} folder {path}; {_ELSEWHERE}")
     if here.config is not None and _real(here.config).is_relative_to(workspace):
-        faults.append(f"paths.workspace: {here.workspace} holds our configuration {here.config}; {_ELSEWHERE}")
+        faults.append(f"paths.workspace: {here.workspace} contains the configuration {here.config}; {_ELSEWHERE}")
     if _real(here.socket).is_relative_to(workspace):
-        faults.append(f"paths.socket: {here.socket} lies in the workspace; {_ELSEWHERE}")
+        faults.append(f"paths.socket: {here.socket} is in the workspace; {_ELSEWHERE}")
     if workspace == Path(workspace.anchor) or _home().is_relative_to(workspace):
-        faults.append(f"paths.workspace: {here.workspace} is or holds the home folder; {_ELSEWHERE}")
+        faults.append(f"paths.workspace: {here.workspace} is or contains the home folder; {_ELSEWHERE}")
     faults += [
         f"paths.{name} and paths.{other} are the same folder {ours[name]}; give each its own"
         for name, other in combinations(ours, 2)
@@ -217,7 +217,7 @@ def check_paths(settings: Settings) -> None:
 
 
 def _real(path: Path) -> Path:
-    """Where a path leads, links followed; one that leads to itself is left as it is, and cannot be made or read."""
+    """The path with links followed; a link to itself is left as it is, and cannot be created or read."""
     return Path(os.path.realpath(path))
 
 

@@ -1,10 +1,11 @@
-"""Every setting: its name, its type, its default and its bounds.
+"""Every setting: its name, its type, its default and its bounds; and the core's values made of them.
 
-`config/tenex.example.toml` says the same to people, and a test keeps the two equal. Times are in seconds here,
-because people write them; `values` turns them into the core's milliseconds.
+`config/tenex.example.toml` documents the settings for users, and a test keeps the two equal. Times are in seconds here
+and in milliseconds in the core. What is a field of the core too has its default there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
@@ -12,9 +13,18 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, PrivateAttr, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from tenex.core.config import Expectation, GateRules, Limits, PeerGroup
+from tenex.core.errors import ConfigurationError, TenexError
+from tenex.core.ids import PublicKey
+from tenex.core.phases import Phase
+
 EMBEDDED_RELAY_PORT: Final = 7447
-"""Where `tenex relay` listens unless told otherwise: away from the 7777 and 8080 of other relays."""
+"""Default port of `tenex relay`: away from the 7777 and 8080 of other relays."""
 _YEAR = 366 * 24 * 3600
+_TIME: Final = "seconds"
+"""Marks a time, which the core takes in milliseconds."""
+_LIMITS: Final = Limits()
+_GATES: Final = GateRules()
 
 
 def _relay_url(url: str) -> str:
@@ -26,7 +36,7 @@ def _relay_url(url: str) -> str:
     if not is_relay or any(not char.isprintable() or char.isspace() for char in url):
         raise ValueError("must be the address of a relay, such as wss://relay.example.com")
     if parts.username is not None:
-        raise ValueError("must not hold a user or a password: relays know people by their keys")
+        raise ValueError("must not hold a user or a password: relays know users by their keys")
     return url
 
 
@@ -51,23 +61,23 @@ def _models(given: object) -> object:
 
 
 Text = Annotated[str, AfterValidator(_not_blank)]
-Seconds = Annotated[float, Field(gt=0, le=_YEAR)]
+Seconds = Annotated[float, Field(gt=0, le=_YEAR), _TIME]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Chain = Annotated[str | list[str], PlainValidator(_models)]
 """A model, or several: the next is asked where one cannot answer."""
 Dollars = Annotated[float, Field(ge=0, le=1_000_000)]
 Tokens = Annotated[int, Field(ge=0, le=1_000_000_000_000)]
-"""A limit of tokens; 0 is none."""
+"""A limit of tokens; 0 is no limit."""
 
 
 class Section(BaseModel):
-    """A table of the file: strict about types, and every name it does not know is a fault."""
+    """A table of the file: strict about types; an unknown name is an error."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class Relays(Section):
-    """Where we listen and speak."""
+    """The relays that are read and written."""
 
     urls: Annotated[list[Annotated[str, AfterValidator(_relay_url)]], Field(min_length=1, max_length=100)] = [
         f"ws://127.0.0.1:{EMBEDDED_RELAY_PORT}"
@@ -76,7 +86,7 @@ class Relays(Section):
 
 
 class People(Section):
-    """Who may do what."""
+    """Who may talk to the project, and as what."""
 
     owners: list[Text] = []
     members: list[Text] = []
@@ -92,7 +102,7 @@ class Project(Section):
 
 
 class PhaseModels(Section):
-    """A model for single phases; none means: whatever is set less specifically."""
+    """Models for single phases; None takes the less specific setting."""
 
     chat: Chain | None = None
     brainstorm: Chain | None = None
@@ -111,7 +121,7 @@ class AgentModels(Section):
 
 
 class Provider(Section):
-    """How the models of one provider are reached, and how hard it may be driven."""
+    """How the models of one provider are reached, and its rate limits."""
 
     kind: Text | None = None
     base_url: Annotated[str, AfterValidator(_http_url)] | None = None
@@ -145,19 +155,59 @@ class Models(Section):
     providers: dict[str, Provider] = {}
     prices: dict[str, ModelPrice] = {}
 
+    def for_agent(self, slug: str, phase: Phase, own: str | None = None) -> tuple[str, ...]:
+        """The models of an agent in a phase, the first choice first; the most specific setting wins.
+
+        `own` is the model named in the agent's definition: it counts where no setting names this agent.
+        """
+        agent = self.agents.get(slug)
+        candidates = (
+            getattr(agent.phases, phase.value) if agent else None,
+            agent.model if agent else None,
+            own or None,
+            getattr(self.phases, phase.value),
+        )
+        return _chain(next((name for name in candidates if name is not None), self.default))
+
+    def for_router(self) -> tuple[str, ...]:
+        """The models that route, the first choice first."""
+        return _chain(self.router if self.router is not None else self.default)
+
+    def named(self) -> dict[str, tuple[str, ...]]:
+        """Every model that is named, by the setting that names it."""
+        named = {"models.default": _chain(self.default)}
+        if self.router is not None:
+            named["models.router"] = _chain(self.router)
+        tables = {"models.phases": self.phases}
+        for slug, agent in self.agents.items():
+            if agent.model is not None:
+                named[f"models.agents.{slug}.model"] = _chain(agent.model)
+            tables[f"models.agents.{slug}.phases"] = agent.phases
+        for table, phases in tables.items():
+            named |= {f"{table}.{phase}": _chain(name) for phase, name in phases if name is not None}
+        return named
+
+
+def _chain(name: str | list[str]) -> tuple[str, ...]:
+    return (name,) if isinstance(name, str) else tuple(dict.fromkeys(name))
+
 
 class Gates(Section):
-    """What it takes to pass a phase that guards quality."""
+    """What it takes to pass a quality gate."""
 
-    plan_approval: Literal["router", "person"] = "router"
-    members_may_waive: bool = False
+    plan_approval: Literal["router", "person"] = _GATES.plan_approval
+    members_may_waive: bool = _GATES.members_may_waive
+
+    def to_core(self) -> GateRules:
+        """The core's rules for quality gates."""
+        return GateRules(**self.model_dump())
 
 
 class ExpectedTime(Section):
     """How long an agent may work in a phase."""
 
-    warn_after: Seconds = 600
-    close_after: Seconds = 1800
+    warn_after: Seconds = _LIMITS.default_expectation.warn_after / 1000
+    close_after: Seconds = _LIMITS.default_expectation.close_after / 1000
 
     @model_validator(mode="after")
     def _warns_first(self) -> "ExpectedTime":
@@ -167,9 +217,13 @@ class ExpectedTime(Section):
             )
         return self
 
+    def to_core(self) -> Expectation:
+        """The core's expectation."""
+        return Expectation(warn_after=_ms(self.warn_after), close_after=_ms(self.close_after))
+
 
 class Expectations(Section):
-    """`default`, and phases that differ from it."""
+    """`default`, and the phases that differ from it."""
 
     default: ExpectedTime = ExpectedTime()
     chat: ExpectedTime | None = None
@@ -182,39 +236,60 @@ class Expectations(Section):
 
 
 class LimitSettings(Section):
-    """What a conversation may use before it asks a person."""
+    """What a conversation may use before it asks a user."""
 
-    turns_per_message: Count = 25
-    same_route: Count = 4
-    steps_per_run: Count = 50
-    link_depth: Annotated[int, Field(ge=1, le=10)] = 3
-    nodes_per_mission: Count = 1_000
-    steps_per_node: Count = 500
-    tokens_per_run: Tokens = 1_000_000
-    cost_per_run_usd: Dollars = 10.0
-    tokens_per_cycle: Tokens = 2_000_000
-    cost_per_cycle_usd: Dollars = 20.0
-    tokens_per_conversation: Tokens = 20_000_000
-    cost_per_conversation_usd: Dollars = 100.0
-    tokens_per_guests_day: Tokens = 2_000_000
-    cost_per_guests_day_usd: Dollars = 5.0
-    tokens_per_member_day: Tokens = 10_000_000
-    cost_per_member_day_usd: Dollars = 20.0
-    tokens_per_owner_day: Tokens = 100_000_000
-    cost_per_owner_day_usd: Dollars = 200.0
-    tokens_per_day: Tokens = 200_000_000
-    cost_per_day_usd: Dollars = 300.0
-    routing_attempts: Annotated[int, Field(ge=1, le=20)] = 3
-    router_warn_after: Seconds = 25
-    handoff_window: Annotated[float, Field(ge=0, le=_YEAR)] = 30
-    announce_after: Seconds = 1
-    retry_delays: Annotated[list[Seconds], Field(max_length=20)] = [1, 4, 16]
-    hold_for: Seconds = 300
+    turns_per_message: Count = _LIMITS.turns_per_message
+    same_route: Count = _LIMITS.same_route
+    steps_per_run: Count = _LIMITS.steps_per_run
+    link_depth: Annotated[int, Field(ge=1, le=10)] = _LIMITS.link_depth
+    nodes_per_mission: Count = _LIMITS.nodes_per_mission
+    steps_per_node: Count = _LIMITS.steps_per_node
+    tokens_per_run: Tokens = _LIMITS.tokens_per_run
+    cost_per_run_usd: Dollars = _LIMITS.cost_per_run_usd
+    tokens_per_cycle: Tokens = _LIMITS.tokens_per_cycle
+    cost_per_cycle_usd: Dollars = _LIMITS.cost_per_cycle_usd
+    tokens_per_conversation: Tokens = _LIMITS.tokens_per_conversation
+    cost_per_conversation_usd: Dollars = _LIMITS.cost_per_conversation_usd
+    tokens_per_guests_day: Tokens = _LIMITS.tokens_per_guests_day
+    cost_per_guests_day_usd: Dollars = _LIMITS.cost_per_guests_day_usd
+    tokens_per_member_day: Tokens = _LIMITS.tokens_per_member_day
+    cost_per_member_day_usd: Dollars = _LIMITS.cost_per_member_day_usd
+    tokens_per_owner_day: Tokens = _LIMITS.tokens_per_owner_day
+    cost_per_owner_day_usd: Dollars = _LIMITS.cost_per_owner_day_usd
+    tokens_per_day: Tokens = _LIMITS.tokens_per_day
+    cost_per_day_usd: Dollars = _LIMITS.cost_per_day_usd
+    routing_attempts: Annotated[int, Field(ge=1, le=20)] = _LIMITS.routing_attempts
+    router_warn_after: Seconds = _LIMITS.router_warn_after / 1000
+    handoff_window: Annotated[float, Field(ge=0, le=_YEAR), _TIME] = _LIMITS.handoff_window / 1000
+    announce_after: Seconds = _LIMITS.announce_after / 1000
+    retry_delays: Annotated[list[Seconds], Field(max_length=20), _TIME] = [
+        delay / 1000 for delay in _LIMITS.retry_delays
+    ]
+    hold_for: Seconds = _LIMITS.hold_for / 1000
     expectations: Expectations = Expectations()
+
+    def to_core(self) -> Limits:
+        """The core's limits; times become milliseconds."""
+        values: dict[str, Any] = {}
+        for name in {field.name for field in fields(Limits)} & type(self).model_fields.keys() - {"expectations"}:
+            value = getattr(self, name)
+            if _TIME in type(self).model_fields[name].metadata:
+                value = tuple(map(_ms, value)) if isinstance(value, list) else _ms(value)
+            values[name] = value
+        own = {phase: getattr(self.expectations, phase.value) for phase in Phase}
+        return Limits(
+            **values,
+            expectations={phase: given.to_core() for phase, given in own.items() if given is not None},
+            default_expectation=self.expectations.default.to_core(),
+        )
+
+
+def _ms(seconds: float) -> int:
+    return max(round(seconds * 1000), 1) if seconds > 0 else 0
 
 
 class Shell(Section):
-    """How commands of agents run."""
+    """How agents' commands run."""
 
     sandbox: Literal["auto", "none", "off"] = "auto"
     network: bool = False
@@ -231,7 +306,7 @@ class ToolSettings(Section):
 
 
 class Metrics(Section):
-    """Where health and numbers can be asked for."""
+    """Where health and metrics are served."""
 
     host: Text = "127.0.0.1"
     port: Annotated[int, Field(ge=1, le=65_535)] | None = None
@@ -245,14 +320,14 @@ class Traces(Section):
 
 
 class Log(Section):
-    """What is written to stderr, and how."""
+    """What is logged to stderr, and how."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["auto", "console", "json"] = "auto"
 
 
 class Paths(Section):
-    """Folders; relative ones lie in the data folder."""
+    """Folders; relative ones are below the data folder."""
 
     conversations: Text = "conversations"
     workspace: Text = "workspace"
@@ -270,7 +345,7 @@ class Shutdown(Section):
 
 
 class Settings(BaseSettings):
-    """Everything that can be set. Made by `loading.load`; made by hand it holds the defaults and reads nothing."""
+    """All settings. `loading.load` reads them; constructed directly they are the defaults, and nothing is read."""
 
     model_config = SettingsConfigDict(
         extra="forbid",
@@ -278,7 +353,7 @@ class Settings(BaseSettings):
         frozen=True,
         env_prefix="TENEX_",
         env_nested_delimiter="__",
-        env_ignore_empty=True,  # compose files hand on variables that nobody has set as empty ones
+        env_ignore_empty=True,  # compose files pass unset variables on as empty ones
     )
 
     workflows: list[Text] = []
@@ -310,9 +385,34 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take values as given only: `loading` merges the sources itself, to know where each value came from."""
+        """Take only the given values: `loading` merges the sources itself, to know where each value came from."""
         del settings_cls, env_settings, dotenv_settings, file_secret_settings
         return (init_settings,)
+
+    def peer_group(self, parse_key: Callable[[str], PublicKey]) -> PeerGroup:
+        """Who may talk here, by public key.
+
+        Raises:
+            ConfigurationError: a key cannot be read, or no one may talk here.
+        """
+        source = str(self._file or self._data)
+        faults: list[str] = []
+        found: dict[str, set[PublicKey]] = {"owners": set(), "members": set()}
+        for group, keys in found.items():
+            for index, text in enumerate(getattr(self.people, group)):
+                try:
+                    keys.add(parse_key(text))
+                except (ValueError, TenexError) as fault:
+                    faults.append(f"{source}: people.{group}[{index}]: {fault}")
+        if not faults and not any(found.values()) and not self.people.open:
+            faults.append(f"{source}: people.owners: no one may talk here; list your npub, or run `tenex init`")
+        if faults:
+            raise ConfigurationError(faults)
+        return PeerGroup(
+            owners=frozenset(found["owners"]),
+            members=frozenset(found["members"] - found["owners"]),
+            is_open=self.people.open,
+        )
 
     @property
     def data(self) -> Path:
@@ -321,12 +421,12 @@ class Settings(BaseSettings):
 
     @property
     def file(self) -> Path | None:
-        """The file that was read; None where there is none and the defaults hold."""
+        """The file that was read; None without one."""
         return self._file
 
     @property
     def origins(self) -> Mapping[str, str]:
-        """Where each value that was set came from: dotted name -> a file, a variable or `command line`."""
+        """Where each value that was set came from, by dotted name: a file, a variable or `command line`."""
         return self._origins
 
     @property

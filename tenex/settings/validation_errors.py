@@ -1,4 +1,4 @@
-"""Faults in settings as sentences: where, which setting, what is wrong with it, what is allowed."""
+"""Validation errors of settings as sentences: source, setting, what is wrong with it, what is allowed."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -29,16 +29,16 @@ _KINDS: Mapping[type, str] = {
 
 
 def sentences(fault: ValidationError, where: Callable[[str], str]) -> list[str]:
-    """One sentence for each fault pydantic found; `where` names the source of a dotted setting."""
+    """One sentence for each of pydantic's errors; `where` names the source of a dotted setting."""
     return [f"{where(name)}: {name}: {text}" for name, text in map(_explain, map(dict, fault.errors()))]
 
 
 def known_below(parts: Sequence[str]) -> tuple[str, ...]:
-    """The names a table may hold, by the table's dotted parts; none where any name will do, or there is no table."""
+    """The names allowed in a table, by the table's dotted parts; empty if any name is, or there is no such table."""
     model: Any = Settings
     names_follow = False
     for part in parts:
-        if names_follow:  # the keys of a table such as models.agents are names of the operator's own
+        if names_follow:  # the keys of a table such as models.agents are chosen by the operator
             names_follow = False
             continue
         field = model.model_fields.get(part)
@@ -51,7 +51,7 @@ def known_below(parts: Sequence[str]) -> tuple[str, ...]:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """`; did you mean X?`, or else what there is."""
+    """`did you mean X?`, or else the names that are allowed."""
     names = list(known)
     close = get_close_matches(name.lower(), names, n=1, cutoff=0.6)
     if close:
@@ -60,7 +60,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def _hint(table: Sequence[str], name: str) -> str:
-    """Where a setting of that very name is, if there is one, or else what it may have been meant for."""
+    """The setting of that name elsewhere, if there is one, or else the closest name."""
     if name in Settings.model_fields:
         return f"`{name}` belongs at the top, above all [tables]"
     places = [found for found in _all(Settings) if found.rpartition(".")[2] == name]
@@ -96,7 +96,7 @@ def _explain(error: dict[str, Any]) -> tuple[str, str]:
     if kind == "extra_forbidden":
         *table, name = (str(part) for part in location)
         return dotted(location), f"there is no such setting; {_hint(table, name)}"
-    shown = "what stands there" if location[0] == "people" else _show(given)
+    shown = "the value" if location[0] == "people" else _show(given)
     if kind == "literal_error":
         allowed = str(context["expected"]).replace("'", "").replace(" or ", ", ")
         return dotted(location), f"{shown} is not allowed; it must be one of: {allowed}"
@@ -133,6 +133,6 @@ def _show(given: object) -> str:
     if isinstance(given, bool):
         return str(given).lower()
     if isinstance(given, (list, dict)):
-        return "what stands there"
+        return "the value"
     text = repr(given)
-    return text if len(text) <= 60 else f"{text[:57]}..."  # a line of a terminal has to hold the rest too
+    return text if len(text) <= 60 else f"{text[:57]}..."  # the rest has to fit into a terminal line too

@@ -12,7 +12,7 @@ from typing import BinaryIO, Final
 
 from .disk_reserve import DiskReserve
 
-KEEPER: Final = Path(__file__).with_name("keeper.py")
+KEEPER: Final = Path(__file__).with_name("supervisor.py")
 
 GRACE: Final = 3.0
 """Seconds the keeper has to clear up; it takes milliseconds, unless processes hang in the kernel."""

@@ -18,7 +18,7 @@ from tenex.cli.run import spare_the_collector
 from tenex.core.messages import ModelRequest, ModelStep, Note, Usage
 from tenex.core.ports import OnText, ignore_text
 from tenex.nostr.keys import KeyRing, parse_public_key
-from tenex.settings import load, places
+from tenex.settings import load, resolve_paths
 
 TURN, HEARD = re.compile(r'"turn": "([^"]+)"'), re.compile(r'"after_turn": (?:"([^"]+)"|null)')
 """The turns of the router's question, and after which of them each message was written; both in order."""
@@ -57,7 +57,7 @@ async def serve(data: Path, url: str, owner: str) -> None:
             "limits": {"tokens_per_cycle": 1_000_000_000},
         },
     )
-    project = KeyRing(places(settings).keys).get_or_create("project")
+    project = KeyRing(resolve_paths(settings).keys).get_or_create("project")
     async with open_application(settings, model=Instant()) as app:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, app.runtime.stop)
 

@@ -21,7 +21,7 @@ from tenex.core.signals import InboundMessage
 from tenex.nostr.events import Event
 from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
 from tenex.nostr.pool import RelayPool
-from tenex.settings import load, places
+from tenex.settings import load, resolve_paths
 
 NOWHERE = "ws://127.0.0.1:9"
 
@@ -120,7 +120,7 @@ async def among_people(data: Path, mind: Model) -> AsyncIterator[tuple[Applicati
         "limits": {"tokens_per_cycle": 10**9},
     }
     settings = load(None, data, env={}, parse_key=parse_public_key, overrides=overrides)
-    KeyRing(places(settings).keys).get_or_create("project")
+    KeyRing(resolve_paths(settings).keys).get_or_create("project")
     crowd = Crowd(owner.public)
     with patch.object(RelayPool, "publish", _accept):
         async with open_application(settings, model=mind, observers=[crowd]) as app:

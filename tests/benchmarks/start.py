@@ -21,7 +21,7 @@ from tenex.app import open_application
 from tenex.core import records as r
 from tenex.core.ids import ConversationId, EventId, PublicKey
 from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
-from tenex.settings import load, places
+from tenex.settings import load, resolve_paths
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
 from tenex.store.index import Index
@@ -108,7 +108,7 @@ async def serve(data: Path, owner: str) -> None:
     """Be the daemon until SIGTERM; says READY on stdout."""
     overrides = {"relays": {"urls": [NOWHERE]}, "people": {"owners": [owner]}}
     settings = load(None, data, env={}, parse_key=parse_public_key, overrides=overrides)
-    KeyRing(places(settings).keys).get_or_create("project")
+    KeyRing(resolve_paths(settings).keys).get_or_create("project")
     async with open_application(settings, model=Instant()) as app:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, app.runtime.stop)
 

@@ -16,7 +16,7 @@ from tenex.core.ids import ConversationId
 from tenex.core.records import ConversationStarted
 from tenex.core.state.rollback import RolledBack
 from tenex.nostr.keys import parse_public_key
-from tenex.settings import load, places
+from tenex.settings import load, resolve_paths
 from tenex.store.format import CONVERSATION
 from tenex.store.journal_reader import JOURNAL, peek
 from tests.store.test_stats import lived
@@ -89,7 +89,7 @@ def on_terminal(data: Path, *words: str, types: bytes) -> tuple[int, str]:
     ids=["yes", "nonsense, then yes", "no", "Enter", "Ctrl-C", "end of input"],
 )
 def test_only_a_yes_goes_back(data: Path, types: bytes, code: int, says: str) -> None:
-    journal = places(load(None, data, parse_key=parse_public_key)).conversations / NAME / JOURNAL
+    journal = resolve_paths(load(None, data, parse_key=parse_public_key)).conversations / NAME / JOURNAL
     before = journal.read_bytes()
     ended, shown = on_terminal(data, "rollback", "1", "--to", "5", types=types)
     assert "Go back? [y/N]: " in shown

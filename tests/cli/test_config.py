@@ -86,7 +86,7 @@ def test_check_names_faults_of_people_folders_agents_and_keys_together(
     assert main(["config", "check"]) == 3
     out, said = capsys.readouterr()
     assert out == ""
-    for part in ("nobody may talk here", "lies in our keys folder", "mine.md", "others may read this key"):
+    for part in ("no one may talk here", "is in the keys folder", "mine.md", "others may read this key"):
         assert part in said
 
 

@@ -137,7 +137,7 @@ def test_a_folder_in_a_workspace_is_never_a_data_folder(
         done = tenex(*command.split(), *named)
         assert done.returncode == 3
         assert (
-            f"lies in the workspace {data / 'workspace'}, where agents write. Name another with --data." in done.stderr
+            f"is in the workspace {data / 'workspace'}, where agents write. Choose another with --data." in done.stderr
         )
     assert [path.name for path in inside.iterdir()] == ["tenex.toml"]
     assert tenex("agents", "list", "--data", data).returncode == 0
@@ -153,8 +153,8 @@ def test_the_workspace_of_the_users_own_data_folder_is_known_wherever_it_lies(
     for env in ({"XDG_STATE_HOME": str(tmp_path)}, {"STATE_DIRECTORY": str(data)}):
         done = tenex("status", **env)
         assert done.returncode == 3
-        assert f"lies in the workspace {cwd}" in done.stderr
-    assert "lies in the workspace" in tenex("status", "--data", cwd, TENEX_DATA=str(data)).stderr
+        assert f"is in the workspace {cwd}" in done.stderr
+    assert "is in the workspace" in tenex("status", "--data", cwd, TENEX_DATA=str(data)).stderr
 
 
 @pytest.mark.parametrize("where", ["agents", "workflows"])

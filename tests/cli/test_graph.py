@@ -11,7 +11,7 @@ from tenex.cli.main import main
 from tenex.configuration.workflows import load_workflows
 from tenex.core.ids import Slug
 from tenex.core.phases import PHASE_TRANSITIONS
-from tenex.settings import load, places
+from tenex.settings import load, resolve_paths
 
 
 def test_the_diagram_holds_every_transition_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,7 +111,7 @@ def test_to_run_a_file_reads_that_file_and_nothing_beside_it(
     ((message, overrides),) = ran
     assert message == "@duo Begin."
     settings = load(None, data, overrides=overrides, env={})
-    found = load_workflows(settings, places(settings), [Slug("planner"), Slug("executor")])
+    found = load_workflows(settings, resolve_paths(settings), [Slug("planner"), Slug("executor")])
     assert [one.slug for one in found.found] == ["pair", "duo"], "the configured ones are still there"
 
 

@@ -18,7 +18,7 @@ from tenex.core.messages import CallResult
 from tenex.core.phases import Phase
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import KeyRing
-from tenex.settings import load, places
+from tenex.settings import load, resolve_paths
 from tenex.store.format import CONVERSATION
 from tenex.store.journal_reader import peek
 from tests.fakes.agents import Mind, manages, researches
@@ -33,7 +33,7 @@ async def serving(data: Path, mind: Mind, *pages: str) -> AsyncIterator[tuple[Ap
     async with embedded_relay() as url:
         prepare(data, None, [url])
         settings = load(None, data, env={})
-        agents = places(settings).agents
+        agents = resolve_paths(settings).agents
         agents.mkdir(parents=True, exist_ok=True)
         for page in pages:
             shutil.copy(PAGES / page, agents)

@@ -5,7 +5,7 @@ from typing import Any
 
 from tenex.configuration.workflows import compiler, load_workflows
 from tenex.core.ids import Slug
-from tenex.settings import load, places
+from tenex.settings import load, resolve_paths
 from tenex.workflows.speakers import TransitionGraph
 
 MODULE = """
@@ -31,7 +31,7 @@ workflow = TransitionGraph(initial_speaker="planner", transitions=[Transition(La
 def read(data: Path, answer: str) -> dict[str, Any]:
     """The graph of a workflow whose condition answers so, as a conversation keeps it."""
     settings = load(None, data, env={})
-    where = places(settings)
+    where = resolve_paths(settings)
     where.workflows.mkdir(parents=True, exist_ok=True)
     (where.workflows / "late.py").write_text(MODULE.format(answer=answer))
     (found,) = load_workflows(settings, where, [Slug("planner"), Slug("executor")]).found

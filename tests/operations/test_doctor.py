@@ -176,8 +176,8 @@ def test_a_wrong_variable_is_told_as_one(data: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "where", "what"),
     [
-        ('[paths]\nworkspace = "."', "paths.workspace", "holds our"),
-        ('[paths]\nworkspace = "keys/w"', "paths.workspace", "lies in our keys folder"),
+        ('[paths]\nworkspace = "."', "paths.workspace", "contains the"),
+        ('[paths]\nworkspace = "keys/w"', "paths.workspace", "is in the keys folder"),
         ("[limits]\ncost_per_day_usd = 0", "limits.cost_per_day_usd", "no limit"),
         ("[limits]\ntokens_per_day = 0", "limits.tokens_per_day", "no limit"),
         ("[limits]\ntokens_per_member_day = 5000", "limits.tokens_per_member_day", "one call may take more"),
@@ -215,7 +215,7 @@ def test_the_settings_that_init_writes_raise_no_doubt(data: Path) -> None:
 def test_nobody_who_may_talk_is_a_fault(tmp_path: Path) -> None:
     (tmp_path / "tenex.toml").write_text("[people]\nowners = []\n")
     found = bad(paths_and_people, case_of(tmp_path))
-    assert "nobody may talk here" in said(found)
+    assert "no one may talk here" in said(found)
     assert "npub" in found[0].mend
 
 

@@ -20,7 +20,7 @@ from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import KeyRing, parse_public_key
 from tenex.operations import recovery as module
 from tenex.operations.recovery import LegacyImport, Recovery
-from tenex.settings import load, places
+from tenex.settings import load, resolve_paths
 from tenex.store.disk import Disk
 from tenex.store.journal_reader import JOURNAL
 from tenex.store.repository import ConversationFolder
@@ -47,10 +47,10 @@ class Home:
         prepare(data, None, list(relays))
         settings = load(None, data, parse_key=parse_public_key)
         self.ring = KeyRing(data / "keys")
-        self.root = places(settings).conversations
+        self.root = resolve_paths(settings).conversations
         self.disk = Disk()
         self.folder = ConversationFolder(self.root, self.disk, StillClock())
-        self.regaining = Recovery(settings, places(settings), self.folder, self.disk, StillClock())
+        self.regaining = Recovery(settings, resolve_paths(settings), self.folder, self.disk, StillClock())
         self.heard: list[tuple[Conversation, list[Record]]] = []
         self.old = LegacyImport(
             self.folder, self.regaining, lambda state, records: self.heard.append((state, list(records)))

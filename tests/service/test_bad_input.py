@@ -109,7 +109,7 @@ async def test_a_workspace_that_holds_the_keys_is_refused(folder: Folder) -> Non
     folder.file.write_text(f'{folder.file.read_text()}\n[paths]\nworkspace = "."\n')
     code, _, said = await tenex("run", "--data", folder.data)
     assert code == 3
-    assert "holds our keys folder" in said
+    assert "contains the keys folder" in said
 
 
 # ---- what stands on disk ----------------------------------------------------------------------------------------

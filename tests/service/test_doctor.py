@@ -139,7 +139,7 @@ BROKEN: list[tuple[str, Break, int, str, str, str, str]] = [
         3,
         "configuration",
         "paths.workspace",
-        "holds our",
+        "contains the",
         "place of its own",
     ),
     (

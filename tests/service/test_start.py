@@ -72,7 +72,7 @@ async def test_a_folder_that_was_mistyped_is_not_made(tmp_path: Path) -> None:
     """All faults at once, and nothing on disk."""
     code, _, said = await tenex("run", "--data", tmp_path / "typo")
     assert code == 3
-    assert "people.owners: nobody may talk here" in said
+    assert "people.owners: no one may talk here" in said
     assert "project.nsec: there is no key for project" in said
     assert not (tmp_path / "typo").exists()
 

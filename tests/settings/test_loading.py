@@ -25,7 +25,7 @@ def faults(folder: Path, text: str | None = None, **env: str) -> tuple[str, ...]
     return caught.value.faults
 
 
-def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
+def test_without_a_file_the_defaults_apply(tmp_path: Path) -> None:
     settings = load(None, tmp_path, env={})
     assert settings.model_dump() == Settings().model_dump()
     assert settings.file is None
@@ -80,16 +80,16 @@ def test_nested_tables_and_agents_can_come_from_the_environment(tmp_path: Path) 
     assert settings.models.agents["executor"].phases.plan == "vendor:one"
 
 
-def test_an_empty_variable_and_the_data_folder_are_no_settings(tmp_path: Path) -> None:
+def test_an_empty_variable_and_the_data_folder_are_not_settings(tmp_path: Path) -> None:
     assert load(None, tmp_path, env={"TENEX_LOG__LEVEL": "", "TENEX_DATA": "/x", "OTHER": "1"}).origins == {}
 
 
-def test_settings_made_by_hand_read_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_constructed_directly_read_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TENEX_LIMITS__SAME_ROUTE", "9")
     assert Settings().limits.same_route == 4
 
 
-def test_all_faults_are_told_at_once_each_with_source_setting_and_what_is_allowed(tmp_path: Path) -> None:
+def test_all_errors_are_reported_at_once_with_source_setting_and_what_is_allowed(tmp_path: Path) -> None:
     found = faults(
         tmp_path,
         """
@@ -138,10 +138,10 @@ def test_all_faults_are_told_at_once_each_with_source_setting_and_what_is_allowe
         f"{file}: limits.expectations.excute: there is no such setting; did you mean `execute`?",
         f"{file}: gates.plan_approval: 'persn' is not allowed; it must be one of: router, person",
         f"{file}: people.owners[0]: this npub is mistyped: its checksum does not hold",
-        f"{file}: people.owners[1]: what stands there is a whole number; it must be text in quotes",
+        f"{file}: people.owners[1]: the value is a whole number; it must be text in quotes",
         f"{file}: relays.urls[0]: must be the address of a relay, such as wss://relay.example.com",
         f"{file}: relays.urls[2]: must be the address of a relay, such as wss://relay.example.com",
-        f"{file}: relays.urls[3]: must not hold a user or a password: relays know people by their keys",
+        f"{file}: relays.urls[3]: must not hold a user or a password: relays know users by their keys",
         f"{file}: models.agents.executor.modl: there is no such setting; did you mean `model`?",
         f"{file}: log.workflows: there is no such setting; `workflows` belongs at the top, above all [tables]",
         f"{file}: expectations: there is no such setting; did you mean `limits.expectations`?",
@@ -163,13 +163,13 @@ def test_all_faults_are_told_at_once_each_with_source_setting_and_what_is_allowe
 )
 def test_invalid_toml_is_told_with_line_and_column(tmp_path: Path, text: str, place: str) -> None:
     (found,) = faults(tmp_path, text)
-    assert found.startswith(f"{tmp_path / 'tenex.toml'}: this is no valid TOML: ")
+    assert found.startswith(f"{tmp_path / 'tenex.toml'}: this is not valid TOML: ")
     assert place in found or "end of document" in found
 
 
-def test_a_file_that_is_no_utf8_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_utf8_is_reported(tmp_path: Path) -> None:
     (tmp_path / "tenex.toml").write_bytes(b"[project]\nname = '\xff'\n")
-    assert faults(tmp_path) == (f"{tmp_path / 'tenex.toml'}: byte 18 is no UTF-8; save the file as UTF-8",)
+    assert faults(tmp_path) == (f"{tmp_path / 'tenex.toml'}: byte 18 is not UTF-8; save the file as UTF-8",)
 
 
 def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_options_of_the_settings_library_are_no_settings_of_ours(tmp_path: Path)
 def test_a_table_where_a_value_belongs_and_a_value_where_a_table_belongs(tmp_path: Path) -> None:
     found = faults(tmp_path, "limits = 3\n[project.name]\nx = 1\n")
     assert [line.split(": ", 1)[1] for line in found] == [
-        "project.name: what stands there is a table; it must be text in quotes",
+        "project.name: the value is a table; it must be text in quotes",
         "limits: 3 is a whole number; it must be a table",
     ]
 

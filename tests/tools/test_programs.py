@@ -220,7 +220,7 @@ def children_running_keeper() -> list[int]:
 DAEMON = """
 import asyncio, sys
 from pathlib import Path
-from tenex.tools import programs
+from tenex.tools import process as programs
 asyncio.run(programs.run(
     [sys.executable, "-I", "-c", sys.argv[1]], cwd=Path(sys.argv[2]), environment={"PATH": "/usr/bin:/bin"},
     deadline=600, most_output=1000,

@@ -11,7 +11,7 @@ from tenex.configuration.workflows import load_workflows
 from tenex.core.ids import Slug
 from tenex.core.workflow.rounds import Envelope, Refused
 from tenex.core.workflow.speakers import fold
-from tenex.settings import load, places
+from tenex.settings import load, resolve_paths
 from tenex.workflows.speakers import TransitionGraph
 from tenex.workflows.speakers.definitions import Reading, Workflow
 
@@ -55,7 +55,7 @@ def documents(draw: st.DrawFn) -> Any:
 def read(folder: Path, files: dict[str, str]) -> Reading:
     """What a daemon makes of a folder with these files."""
     chosen = load(None, folder, env={})
-    where = places(chosen)
+    where = resolve_paths(chosen)
     where.workflows.mkdir(parents=True, exist_ok=True)
     for path in where.workflows.iterdir():
         path.unlink()

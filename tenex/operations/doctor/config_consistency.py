@@ -5,7 +5,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from tenex.nostr.urls import is_loopback, normalise_url
-from tenex.settings import Settings, named_models
+from tenex.settings import Settings
 
 from .findings import Finding, warning
 from .format import shown
@@ -87,7 +87,7 @@ def _limits(settings: Settings) -> Iterator[Finding]:
 
 def _models(settings: Settings) -> Iterator[Finding]:
     models = settings.models
-    names = {name for chain in named_models(models).values() for name in chain}
+    names = {name for chain in models.named().values() for name in chain}
     used = {name.partition(":")[0] for name in names}
     for price in models.prices.keys() - names:
         yield warning(

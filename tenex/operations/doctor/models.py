@@ -8,7 +8,7 @@ from typing import Final
 from tenex.configuration.agents import read_library
 from tenex.core.errors import ConfigurationError, ModelUnavailable, TenexError
 from tenex.llm.config import OFFLINE, ModelClientConfig
-from tenex.settings import Settings, named_models, router_model
+from tenex.settings import Settings
 
 from .findings import Case, Finding, fault, ok, warning
 from .runner import in_thread
@@ -53,7 +53,7 @@ async def models(case: Case) -> AsyncIterator[Finding]:
         yield ok(f"{', '.join(real)} can be used as configured{'' if case.probe else '; --probe asks each once'}")
     if case.probe:
         work = {name for setting, chain in built.used.items() if setting != "models.router" for name in chain}
-        route = router_model(chosen.models)
+        route = chosen.models.for_router()
         probes = (_probed(built.config, name, work=name in work, route=name in route) for name in real)
         for findings in await asyncio.gather(*probes):
             for finding in findings:
@@ -68,7 +68,7 @@ def _built(case: Case, chosen: Settings) -> _Built:
         library = read_library(case.places.agents, code_refusal=case.places.code_refusal)
     except ConfigurationError:
         library = None  # `agents` says so; what the settings name is looked at all the same
-    used = minds.models_in_use(chosen, library) if library else named_models(chosen.models)
+    used = minds.models_in_use(chosen, library) if library else chosen.models.named()
     names = {name for chain in used.values() for name in chain} - {OFFLINE}
     config, faults = minds.desk_config(chosen, case.places)
     if not names:

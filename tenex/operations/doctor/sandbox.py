@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tenex.settings import Settings, named_models
+from tenex.settings import Settings
 from tenex.tools.sandbox import probe_bubblewrap
 
 from .findings import Case, Finding, fault, ok, warning
@@ -57,7 +57,7 @@ def _shell(chosen: Settings, *, works: bool) -> Iterator[Finding]:
 
 
 def _check(chosen: Settings, *, works: bool) -> Iterator[Finding]:
-    is_offline = {name for chain in named_models(chosen.models).values() for name in chain} == {"offline"}
+    is_offline = {name for chain in chosen.models.named().values() for name in chain} == {"offline"}
     match chosen.tools.check:
         case "off":
             yield ok("agents do not run what they wrote, as the settings say", "tools.check")

@@ -15,7 +15,7 @@ from tenex.core.config import Kind
 from tenex.core.errors import ConfigurationError
 from tenex.nostr.keys import parse_public_key
 from tenex.prompting import PromptLibrary
-from tenex.settings import CONFIG_NAMES, ProjectPaths, Settings, check_paths, circle, find_config, load, places
+from tenex.settings import CONFIG_NAMES, ProjectPaths, Settings, check_paths, find_config, load, resolve_paths
 
 from .config_consistency import doubts
 from .findings import Case, Finding, fault, ok, warning
@@ -37,7 +37,7 @@ def settings(case: Case) -> Iterator[Finding]:
     except ConfigurationError as error:
         yield from _faults(error.faults, "`tenex config check` tells the same; the example explains every setting")
         case.settings, case.doubtful = _salvaged(case)
-    case.places = places(case.settings)
+    case.places = resolve_paths(case.settings)
     if case.doubtful:
         named = ", ".join(sorted(case.doubtful))
         yield warning(
@@ -48,7 +48,7 @@ def settings(case: Case) -> Iterator[Finding]:
     if file is None:
         names = " or ".join(CONFIG_NAMES)
         yield warning(
-            "there is no configuration, so the defaults hold and nobody may talk here",
+            "there is no configuration, so the defaults apply and no one may talk here",
             case.data,
             f"run `tenex init`, which writes {names}; or name another folder with --data",
         )
@@ -64,7 +64,7 @@ def paths_and_people(case: Case) -> Iterator[Finding]:
     count = 0
     checks: list[tuple[str, Callable[[], object], str]] = [
         ("paths", lambda: check_paths(chosen), "give every folder a place of its own under [paths]"),
-        ("people", lambda: circle(chosen, parse_public_key), "list your npub under people.owners"),
+        ("people", lambda: chosen.peer_group(parse_public_key), "list your npub under people.owners"),
     ]
     for section, check, mend in checks:
         if section in case.doubtful:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tenex.core.errors import ConfigurationError
-from tenex.settings import check_paths, find_data, load, places
+from tenex.settings import check_paths, find_data, load, resolve_paths
 
 
 def test_an_explicit_folder_wins_over_everything(tmp_path: Path) -> None:
@@ -55,12 +55,14 @@ def test_a_folder_that_cannot_be_looked_into_is_not_meant_and_where_it_is_meant_
     """As `sudo -u tenex tenex status` in /root; root may look everywhere, so here it is a name the kernel refuses."""
     odd = Path("/", "x" * 300)
     assert find_data(None, {"STATE_DIRECTORY": "/systemd"}, odd) == Path("/systemd")
-    with pytest.raises(ConfigurationError, match=r"tenex\.toml: cannot be looked at"):
+    with pytest.raises(ConfigurationError, match=r"tenex\.toml: cannot be read"):
         load(None, odd, env={})
 
 
 def test_relative_folders_lie_in_the_data_folder_and_absolute_ones_where_they_say(tmp_path: Path) -> None:
-    here = places(load(None, tmp_path, env={}, overrides={"paths": {"workspace": "/elsewhere", "keys": "a/../k"}}))
+    here = resolve_paths(
+        load(None, tmp_path, env={}, overrides={"paths": {"workspace": "/elsewhere", "keys": "a/../k"}})
+    )
     assert here.workspace == Path("/elsewhere")
     assert here.conversations == tmp_path / "conversations"
     assert here.agents == tmp_path / "agents"
@@ -84,19 +86,19 @@ def test_a_workspace_that_holds_our_folders_is_refused_for_each_of_them(tmp_path
     found = refused(tmp_path, workspace=".")
     assert len(found) == 7
     for word in ("conversations", "keys", "agents", "configuration"):
-        assert any(f"holds our {word}" in line for line in found)
+        assert any(f"contains the {word}" in line for line in found)
 
 
 @pytest.mark.parametrize("name", ["conversations", "keys", "agents"])
 def test_a_workspace_inside_one_of_our_folders_is_refused(tmp_path: Path, name: str) -> None:
-    assert f"lies in our {name} folder" in refused(tmp_path, workspace=f"{name}/below")[0]
+    assert f"is in the {name} folder" in refused(tmp_path, workspace=f"{name}/below")[0]
 
 
 def test_a_symbolic_link_does_not_hide_where_a_workspace_lies(tmp_path: Path) -> None:
     (tmp_path / "keys").mkdir()
     (tmp_path / "innocent").symlink_to(tmp_path / "keys")
-    assert "is our keys folder too" in refused(tmp_path, workspace="innocent")[0]
-    assert "lies in our keys folder" in refused(tmp_path, workspace="innocent/below")[0]
+    assert "is the keys folder too" in refused(tmp_path, workspace="innocent")[0]
+    assert "is in the keys folder" in refused(tmp_path, workspace="innocent/below")[0]
 
 
 def test_two_of_our_folders_may_not_be_one(tmp_path: Path) -> None:
