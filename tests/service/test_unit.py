@@ -91,7 +91,8 @@ def test_the_sandbox_of_agents_asks_the_kernel_for_nothing_the_unit_forbids(tmp_
     command = wrapped(tmp_path, ["/bin/true"], clean_environment("/tmp"))
     assert command is not None
     subprocess.run(["strace", "-f", "-qq", "-o", log, *command], check=True, timeout=60, capture_output=True)
-    asked = set(re.findall(r"^\d+ +([a-z]\w+)\(", log.read_text(), re.MULTILINE))
+    # a process that is being killed leaves `syscall_0x…` in the log: strace could not read which call it was in
+    asked = set(re.findall(r"^\d+ +((?!syscall_0x)[a-z]\w+)\(", log.read_text(), re.MULTILINE))
     assert {"mount", "pivot_root", "unshare"} & asked
     assert asked - _permitted(directives()["SystemCallFilter"][0].split()) == set()
 

@@ -95,7 +95,7 @@ async def test_cancelling_kills_the_real_process(checks: ToolRegistry, workspace
 
     def runs() -> bool:
         found[:] = [pid for pid in processes(str(workspace.root / "marked_sleeper.py")) if is_alive(pid)]
-        return any(b"keeper.py" not in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in found)
+        return any(b"supervisor.py" not in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in found)
 
     await until(runs, "the program runs")
     task.cancel()
