@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 BASE := $(VENV)/.base
 DEV := $(VENV)/.dev
 
-.PHONY: help demo test lint format bench soak clean
+.PHONY: help demo test lint format bench soak mutants clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -45,8 +45,12 @@ format: $(DEV)  ## put the code into shape
 bench: $(DEV)  ## measure against the budgets of the design; ARGS=--quick for fewer turns
 	$(BIN)/python -m tests.benchmarks $(ARGS)
 
-soak: $(DEV)  ## the long sweeps
+soak: $(DEV) mutants  ## the long sweeps
 	$(BIN)/python -m pytest -m soak $(ARGS)
+
+mutants: $(DEV)  ## change the code in small ways and count how many changes the tests notice; MUTANTS=--count=200 for more
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[mutation]'
+	$(BIN)/python -m tests.mutation $(MUTANTS)
 
 clean:  ## remove what was built or installed; conversations, keys and workspace stay
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -34,6 +34,7 @@ def test_tests_lie_where_the_package_has_a_folder_or_are_of_a_special_kind() -> 
         "histories",
         "repository",
         "interop",
+        "mutation",
         "properties",
         "service",
         "simulation",

@@ -1,0 +1,1 @@
+"""A sampled mutation run: which share of small changes to the code do the tests notice."""
