@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 
+import tenex.workflows  # noqa: F401 registers the kinds of conversation
+
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 NO_SKIPS = bool(os.environ.pop("TENEX_NO_SKIPS", ""))  # taken out, because programs under test read all of TENEX_*

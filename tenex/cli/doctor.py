@@ -1,4 +1,4 @@
-"""`tenex doctor`: what is wrong with a data folder, where, and what mends it."""
+"""`tenex doctor`: what is wrong with a data folder, where, and how to fix it."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ def doctor(
     ctx: typer.Context,
     *,
     fix: Annotated[
-        bool, typer.Option("--fix", help="Mend what loses nothing: permissions, missing folders, leftovers.")
+        bool, typer.Option("--fix", help="Fix what loses no data: permissions, missing folders, leftovers.")
     ] = False,
     probe: Annotated[
         bool, typer.Option("--probe", help="Ask each model one small question; it costs next to nothing.")
@@ -31,13 +31,13 @@ def doctor(
 ) -> None:
     """Examine settings, keys, folders, journals, relays, models and the machine.
 
-    Each fault is told with its place and its mend. It disturbs no daemon, and takes a few seconds.
+    Each fault is reported with its location and its fix. It disturbs no daemon, and takes a few seconds.
 
     Exit codes: 0 no fault, though there may be warnings; 1 something out there does not answer (a relay, a model), or
     the program is at fault; 3 settings, keys, agents or the machine are wrong; 4 the store is damaged or cannot be
     written. With several faults the highest counts.
     """
-    from tenex.operations.doctor.checks import visit
+    from tenex.operations.doctor.checks import run_doctor
     from tenex.operations.doctor.findings import Case
 
     case = Case(
@@ -48,11 +48,11 @@ def doctor(
         code_refusal=code_refusal(ctx, data),
     )
     with quietly():
-        report = asyncio.run(visit(case, fix=fix))
+        report = asyncio.run(run_doctor(case, fix=fix))
     if as_json:
         output.result_json(_as_json(case, report))
     else:
-        _tell(case, report)
+        _print(case, report)
     if report.exit_code:
         raise typer.Exit(report.exit_code)
 
@@ -70,25 +70,25 @@ def _as_json(case: "Case", report: "Report") -> dict[str, Any]:
             {
                 "check": finding.check,
                 "level": str(finding.level),
-                "what": finding.what,
-                "where": finding.where,
-                "mend": finding.mend,
-                "fixable": finding.fix is not None,
+                "message": finding.message,
+                "location": finding.location,
+                "fix": finding.fix,
+                "fixable": finding.repair is not None,
             }
             for finding in report.findings
         ],
-        "mended": [
-            {"what": mended.what, "where": mended.where, "done": mended.done, "success": mended.success}
-            for mended in report.mended
+        "fixed": [
+            {"message": fixed.message, "location": fixed.location, "done": fixed.done, "success": fixed.success}
+            for fixed in report.fixed
         ],
     }
 
 
-def _tell(case: "Case", report: "Report") -> None:
+def _print(case: "Case", report: "Report") -> None:
     output.result(f"{case.data}\n")
-    for mended in report.mended:
-        output.result(f"{'mended' if mended.success else 'not mended'}: {mended.where}: {mended.done}")
-    if report.mended:
+    for fixed in report.fixed:
+        output.result(f"{'fixed' if fixed.success else 'not fixed'}: {fixed.location}: {fixed.done}")
+    if report.fixed:
         output.result("")
     for finding in report.findings:
         for line in _lines(finding):
@@ -98,17 +98,17 @@ def _tell(case: "Case", report: "Report") -> None:
         f"\n{faults or 'no'} fault{'' if faults == 1 else 's'}, {warnings or 'no'} "
         f"warning{'' if warnings == 1 else 's'}"
     )
-    if any(finding.fix is not None for finding in report.findings) and not report.mended:
-        output.say("`tenex doctor --fix` mends what is marked with *")
+    if any(finding.repair is not None for finding in report.findings) and not report.fixed:
+        output.say("`tenex doctor --fix` fixes what is marked with *")
 
 
 def _lines(finding: "Finding") -> list[str]:
-    star = "*" if finding.fix is not None else " "
+    star = "*" if finding.repair is not None else " "
     head = f"{_MARKS[finding.level]:<7}{star} {finding.check:<13} "
-    where = f"{finding.where}: " if finding.where else ""
-    lines = [f"{head}{where}{finding.what}"]
-    if finding.mend:
-        lines.append(f"{' ' * len(head)}-> {finding.mend}")
+    location = f"{finding.location}: " if finding.location else ""
+    lines = [f"{head}{location}{finding.message}"]
+    if finding.fix:
+        lines.append(f"{' ' * len(head)}-> {finding.fix}")
     return lines
 
 

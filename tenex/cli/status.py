@@ -72,11 +72,11 @@ async def _report(where: "ProjectPaths", patience: float) -> dict[str, Any]:
 
 def _held(where: "ProjectPaths") -> str:
     """What to say of a daemon that has the folder and no socket; empty where there is none."""
-    from tenex.operations.doctor.daemon import holder
+    from tenex.operations.doctor.daemon import lock_holder
     from tenex.store.lock import NAME
 
     try:
-        daemon = holder(where.conversations / NAME)
+        daemon = lock_holder(where.conversations / NAME)
     except OSError:
         return ""
     who = f"process {daemon.pid}" if daemon.pid else "a process that cannot be seen from here"

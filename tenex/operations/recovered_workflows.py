@@ -10,7 +10,6 @@ from typing import Any, Final, get_args
 
 from tenex.core import records as r
 from tenex.core.config import Policy
-from tenex.core.decide.workflow import opening
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Millis, PublicKey, Slug
 from tenex.core.records.mission import MissionOutcome
@@ -18,6 +17,7 @@ from tenex.core.workflow.rounds import faults_of_value
 from tenex.core.workflow_config import PERSON
 from tenex.store.recovered_history import RecoveredHistory
 from tenex.store.view_reader import MOST
+from tenex.workflows.speakers.decide import opening
 
 OF: Final = ("workflow", "mission")
 """The fields of a readable file that name rules."""

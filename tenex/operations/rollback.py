@@ -13,6 +13,7 @@ from typing import Final
 
 import structlog
 
+import tenex.workflows  # noqa: F401 registers the kinds of conversation
 from tenex.core import records as r
 from tenex.core.config import Agent, Policy
 from tenex.core.conversation import Conversation, fold

@@ -8,7 +8,6 @@ import pytest
 from tenex.core import records as r
 from tenex.core.commands import HELP
 from tenex.core.config import Policy, Replay, Role
-from tenex.core.decide.mission_messages import TOLD
 from tenex.core.decide.rollback import stood
 from tenex.core.errors import UsageError
 from tenex.core.graph import END, Edge
@@ -16,6 +15,7 @@ from tenex.core.graph import TransitionGraph as Graph
 from tenex.core.ids import PublicKey
 from tenex.core.mission_config import Beginning
 from tenex.core.signals import NodeFailed, Opened, RollBack
+from tenex.workflows.missions.messages import TOLD
 from tenex.workflows.speakers import TransitionGraph
 from tests.fakes.play import ID
 from tests.fakes.workflows import TRIO, house, workflow

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from tenex.core import records as r
-from tenex.core.decide.workflow_tools import LARGEST, specs
 from tenex.core.effects import ModelCall, ToolCall
 from tenex.core.ports import ToolResult
 from tenex.core.signals import ToolReturned
 from tenex.core.workflow.rounds import Finish, Handoff
 from tenex.workflows.speakers import AgentTarget, TerminateTarget, ToolCalled, Transition, TransitionGraph
+from tenex.workflows.speakers.calls import LARGEST, specs
 from tests.fakes.play import says
 from tests.fakes.workflows import TRIO, begun, calls, session
 

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from tenex.core import records as r
 from tenex.core.config import GateRules, Role
-from tenex.core.decide.waivers import is_clear_yes
 from tenex.core.effects import Work
 from tenex.core.ids import PublicKey
 from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
 from tenex.core.routing import DECISION_SCHEMA
+from tenex.workflows.phases.waivers import is_clear_yes
 from tests.fakes.play import ALICE, Play, rules, says
 
 from .kit import ENDS, WAITS, Script, check_rest, go, plain, standing

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tenex.operations.doctor.findings import Case, Daemon, Finding, Level
-from tenex.operations.doctor.settings import settings
+from tenex.operations.doctor.configuration import settings
+from tenex.operations.doctor.findings import Case, DaemonProcess, Finding, Level
 
-NOBODY = Daemon()
+NOBODY = DaemonProcess()
 Look = Callable[[Case], Iterator[Finding]]
 
 
@@ -25,7 +25,7 @@ def bad(look: Look, case: Case) -> list[Finding]:
 
 def said(findings: list[Finding]) -> str:
     """All of it, as a person reads it."""
-    return "\n".join(f"{f.level} {f.where}: {f.what} -> {f.mend}" for f in findings)
+    return "\n".join(f"{f.level} {f.location}: {f.message} -> {f.fix}" for f in findings)
 
 
 def change(data: Path, text: str) -> None:

@@ -15,11 +15,10 @@ from tenex.cli.init import prepare
 from tenex.core.errors import ConfigurationError, InternalError, RelayUnavailable, StoreError
 from tenex.nostr.keys import KeyRing
 from tenex.operations.doctor import machine
-from tenex.operations.doctor.checks import FIRST, THEN
-from tenex.operations.doctor.findings import Case, Check, Finding, Fix, Level, fault, ok, warning
-from tenex.operations.doctor.models import models
-from tenex.operations.doctor.runner import MOST, Report, examine, mend
-from tenex.operations.doctor.settings import agents, paths_and_people, settings
+from tenex.operations.doctor.checks import CHECKS, FIRST
+from tenex.operations.doctor.configuration import agents, consistency, models, settings
+from tenex.operations.doctor.findings import Case, Check, Finding, Level, Repair, fault, ok, warning
+from tenex.operations.doctor.runner import MAX_FINDINGS, Report, examine, repair_all
 from tenex.store.lock import FolderLock
 
 from .doctor_kit import bad, case_of, change, said
@@ -53,18 +52,18 @@ async def test_a_check_that_hangs_or_breaks_costs_only_itself(data: Path) -> Non
     def works(_: Case) -> Iterator[Finding]:
         yield ok("well")
 
-    checks = [Check(name=look.__name__, look=look, deadline=0.2) for look in (hangs, breaks, waits, works)]
+    checks = [Check(name=look.__name__, examine=look, timeout=0.2) for look in (hangs, breaks, waits, works)]
     began = time.monotonic()
     found = await examine(case_of(data), (), checks)
     never.set()
     assert time.monotonic() - began < 5
-    told = {name: [f.what for f in found if f.check == name] for name in ("hangs", "breaks", "waits", "works")}
-    assert told["hangs"] == ["seen before", "this was not examined to its end: it took longer than 0.2 s"]
-    assert told["breaks"] == ["this could not be examined: RuntimeError: nobody foresaw this", "seen before"]
-    assert told["waits"][0].startswith("this was not examined")
+    told = {name: [f.message for f in found if f.check == name] for name in ("hangs", "breaks", "waits", "works")}
+    assert told["hangs"] == ["seen before", "the check did not finish within 0.2 s"]
+    assert told["breaks"] == ["the check failed: RuntimeError: nobody foresaw this", "seen before"]
+    assert told["waits"][0].startswith("the check did not finish")
     assert told["works"] == ["well"]
     (broken,) = [f for f in found if f.check == "breaks" and f.level is Level.FAULT]
-    assert broken.blame is InternalError
+    assert broken.error is InternalError
 
 
 async def test_what_is_told_is_bounded_on_one_line_and_without_secrets(data: Path) -> None:
@@ -74,11 +73,11 @@ async def test_what_is_told_is_bounded_on_one_line_and_without_secrets(data: Pat
         yield fault(f"a\nb \x1b[2J {secret}", "/x/\udcff", "y")
         yield from (warning("again", "there", "mend") for _ in range(200))
 
-    found = await examine(case_of(data), (), [Check(name="talks", look=talks, deadline=5)])
-    assert len(found) == MOST + 1
-    assert found[0].what == "a b \\x1b[2J [redacted]"
-    assert found[0].where == "/x/\\udcff"
-    assert found[-1].what == "161 more findings of this kind are not told"
+    found = await examine(case_of(data), (), [Check(name="talks", examine=talks, timeout=5)])
+    assert len(found) == MAX_FINDINGS + 1
+    assert found[0].message == "a b \\x1b[2J [redacted]"
+    assert found[0].location == "/x/\\udcff"
+    assert found[-1].message == "161 more findings are not shown"
 
 
 def test_the_exit_code_is_the_highest_of_the_faults_branches() -> None:
@@ -92,21 +91,21 @@ def test_the_exit_code_is_the_highest_of_the_faults_branches() -> None:
 async def test_a_mend_that_needs_rest_is_not_done_beside_a_daemon(data: Path) -> None:
     done: list[str] = []
 
-    def fix(name: str, *, needs_rest: bool) -> Fix:
+    def fix(name: str, *, needs_rest: bool) -> Repair:
         def act() -> str:
             done.append(name)
             return name
 
-        return Fix(act=act, needs_rest=needs_rest)
+        return Repair(run=act, needs_lock=needs_rest)
 
     fixes = [fix("any", needs_rest=False), fix("rest", needs_rest=True)]
     findings = [warning("x", "y", "z", one) for one in fixes]
     with FolderLock(data / "conversations"):
-        busy = await mend(data / "conversations", findings)
+        busy = await repair_all(data / "conversations", findings)
     assert done == ["any"]
     assert [m.success for m in busy] == [True, False]
     assert f"process {os.getpid()}" in busy[1].done
-    assert [m.success for m in await mend(data / "conversations", findings)] == [True, True]
+    assert [m.success for m in await repair_all(data / "conversations", findings)] == [True, True]
     assert done == ["any", "any", "rest"]
 
 
@@ -134,10 +133,10 @@ async def test_every_check_survives_every_mess(tmp_path: Path) -> None:
     (data / "conversations" / os.fsdecode(b"\xff\xfe")).write_bytes(b"\xff")
     (data / "tenex.sock").symlink_to("tenex.sock")
     (data / "workspace").write_bytes(b"\x00")
-    checks = [check for check in THEN if check.name not in ("sandbox", "relays")]
+    checks = [check for check in CHECKS if check.name not in ("sandbox", "relays")]
     found = await examine(Case(data=data, config=None, env={}), FIRST, checks)
-    assert not [f for f in found if f.blame is InternalError and f.level is Level.FAULT], said(list(found))
-    assert not [f for f in found if "took longer" in f.what], said(list(found))
+    assert not [f for f in found if f.error is InternalError and f.level is Level.FAULT], said(list(found))
+    assert not [f for f in found if "did not finish" in f.message], said(list(found))
     assert {"folders", "keys", "conversations", "index", "agents"} <= {f.check for f in found if f.level is Level.FAULT}
 
 
@@ -150,27 +149,27 @@ def test_all_faults_of_the_settings_are_told_and_the_rest_is_examined(data: Path
     found = bad(settings, case)
     assert [f.level for f in found] == [Level.FAULT, Level.FAULT, Level.WARNING]
     assert "did you mean `same_route`" in said(found)
-    assert "as if limits were not set" in found[-1].what
-    assert case.places is not None
-    assert case.places.keys == data / "secrets"  # what holds no fault still counts
-    assert case.doubtful == {"limits"}
+    assert "as if limits were not set" in found[-1].message
+    assert case.paths is not None
+    assert case.paths.keys == data / "secrets"  # what holds no fault still counts
+    assert case.invalid_sections == {"limits"}
 
 
 @pytest.mark.parametrize(
     ("raw", "what"),
-    [(b"[people\n", "no valid TOML"), (b"x = '\xff'", "no UTF-8"), (b"colour = 1\n", "no such setting")],
+    [(b"[people\n", "not valid TOML"), (b"x = '\xff'", "UTF-8"), (b"colour = 1\n", "no such setting")],
 )
 def test_a_file_that_cannot_be_read_is_a_fault_with_its_place(data: Path, raw: bytes, what: str) -> None:
     (data / "tenex.toml").write_bytes(raw)
     found = bad(settings, Case(data=data, config=None, env={}))
-    assert what in found[0].what
-    assert found[0].where == str(data / "tenex.toml")
-    assert found[0].blame is ConfigurationError
+    assert what in found[0].message
+    assert found[0].location == str(data / "tenex.toml")
+    assert found[0].error is ConfigurationError
 
 
 def test_a_wrong_variable_is_told_as_one(data: Path) -> None:
     found = bad(settings, Case(data=data, config=None, env={"TENEX_LOG__LEVEL": "loud"}))
-    assert found[0].where == "TENEX_LOG__LEVEL"
+    assert found[0].location == "TENEX_LOG__LEVEL"
 
 
 @pytest.mark.parametrize(
@@ -188,7 +187,7 @@ def test_a_wrong_variable_is_told_as_one(data: Path) -> None:
             "expectations.default",
             "before models.timeout",
         ),
-        ("[shutdown]\ndeadline = 200", "shutdown.deadline", "kills after 90 s"),
+        ("[shutdown]\ndeadline = 200", "shutdown.deadline", "after 90 s"),
         ('[relays]\nurls = ["ws://relay.example"]', "relays.urls", "not encrypted"),
         ('[relays]\nurls = ["wss://R.example", "wss://r.example/"]', "relays.urls", "listed twice"),
         ('[models.prices."openai:gpt"]\ninput = 1\noutput = 2', "models.prices", "never used"),
@@ -202,21 +201,21 @@ def test_settings_that_make_no_sense_together_are_told(data: Path, text: str, wh
     if text.startswith("[people]"):
         text += '\n[models]\ndefault = "openai:gpt-5"'
     file.write_text(text if text.startswith(("[relays]", "[people]")) else f"{file.read_text()}\n{text}\n")
-    found = [f for f in bad(paths_and_people, case_of(data)) if where in f.where and what in f.what]
-    assert found, said(bad(paths_and_people, case_of(data)))
-    assert found[0].mend
+    found = [f for f in bad(consistency, case_of(data)) if where in f.location and what in f.message]
+    assert found, said(bad(consistency, case_of(data)))
+    assert found[0].fix
 
 
 def test_the_settings_that_init_writes_raise_no_doubt(data: Path) -> None:
-    assert not bad(paths_and_people, case_of(data))
+    assert not bad(consistency, case_of(data))
     assert not bad(agents, case_of(data))
 
 
 def test_nobody_who_may_talk_is_a_fault(tmp_path: Path) -> None:
     (tmp_path / "tenex.toml").write_text("[people]\nowners = []\n")
-    found = bad(paths_and_people, case_of(tmp_path))
+    found = bad(consistency, case_of(tmp_path))
     assert "no one may talk here" in said(found)
-    assert "npub" in found[0].mend
+    assert "npub" in found[0].fix
 
 
 def test_agents_with_faults_and_settings_for_agents_that_are_not_there(data: Path) -> None:
@@ -225,7 +224,7 @@ def test_agents_with_faults_and_settings_for_agents_that_are_not_there(data: Pat
     (data / "agents" / "critic.md").write_text("---\nname: Critic\n---\n")
     found = bad(agents, case_of(data))
     assert found
-    assert all(str(data / "agents" / "critic.md") in f.where for f in found)
+    assert all(str(data / "agents" / "critic.md") in f.location for f in found)
 
 
 # ---- models -------------------------------------------------------------------------------------------------------
@@ -264,16 +263,16 @@ async def test_a_key_that_is_there_makes_a_model_usable_and_is_not_told(data: Pa
 async def test_the_offline_model_needs_no_package(data: Path) -> None:
     (found,) = await told(data)
     assert found.level is Level.OK
-    assert "only the offline model" in found.what
+    assert "only the offline model" in found.message
 
 
 def test_looking_needs_no_terminal_and_changes_nothing(data: Path) -> None:
     """Only modification times are compared: reading may touch the others."""
     before = {path: path.stat().st_mtime_ns for path in data.rglob("*")}
     case = case_of(data)
-    for check in THEN:
+    for check in CHECKS:
         if check.name not in ("relays", "models", "control", "sandbox"):
-            list(check.look(case))  # type: ignore[arg-type]
+            list(check.examine(case))  # type: ignore[arg-type]
     after = {path: path.stat().st_mtime_ns for path in data.rglob("*")}
     assert {path for path in before if path.name != "conversations" and before[path] != after[path]} == set()
     assert sys.version_info >= machine.OLDEST_PYTHON

@@ -12,10 +12,9 @@ import pytest
 from tenex.cli.init import prepare
 from tenex.core.errors import StoreError
 from tenex.operations.doctor import daemon as module
-from tenex.operations.doctor.daemon import control, daemon, holder
-from tenex.operations.doctor.daemon_status import complaints
-from tenex.operations.doctor.findings import Daemon, Finding, Level
-from tenex.operations.doctor.runner import mend
+from tenex.operations.doctor.daemon import control, daemon, lock_holder, problems_in_status
+from tenex.operations.doctor.findings import DaemonProcess, Finding, Level
+from tenex.operations.doctor.runner import repair_all
 from tenex.service.control import control_socket
 from tenex.store.lock import FolderLock
 
@@ -35,9 +34,9 @@ def test_the_holder_is_found_without_taking_the_lock(data: Path) -> None:
     """A pid that was left, a holder in this process, one that wrote nothing: and a lock stays what it is."""
     path = data / "conversations" / ".lock"
     path.write_text("1\n")  # a process that lives and has nothing to do with us
-    assert holder(path) == Daemon()
+    assert lock_holder(path) == DaemonProcess()
     with FolderLock(data / "conversations"):
-        assert holder(path) == Daemon(running=True, pid=os.getpid())
+        assert lock_holder(path) == DaemonProcess(running=True, pid=os.getpid())
         case = case_of(data)
         assert not bad(daemon, case)
         assert case.daemon.running
@@ -45,33 +44,33 @@ def test_the_holder_is_found_without_taking_the_lock(data: Path) -> None:
     try:
         os.ftruncate(descriptor, 0)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        assert holder(path).running
+        assert lock_holder(path).running
         with pytest.raises(BlockingIOError), path.open() as second:
             fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
     finally:
         os.close(descriptor)
-    assert holder(path) == Daemon()
+    assert lock_holder(path) == DaemonProcess()
 
 
 def test_a_lock_that_is_no_file_is_a_fault(data: Path) -> None:
     (data / "conversations" / ".lock").mkdir()
     (found,) = bad(daemon, case_of(data))
-    assert found.blame is StoreError
+    assert found.error is StoreError
 
 
 def test_a_lock_of_another_user_is_never_to_be_moved(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A daemon may hold it: with the file moved away a second one could begin."""
 
-    def refuse(path: Path) -> Daemon:
+    def refuse(path: Path) -> DaemonProcess:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
-    monkeypatch.setattr(module, "holder", refuse)
+    monkeypatch.setattr(module, "lock_holder", refuse)
     (found,) = bad(daemon, case_of(data))
-    assert "as the user the daemon runs as" in found.mend
-    assert "move" not in found.mend
+    assert "as the user the daemon runs as" in found.fix
+    assert "move" not in found.fix
 
 
-async def asked(data: Path, running: Daemon = NOBODY) -> list[Finding]:
+async def asked(data: Path, running: DaemonProcess = NOBODY) -> list[Finding]:
     """What the check of the socket says is not well."""
     return [f async for f in control(case_of(data, daemon=running)) if f.level is not Level.OK]
 
@@ -83,11 +82,11 @@ async def test_a_socket_that_was_left_is_removed_by_fix_and_only_then(data: Path
     found = await asked(data)
     assert [f.level for f in found] == [Level.WARNING]
     assert path.exists()
-    (mended,) = await mend(data / "conversations", found)
+    (mended,) = await repair_all(data / "conversations", found)
     assert mended.done == "removed"
     assert not path.exists()
     assert not await asked(data)
-    assert "not there" in said(await asked(data, Daemon(running=True, pid=1)))
+    assert "is missing" in said(await asked(data, DaemonProcess(running=True, pid=1)))
 
 
 def _bind_in(server: socket.socket, path: Path) -> None:
@@ -102,17 +101,17 @@ def _bind_in(server: socket.socket, path: Path) -> None:
 async def test_a_file_in_the_place_of_the_socket_and_a_socket_without_answers(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tenex.operations.doctor.daemon.ANSWER", 0.2)
+    monkeypatch.setattr("tenex.operations.doctor.daemon.STATUS_TIMEOUT", 0.2)
     path = data / "tenex.sock"
     path.write_text("x")
-    assert "no socket" in said(await asked(data))
+    assert "not a socket" in said(await asked(data))
     path.unlink()
     with socket.socket(socket.AF_UNIX) as mute:
         _bind_in(mute, path)
         mute.listen()
         (found,) = await asked(data)
-    assert "does not tell its status" in found.what
-    assert found.blame.exit_code == 1
+    assert "does not answer with its status" in found.message
+    assert found.error.exit_code == 1
 
 
 async def test_a_daemon_is_asked_over_its_socket(data: Path) -> None:
@@ -120,9 +119,9 @@ async def test_a_daemon_is_asked_over_its_socket(data: Path) -> None:
         return {"conversations": {"suspended": [{"id": "f", "why": "disk full"}]}}
 
     async with control_socket(data / "tenex.sock", {"status": status}):
-        found = [f async for f in control(case_of(data, daemon=Daemon(running=True, pid=1)))]
-    assert [f.what for f in found] == ["the daemon answers", "frozen: disk full"]
-    assert found[1].blame is StoreError
+        found = [f async for f in control(case_of(data, daemon=DaemonProcess(running=True, pid=1)))]
+    assert [f.message for f in found] == ["the daemon answers", "suspended: disk full"]
+    assert found[1].error is StoreError
 
 
 def test_what_a_daemon_says_is_wrong_is_passed_on() -> None:
@@ -144,7 +143,7 @@ def test_what_a_daemon_says_is_wrong_is_passed_on() -> None:
             "quarantined": [{"id": "q", "why": "line 3"}],
         },
     }
-    found = list(complaints(status))
+    found = list(problems_in_status(status))
     assert [f.level for f in found] == [Level.WARNING, Level.WARNING, *[Level.FAULT] * 4]
     text = said(found)
     for word in ("2 faults", "relays.urls", "wss://a.example?...", "disk full", "line 3", "no credit left"):
@@ -154,4 +153,4 @@ def test_what_a_daemon_says_is_wrong_is_passed_on() -> None:
 
 @pytest.mark.parametrize("status", [None, 5, [], {"relays": 5, "conversations": [1], "models": {"lastFailure": 1}}])
 def test_a_status_of_another_shape_says_nothing(status: object) -> None:
-    assert not list(complaints(status))
+    assert not list(problems_in_status(status))

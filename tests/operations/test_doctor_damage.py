@@ -19,15 +19,14 @@ from tenex.core.conversation import fold
 from tenex.core.ids import ConversationId, Millis, Slug
 from tenex.core.records import Record
 from tenex.core.state.snapshot import StateSnapshot
-from tenex.operations.doctor import disk
-from tenex.operations.doctor import settings as configuring
+from tenex.operations.doctor import configuration as configuring
+from tenex.operations.doctor import machine
+from tenex.operations.doctor.conversations import conversations, daemon_journal, index
 from tenex.operations.doctor.daemon import control
 from tenex.operations.doctor.daemon import daemon as holder
-from tenex.operations.doctor.findings import Case, Check, Daemon, Finding, Level
-from tenex.operations.doctor.index import index
-from tenex.operations.doctor.journals import book, conversations
-from tenex.operations.doctor.permissions import folders, permissions
-from tenex.operations.doctor.runner import examine, mend
+from tenex.operations.doctor.files import folders, permissions
+from tenex.operations.doctor.findings import Case, Check, DaemonProcess, Finding, Level
+from tenex.operations.doctor.runner import examine, repair_all
 from tenex.store.daemon_journal import DAEMON, LessonLearned
 from tenex.store.format import CONVERSATION
 from tenex.store.lock import FolderLock
@@ -41,8 +40,8 @@ LESSON = DAEMON.encode_decisions(
     [[LessonLearned(seq=1, at=Millis(1), agent=Slug("executor"), conversation=NAME, title="t", lesson="l", key="k")]]
 )
 CHECKS = [
-    Check(name=look.__name__, look=look, deadline=20)
-    for look in (folders, permissions, conversations, book, index, control)
+    Check(name=look.__name__, examine=look, timeout=20)
+    for look in (folders, permissions, conversations, daemon_journal, index, control)
 ]
 
 
@@ -90,10 +89,10 @@ def make(data: Path) -> None:
 
 async def examined(data: Path, *, running: bool = False) -> list[Finding]:
     """What is not well with a folder."""
-    case = Case(data=data, config=None, env={}, daemon=Daemon(running=running))
+    case = Case(data=data, config=None, env={}, daemon=DaemonProcess(running=running))
     first = [
-        Check(name="settings", look=configuring.settings, deadline=9),
-        *([] if running else [Check(name="daemon", look=holder, deadline=9)]),
+        Check(name="settings", examine=configuring.settings, timeout=9),
+        *([] if running else [Check(name="daemon", examine=holder, timeout=9)]),
     ]
     return [finding for finding in await examine(case, first, CHECKS) if finding.level is not Level.OK]
 
@@ -127,18 +126,18 @@ def another_version(data: Path) -> None:
 
 DAMAGES: dict[str, tuple[Spoil, str, str, str]] = {
     # how it is done; where it is found, what is said, what mends it
-    "a flipped bit": (lambda d: flip(here(d, "journal-000002.jsonl")), "journal-000002.jsonl", "line", "from a copy"),
+    "a flipped bit": (lambda d: flip(here(d, "journal-000002.jsonl")), "journal-000002.jsonl", "line", "from a backup"),
     "an empty newest file": (
         lambda d: write(here(d, "journal-000003.jsonl"), b""),
         "journal-000003.jsonl",
-        "does not begin",
-        "copy",
+        "no checkpoint",
+        "backup",
     ),
     "a file in the middle is gone": (
         lambda d: here(d, "journal-000002.jsonl").unlink(),
         "journal-000002.jsonl",
         "missing",
-        "from a copy",
+        "from a backup",
     ),
     "the newest file is gone": (
         lambda d: here(d, "journal-000003.jsonl").unlink(),
@@ -148,20 +147,20 @@ DAMAGES: dict[str, tuple[Spoil, str, str, str]] = {
     ),
     "a file twice": (
         lambda d: shutil.copy(here(d, "journal-000002.jsonl"), here(d, "journal-000004.jsonl")),
-        "journal-000004.jsonl",
-        "follows on seq",
-        "a copy or an older one",
+        "journal-000003.jsonl",
+        "journal-000004.jsonl follows",
+        "a copy or older",
     ),
     "the first file again": (
         lambda d: shutil.copy(here(d, "journal.jsonl"), here(d, "journal-000004.jsonl")),
         "journal-000004.jsonl",
-        "does not begin with a checkpoint",
-        "a copy or an older one",
+        "no checkpoint of the files before it",
+        "a copy or older",
     ),
     "a later file for the first": (
         lambda d: shutil.copy(here(d, "journal-000002.jsonl"), here(d, "journal.jsonl", OTHER)),
         "journal.jsonl",
-        "begins with a checkpoint",
+        "checkpoint of files that are not there",
         "move it out",
     ),
     "a copy under another name": (
@@ -173,37 +172,37 @@ DAMAGES: dict[str, tuple[Spoil, str, str, str]] = {
     "a rotation begun and not finished": (
         lambda d: write(here(d, ".journal-000004.jsonl.abcd1234.tmp")),
         ".tmp",
-        "cut short",
+        "interrupted write",
         "the next start does too",
     ),
     "an import cut short": (
         lambda d: (d / f"conversations/.{'c' * 64}.abcd1234.tmp").mkdir(),
         ".tmp",
-        "cut short",
-        "the same again",
+        "interrupted",
+        "the command again",
     ),
     "a rebuild cut short": (
         lambda d: between(d, here(d, "journal.jsonl").parent),
         ".tmp",
         "before its last step",
-        "puts back what was",
+        "restores the folder",
     ),
     "a rebuild cut short, and its conversation begun anew": (
         lambda d: between(d, d / "conversations" / ("c" * 64)),
         ".tmp",
-        "was before a rebuild",
+        "before a rebuild",
         "when you have looked",
     ),
     "a torn tail set aside": (
         lambda d: write(here(d, "journal-000003.torn-20260101T000000Z-1")),
         "torn-",
-        "set aside",
+        "torn tail",
         "when you have",
     ),
     "a damaged journal set aside": (
         lambda d: here(d, "journal.damaged-20260101T000000Z-1").mkdir(),
         "journal.damaged-",
-        "set aside",
+        "before it was repaired",
         "when you",
     ),
     "a view that is no JSON": (
@@ -233,7 +232,7 @@ DAMAGES: dict[str, tuple[Spoil, str, str, str]] = {
     "a folder for the journal": (
         lambda d: as_folder(here(d, "journal.jsonl", OTHER)),
         "journal.jsonl",
-        "cannot be read",
+        "not a file",
         "what it is",
     ),
     "an old file": (lambda d: write(d / f"conversations/{'c' * 64}.json", b"[}"), "c.json", "older program", "relay"),
@@ -258,24 +257,24 @@ DAMAGES: dict[str, tuple[Spoil, str, str, str]] = {
     "a folder for the index": (
         lambda d: as_folder(d / "conversations/index.sqlite"),
         "index.sqlite",
-        "no file",
-        "makes it anew",
+        "not a file",
+        "rebuilds it",
     ),
     "an index of nonsense": (
         lambda d: write(d / "conversations/index.sqlite", b"nonsense" * 999),
         "index.sqlite",
         "damaged",
-        "makes it",
+        "rebuilds it",
     ),
-    "an index of another version": (another_version, "index.sqlite", "not of version", "makes it anew"),
+    "an index of another version": (another_version, "index.sqlite", "not of version", "rebuilds it"),
     "an index set aside": (
         lambda d: write(d / "conversations/index.damaged-1"),
         "index.damaged-1",
-        "set aside",
+        "moved away",
         "remove it",
     ),
-    "a file for the socket": (lambda d: write(d / "tenex.sock"), "tenex.sock", "no socket", "move it away"),
-    "a folder for the socket": (lambda d: as_folder(d / "tenex.sock"), "tenex.sock", "no socket", "move it away"),
+    "a file for the socket": (lambda d: write(d / "tenex.sock"), "tenex.sock", "not a socket", "move it away"),
+    "a folder for the socket": (lambda d: as_folder(d / "tenex.sock"), "tenex.sock", "not a socket", "move it away"),
     "a journal others may write": (lambda d: (d / "conversations").chmod(0o777), "conversations", "others", "chmod"),
     "an emptied folder": (lambda d: emptied(d / "conversations" / OTHER), OTHER, "no conversation", "if"),
 }
@@ -287,8 +286,8 @@ async def test_each_damage_is_named_with_its_place_and_its_mend(data: Path, name
     spoil, where, what, how = DAMAGES[name]
     spoil(data)
     found = await examined(data)
-    assert [f for f in found if where in f.where and what in f.what and how in f.mend], found
-    assert all(f.mend for f in found)
+    assert [f for f in found if where in f.location and what in f.message and how in f.fix], found
+    assert all(f.fix for f in found)
 
 
 @pytest.mark.parametrize("name", DAMAGES)
@@ -298,7 +297,7 @@ async def test_beside_a_running_daemon_nothing_is_mended_that_it_owns(data: Path
     with FolderLock(data / "conversations"):
         found = await examined(data, running=True)
         before = contents(data / "conversations")
-        done = await mend(data / "conversations", found)
+        done = await repair_all(data / "conversations", found)
     assert contents(data / "conversations") == before
     assert all(mended.success for mended in done if "set to" in mended.done)
 
@@ -307,11 +306,11 @@ async def test_what_an_import_left_is_removed_and_what_a_rebuild_needs_is_not(da
     left = data / "conversations" / f".{'c' * 64}.abcd1234.tmp"
     write(left / ".journal.jsonl.abcd1234.tmp")
     between(data, here(data, "journal.jsonl").parent)
-    done = await mend(data / "conversations", await examined(data))
+    done = await repair_all(data / "conversations", await examined(data))
     assert [(mended.success, mended.done) for mended in done] == [(True, "removed")]
     assert not left.exists()
-    (found,) = [found for found in await examined(data) if found.where.endswith(".tmp")]
-    assert "before its last step" in found.what
+    (found,) = [found for found in await examined(data) if found.location.endswith(".tmp")]
+    assert "before its last step" in found.message
 
 
 def contents(data: Path) -> dict[str, str]:
@@ -347,13 +346,13 @@ async def test_mending_any_damages_together_loses_no_byte_and_comes_to_an_end(tm
         before = {path: held for path, held in contents(data).items() if not path.endswith(".tmp")}
         found = await examined(data)
         assert found, names
-        await mend(data / "conversations", found)
+        await repair_all(data / "conversations", found)
         after = contents(data)
         assert set(before.values()) <= set(after.values()), names
         journals = {path: held for path, held in before.items() if "/journal" in path}
         assert journals.items() <= after.items(), f"{names}: a journal is mended by nobody but its reader"
         again = await examined(data)
-        assert not [f for f in again if f.fix is not None], f"{names}: what was mended is well"
+        assert not [f for f in again if f.repair is not None], f"{names}: what was mended is well"
         shutil.rmtree(data)
 
 
@@ -364,13 +363,13 @@ def test_a_folder_that_is_read_only_is_a_fault(data: Path, monkeypatch: pytest.M
     case = Case(data=data, config=None, env={})
     list(configuring.settings(case))
     (found,) = [f for f in conversations(case) if f.level is Level.FAULT]
-    assert "read-only" in found.what
-    assert found.blame.exit_code == 4
+    assert "read-only" in found.message
+    assert found.error.exit_code == 4
 
 
 async def test_what_another_doctor_flushes_for_a_look_is_no_damage(data: Path) -> None:
     """Two of them at once, or two checks of one, must not accuse each other."""
-    write(data / "conversations" / f"{disk.PROBE}abcd1234.tmp")
+    write(data / "conversations" / f"{machine.PROBE}abcd1234.tmp")
     assert await examined(data) == []
 
 
@@ -378,13 +377,13 @@ def test_a_full_disk_of_its_own_under_the_workspace_is_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The conversations go on there; agents do not."""
-    (found,) = disk._room_for_work(tmp_path)
+    found = machine.free_space(tmp_path, is_store=False)
     assert found.level is Level.OK
     real = os.statvfs(tmp_path)
     full = SimpleNamespace(f_bavail=0, f_frsize=real.f_frsize, f_files=9, f_favail=9)
     monkeypatch.setattr(os, "statvfs", lambda _: full)
-    (found,) = disk._room_for_work(tmp_path)
-    assert (found.level, found.what) == (Level.WARNING, "only 0 bytes are free")
+    found = machine.free_space(tmp_path, is_store=False)
+    assert (found.level, found.message) == (Level.WARNING, "only 0 bytes are free")
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(**{**vars(full), "f_bavail": 10**9, "f_favail": 0}))
-    (found,) = disk._room_for_work(tmp_path)
-    assert (found.level, found.what) == (Level.WARNING, "no more files can be made")
+    found = machine.free_space(tmp_path, is_store=False)
+    assert (found.level, found.message) == (Level.WARNING, "no more files can be created")

@@ -15,13 +15,11 @@ from tenex.cli.init import prepare
 from tenex.core.errors import ConfigurationError, StoreError
 from tenex.nostr.keys import KeyRing
 from tenex.operations.doctor import machine
-from tenex.operations.doctor.disk import disk, kind_of
+from tenex.operations.doctor.configuration import settings
+from tenex.operations.doctor.files import folders, keys, permissions
 from tenex.operations.doctor.findings import Case, Level
-from tenex.operations.doctor.keys import keys
-from tenex.operations.doctor.permissions import folders, permissions
-from tenex.operations.doctor.runner import mend
-from tenex.operations.doctor.sandbox import git, sandbox
-from tenex.operations.doctor.settings import settings
+from tenex.operations.doctor.machine import disk, file_system, git, sandbox
+from tenex.operations.doctor.runner import repair_all
 
 from .doctor_kit import bad, case_of, change, said
 
@@ -45,8 +43,8 @@ async def test_missing_folders_are_made_by_fix(data: Path) -> None:
     (data / "agents").rmdir()
     (data / "workspace").rmdir()
     found = bad(folders, case_of(data))
-    assert {Path(f.where).name for f in found} == {"agents", "workspace"}
-    assert all(m.success for m in await mend(data / "conversations", found))
+    assert {Path(f.location).name for f in found} == {"agents", "workspace"}
+    assert all(m.success for m in await repair_all(data / "conversations", found))
     assert not bad(folders, case_of(data))
     assert stat.S_IMODE((data / "workspace").stat().st_mode) == 0o700
 
@@ -57,12 +55,12 @@ async def test_what_others_may_read_is_told_and_mended(data: Path) -> None:
     for name, mode in modes.items():
         (data / name).chmod(mode)
     found = bad(permissions, case_of(data))
-    assert {f.where for f in found} == {str(data / name) for name in modes}
-    levels = {str(Path(f.where).relative_to(data)): f.level for f in found}
+    assert {f.location for f in found} == {str(data / name) for name in modes}
+    levels = {str(Path(f.location).relative_to(data)): f.level for f in found}
     assert levels["keys/project.nsec"] == levels["keys/openai.api-key"] == levels["tenex.toml"] == Level.FAULT
     assert levels["keys"] == levels["."] == Level.WARNING
-    assert all("chmod" in f.mend for f in found)
-    assert all(m.success for m in await mend(data / "conversations", found))
+    assert all("chmod" in f.fix for f in found)
+    assert all(m.success for m in await repair_all(data / "conversations", found))
     assert not bad(permissions, case_of(data))
 
 
@@ -72,8 +70,8 @@ def test_files_of_another_user_are_told(data: Path) -> None:
     (data / "conversations" / ("a" * 64)).mkdir()
     os.chown(data / "conversations" / ("a" * 64), 12_345, -1)
     found = bad(permissions, case_of(data))
-    assert {f.blame for f in found} == {ConfigurationError, StoreError}
-    assert all("chown" in f.mend for f in found)
+    assert {f.error for f in found} == {ConfigurationError, StoreError}
+    assert all("chown" in f.fix for f in found)
 
 
 PLACES = {
@@ -123,9 +121,9 @@ async def test_code_and_settings_that_others_may_change_are_a_fault_and_mended(
     before = stat.S_IMODE(path.stat().st_mode)
     path.chmod(before | mode)
     (found,) = [f for f in bad(permissions, case) if f.level is Level.FAULT]
-    assert (found.where, found.mend) == (str(path), f"run `chmod go-w {path}`")
-    assert f"others may change this (mode {before | mode:04o})" in found.what
-    assert all(m.success for m in await mend(reachable / "conversations", [found]))
+    assert (found.location, found.fix) == (str(path), f"run `chmod go-w {path}`")
+    assert f"others may change this (mode {before | mode:04o})" in found.message
+    assert all(m.success for m in await repair_all(reachable / "conversations", [found]))
     assert stat.S_IMODE(path.stat().st_mode) == before
 
 
@@ -134,7 +132,7 @@ def test_in_a_folder_that_is_shut_to_others_it_is_a_warning(data: Path) -> None:
     assert not bad(permissions, case)
     (data / "agents/spy.md").chmod(0o664)
     (found,) = bad(permissions, case)
-    assert (found.level, found.where) == (Level.WARNING, str(data / "agents/spy.md"))
+    assert (found.level, found.location) == (Level.WARNING, str(data / "agents/spy.md"))
 
 
 def test_what_a_link_leads_to_counts_and_one_that_leads_nowhere_does_not(reachable: Path) -> None:
@@ -145,7 +143,7 @@ def test_what_a_link_leads_to_counts_and_one_that_leads_nowhere_does_not(reachab
     (reachable / "agents/linked.py").symlink_to(other)
     (reachable / "agents/nowhere.py").symlink_to("nowhere")
     (found,) = [f for f in bad(permissions, case) if f.level is Level.FAULT]
-    assert (found.where, found.mend) == (str(reachable / "agents/linked.py"), f"run `chmod go-w {other}`")
+    assert (found.location, found.fix) == (str(reachable / "agents/linked.py"), f"run `chmod go-w {other}`")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
@@ -158,8 +156,8 @@ def test_code_and_settings_of_another_user_are_a_fault(reachable: Path, place: s
     assert not [f for f in bad(permissions, case) if f.level is Level.FAULT]
     os.chown(reachable / PLACES[place], 12_345, -1)
     (found,) = [f for f in bad(permissions, case) if f.level is Level.FAULT]
-    assert found.where == str(reachable / PLACES[place])
-    assert found.mend == f"run `chown 4321 {reachable / PLACES[place]}` as root"
+    assert found.location == str(reachable / PLACES[place])
+    assert found.fix == f"run `chown 4321 {reachable / PLACES[place]}` as root"
 
 
 def test_a_link_is_not_followed_when_permissions_are_mended(data: Path, tmp_path: Path) -> None:
@@ -167,7 +165,7 @@ def test_a_link_is_not_followed_when_permissions_are_mended(data: Path, tmp_path
     other.write_text("mine")
     other.chmod(0o644)
     (data / "keys" / "x.nsec").symlink_to(other)
-    assert not [f for f in bad(permissions, case_of(data)) if "x.nsec" in f.where]
+    assert not [f for f in bad(permissions, case_of(data)) if "x.nsec" in f.location]
     assert stat.S_IMODE(other.stat().st_mode) == 0o644
 
 
@@ -181,15 +179,15 @@ def test_keys_that_are_missing_broken_or_doubled(data: Path) -> None:
     (ring / "a b.nsec").write_text("x")
     (ring / ".executor.nsec.k3k3").write_text("x")
     (ring / "openai.api-key").write_text("two words")
-    found = {Path(f.where).name: f for f in bad(keys, case_of(data))}
-    assert found["planner.nsec"].what.startswith("this is the same key as executor.nsec")
-    assert "project's key is missing" in found["project.nsec"].what
-    assert "tenex init" in found["project.nsec"].mend
+    found = {Path(f.location).name: f for f in bad(keys, case_of(data))}
+    assert found["planner.nsec"].message.startswith("this is the same key as executor.nsec")
+    assert "project's key is missing" in found["project.nsec"].message
+    assert "tenex init" in found["project.nsec"].fix
     assert found["project-manager.nsec"].level is Level.WARNING
-    assert "holds no nsec1 key" in found["old.nsec"].what
-    assert "no name of a key" in found["a b.nsec"].what
-    assert "cut short" in found[".executor.nsec.k3k3"].what
-    assert "one line" in found["openai.api-key"].what
+    assert "holds no nsec1 key" in found["old.nsec"].message
+    assert "not the name of a key" in found["a b.nsec"].message
+    assert "interrupted" in found[".executor.nsec.k3k3"].message
+    assert "one line" in found["openai.api-key"].message
     assert not re.search(r"nsec1[a-z0-9]{6}", said(list(found.values())))
 
 
@@ -197,24 +195,24 @@ def test_keys_that_are_missing_broken_or_doubled(data: Path) -> None:
 def test_a_key_that_cannot_be_replaced_is_never_called_the_copy(data: Path, name: str) -> None:
     """Whoever moves that one away and runs `tenex init` has another address, or is no owner any more."""
     (data / "keys" / "executor.nsec").write_bytes((data / "keys" / f"{name}.nsec").read_bytes())
-    (found,) = [f for f in bad(keys, case_of(data)) if "the same key" in f.what]
-    assert found.where == str(data / "keys" / "executor.nsec")
-    assert f"as {name}.nsec" in found.what
+    (found,) = [f for f in bad(keys, case_of(data)) if "the same key" in f.message]
+    assert found.location == str(data / "keys" / "executor.nsec")
+    assert f"as {name}.nsec" in found.message
 
 
 def test_an_owner_who_has_the_key_of_an_agent_is_never_heard(data: Path) -> None:
     npub = KeyRing(data / "keys").get("executor").npub
     (data / "tenex.toml").write_text(f'[people]\nowners = ["{npub}"]\n')
     (found,) = bad(keys, case_of(data))
-    assert found.where == "people.owners[0]"
-    assert "key of executor" in found.what
+    assert found.location == "people.owners[0]"
+    assert "key of executor" in found.message
 
 
 # ---- the machine --------------------------------------------------------------------------------------------------
 
 
 def test_this_machine_has_what_the_program_needs(data: Path) -> None:
-    assert not bad(machine.installed, case_of(data))
+    assert not bad(machine.program, case_of(data))
     assert not bad(machine.clock, case_of(data))
 
 
@@ -227,21 +225,17 @@ def test_a_package_that_is_missing_or_of_another_version_is_told() -> None:
         "nothing-at-all; python_version < '3'",
         "rich<1,>=0.5; extra == 'relay'",
     ]
-    assert [name for name, _ in machine.unmet(needed)] == ["nothing-of-that-name>=1", "pynostr==0.0.1", "rich<1,>=0.5"]
-
-
-@pytest.mark.parametrize(
-    ("version", "sign", "bound", "holds"),
-    [("1.10", ">=", "1.9", True), ("1.0", "==", "1.0.0", True), ("2.0rc1", "<", "2.1", True), ("3", "<", "3", False)],
-)
-def test_versions_are_compared_as_numbers(version: str, sign: str, bound: str, holds: bool) -> None:
-    assert machine._holds(version, sign, bound) is holds
+    assert [name for name, _ in machine.unmet_requirements(needed)] == [
+        "nothing-of-that-name>=1",
+        "pynostr==0.0.1",
+        "rich<1,>=0.5",
+    ]
 
 
 def test_a_clock_of_1970_is_a_fault(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time", lambda: 86_400.0)
     (found,) = bad(machine.clock, case_of(data))
-    assert "1970-01-02" in found.what
+    assert "1970-01-02" in found.message
 
 
 def test_what_a_service_manager_left_out_is_told(data: Path) -> None:
@@ -258,10 +252,10 @@ def test_what_a_service_manager_left_out_is_told(data: Path) -> None:
             found = bad(machine.service, case)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert {f.where for f in found} >= {"$NOTIFY_SOCKET", "$CREDENTIALS_DIRECTORY", "metrics.port"}
+    assert {f.location for f in found} >= {"$NOTIFY_SOCKET", "$CREDENTIALS_DIRECTORY", "metrics.port"}
     assert "only 200 files" in said(found)
-    (port,) = [f for f in found if f.where == "metrics.port"]
-    assert port.what.endswith("of 127.0.0.1 cannot be used (Address already in use)")
+    (port,) = [f for f in found if f.location == "metrics.port"]
+    assert port.message.endswith("of 127.0.0.1 cannot be used (Address already in use)")
 
 
 def test_a_collector_of_traces_that_is_away_is_told_and_no_fault(data: Path) -> None:
@@ -270,18 +264,18 @@ def test_a_collector_of_traces_that_is_away_is_told_and_no_fault(data: Path) -> 
         change(data, f'[traces]\nendpoint = "http://127.0.0.1:{port}/v1/traces?key=1"')
         assert not bad(machine.service, case_of(data))
     (found,) = bad(machine.service, case_of(data))
-    assert (found.level, found.where) == (Level.WARNING, "traces.endpoint")
-    assert f"127.0.0.1:{port} cannot be reached (Connection refused)" in found.what
+    assert (found.level, found.location) == (Level.WARNING, "traces.endpoint")
+    assert f"127.0.0.1:{port} cannot be reached (Connection refused)" in found.message
     assert "key=1" not in said([found])
 
 
 def test_the_kind_of_disk_is_that_of_the_nearest_mount(tmp_path: Path) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text("/dev/a / ext4 rw 0 0\nx /srv tmpfs rw 0 0\ny /srv/my\\040data nfs4 rw 0 0\n")
-    assert kind_of(Path("/srv/my data/x"), mounts) == "nfs4"
-    assert kind_of(Path("/srv/other"), mounts) == "tmpfs"
-    assert kind_of(Path("/home"), mounts) == "ext4"
-    assert kind_of(Path("/"), tmp_path / "none") == ""
+    assert file_system(Path("/srv/my data/x"), mounts) == "nfs4"
+    assert file_system(Path("/srv/other"), mounts) == "tmpfs"
+    assert file_system(Path("/home"), mounts) == "ext4"
+    assert file_system(Path("/"), tmp_path / "none") == ""
 
 
 @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="there is no tmpfs here")
@@ -290,7 +284,7 @@ def test_a_data_folder_in_memory_is_a_warning() -> None:
     data.mkdir()
     try:
         case = case_of(data)
-        assert "everything is gone when the machine stops" in said(bad(disk, case))
+        assert "everything is lost when the machine stops" in said(bad(disk, case))
         assert not list(data.iterdir())
     finally:
         data.rmdir()
@@ -302,8 +296,8 @@ def test_a_disk_that_takes_nothing_is_a_fault_of_the_store(data: Path, monkeypat
 
     monkeypatch.setattr("os.fdatasync", full)
     (found,) = bad(disk, case_of(data))
-    assert found.blame is StoreError
-    assert "No space left" in found.what
+    assert found.error is StoreError
+    assert "No space left" in found.message
     assert not [path for path in (data / "conversations").iterdir() if path.name != ".lock"]
 
 
@@ -312,7 +306,7 @@ def test_without_bubblewrap_the_tools_that_are_off_are_named(data: Path, monkeyp
     change(data, '[models.phases]\nchat = "openai:gpt-5"')
     found = bad(sandbox, case_of(data))
     assert "bubblewrap is not installed" in said(found)
-    assert {f.where for f in found} == {"tools", "tools.shell.sandbox", "tools.check"}
+    assert {f.location for f in found} == {"tools", "tools.shell.sandbox", "tools.check"}
     assert "git is not installed" in said(bad(git, case_of(data)))
 
 
@@ -321,4 +315,4 @@ def test_a_checkpoint_folder_that_is_no_repository_is_a_fault(data: Path) -> Non
     assert not bad(git, case_of(data))
     (data / "checkpoints" / "HEAD").write_text("nonsense")
     (found,) = bad(git, case_of(data))
-    assert found.where == str(data / "checkpoints")
+    assert found.location == str(data / "checkpoints")

@@ -23,16 +23,16 @@ from websockets.http11 import Request, Response
 
 from tenex.cli.init import prepare
 from tenex.nostr.keys import KeyRing
+from tenex.operations.doctor.configuration import settings
 from tenex.operations.doctor.findings import Case, Finding, Level
 from tenex.operations.doctor.relays import relays
-from tenex.operations.doctor.settings import settings
 from tests.fakes.faultrelay import FaultRelay, Peer
 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Patience for loopback."""
-    for name in ("NAME_DEADLINE", "OPEN_DEADLINE", "SERVE_DEADLINE", "DOCUMENT_DEADLINE"):
+    for name in ("NAME_TIMEOUT", "OPEN_TIMEOUT", "SERVE_TIMEOUT", "DOCUMENT_TIMEOUT"):
         monkeypatch.setattr(f"tenex.operations.doctor.relays.{name}", 1.0)
 
 
@@ -54,7 +54,7 @@ async def test_a_relay_that_serves_is_well_and_is_told_nothing(tmp_path: Path) -
     async with FaultRelay() as relay:
         found = await only(tmp_path, relay.url)
         assert found.level is Level.OK
-        assert found.what.startswith("serves a subscription in ")
+        assert found.message.startswith("serves a subscription in ")
         await relay.until(lambda: not relay.peers)
         (asked,) = relay.reqs()
         project = KeyRing(tmp_path / "data" / "keys").get("project").public
@@ -83,20 +83,20 @@ async def _drops(peer: Peer, *_: object) -> None:
 @pytest.mark.parametrize(
     ("on_req", "what"),
     [
-        (_silent, "says nothing for 1 s"),
-        (_drops, "hung up when asked for a subscription"),
-        (_closes("restricted: members only"), "refuses our subscription: restricted: members only"),
-        (_closes("error: too busy\x1b[2J"), "refuses our subscription: error: too busy [2J"),
+        (_silent, "does not answer the subscription for 1 s"),
+        (_drops, "closed the connection after the subscription"),
+        (_closes("restricted: members only"), "refuses the subscription: restricted: members only"),
+        (_closes("error: too busy\x1b[2J"), "refuses the subscription: error: too busy [2J"),
     ],
 )
 async def test_a_relay_that_does_not_serve_is_a_fault(tmp_path: Path, on_req: Any, what: str) -> None:
     async with FaultRelay() as relay:
         relay.on_req = on_req
         found = await only(tmp_path, relay.url)
-    assert (found.level, found.where) == (Level.FAULT, relay.url)
-    assert what in found.what
-    assert found.mend
-    assert found.blame.exit_code == 1
+    assert (found.level, found.location) == (Level.FAULT, relay.url)
+    assert what in found.message
+    assert found.fix
+    assert found.error.exit_code == 1
 
 
 async def test_a_relay_that_asks_who_we_are_is_answered_with_the_projects_key(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ async def test_a_relay_that_asks_who_we_are_is_answered_with_the_projects_key(tm
         found = await only(tmp_path, relay.url)
         (greeting,) = [frame[1] for _, frame in relay.heard if frame[0] == "AUTH"]
     assert found.level is Level.OK
-    assert "after the project's key was shown" in found.what
+    assert "after authentication with the project's key" in found.message
     assert greeting["pubkey"] == KeyRing(tmp_path / "data" / "keys").get("project").public
 
 
@@ -118,8 +118,8 @@ async def test_a_relay_that_refuses_our_key_is_a_fault(tmp_path: Path) -> None:
         relay.on_connect = lambda peer: peer.send("AUTH", "a challenge")
         relay.on_req, relay.on_auth = _closes("auth-required: who are you?"), refuses
         found = await only(tmp_path, relay.url)
-    assert "refuses our key: restricted: not on the list" in found.what
-    assert "npub" in found.mend
+    assert "refuses the project's key: restricted: not on the list" in found.message
+    assert "npub" in found.fix
 
 
 async def test_small_messages_only_are_a_warning(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ async def test_small_messages_only_are_a_warning(tmp_path: Path) -> None:
         relay.document = {"limitation": {"max_message_length": 5000}}
         found = await look(tmp_path, relay.url)
     assert [f.level for f in found] == [Level.OK, Level.WARNING]
-    assert "above 5,000 bytes" in found[1].what
+    assert "above 5,000 bytes" in found[1].message
 
 
 async def test_relays_are_asked_at_the_same_time_and_all_of_them_away_is_told_too(tmp_path: Path) -> None:
@@ -137,8 +137,8 @@ async def test_relays_are_asked_at_the_same_time_and_all_of_them_away_is_told_to
         began = time.monotonic()
         found = await look(tmp_path, one.url, two.url, three.url)
     assert time.monotonic() - began < 2.5
-    assert len([f for f in found if "says nothing" in f.what]) == 3
-    assert "no relay can be used" in found[-1].what
+    assert len([f for f in found if "does not answer" in f.message]) == 3
+    assert "no relay can be used" in found[-1].message
 
 
 @pytest.mark.parametrize("seconds", [3_600, -120, 30])
@@ -157,13 +157,13 @@ async def test_a_clock_that_is_wrong_is_told_against_the_relays(tmp_path: Path, 
     async with serve(honest, "127.0.0.1", 0, process_response=_replacing(dated)) as server:
         url = f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
         found = await look(tmp_path, url)
-    skewed = [f for f in found if "clock" in f.what]
+    skewed = [f for f in found if "clock" in f.message]
     assert [f.level for f in skewed] == {3_600: [Level.FAULT], -120: [Level.WARNING], 30: []}[seconds]
     if seconds == 3_600:
-        assert "3,60" in skewed[0].what
-        assert "ahead of" in skewed[0].what
+        assert "3,60" in skewed[0].message
+        assert "ahead of" in skewed[0].message
     if seconds == -120:
-        assert "behind" in skewed[0].what
+        assert "behind" in skewed[0].message
 
 
 def _replacing(change: Callable[[ServerConnection, Request, Response], Response]) -> Any:
@@ -180,9 +180,9 @@ async def test_a_port_where_nobody_listens_and_a_name_that_is_none(tmp_path: Pat
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     found = await look(tmp_path, f"ws://127.0.0.1:{port}", "wss://no-such-host.invalid")
-    assert "nobody listens there" in found[0].what
-    assert f"`tenex relay --port {port}`" in found[0].mend
-    assert "name is not known" in found[1].what or "no answer in time" in found[1].what
+    assert "no relay listens there" in found[0].message
+    assert f"`tenex relay --port {port}`" in found[0].fix
+    assert "name is not known" in found[1].message or "no answer in time" in found[1].message
 
 
 async def test_a_server_that_hangs_up_without_a_word(tmp_path: Path) -> None:
@@ -194,8 +194,8 @@ async def test_a_server_that_hangs_up_without_a_word(tmp_path: Path) -> None:
     async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         found = await only(tmp_path, f"wss://127.0.0.1:{port}")
-    assert found.what == "it hangs up before it has said a word"
-    assert "ws:// and wss:// are not the same" in found.mend
+    assert found.message == "it closes the connection without an answer"
+    assert "ws:// and wss:// are not the same" in found.fix
 
 
 async def test_a_server_that_is_no_relay(tmp_path: Path) -> None:
@@ -207,13 +207,13 @@ async def test_a_server_that_is_no_relay(tmp_path: Path) -> None:
 
     async with serve(nothing, "127.0.0.1", 0, process_request=refuses) as server:
         url = f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
-        assert "answers HTTP 403" in (await only(tmp_path, url)).what
+        assert "answers HTTP 403" in (await only(tmp_path, url)).message
     async with _raw(b"220 mail ready\r\n") as port:
-        assert "speaks no websocket" in (await only(tmp_path / "b", f"ws://127.0.0.1:{port}")).what
+        assert "speaks no websocket" in (await only(tmp_path / "b", f"ws://127.0.0.1:{port}")).message
     async with _raw(b"") as port:
-        assert (await only(tmp_path / "c", f"ws://127.0.0.1:{port}")).what == "no answer in time"
+        assert (await only(tmp_path / "c", f"ws://127.0.0.1:{port}")).message == "no answer in time"
     async with _raw(b"220 mail ready\r\n") as port:
-        assert "no TLS" in (await only(tmp_path / "d", f"wss://localhost:{port}")).what
+        assert "no TLS" in (await only(tmp_path / "d", f"wss://localhost:{port}")).message
 
 
 async def test_a_certificate_that_is_not_to_be_trusted(tmp_path: Path) -> None:
@@ -223,14 +223,14 @@ async def test_a_certificate_that_is_not_to_be_trusted(tmp_path: Path) -> None:
     async with serve(nothing, "127.0.0.1", 0, ssl=_self_signed(tmp_path)) as server:
         url = f"wss://localhost:{next(iter(server.sockets)).getsockname()[1]}"
         found = await only(tmp_path, url)
-    assert "certificate is not to be trusted" in found.what
+    assert "certificate cannot be trusted" in found.message
 
 
 async def test_a_key_in_an_address_is_not_told(tmp_path: Path) -> None:
     async with FaultRelay() as relay:
         found = await only(tmp_path, f"{relay.url}/?token=tops3cret")
     assert "tops3cret" not in f"{found}"
-    assert found.where.endswith("?...")
+    assert found.location.endswith("?...")
 
 
 @asynccontextmanager

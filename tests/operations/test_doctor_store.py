@@ -9,11 +9,10 @@ import pytest
 
 from tenex.cli.init import prepare
 from tenex.core.ids import ConversationId
-from tenex.operations.doctor.findings import Case, Daemon, Finding, Level
-from tenex.operations.doctor.index import index
-from tenex.operations.doctor.journals import book, conversations
-from tenex.operations.doctor.runner import mend
-from tenex.operations.doctor.settings import settings
+from tenex.operations.doctor.configuration import settings
+from tenex.operations.doctor.conversations import conversations, daemon_journal, index
+from tenex.operations.doctor.findings import Case, DaemonProcess, Finding, Level
+from tenex.operations.doctor.runner import repair_all
 from tenex.store.daemon_journal import DaemonJournal
 from tenex.store.disk import Disk
 from tenex.store.format import CONVERSATION
@@ -43,7 +42,7 @@ def make(data: Path, name: ConversationId) -> Path:
 
 
 def case_of(data: Path, running: bool = False) -> Case:
-    case = Case(data=data, config=None, env={}, daemon=Daemon(running=running))
+    case = Case(data=data, config=None, env={}, daemon=DaemonProcess(running=running))
     list(settings(case))
     return case
 
@@ -60,18 +59,18 @@ def journal(data: Path) -> Path:
 def test_whole_conversations_are_counted(data: Path) -> None:
     make(data, ConversationId("b" * 64))
     (found,) = conversations(case_of(data))
-    assert found.what.startswith("2 conversations whole (")
+    assert found.message.startswith("2 conversations whole (")
 
 
 def test_damage_is_told_with_its_line_and_without_anybodys_words(data: Path) -> None:
     path = journal(data)
     path.write_bytes(path.read_bytes().replace(b'"seq":2', b'"seq":7'))
     (found,) = bad(data)
-    assert (found.level, found.blame.exit_code, found.where) == (Level.FAULT, 4, str(path))
-    assert "line 2 cannot be right" in found.what
-    assert "a copy" in found.mend
+    assert (found.level, found.error.exit_code, found.location) == (Level.FAULT, 4, str(path))
+    assert "line 2 cannot be right" in found.message
+    assert "a backup" in found.fix
     path.write_bytes(path.read_bytes() + b'{"a person\'s words": 1}\n')
-    assert "words" not in "".join(f.what for f in bad(data))
+    assert "words" not in "".join(f.message for f in bad(data))
 
 
 def test_a_torn_tail_is_a_warning_and_none_while_a_daemon_writes(data: Path) -> None:
@@ -79,17 +78,17 @@ def test_a_torn_tail_is_a_warning_and_none_while_a_daemon_writes(data: Path) -> 
     path.write_bytes(path.read_bytes()[:-30])
     (found,) = bad(data)
     assert found.level is Level.WARNING
-    assert "cut short" in found.what
-    assert "the next start" in found.mend
+    assert "interrupted" in found.message
+    assert "the next start" in found.fix
     assert not bad(data, running=True)
     assert path.stat().st_size > 100
 
 
 def test_a_journal_that_is_missing_or_empty_beside_its_view_is_a_fault(data: Path) -> None:
     journal(data).write_bytes(b"")
-    assert "holds no whole decision" in bad(data)[0].what
+    assert "holds no whole decision" in bad(data)[0].message
     journal(data).unlink()
-    assert "the journal is missing" in bad(data)[0].what
+    assert "the journal is missing" in bad(data)[0].message
 
 
 def test_a_journal_of_a_newer_program_is_told_as_one(data: Path) -> None:
@@ -99,7 +98,7 @@ def test_a_journal_of_a_newer_program_is_told_as_one(data: Path) -> None:
 
     body = text.rpartition(',"crc"')[0].encode()
     path.write_bytes(b'%b,"crc":"%08x"}\n' % (body, crc32(body)))
-    assert "newer tenex" in bad(data)[0].what
+    assert "newer tenex" in bad(data)[0].message
 
 
 def test_a_link_a_folder_or_a_pipe_in_the_place_of_a_journal(data: Path) -> None:
@@ -113,7 +112,7 @@ def test_a_link_a_folder_or_a_pipe_in_the_place_of_a_journal(data: Path) -> None
     assert bad(data)[0].level is Level.FAULT
     path.rmdir()
     os.mkfifo(path)
-    assert "no file" in bad(data)[0].what
+    assert "not a file" in bad(data)[0].message
 
 
 async def test_what_stands_beside_a_journal(data: Path) -> None:
@@ -124,15 +123,21 @@ async def test_what_stands_beside_a_journal(data: Path) -> None:
     (folder / "conversation.json").write_text("{")
     (data / "conversations" / "notes").mkdir()
     found = bad(data)
-    text = "\n".join(f"{f.where} {f.what} {f.mend}" for f in found)
-    for words in ("quarantine", "torn tail", "left by a write", "conversation.json cannot be read", "64 hex digits"):
+    text = "\n".join(f"{f.location} {f.message} {f.fix}" for f in found)
+    for words in (
+        "quarantine",
+        "torn tail",
+        "left by an interrupted write",
+        "conversation.json cannot be read",
+        "64 hex digits",
+    ):
         assert words in text
     assert {f.level for f in found} == {Level.WARNING}
-    mended = await mend(data / "conversations", found)
-    assert sorted(m.done for m in mended) == ["removed", "set aside as conversation.damaged-1"]
+    mended = await repair_all(data / "conversations", found)
+    assert sorted(m.done for m in mended) == ["moved to conversation.damaged-1", "removed"]
     assert (folder / "conversation.damaged-1").read_text() == "{"
     assert not (folder / ".conversation.json.abcd1234.tmp").exists()
-    assert "conversation.json is missing" in "".join(f.what for f in bad(data))
+    assert "conversation.json is missing" in "".join(f.message for f in bad(data))
 
 
 @pytest.mark.parametrize("content", [None, "{"], ids=["gone", "no JSON"])
@@ -143,11 +148,11 @@ async def test_older_turns_that_are_lost_are_mended_by_the_next_start(data: Path
     if content is not None:
         (folder / part).write_text(content)
     (finding,) = bad(data)
-    assert (Path(finding.where).name, "older turns" in finding.what) == (part, True)
+    assert (Path(finding.location).name, "older turns" in finding.message) == (part, True)
     assert bad(data, running=True) == [] or content is not None
-    (done,) = await mend(data / "conversations", [finding])
+    (done,) = await repair_all(data / "conversations", [finding])
     assert done.success
-    assert [found.what for found in bad(data) if "set aside" not in found.what] == ["conversation.json is missing"]
+    assert [found.message for found in bad(data) if "repaired" not in found.message] == ["conversation.json is missing"]
     assert (folder / "conversation.damaged-1").exists()
 
 
@@ -157,8 +162,8 @@ async def test_what_a_start_does_not_remove_is_not_called_a_leftover(data: Path)
     (folder / ".mine.tmp").write_text("x")
     (folder / ".conversation.json.abcd1234.tmp").write_text("x")
     (finding,) = bad(data)
-    assert finding.what.startswith("1 file left by a write")
-    (done,) = await mend(data / "conversations", [finding])
+    assert finding.message.startswith("1 file left by an interrupted write")
+    (done,) = await repair_all(data / "conversations", [finding])
     assert (done.success, bad(data), (folder / ".mine.tmp").exists()) == (True, [], True)
 
 
@@ -168,10 +173,10 @@ async def test_older_turns_are_left_alone_where_the_journal_cannot_make_them_ane
     (folder / "conversation.json").write_text("{}")
     (folder / "orchestratorTurns-000001.json").write_text("{")
     journal(data).write_bytes(b"{}\n" + journal(data).read_bytes())
-    assert [found.fix for found in bad(data) if "older turns" in found.what] == [None]
+    assert [found.repair for found in bad(data) if "older turns" in found.message] == [None]
     (folder / "conversation.json").write_text("{")
-    (view,) = (found for found in bad(data) if found.what.startswith("conversation.json"))
-    assert (view.fix, "the journal has it all" in view.what) == (None, False)
+    (view,) = (found for found in bad(data) if found.message.startswith("conversation.json"))
+    assert (view.repair, "the journal has everything" in view.message) == (None, False)
 
 
 async def learn(data: Path, lessons: int) -> None:
@@ -188,28 +193,28 @@ async def learn(data: Path, lessons: int) -> None:
 
 async def test_the_daemons_own_journal(data: Path) -> None:
     await learn(data, 3)
-    assert [f.level for f in book(case_of(data))] == [Level.OK]
+    assert [f.level for f in daemon_journal(case_of(data))] == [Level.OK]
     path = data / "conversations" / "_daemon" / "journal.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"seq":2', b'"seq":9'))
-    (found,) = book(case_of(data))
-    assert found.blame.exit_code == 4
-    assert "lessons" in found.mend
+    (found,) = daemon_journal(case_of(data))
+    assert found.error.exit_code == 4
+    assert "lessons" in found.fix
 
 
 async def test_the_daemons_own_journal_in_files(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tenex.store.journal.FILE_BYTES", 1)
     monkeypatch.setattr("tenex.store.journal.PER_CHECKPOINT", 0)
     await learn(data, 2)
-    assert [f.level for f in book(case_of(data))] == [Level.OK]
+    assert [f.level for f in daemon_journal(case_of(data))] == [Level.OK]
     newest = data / "conversations" / "_daemon" / "journal-000003.jsonl"
     newest.write_bytes(newest.read_bytes().replace(b'"seq":2', b'"seq":9'))
-    (found,) = book(case_of(data))
-    assert (found.where, found.blame.exit_code) == (str(newest), 4)
+    (found,) = daemon_journal(case_of(data))
+    assert (found.location, found.error.exit_code) == (str(newest), 4)
 
 
 async def test_the_index_is_read_and_left_as_it_is(data: Path) -> None:
     path = data / "conversations" / "index.sqlite"
-    assert "no index yet" in next(index(case_of(data))).what
+    assert "no index yet" in next(index(case_of(data))).message
     disk = Disk()
     cache = Index(path)
     try:
@@ -219,9 +224,9 @@ async def test_the_index_is_read_and_left_as_it_is(data: Path) -> None:
         await cache.close()
         disk.close()
     (found,) = index(case_of(data))
-    assert found.what == "the index is whole and knows 1 conversation"
+    assert found.message == "the index is whole and knows 1 conversation"
     make(data, ConversationId("b" * 64))
-    assert "behind by 1 conversation" in next(index(case_of(data))).what
+    assert "behind by 1 conversation" in next(index(case_of(data))).message
     assert sorted(p.name for p in path.parent.glob("index*")) == ["index.sqlite"]
 
 
@@ -231,10 +236,10 @@ async def test_a_damaged_index_is_set_aside_by_fix(data: Path, raw: bytes) -> No
     path.write_bytes(raw)
     found = list(index(case_of(data)))
     assert [f.level for f in found] == [Level.WARNING]
-    (mended,) = await mend(data / "conversations", found)
-    assert mended.done == "set aside as index.damaged-1"
+    (mended,) = await repair_all(data / "conversations", found)
+    assert mended.done == "moved to index.damaged-1"
     assert (path.parent / "index.damaged-1").read_bytes() == raw
-    assert "no index yet" in next(index(case_of(data))).what
+    assert "no index yet" in next(index(case_of(data))).message
 
 
 def test_an_index_of_another_version_is_told(data: Path) -> None:
@@ -243,9 +248,9 @@ def test_an_index_of_another_version_is_told(data: Path) -> None:
     connection.execute("pragma user_version = 99")
     connection.execute("create table x (y)")
     connection.close()
-    assert "not of version" in next(index(case_of(data))).what
+    assert "not of version" in next(index(case_of(data))).message
 
 
 def test_a_folder_in_the_place_of_the_index_is_a_fault(data: Path) -> None:
     (data / "conversations" / "index.sqlite").mkdir()
-    assert next(index(case_of(data))).blame.exit_code == 4
+    assert next(index(case_of(data))).error.exit_code == 4

@@ -104,7 +104,7 @@ async def complaints(folder: Folder) -> tuple[int, str]:
     code, out, said = await tenex_here("doctor", "--data", folder.data, "--json")
     assert "Traceback" not in said
     found = [one for one in json.loads(out)["findings"] if one["level"] == "fault"]
-    return code, "\n".join(f"{one['where']}: {one['what']}" for one in found)
+    return code, "\n".join(f"{one['location']}: {one['message']}" for one in found)
 
 
 async def whole(folder: Folder, name: str, messages: int) -> None:

@@ -47,7 +47,7 @@ def no_room(path: Path) -> Iterator[bool]:
 async def warnings(folder: Folder) -> dict[str, str]:
     """What the doctor warns of, by its place."""
     _, out, _ = await tenex_here("doctor", "--data", folder.data, "--json")
-    return {one["where"]: one["what"] for one in json.loads(out)["findings"] if one["level"] != "ok"}
+    return {one["location"]: one["message"] for one in json.loads(out)["findings"] if one["level"] != "ok"}
 
 
 @pytest.mark.soak

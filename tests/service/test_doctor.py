@@ -23,8 +23,8 @@ from .kit import PATIENCE, ROOT, TENEX, Folder, daemon, environment, of_kind, te
 Break = Callable[[Folder], object]
 Found = dict[str, Any]
 
-KEYS = {"data", "version", "exit_code", "faults", "warnings", "findings", "mended"}
-FINDING = {"check", "level", "what", "where", "mend", "fixable"}
+KEYS = {"data", "version", "exit_code", "faults", "warnings", "findings", "fixed"}
+FINDING = {"check", "level", "message", "location", "fix", "fixable"}
 
 
 async def examined(data: Path, *options: str, **env: str) -> tuple[int, Found]:
@@ -43,7 +43,7 @@ def wrong(report: Found) -> list[Found]:
     return [
         finding
         for finding in report["findings"]
-        if finding["level"] != "ok" and not finding["what"].startswith("a flush to this disk takes")
+        if finding["level"] != "ok" and not finding["message"].startswith("a flush to this disk takes")
     ]
 
 
@@ -111,7 +111,7 @@ BROKEN: list[tuple[str, Break, int, str, str, str, str]] = [
         3,
         "settings",
         "tenex.toml",
-        "no UTF-8",
+        "UTF-8",
         "example",
     ),
     (
@@ -140,7 +140,7 @@ BROKEN: list[tuple[str, Break, int, str, str, str, str]] = [
         "configuration",
         "paths.workspace",
         "contains the",
-        "place of its own",
+        "path of its own",
     ),
     (
         "an agent that is none",
@@ -149,7 +149,7 @@ BROKEN: list[tuple[str, Break, int, str, str, str, str]] = [
         "agents",
         "agents/critic.md",
         "",
-        "mend the file",
+        "correct the file",
     ),
     ("a file for a folder", _file_for_a_folder, 3, "folders", "workspace", "a file, where a folder must be", "move it"),
     (
@@ -177,7 +177,7 @@ BROKEN: list[tuple[str, Break, int, str, str, str, str]] = [
         "conversations",
         "journal.jsonl",
         "line 5 cannot be right",
-        "from a copy",
+        "from a backup",
     ),
     (
         "a journal that is gone",
@@ -186,9 +186,9 @@ BROKEN: list[tuple[str, Break, int, str, str, str, str]] = [
         "conversations",
         "",
         "the journal is missing",
-        "from a copy",
+        "from a backup",
     ),
-    ("a lock that is a folder", _folder_for_the_lock, 4, "daemon", ".lock", "no file", "move it away"),
+    ("a lock that is a folder", _folder_for_the_lock, 4, "daemon", ".lock", "not a file", "move it away"),
     (
         "a damaged index",
         lambda f: (f.data / "conversations/index.sqlite").write_bytes(b"x" * 9_000),
@@ -204,7 +204,7 @@ BROKEN: list[tuple[str, Break, int, str, str, str, str]] = [
         0,
         "conversations",
         "journal.jsonl",
-        "cut short",
+        "interrupted write",
         "nothing to do",
     ),
     (
@@ -216,7 +216,7 @@ BROKEN: list[tuple[str, Break, int, str, str, str, str]] = [
         "conversations",
         "conversation.json",
         "the end of it is missing",
-        "copy",
+        "backup",
     ),
     (
         "a view that is no JSON",
@@ -277,7 +277,7 @@ async def test_each_fault_is_named_with_its_place_and_its_mend(
     found = [
         f
         for f in wrong(report)
-        if f["check"] == check and where in f["where"] and what in f["what"] and mend in f["mend"]
+        if f["check"] == check and where in f["location"] and what in f["message"] and mend in f["fix"]
     ]
     assert found, f"{name}: {json.dumps(wrong(report), indent=1)}"
     assert found_code == code
@@ -288,7 +288,7 @@ async def test_each_fault_is_named_with_its_place_and_its_mend(
 async def test_a_folder_that_is_not_there_is_said_and_not_made(tmp_path: Path) -> None:
     code, report = await examined(tmp_path / "none")
     assert code == 3
-    assert any("tenex init" in finding["mend"] for finding in wrong(report))
+    assert any("tenex init" in finding["fix"] for finding in wrong(report))
     assert not (tmp_path / "none").exists()
 
 
@@ -302,9 +302,9 @@ async def test_relays_that_are_away_or_deaf_are_told_apart(tmp_path: Path) -> No
         _replace(folder.file, b"urls = [", b'urls = ["ws://127.0.0.1:1", ')
         code, report = await examined(folder.data)
     assert code == 1
-    said = {finding["where"]: finding["what"] for finding in wrong(report)}
-    assert "nobody listens" in said["ws://127.0.0.1:1"]
-    assert "says nothing" in said[deaf.url]
+    said = {finding["location"]: finding["message"] for finding in wrong(report)}
+    assert "no relay listens" in said["ws://127.0.0.1:1"]
+    assert "does not answer" in said[deaf.url]
 
 
 async def test_a_model_is_asked_only_when_told_to(folder: Folder) -> None:
@@ -316,7 +316,7 @@ async def test_a_model_is_asked_only_when_told_to(folder: Folder) -> None:
     assert code == 0
     code, report = await examined(folder.data, "--probe")
     assert code == 1
-    assert any(finding["check"] == "models" and "local:test" in finding["what"] for finding in wrong(report))
+    assert any(finding["check"] == "models" and "local:test" in finding["message"] for finding in wrong(report))
     assert "sk-the-secret" not in json.dumps(report)
 
 
@@ -332,11 +332,11 @@ async def test_a_running_daemon_is_seen_and_not_disturbed(folder: Folder) -> Non
     for seen_code, seen in [*reports, (code, report)]:
         assert seen_code == 0, wrong(seen)
         (held,) = (f for f in seen["findings"] if f["check"] == "daemon")
-        assert "a daemon runs: process " in held["what"]
-        assert any(f["check"] == "control" and f["what"] == "the daemon answers" for f in seen["findings"])
-    assert [mended["done"] for mended in report["mended"]] == ["set to 0600"]
+        assert "a daemon runs: process " in held["message"]
+        assert any(f["check"] == "control" and f["message"] == "the daemon answers" for f in seen["findings"])
+    assert [mended["done"] for mended in report["fixed"]] == ["set to 0600"]
     _, after = await examined(folder.data)
-    assert any("no daemon runs here" in finding["what"] for finding in after["findings"])
+    assert any("no daemon runs here" in finding["message"] for finding in after["findings"])
 
 
 async def test_what_a_daemon_holds_is_told(folder: Folder) -> None:
@@ -355,8 +355,8 @@ async def test_what_a_daemon_holds_is_told(folder: Folder) -> None:
         await process.stop()
     assert code == 1
     (held,) = (f for f in wrong(report) if f["level"] == "fault")
-    assert (held["check"], held["where"]) == ("control", f"conversation {name}")
-    assert "held, because a model cannot be reached; the last failure: " in held["what"]
+    assert (held["check"], held["location"]) == ("control", f"conversation {name}")
+    assert "on hold, because a model cannot be reached; the last failure: " in held["message"]
 
 
 async def test_what_a_killed_daemon_left_is_mended(worked_in: Folder) -> None:
@@ -369,8 +369,8 @@ async def test_what_a_killed_daemon_left_is_mended(worked_in: Folder) -> None:
     (worked_in.data / "agents").rmdir()
     code, out, _ = await tenex("doctor", "--data", worked_in.data, "--fix")
     assert code == 0, out
-    assert out.count("mended: ") == 4
-    assert "not mended" not in out
+    assert out.count("fixed: ") == 4
+    assert "not fixed" not in out
     assert not (worked_in.data / "tenex.sock").exists()
     assert (worked_in.data / "conversations" / "index.damaged-1").read_bytes() == b"nonsense"
     async with daemon(worked_in) as process:
@@ -409,5 +409,5 @@ async def test_somebody_who_may_not_look_is_told_so(folder: Folder) -> None:
     report = json.loads(out)
     assert process.returncode == report["exit_code"] != 0
     text = json.dumps(wrong(report))
-    assert "Permission denied" in text or "may not read" in text
-    assert "this is a fault of the program" not in text
+    assert "Permission denied" in text or "may not" in text
+    assert "this is a bug in tenex" not in text

@@ -148,7 +148,7 @@ def test_killed_at_every_append_each_effect_is_had_once(tmp_path: Path, when: st
 def test_the_oracle_sees_an_effect_that_is_had_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Were a step that may not run twice still open after a restart, some moment of death would show it."""
     appends = whole(tmp_path)
-    monkeypatch.setattr("tenex.core.decide.mission._forsake", lambda draft, mission, sentence: None)
+    monkeypatch.setattr("tenex.workflows.missions.decide._forsake", lambda draft, mission, sentence: None)
     twice = 0
     for at in range(1, appends + 1):
         folder = tmp_path / f"{at}"

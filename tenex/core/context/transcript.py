@@ -4,17 +4,16 @@ Each message is shown once. What is chosen costs the same however long the histo
 messages, the turns of the cycle, and a few lines on each of the last cycles. What the router is asked is `question`'s.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tenex.core.conversation import Conversation
 from tenex.core.messages import Entry, Note, Shown, cut
+from tenex.core.mode import mode_of
 from tenex.core.ports import Handoff
 from tenex.core.state.conversation import RECENT
 from tenex.core.state.run import Message, OrchestratorTurn, Run
 from tenex.core.state.subagents import entries_of_called
-from tenex.core.state.workflow import WorkflowSession
 
 from .router_prompt import question_for
 from .window import (
@@ -122,25 +121,11 @@ def _notes(conversation: Conversation, run: Run, room: int, choice: _Choice | No
         told = f"\n\nWhat has been done:\n{cut_bytes(done, min(HANDED_ON, room // 3))}" if done else ""
         reason = cut_bytes(hand.reason, room // 8)
         yield Note(title="Hand-off", text=f"From {hand.from_} to {hand.to}: {reason}{told}")
-    if conversation.workflow is not None:
-        yield Note(title="Workflow", text=_workflow(conversation.workflow, run, room // 2))
+    yield from mode_of(conversation).notes(conversation, run, room // 2)
     others = cut_bytes(", ".join(agent for agent in turn.agents if agent != run.agent), room // 8)
     beside = f" Beside you, at the same time: {others}." if others else ""
     reason = cut_bytes(turn.reason, room // 8).rstrip(".")
     yield Note(title=PART, text=f"{reason}.{beside}{_files(conversation.touched, room // 8)}")
-
-
-def _workflow(session: WorkflowSession, run: Run, room: int) -> str:
-    """Where a workflow stands, as its speaker is to know it."""
-    speakers = session.speakers
-    bound = speakers.graph_data.get("max_turns")
-    of = f" of at most {bound}" if bound else ""
-    variables = json.dumps(speakers.context_vars, ensure_ascii=False, indent=1)
-    told = f"Its variables:\n{cut_bytes(variables, room)}" if speakers.context_vars else "It has no variables yet."
-    return (
-        f"{session.name}, round {speakers.turn_count + 1}{of}. You speak as {run.agent}. Who takes part: "
-        f"{', '.join(speakers.participant_order)}.\n{told}"
-    )
 
 
 def _done(conversation: Conversation, hand: Handoff, choice: _Choice | None) -> str:
@@ -171,7 +156,7 @@ def _files(touched: Iterable[str], room: int) -> str:
 def _choose(conversation: Conversation, run: Run, room: int) -> _Choice:
     cycle, recent = conversation.messages, conversation.recent
     known = {message.seq: message for message in (*cycle, *recent)}
-    pool = _viewed(conversation, [known[seq] for seq in sorted(known)])
+    pool = mode_of(conversation).visible(conversation, [known[seq] for seq in sorted(known)])
     newest = pool[::-1]
     waiting = [m for m in reversed(cycle) if m.seq > conversation.answered or m.seq == cycle[-1].seq]
     here = [m for m in newest if m.phase is run.phase and (not cycle or m.seq >= cycle[0].seq)]
@@ -190,18 +175,6 @@ def _choose(conversation: Conversation, run: Run, room: int) -> _Choice:
             limits[message.seq] = MESSAGE_CHARACTERS
     hidden = [message for message in pool if message.seq not in limits]
     return _Choice(pool, limits, hidden, recent[0].seq if len(recent) >= RECENT else None)
-
-
-def _viewed(conversation: Conversation, pool: list[Message]) -> list[Message]:
-    """What a workflow's view leaves of the messages: the request that opened it, the newest, what nobody has read."""
-    session = conversation.workflow
-    if session is None or session.view == "full":
-        return pool
-    most = 1 if session.view == "summary" else 2 * len(session.speakers.participant_order)
-    unread = {message.seq for message in conversation.unanswered}
-    return [
-        message for place, message in enumerate(pool) if not place or place >= len(pool) - most or message.seq in unread
-    ]
 
 
 def _fitting(messages: Sequence[Message], room: int, least: int) -> tuple[dict[int, int], int]:

@@ -14,6 +14,7 @@ from tenex.core import records as r
 from tenex.core.config import Agent, Policy
 from tenex.core.ids import RunId
 from tenex.core.messages import ToolSpec
+from tenex.core.mode import mode_of
 from tenex.core.ports import ToolResult
 from tenex.core.state import agent_tools
 from tenex.core.state.agent import AgentPhaseState, Program
@@ -24,18 +25,15 @@ from tenex.core.state.subagents import link_specs, standing_of
 
 from . import gates
 from .transaction import Transaction
-from .workflow_tools import has_calls
-from .workflow_tools import specs as workflow_specs
 
 
 def offered(state: State, run: Run, rules: Policy, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
-    """All a run is offered, in a stable order: what is there for its agent, and the calls of a workflow.
+    """All a run is offered, in a stable order: what its agent has now, then the tools of the kind of conversation.
 
-    Whom a speaker of a workflow calls takes no part in it.
+    A sub-agent's run takes no part in the kind.
     """
-    session = state.workflow
-    is_speaker = session is not None and run.parent is None and has_calls(session, rules)
-    return (*_there_for(state, run, rules, tools), *(workflow_specs(session, run.agent) if is_speaker else ()))
+    own = () if run.parent is not None else mode_of(state).tool_specs(state, run, rules)
+    return (*_there_for(state, run, rules, tools), *own)
 
 
 def _there_for(state: State, run: Run, rules: Policy, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:

@@ -4,8 +4,7 @@ What a day has cost is known outside the conversation; whether a call may begin 
 """
 
 from tenex.core import records as r
-from tenex.core.effects import Work
-from tenex.core.records import mission as m
+from tenex.core.mode import mode_of
 from tenex.core.signals import DayLimitReached
 from tenex.core.state.conversation import State
 from tenex.core.state.mission import Wait
@@ -16,30 +15,24 @@ from .transaction import Transaction
 
 
 def hold(draft: Transaction, run: Run | None, reached: DayLimitReached) -> None:
-    """Hold a run, the router or a mission's node until the day is over; people are told once a day of each limit."""
+    """Put a run, or the router (None), on hold until the day is over."""
     state = draft.state
-    if reached.key.work is Work.NODE:
-        attempt = state.mission.attempt if state.mission is not None else 0
-        draft.add(
-            m.NodeRetryScheduled,
-            attempt=attempt,
-            due=reached.until,
-            kind="DayLimit",
-            message=reached.sentence,
-            limit=reached.limit,
-        )
-    else:
-        tries = run.attempt if run is not None else state.question.tries if state.question is not None else 0
-        draft.add(
-            r.RetryScheduled,
-            run=run.id if run is not None else None,
-            attempt=tries,
-            due=reached.until,
-            message=reached.sentence,
-            on_hold=True,
-            limit=reached.limit,
-        )
-    if state.limit_reported != (reached.limit, reached.until):
+    tries = run.attempt if run is not None else state.question.tries if state.question is not None else 0
+    draft.add(
+        r.RetryScheduled,
+        run=run.id if run is not None else None,
+        attempt=tries,
+        due=reached.until,
+        message=reached.sentence,
+        on_hold=True,
+        limit=reached.limit,
+    )
+    report(draft, reached)
+
+
+def report(draft: Transaction, reached: DayLimitReached) -> None:
+    """Tell users that a limit of a day is reached, once a day for each limit."""
+    if draft.state.limit_reported != (reached.limit, reached.until):
         draft.add(r.LimitReached, limit=reached.limit, sentence=reached.sentence, until=reached.until)
         say(draft, reached.sentence, error="limit")
 
@@ -68,12 +61,11 @@ def _waits(state: State) -> list[Retry | Wait]:
 
 
 def try_again(draft: Transaction) -> None:
-    """Try what is on hold: it may be another day, or the limit another one, after a start or a change of the clock."""
+    """Retry what is on hold: after a start or a change of the clock it may be another day, or the limit another."""
     state = draft.state
     for run in state.runs.values():
         if run.retry is not None and run.retry.limit:
             draft.add(r.RetryDue, run=run.id)
     if state.question is not None and state.question.retry is not None and state.question.retry.limit:
         draft.add(r.RetryDue, run=None)
-    if state.mission is not None and state.mission.wait is not None and state.mission.wait.limit:
-        draft.add(m.NodeRetryDue)
+    mode_of(state).retry_on_hold(draft)

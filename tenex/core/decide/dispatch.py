@@ -5,48 +5,36 @@ input; it refuses by recording a refusal. A signal whose key is no longer wanted
 arrives twice, or too late, changes nothing; `unwanted_cost` says what a late one cost.
 """
 
-from typing import assert_never
-
 from tenex.core import records as r
 from tenex.core.config import Policy, Replay
 from tenex.core.conversation import Conversation
 from tenex.core.effects import Key, Work
 from tenex.core.ids import Millis, RunId
-from tenex.core.messages import ModelStep
+from tenex.core.mode import all_modes, mode_of
 from tenex.core.pending import pending
 from tenex.core.ports import PublishOutcome
 from tenex.core.records import Record
-from tenex.core.routing import Rejected
 from tenex.core.signals import (
     AgentStateProvided,
     ClockJumped,
-    ContinueRequested,
     DayLimitReached,
     MessageReceived,
-    MissionRequested,
     ModelAnswered,
     ModelFailed,
-    NodeFailed,
-    NodeInterrupted,
-    NodeReturned,
     Opened,
-    PauseRequested,
     Published,
     RollBack,
     RouteAnswered,
     Signal,
-    StepFinished,
-    StepRequested,
     TimerFired,
     ToolCallInterrupted,
     ToolReturned,
 )
 from tenex.core.state.run import Call, Run
 
-from . import daily_limits, mission, routing, runs, timeouts
+from . import daily_limits, runs
 from .agent_phases import renew, stand
-from .messages import spoke
-from .outgoing import say
+from .messages import on_message
 from .rollback import roll_back
 from .transaction import Transaction
 from .turns import close_calls
@@ -64,19 +52,17 @@ def decide(  # noqa: C901 one case a signal: flat, and complete
         case Opened() | ClockJumped():
             _process_noticed(draft, signal)
         case MessageReceived():
-            spoke(draft, signal)
-        case RouteAnswered(key=key, step=step):
-            if _asks(draft, key):
-                routing.answered(draft, step)
+            on_message(draft, signal)
         case ModelAnswered(key=key, step=step):
-            _model_answered(draft, key, step)
-        case ModelFailed():
-            _model_failed(draft, signal)
+            if (run := _waiting_for_model(draft, key)) is not None:
+                runs.stepped(draft, run, step)
+        case ModelFailed(key=key) if key.work is Work.MODEL:
+            if (run := _waiting_for_model(draft, key)) is not None:
+                runs.model_failed(draft, run, signal)
         case ToolCallInterrupted(run=name, usage=usage, model=model):
             draft.add(r.ModelCallCancelled, run=name, usage=usage, model=model)
-        case DayLimitReached(key=key):
-            run = _waiting_for_model(draft, key)
-            if run is not None or _asks(draft, key) or mission.runs(draft, key):
+        case DayLimitReached(key=key) if key.work is Work.MODEL:
+            if (run := _waiting_for_model(draft, key)) is not None:
                 daily_limits.hold(draft, run, signal)
         case ToolReturned(key=key, result=result):
             found = _running(draft, key)
@@ -90,19 +76,8 @@ def decide(  # noqa: C901 one case a signal: flat, and complete
             roll_back(draft, signal, conversation.history)
         case AgentStateProvided(agent=agent, standing=standing):
             draft.add(r.AgentStateSet, agent=agent, state=standing)
-        case (
-            MissionRequested()
-            | StepRequested()
-            | StepFinished()
-            | NodeReturned()
-            | NodeFailed()
-            | NodeInterrupted()
-            | PauseRequested()
-            | ContinueRequested()
-        ):
-            mission.heard(draft, signal)
         case _:
-            assert_never(signal)
+            any(mode.on_signal(draft, signal) for mode in all_modes())
     runs.end_loops(draft)
     renew(draft)
     return draft.records
@@ -152,12 +127,7 @@ def _opened(draft: Transaction) -> None:
         if draft.state.next_seq != before:
             runs.settle(draft, run)
     runs.judge_again(draft)
-    mission.opened(draft)
-
-
-def _asks(draft: Transaction, key: Key) -> bool:
-    question = draft.state.question
-    return question is not None and question.retry is None and key == (Work.ROUTE, question.seq, "")
+    mode_of(draft.state).on_opened(draft)
 
 
 def _waiting_for_model(draft: Transaction, key: Key) -> Run | None:
@@ -172,55 +142,21 @@ def _running(draft: Transaction, key: Key) -> tuple[Run, Call] | None:
     return None
 
 
-def _model_answered(draft: Transaction, key: Key, step: ModelStep) -> None:
-    run = _waiting_for_model(draft, key)
-    if run is not None:
-        runs.stepped(draft, run, step)
-
-
-def _model_failed(draft: Transaction, signal: ModelFailed) -> None:
-    if signal.key.work is Work.ROUTE:
-        if not _asks(draft, signal.key):
-            return
-        if signal.retryable:
-            runs.model_failed(draft, None, signal)
-        else:
-            nothing = ModelStep(text="", usage=signal.usage, model=signal.model)
-            refused = Rejected(
-                sentence=f"The answer was of no use: {signal.message[:300]}",
-                plain=f"gave no usable answer ({signal.message[:200]})",
-            )
-            routing.reject(draft, nothing, refused)
-        return
-    run = _waiting_for_model(draft, signal.key)
-    if run is not None:
-        runs.model_failed(draft, run, signal)
-
-
 def _timer(draft: Transaction, key: Key) -> None:
-    state = draft.state
-    if key not in pending(state):
+    if key not in pending(draft.state):
         return
-    if key.part == "announce" and state.unannounced is not None:
-        say(draft, f"Now in {state.phase}: {state.unannounced.reason}", "announcement")
-    elif state.workflow is not None and key.part in state.workflow.watches:
-        timeouts.missed(draft, state.workflow, key.part)
-    elif key.part == "expire":
+    if key.part == "expire":
         draft.add(r.OutboxExpired, message=key.seq)
-    elif key.part == "route":
-        draft.add(r.RetryDue, run=None)
-    elif key.part == "route-warn":
-        routing.delayed(draft)
-    elif not mission.timer(draft, key):
-        run = next((run for run in state.runs.values() if key in _timers_of(run)), None)
-        if run is None:
-            return
-        if key.part == "warn":
-            runs.warn(draft, run)
-        elif key.part == "close":
-            runs.give_up(draft, run)
-        else:
-            draft.add(r.RetryDue, run=run.id)
+        return
+    run = next((run for run in draft.state.runs.values() if key in _timers_of(run)), None)
+    if run is None:
+        any(mode.on_timer(draft, key) for mode in all_modes())
+    elif key.part == "warn":
+        runs.warn(draft, run)
+    elif key.part == "close":
+        runs.give_up(draft, run)
+    else:
+        draft.add(r.RetryDue, run=run.id)
 
 
 def _timers_of(run: Run) -> tuple[Key, ...]:

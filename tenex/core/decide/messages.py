@@ -2,23 +2,19 @@
 
 from tenex.core import records as r
 from tenex.core.commands import Command, obey, parse, read
-from tenex.core.ids import Millis
+from tenex.core.ids import Millis, Slug
+from tenex.core.mode import all_modes, mode_of
 from tenex.core.signals import MessageReceived
 from tenex.core.state.conversation import title_of
-from tenex.core.state.mission import Mission
 from tenex.core.state.run import CallState, Run
 
-from . import mission as nodes
-from . import mission_messages as words
-from . import waivers, workflow
 from .outgoing import say
-from .routing import begin_cycle
 from .runs import settle
 from .transaction import Transaction
-from .turns import go_on
+from .turns import begin_cycle
 
 
-def spoke(draft: Transaction, signal: MessageReceived) -> None:
+def on_message(draft: Transaction, signal: MessageReceived) -> None:
     """Take a message in; twice the same event gives no record."""
     message, state = signal.message, draft.state
     if message.event_id in state.seen:
@@ -40,20 +36,26 @@ def spoke(draft: Transaction, signal: MessageReceived) -> None:
         )
         obey(draft, command, signal)
         state = draft.state
-        if state.status == "active" and state.turn is None and state.question is None and not state.has_mission:
+        is_idle = state.status == "active" and state.turn is None and state.question is None
+        if is_idle and mode_of(state).waits_when_idle:
             draft.add(r.Waiting, reason="user")
         return
-    signal = command
-    before = draft.state.mission
-    refused = workflow.unbegun(draft)
-    is_over = draft.state.status == "ended" and not refused
-    if is_over and draft.state.workflow is None and (before is None or not before.is_alone):
+    signal, state = command, draft.state
+    retried = unbegun(draft)
+    is_begun = not retried and bool(state.recent or state.turns or state.mission)
+    called = retried or mentioned_workflow(draft, signal)
+    mode = mode_of(state)
+    if state.status == "ended" and mode.has_cycles and not retried:
         begin_cycle(draft, f"{signal.name} wrote again")
-    called = refused or workflow.called(draft, signal)
-    is_begun = not refused and bool(draft.state.recent or draft.state.turns or before)
-    if called in draft.rules.workflows and not is_begun:
-        workflow.open_session(draft, draft.rules.workflows[called], signal)
-    wrote = draft.add(
+    if called and not is_begun:
+        mode = next(mode for mode in all_modes() if mode.begins(draft.rules, called))
+    mode.on_message(draft, signal, called)
+
+
+def record_message(draft: Transaction, signal: MessageReceived) -> r.MessageRecorded:
+    """Record a user's message."""
+    message = signal.message
+    return draft.add(
         r.MessageRecorded,
         event_id=message.event_id,
         author=message.author,
@@ -65,32 +67,39 @@ def spoke(draft: Transaction, signal: MessageReceived) -> None:
         reply_to=message.reply_to,
         origin=message.origin,
     )
-    if before is not None and (before.is_open or before.is_alone):
-        _tell_of_mission(draft, before)
-        return
-    if called in draft.rules.missions and not is_begun:
-        nodes.begin(draft, called, message.text, signal.name)
-        return
-    is_refused = workflow.refuses(draft, signal, is_begun=is_begun)
-    if is_refused or waivers.answered(draft, signal) or _answers_ask(draft, wrote):
-        return
-    if draft.state.workflow is not None:
-        workflow.heard(draft, wrote, signal.role)
-    elif called and is_begun:
-        say(draft, workflow.ELSEWHERE.format(called))
-    go_on(draft)
 
 
-def _tell_of_mission(draft: Transaction, mission: Mission) -> None:
-    """Say to who writes beside a mission what it does; their words are kept, and the mission is not disturbed."""
-    if not mission.is_open:
-        say(draft, words.over(mission))
-        draft.add(r.Ended, reason=f"the mission {mission.workflow} {mission.outcome}")
-    elif mission.is_paused:
-        say(draft, f"{words.standing(mission)} `/continue` lets it go on, `/new` ends it.")
-        draft.add(r.Waiting, reason="mission")
-    else:
-        say(draft, f"{words.standing(mission)} It does not read what is written here; `/stop` and `/pause` stop it.")
+def mentioned_workflow(draft: Transaction, signal: MessageReceived) -> Slug:
+    """The first workflow that a message mentions and that begins by a mention; "" for none."""
+    return next((slug for slug in signal.addressed if can_begin(draft, slug)), Slug(""))
+
+
+def can_begin(draft: Transaction, slug: Slug) -> bool:
+    """Whether a first message that mentions this name begins a workflow."""
+    return any(mode.begins(draft.rules, slug) for mode in all_modes())
+
+
+def unbegun(draft: Transaction) -> Slug:
+    """The workflow that the next message may begin, since the last message could not; "" for none."""
+    slug = Slug(draft.state.refused)
+    return slug if slug and can_begin(draft, slug) else Slug("")
+
+
+def report_elsewhere(draft: Transaction, slug: Slug) -> None:
+    """Tell a user that a workflow they mention in a running conversation begins in a thread of its own."""
+    say(draft, f"@{slug} is a workflow; it begins in a thread of its own. Write a new note that mentions it.")
+
+
+def report_disabled(draft: Transaction, signal: MessageReceived) -> bool:
+    """Tell a user that a workflow they mention is disabled; whether they mention one."""
+    slug = next((slug for slug in signal.addressed if slug in draft.rules.disabled), None)
+    if slug is None:
+        return False
+    first, *others = draft.rules.disabled[slug]
+    more = f" ({len(others)} more.)" if others else ""
+    text = f"The workflow {slug} is disabled: {first}{more} The operator can see all by `tenex graph check`."
+    say(draft, text, error="workflow")
+    return True
 
 
 def _start(draft: Transaction, signal: MessageReceived) -> None:
@@ -104,7 +113,7 @@ def _start(draft: Transaction, signal: MessageReceived) -> None:
     draft.add(r.CycleStarted, cycle=1, reason=f"{signal.name} wrote")
 
 
-def _answers_ask(draft: Transaction, wrote: r.MessageRecorded) -> bool:
+def answers_question(draft: Transaction, wrote: r.MessageRecorded) -> bool:
     """A reply to a question answers it, and so does a mention of who asked.
 
     Other text answers the only question there is, while all else is parked.

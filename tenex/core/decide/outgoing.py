@@ -1,8 +1,9 @@
-"""What is said to people, with the tags that every form carries (PROTOCOL, "Tags on everything we say")."""
+"""Messages to users, with the tags that every threading scheme carries (PROTOCOL, "Tags on everything we say")."""
 
 from tenex.core.config import Agent
-from tenex.core.ids import CallId, Slug
+from tenex.core.ids import CallId
 from tenex.core.messages import Usage
+from tenex.core.mode import mode_of
 from tenex.core.records import MessageSent, Purpose
 from tenex.core.state.run import Run
 
@@ -17,29 +18,25 @@ def say(
     error: str = "",
     tags: tuple[tuple[str, ...], ...] = (),
 ) -> MessageSent:
-    """The project speaks, as the orchestrator's voice; in a workflow or a mission's own conversation that does."""
-    session, mission, voice = draft.state.workflow, draft.state.mission, draft.rules.project
-    if session is not None:
-        voice = Agent(slug=session.slug, name=session.name, pubkey=session.pubkey)
-    elif mission is not None and mission.is_alone:
-        voice = Agent(slug=Slug(mission.workflow), name=mission.workflow, pubkey=mission.pubkey)
-    return _said(draft, voice, text, purpose, (*(("error", error),), *tags) if error else tags)
+    """Send a message of the conversation itself: signed by its workflow, or else by the project."""
+    sender = mode_of(draft.state).sender(draft.state) or draft.rules.project
+    return _send(draft, sender, text, purpose, (("error", error), *tags) if error else tags)
 
 
 def agent_says(
     draft: Transaction, run: Run, text: str, purpose: Purpose, *, call: CallId | None = None, completed: bool = False
 ) -> MessageSent:
-    """An agent speaks, signed with its own key."""
+    """Send a message of an agent, signed with its own key."""
     agent = Agent(slug=run.agent, name=run.name, pubkey=run.pubkey)
     tags: tuple[tuple[str, ...], ...] = ()
     if purpose == "completion":
         tags = (("status", "completed"), *((("tool", "complete"),) if completed else ()))
     elif purpose == "error":
         tags = (("error", "agent"),)
-    return _said(draft, agent, text, purpose, (*tags, *_spent(run.model, run.usage)), run=run, call=call)
+    return _send(draft, agent, text, purpose, (*tags, *_usage_tags(run.model, run.usage)), run=run, call=call)
 
 
-def _said(
+def _send(
     draft: Transaction,
     speaker: Agent,
     text: str,
@@ -51,11 +48,10 @@ def _said(
 ) -> MessageSent:
     state = draft.state
     came_from = state.unannounced.from_ if state.unannounced is not None else None
+    sender = mode_of(state).sender(state)
     phase_tags: tuple[tuple[str, ...], ...] = (("phase", str(state.phase)),)
-    if state.workflow is not None:
-        phase_tags = (("workflow", str(state.workflow.slug)),)
-    elif state.mission is not None and state.mission.is_alone:
-        phase_tags = (("workflow", state.mission.workflow),)
+    if sender is not None:
+        phase_tags = (("workflow", str(sender.slug)),)
     elif came_from is not None:
         phase_tags = (*phase_tags, ("phase-from", str(came_from)), ("new-phase", str(state.phase)))
     return draft.add(
@@ -72,7 +68,7 @@ def _said(
     )
 
 
-def _spent(model: str, usage: Usage) -> tuple[tuple[str, ...], ...]:
+def _usage_tags(model: str, usage: Usage) -> tuple[tuple[str, ...], ...]:
     if not usage.calls:
         return ()
     total = usage.input_tokens + usage.output_tokens

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from tenex.core.commands import stop
 from tenex.core.conversation import Conversation
 from tenex.core.ids import ConversationId, TurnId
+from tenex.core.mode import mode_of
 from tenex.core.records import CycleStarted
 from tenex.core.records.base import Record
 from tenex.core.records.run import RunEnded
@@ -93,17 +94,12 @@ def roll_back(draft: Transaction, signal: RollBack, history: History | None) -> 
 
 def _told(draft: Transaction, signal: RollBack, gone: Sequence[TurnId]) -> str:
     state = draft.state
-    where = f"in {state.phase}, cycle {state.cycle}"
-    if state.last_turn is not None:
-        where += f", after {state.last_turn.turn_id} ({', '.join(state.last_turn.agents)})"
+    where = mode_of(state).position(state)
     undone_now = "Nothing that a turn did is undone."
     if gone:
         named = ", ".join(gone) if len(gone) <= NAMED else f"{gone[0]} to {gone[-1]}, {len(gone)} turns"
         undone_now = f"What came after it counts no more: {named}."
     why = f" ({signal.reason})" if signal.reason else ""
-    mission = state.mission if state.mission is not None and state.mission.is_alone else None
-    if mission is not None:
-        where = f"{mission.workflow} at {mission.node}" + ("" if mission.is_open else f", {mission.outcome}")
     go_on = "Write to begin again." if state.status == "ended" else "Write to go on from there, or `/continue`."
     files = f" {signal.files}" if signal.files else ""
     return f"{signal.by} went back to record {signal.to}{why}: we are {where}. {undone_now}{files} {go_on}"

@@ -15,13 +15,14 @@ from tenex.core.config import Agent, Replay
 from tenex.core.context.window import in_a_line
 from tenex.core.ids import CallId, Millis
 from tenex.core.messages import CallRequest, ModelStep
+from tenex.core.mode import mode_of
 from tenex.core.phases import Phase
 from tenex.core.ports import ToolResult
 from tenex.core.signals import ModelFailed
 from tenex.core.state.run import Call, CallState, Run
 from tenex.core.state.subagents import link_of
 
-from . import agent_phases, loop_detection, subagents, workflow_tools
+from . import agent_phases, loop_detection, subagents
 from .outgoing import agent_says, as_sentence, say
 from .transaction import Transaction
 from .turns import STOPPED, close_calls, end_run, go_on, run_spent, spent, stop_at_run_limit
@@ -66,8 +67,8 @@ def _stop_at_limit(draft: Transaction, run: Run, name: str, sentence: str) -> No
     is_its_own = spent(draft) is None
     if is_its_own:  # the limits of the cycle and the conversation are recorded where the person is asked
         draft.add(r.LimitReached, limit=name, sentence=sentence)
-    in_workflow = draft.state.workflow is not None  # where the rules may end it without asking anyone
-    end_run(draft, _now(draft, run), "over_limit" if is_its_own else "failed", error=sentence, announce=in_workflow)
+    announce = not mode_of(draft.state).asks_at_limits
+    end_run(draft, _now(draft, run), "over_limit" if is_its_own else "failed", error=sentence, announce=announce)
     _after(draft, run)
 
 
@@ -103,7 +104,7 @@ def move(draft: Transaction, run: Run) -> None:
         if call.request.id in beyond:
             sentence = f"Not run: of one answer the first {CALLS} calls are carried out. Ask again if you need it."
             draft.add(r.ToolCallRejected, run=run.id, call=call.request.id, tool=call.request.tool, sentence=sentence)
-        elif workflow_tools.decided(draft, run, call):
+        elif mode_of(draft.state).own_call(draft, run, call):
             agent_phases.evaluate(draft, run.id)
         elif _may_be_let_in(draft, run, agent, call):
             busy = waits = True  # what stands after it makes no room for it
@@ -209,7 +210,7 @@ def _finish(draft: Transaction, run: Run, arguments: Mapping[str, Any], *, compl
         text = f"{text}\n\n{issues}".strip()
     verdict = arguments.get("verdict") if run.phase is Phase.VERIFICATION else ""
     summary = str(arguments.get("summary") or "").strip()
-    text = text or summary or workflow_tools.words_of(workflow_tools.round_of(draft.state, draft.rules, run, ""))
+    text = text or summary or mode_of(draft.state).text_of_calls(draft, run)
     lacking = None
     if not text:
         lacking = f"Your answer is empty. Say what {'the person' if run.parent is None else 'your caller'} should read."
@@ -230,7 +231,7 @@ def _finish(draft: Transaction, run: Run, arguments: Mapping[str, Any], *, compl
 
 def returned(draft: Transaction, run: Run, call: Call, result: ToolResult) -> None:
     """A call gave its result: the next one may start, or the model is wanted again."""
-    result = workflow_tools.taken(draft, run, agent_phases.kept(draft, run, result))
+    result = mode_of(draft.state).checked_result(draft, run, agent_phases.kept(draft, run, result))
     draft.add(
         r.ToolCallCompleted,
         run=run.id,

@@ -1,6 +1,6 @@
 """Opening turns, ending runs, closing turns, and what comes next.
 
-`go_on` is the one place that answers "what now?": everything that may have made the conversation idle calls it.
+Everything that may have made the conversation idle calls `advance`.
 """
 
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from tenex.core.config import Agent, Expectation, Replay
 from tenex.core.context.window import MESSAGE_CHARACTERS, in_a_line
 from tenex.core.ids import CallId, Millis, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, Usage, cut
-from tenex.core.phases import Phase
+from tenex.core.mode import mode_of
+from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.ports import Handoff
 from tenex.core.state.run import CallState, Completion, Run
 
-from . import gates, workflow_tools
-from . import workflow as conducting
+from . import gates
 from .agent_phases import stand
 from .loop_detection import SAME_FAILURES, repeated_failure
 from .outgoing import agent_says, as_sentence, say
@@ -36,33 +36,10 @@ SUMMARY_CHARACTERS = 1_200
 
 
 def go_on(draft: Transaction) -> None:
-    """Set going what should happen now: nothing while a turn or mission is open, an addressed agent, or the router."""
+    """Start what follows by the kind of the conversation, unless a turn is open or the conversation has ended."""
     state = draft.state
-    if state.turn is not None or state.status == "ended" or state.has_mission:
-        return
-    if state.workflow is not None:
-        _next_round(draft)
-        return
-    present = addressed_now(draft)
-    if present:
-        names = ", ".join(dict.fromkeys(name for slug, name in state.addressed if slug in present))
-        draft.add(r.Routed, agents=present, phase=None, reason="addressed by the person", by=names)
-        open_turn(draft, present, "addressed by the person")
-    elif state.question is None:
-        ask_router(draft, 1)
-
-
-def _next_round(draft: Transaction) -> None:
-    """Open the round of whoever the workflow's rules say; a limit of cost stands above them."""
-    speaker = conducting.next_speaker(draft)
-    session = draft.state.workflow
-    if speaker is None or session is None:
-        return
-    limit = spent(draft) or _same_failure(draft) or (_too_many(draft) if conducting.has_no_bound(draft) else None)
-    if limit is None:
-        open_turn(draft, (speaker,), session.why)
-    else:
-        _ask_person(draft, *limit)
+    if state.turn is None and state.status != "ended":
+        mode_of(state).next(draft)
 
 
 def addressed_now(draft: Transaction) -> tuple[Slug, ...]:
@@ -84,7 +61,7 @@ def ask_router(draft: Transaction, attempt: int) -> None:
     if limit is None:
         want_router(draft, attempt)
         return
-    _ask_person(draft, *limit)
+    wait_at_limit(draft, *limit)
 
 
 def want_router(draft: Transaction, attempt: int) -> None:
@@ -94,7 +71,8 @@ def want_router(draft: Transaction, attempt: int) -> None:
     draft.add(r.RouteRequested, attempt=attempt, warn_at=warn_at)
 
 
-def _ask_person(draft: Transaction, name: str, sentence: str) -> None:
+def wait_at_limit(draft: Transaction, name: str, sentence: str) -> None:
+    """Record that a limit is reached, report it and wait until a user continues."""
     draft.add(r.LimitReached, limit=name, sentence=sentence)
     say(draft, f"{sentence} Write `/continue` to go on.")
     draft.add(r.Waiting, reason="limit")
@@ -102,9 +80,9 @@ def _ask_person(draft: Transaction, name: str, sentence: str) -> None:
 
 def _limit(draft: Transaction) -> tuple[str, str] | None:
     state, limits = draft.state, draft.rules.limits
-    if (many := _too_many(draft)) is not None:
+    if (many := too_many_turns(draft)) is not None:
         return many
-    if (failure := _same_failure(draft)) is not None:
+    if (failure := same_failure(draft)) is not None:
         return failure
     if state.route_streak >= limits.same_route:
         agents = ", ".join(state.streak_of[1:])
@@ -112,7 +90,8 @@ def _limit(draft: Transaction) -> tuple[str, str] | None:
     return spent(draft)
 
 
-def _same_failure(draft: Transaction) -> tuple[str, str] | None:
+def same_failure(draft: Transaction) -> tuple[str, str] | None:
+    """The limit and its sentence where an agent has failed repeatedly for the same reason."""
     done = repeated_failure(draft.state)
     if done is None:
         return None
@@ -124,7 +103,8 @@ def _same_failure(draft: Transaction) -> tuple[str, str] | None:
     )
 
 
-def _too_many(draft: Transaction) -> tuple[str, str] | None:
+def too_many_turns(draft: Transaction) -> tuple[str, str] | None:
+    """The limit and its sentence where too many turns were taken since a user last wrote."""
     turns = draft.state.turns_since_user
     if turns >= draft.rules.limits.turns_per_message:
         return "turns_per_message", f"I have taken {turns} turns since you last wrote."
@@ -161,7 +141,7 @@ def _over(scope: str, what: str, usage: Usage, tokens: int, cost_usd: float) -> 
 def stop_at_run_limit(draft: Transaction) -> bool:
     """Ask the person where an agent of the turn that has just closed was stopped at the limit of a run."""
     state = draft.state
-    if state.turn is not None or state.last_turn is None or state.workflow is not None:
+    if state.turn is not None or state.last_turn is None or not mode_of(state).asks_at_limits:
         return False
     over = [done.error for done in state.last_turn.completions if done.outcome == "over_limit"]
     if not over:
@@ -193,7 +173,7 @@ def begin_run(
 ) -> None:
     """Set an agent to work; `parent` and `call` where a colleague called it."""
     state = draft.state
-    expected = draft.rules.limits.expectation(state.phase) if state.workflow is None else UNWATCHED
+    expected = draft.rules.limits.expectation(state.phase) if mode_of(state).has_run_deadlines else UNWATCHED
     draft.add(
         r.RunStarted,
         run=run,
@@ -240,7 +220,6 @@ def end_run(
         close_calls(draft, colleague, STOPPED)
         end_run(draft, colleague, "stopped", error=f"{run.name}, who called it, has ended")
     announce = announce and run.parent is None
-    heard = workflow_tools.round_of(draft.state, draft.rules, run, text or error, completed=completed)
     if announce and outcome == "finished":
         agent_says(draft, run, text, "completion", completed=completed)
     elif announce:
@@ -260,7 +239,7 @@ def end_run(
         _hand_back(draft, run, outcome, f"[{verdict}] {text}" if verdict else text or error)
     elif not draft.state.runs:
         close_turn(draft)
-        conducting.count_round(draft, heard, outcome)
+        mode_of(draft.state).on_turn_closed(draft, run, outcome, text or error, completed=completed)
 
 
 def _hand_back(draft: Transaction, run: Run, outcome: r.Outcome, words: str) -> None:
@@ -301,7 +280,7 @@ def close_turn(draft: Transaction) -> None:
     if turn is None:
         return
     summary = "\n".join(_line(done) for done in turn.completions)
-    gate = gates.met(draft.state, turn, draft.rules)
+    gate = mode_of(draft.state).gate_met(draft, turn)
     draft.add(r.TurnClosed, turn_id=turn.turn_id, summary=summary, gate=gate)
 
 
@@ -312,3 +291,37 @@ def _line(done: Completion) -> str:
     cut = words if len(words) <= SUMMARY_CHARACTERS else words[:SUMMARY_CHARACTERS] + " …"
     verdict = f" [{done.verdict}]" if done.verdict else ""
     return f"{done.agent}{verdict}: {cut}"
+
+
+# ---- cycles and phases -----------------------------------------------------------------------------------------------
+
+
+def transition(draft: Transaction, to: Phase, reason: str) -> None:
+    """Enter a phase."""
+    announce_at = Millis(draft.now + draft.rules.limits.announce_after)
+    draft.add(r.PhaseTransition, **handoff_fields(draft, to, reason), announce_at=announce_at)
+
+
+def handoff_fields(draft: Transaction, to: Phase, reason: str) -> dict[str, object]:
+    """The fields that tell the next agents why and where the work goes on."""
+    state, project = draft.state, draft.rules.project
+    last = state.turns[-1] if state.turns else None
+    request = state.messages[-1].text if state.messages else ""
+    asked = request if len(request) <= 400 else request[:400] + " …"
+    return {
+        "from_": state.phase,
+        "to": to,
+        "message": f"{reason}\n\nRequest: {asked}" if asked else reason,
+        "agent_pubkey": project.pubkey,
+        "agent_name": project.name,
+        "reason": reason,
+        "summary": last.summary if last else "",
+    }
+
+
+def begin_cycle(draft: Transaction, reason: str) -> None:
+    """Begin a cycle in chat; the way there is a transition only where the table has it."""
+    state = draft.state
+    if state.cycle and PHASE_TRANSITIONS.permits(state.phase, Phase.CHAT):
+        transition(draft, Phase.CHAT, reason)
+    draft.add(r.CycleStarted, cycle=state.cycle + 1, reason=reason)

@@ -6,7 +6,11 @@ The names and fields are AG2's (`ag2.network`); the values are frozen, because r
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+HANDOFF, FINISH, SET, DELETE = "handoff", "finish", "set_context", "delete_context"
+OWN: Final = (HANDOFF, FINISH, SET, DELETE)
+"""The tools by which a speaker of a workflow directs it."""
 
 DEEPEST = 32
 """Levels of lists and objects in one variable: nobody writes more by hand, and a value that holds itself ends here."""

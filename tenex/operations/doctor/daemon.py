@@ -1,45 +1,50 @@
-"""Whether a daemon runs on this folder: the lock, the control socket, and what comes through it."""
+"""Whether a daemon runs on this folder: the lock, the control socket, and problems in the daemon's own status."""
 
 import errno
 import fcntl
 import os
 import socket
 import stat
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from tenex.core.errors import ConfigurationError, StoreError, TenexError, TransientError
+from tenex.core.errors import (
+    ConfigurationError,
+    ModelUnavailable,
+    RelayUnavailable,
+    StoreError,
+    TenexError,
+    TransientError,
+)
 from tenex.service.address import reachable
 from tenex.service.client import ask
 from tenex.store.lock import NAME
 
-from .daemon_status import complaints
-from .findings import Case, Daemon, Finding, Fix, fault, ok, warning
-from .runner import in_thread
+from .findings import Case, DaemonProcess, Finding, Repair, fault, ok, url_text, warning
+from .runner import run_in_thread
 
-KNOCK: Final = 3.0
-"""Seconds a daemon on this machine has to take a connection."""
-ANSWER: Final = 8.0
-"""Seconds it has to tell its status, busy as it may be."""
+CONNECT_TIMEOUT: Final = 3.0
+"""Seconds a daemon on this machine has to accept a connection."""
+STATUS_TIMEOUT: Final = 8.0
+"""Seconds a busy daemon has to answer with its status."""
 
 
 def daemon(case: Case) -> Iterator[Finding]:
-    """Who holds the folder; noted in the case."""
-    where = case.places
-    if where is None or not where.conversations.is_dir():
+    """Report which process holds the folder, and put it into the case."""
+    if case.paths is None or not case.paths.conversations.is_dir():
         return
-    path = where.conversations / NAME
+    path = case.paths.conversations / NAME
     try:
-        case.daemon = holder(path)
+        case.daemon = lock_holder(path)
     except FileNotFoundError:
         pass
     except PermissionError:
         yield fault(
-            "we may not see whether a daemon runs here",
+            "this user may not see whether a daemon runs here",
             path,
-            "ask as the user the daemon runs as, or as root",
+            "run this as the user the daemon runs as, or as root",
             StoreError,
         )
         return
@@ -47,120 +52,117 @@ def daemon(case: Case) -> Iterator[Finding]:
         yield fault(
             f"cannot be opened ({error.strerror})",
             path,
-            "move it away while no daemon runs; the next start makes it",
+            "move it away while no daemon runs; the next start creates it",
             StoreError,
         )
         return
     if not case.daemon.running:
-        yield ok("no daemon runs here", where.conversations)
+        yield ok("no daemon runs here", path.parent)
         return
-    who = f"process {case.daemon.pid}" if case.daemon.pid else "a process that cannot be seen from here"
-    yield ok(f"a daemon runs: {who}", where.conversations)
+    process = f"process {case.daemon.pid}" if case.daemon.pid else "a process that cannot be seen from here"
+    yield ok(f"a daemon runs: {process}", path.parent)
 
 
-def holder(path: Path) -> Daemon:
-    """Who holds a lock file, found without disturbing a holder.
+def lock_holder(path: Path) -> DaemonProcess:
+    """The process that holds a lock file, found without disturbing it.
 
-    First the process that wrote its number there is looked at, then the kernel's list. Only if nobody is found the
-    lock is tried, shared and for an instant: it may be held from another container.
+    First the process whose number is in the file is looked at, then the kernel's list. Only if neither names a holder
+    the lock is tried, shared and for an instant: it may be held from another container.
 
     Raises:
         OSError: there is no such file, or it cannot be read.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "it is no file")
-        written = os.read(descriptor, 32).decode("ascii", "replace").strip()
-        pid = int(written) if written.isdecimal() else None
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is not a file")
+        text = os.read(descriptor, 32).decode("ascii", "replace").strip()
+        pid = int(text) if text.isdecimal() else None
         if pid is not None and _has_open(pid, path):
-            return Daemon(running=True, pid=pid)
-        listed = _listed(os.fstat(descriptor))
-        if listed is not None:
-            return Daemon(running=True, pid=listed or None)
+            return DaemonProcess(running=True, pid=pid)
+        device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+        with suppress(OSError, ValueError, IndexError):
+            for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+                fields = line.split()
+                if fields[1] == "FLOCK" and fields[5] == device:
+                    return DaemonProcess(running=True, pid=max(int(fields[4]), 0) or None)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return Daemon(running=True)
-        return Daemon()
+            return DaemonProcess(running=True)
+        return DaemonProcess()
     finally:
         os.close(descriptor)
 
 
 def _has_open(pid: int, path: Path) -> bool:
     wanted = str(path.resolve())
-    try:
-        with os.scandir(f"/proc/{pid}/fd") as entries:
-            for entry in entries:
-                with suppress(OSError):
-                    if os.readlink(entry.path) == wanted:  # noqa: PTH115 no path, a name the kernel made up
-                        return pid != os.getpid()
-    except OSError:
-        return False
+    with suppress(OSError), os.scandir(f"/proc/{pid}/fd") as entries:
+        for entry in entries:
+            with suppress(OSError):
+                if os.readlink(entry.path) == wanted:  # noqa: PTH115 not a path: a name the kernel made up
+                    return pid != os.getpid()
     return False
 
 
-def _listed(found: os.stat_result) -> int | None:
-    """The process the kernel names as the holder of a file's lock; None where it names none."""
-    place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
-    with suppress(OSError, ValueError, IndexError):
-        for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
-            words = line.split()
-            if words[1] == "FLOCK" and words[5] == place:
-                return max(int(words[4]), 0)
-    return None
-
-
 async def control(case: Case) -> AsyncIterator[Finding]:
-    """The control socket, and through it what the daemon holds, has frozen or cannot reach."""
-    where = case.places
-    if where is None:
+    """Report the state of the control socket, and through it what the daemon could not write or reach."""
+    if case.paths is None:
         return
-    path = where.socket
-    state = await in_thread(lambda: _knock(path), 2 * KNOCK)
+    path, runs = case.paths.socket, case.daemon.running
+    state = await run_in_thread(lambda: _connect(path), 2 * CONNECT_TIMEOUT)
     if state == "answers":
-        async for finding in _asked(path):
+        try:
+            status = await ask(path, "status", patience=STATUS_TIMEOUT)
+        except (OSError, TenexError) as error:  # TimeoutError is an OSError
+            yield fault(
+                f"the daemon does not answer with its status: {str(error) or f'timeout of {STATUS_TIMEOUT:g} s'}",
+                path,
+                "look at the daemon's logs; if it hangs or is older than this program, restart it",
+                TransientError,
+            )
+            return
+        yield ok("the daemon answers", path)
+        for finding in problems_in_status(status):
             yield finding
-    elif state == "missing" and case.daemon.running:
+    elif state == "missing" and runs:
         yield warning(
-            "a daemon runs, and its control socket is not there",
+            "a daemon runs, but its control socket is missing",
             path,
             "restart the daemon, so that `tenex status` can ask it",
         )
-    elif state == "stale" and case.daemon.running:
+    elif state == "stale" and runs:
         yield fault(
-            "a daemon runs, and does not answer at its control socket",
+            "a daemon runs, but does not answer at its control socket",
             path,
             "look at its logs; if it hangs, restart it",
             TransientError,
         )
     elif state == "stale":
-        yield warning(
-            "this was left by a daemon that has ended",
-            path,
-            "the next start replaces it",
-            Fix(act=lambda: _removed(path), needs_rest=True),
-        )
-    elif state not in ("missing", "stale"):
-        yield fault(state, path, "move it away; the daemon wants to listen there", ConfigurationError)
+        repair = Repair(run=lambda: _remove_socket(path), needs_lock=True)
+        yield warning("this was left by a daemon that has ended", path, "the next start replaces it", repair)
+    elif state != "missing":
+        yield fault(state, path, "move it away; the daemon listens there", ConfigurationError)
 
 
-def _knock(path: Path) -> str:
+def _connect(path: Path) -> str:
+    """`answers`, `missing`, `stale`, or why it cannot be used."""
     try:
         mode = path.lstat().st_mode
     except (FileNotFoundError, NotADirectoryError):
         return "missing"
     except OSError as error:
-        return f"cannot be looked at ({error.strerror})"
+        return f"cannot be examined ({error.strerror})"
     if stat.S_ISLNK(mode) and not path.exists():
         return "stale"
     if not stat.S_ISSOCK(path.stat().st_mode):
-        return "this is no socket"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as knocking:
-        knocking.settimeout(KNOCK)
+        return "this is not a socket"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(CONNECT_TIMEOUT)
         try:
             with reachable(path) as address:
-                knocking.connect(address)
+                client.connect(address)
         except (ConnectionRefusedError, FileNotFoundError, TimeoutError):
             return "stale"
         except OSError as error:
@@ -168,25 +170,76 @@ def _knock(path: Path) -> str:
     return "answers"
 
 
-async def _asked(path: Path) -> AsyncIterator[Finding]:
-    try:
-        status = await ask(path, "status", patience=ANSWER)
-    except (OSError, TenexError) as failure:  # TimeoutError is an OSError
-        why = str(failure) or f"no answer within {ANSWER:g} s"
-        yield fault(
-            f"somebody listens here and does not tell its status: {why}",
-            path,
-            "look at the daemon's logs; if it hangs or is older than this program, restart it",
-            TransientError,
-        )
-        return
-    yield ok("the daemon answers", path)
-    for finding in complaints(status):
-        yield finding
-
-
-def _removed(path: Path) -> str:
-    if _knock(path) != "stale":
-        return "left alone: somebody listens there now"
+def _remove_socket(path: Path) -> str:
+    if _connect(path) != "stale":
+        return "left alone: a process listens there now"
     path.unlink()
     return "removed"
+
+
+def problems_in_status(status: Any) -> Iterator[Finding]:
+    """Report what a daemon's status says is wrong (`operations.status` has the shape); of another shape nothing."""
+    status = _dict(status)
+    configuration = _dict(status.get("configuration"))
+    file = configuration.get("file") or "the settings"
+    if refused := _list(configuration.get("refused")):
+        yield warning(
+            f"the configuration was refused at the last reload ({len(refused)} faults); the one before it is in force",
+            file,
+            "fix the faults that the check `settings` reports, then send SIGHUP or restart",
+        )
+    if needs := _list(configuration.get("needsRestart")):
+        yield warning(f"changes that need a restart: {', '.join(map(str, needs))}", file, "restart the daemon")
+    for relay in map(_dict, _list(status.get("relays"))):
+        match relay.get("state", "connected"):
+            case "connected":
+                continue
+            case "deaf" | "unresponsive":
+                reasons = "; ".join(map(str, _list(relay.get("refused"))))
+                since = _since(relay.get("unresponsiveSince", relay.get("deafSince")))
+                message = f"the daemon is connected, but not served{since}: "
+                message += f"it refuses {reasons}" if reasons else "it does not answer"
+            case _:
+                message = f"the daemon is not connected: {relay.get('fault') or 'the reason is not known'}"
+        yield fault(
+            message,
+            url_text(str(relay.get("url", ""))),
+            "see what the check `relays` reports; the daemon keeps trying",
+            RelayUnavailable,
+        )
+    conversations = _dict(status.get("conversations"))
+    for one in map(_dict, _list(conversations.get("suspended", conversations.get("frozen")))):
+        yield fault(
+            f"suspended{_since(one.get('since'))}: {one.get('why', 'its journal could not be written')}",
+            f"conversation {one.get('id', '')}",
+            "make room or repair the disk; the daemon keeps trying",
+            StoreError,
+        )
+    for one in map(_dict, _list(conversations.get("quarantined"))):
+        yield fault(
+            f"in quarantine: {one.get('why', 'its journal is damaged')}",
+            f"conversation {one.get('id', '')}",
+            "see what the check `conversations` reports about its journal",
+            StoreError,
+        )
+    reason = _dict(_dict(status.get("models")).get("lastFailure")).get("why")
+    for one in map(_dict, _list(conversations.get("open"))):
+        if one.get("kind") == "held":
+            yield fault(
+                f"on hold, because a model cannot be reached{f'; the last failure: {reason}' if reason else ''}",
+                f"conversation {one.get('id', '')}",
+                "fix what the check `models` reports with --probe; the daemon keeps trying",
+                ModelUnavailable,
+            )
+
+
+def _since(at: Any) -> str:
+    return f" since {at}" if at else ""
+
+
+def _dict(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

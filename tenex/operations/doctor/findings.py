@@ -1,5 +1,6 @@
-"""What a check says, and what it is given to look at."""
+"""What a check reports, what it is given, and how values are written in messages."""
 
+import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,91 +15,115 @@ class Level(StrEnum):
 
     OK = "ok"
     WARNING = "warning"
-    """It works, and somebody may be sorry later."""
     FAULT = "fault"
     """Something does not work, or will not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fix:
-    """A mend that loses nothing."""
+class Repair:
+    """A repair that loses no data, done by `--fix`."""
 
-    act: Callable[[], str]
-    """Does it, blocking, and says what was done. OSError and TenexError: it could not be."""
-    needs_rest: bool = False
-    """It touches what a daemon owns: only with the folder's lock in our hands."""
+    run: Callable[[], str]
+    """Blocking; returns what was done. Raises OSError or TenexError where it could not be."""
+    needs_lock: bool = False
+    """It changes files a daemon owns, so the lock of the conversations folder is taken first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that was looked at."""
+    """One result of a check."""
 
     level: Level
-    what: str
-    where: str = ""
+    message: str
+    location: str = ""
     """A path, a setting or an address."""
-    mend: str = ""
-    blame: type[TenexError] = ConfigurationError
-    """The branch of the error tree, whose exit code a fault gives."""
-    fix: Fix | None = None
+    fix: str = ""
+    """What the operator can do."""
+    error: type[TenexError] = ConfigurationError
+    """The branch of the error tree whose exit code a fault gives."""
+    repair: Repair | None = None
     check: str = ""
-    """The check that found it; filled in by `examination`."""
+    """The name of the check; filled in by the runner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Daemon:
-    """Who holds the conversations' folder."""
+class DaemonProcess:
+    """The process that holds the lock of the conversations folder."""
 
     running: bool = False
     pid: int | None = None
-    """None where nobody runs, or it cannot be told who."""
+    """None where no daemon runs, or its process cannot be seen."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Case:
-    """What is examined. The first checks fill in what the later ones go by."""
+    """What is examined; the checks `settings` and `daemon` fill in the last four fields for the others."""
 
     data: Path
     config: Path | None
-    """The configuration that was named; None looks in the data folder."""
+    """The configuration file that was named; None looks in the data folder."""
     env: Mapping[str, str]
     code_refusal: str = ""
     """Why code of the data folder may not be run; empty where it may."""
     probe: bool = False
     """Whether models may be asked, which costs a little."""
     settings: Settings | None = None
-    places: ProjectPaths | None = None
-    doubtful: frozenset[str] = frozenset()
-    """Sections of the settings that could not be used, and stand here with their defaults."""
-    daemon: Daemon = Daemon()
+    paths: ProjectPaths | None = None
+    invalid_sections: frozenset[str] = frozenset()
+    """Sections of the settings that could not be used and have their defaults here."""
+    daemon: DaemonProcess = DaemonProcess()
 
 
-Found = Iterator[Finding] | AsyncIterator[Finding]
+Findings = Iterator[Finding] | AsyncIterator[Finding]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A family of questions."""
+    """A named group of questions."""
 
     name: str
-    look: Callable[[Case], Found]
-    """A generator, run in a thread of its own; or an asynchronous one."""
-    deadline: float
-    """Seconds; what has been found by then counts."""
+    examine: Callable[[Case], Findings]
+    """A generator, which runs in a thread of its own, or an asynchronous one."""
+    timeout: float
+    """Seconds; what was found until then is reported."""
 
 
-def ok(what: str, where: object = "") -> Finding:
-    """All is well."""
-    return Finding(level=Level.OK, what=what, where=str(where))
+def ok(message: str, location: object = "") -> Finding:
+    """Report that something works."""
+    return Finding(level=Level.OK, message=message, location=str(location))
 
 
-def warning(what: str, where: object, mend: str, fix: Fix | None = None) -> Finding:
-    """It works, and somebody may be sorry later."""
-    return Finding(level=Level.WARNING, what=what, where=str(where), mend=mend, fix=fix)
+def warning(message: str, location: object, fix: str, repair: Repair | None = None) -> Finding:
+    """Report what works and deserves attention."""
+    return Finding(level=Level.WARNING, message=message, location=str(location), fix=fix, repair=repair)
 
 
 def fault(
-    what: str, where: object, mend: str, blame: type[TenexError] = ConfigurationError, fix: Fix | None = None
+    message: str,
+    location: object,
+    fix: str,
+    error: type[TenexError] = ConfigurationError,
+    repair: Repair | None = None,
 ) -> Finding:
-    """Something does not work."""
-    return Finding(level=Level.FAULT, what=what, where=str(where), mend=mend, blame=blame, fix=fix)
+    """Report what does not work."""
+    return Finding(level=Level.FAULT, message=message, location=str(location), fix=fix, error=error, repair=repair)
+
+
+def url_text(url: str) -> str:
+    """An address without its query, which may hold a key."""
+    return re.sub(r"\?.*", "?...", url)
+
+
+def size_text(count: int) -> str:
+    """Bytes with a readable unit."""
+    amount = float(count)
+    for unit in ("bytes", "KB", "MB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} GB"
+
+
+def count_text(count: int, noun: str) -> str:
+    """`1 journal`, `2 journals`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""The machine: Python and what is installed, the clock, what the service manager gave us."""
+"""The machine: Python and packages, clock, service manager, disk, sandbox and git."""
 
 import importlib.metadata
 import importlib.util
@@ -6,176 +6,362 @@ import os
 import re
 import resource
 import shlex
+import shutil
 import socket
+import statistics
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from tenex.core.installation import DISTRIBUTION, pip_install
+from packaging.requirements import Requirement
 
-from .findings import Case, Finding, fault, ok, warning
+from tenex.core.errors import StoreError
+from tenex.core.installation import DISTRIBUTION, pip_install
+from tenex.settings import Settings
+from tenex.tools.sandbox import probe_bubblewrap
+
+from .findings import Case, Finding, fault, ok, size_text, warning
 
 OLDEST_PYTHON: Final = (3, 11)
 RELEASED: Final = 1_735_689_600
-"""2025-01-01: no clock that is right can be before this program."""
-FEW_FILES: Final = 512
-"""Open files: 200 journals, a socket for each relay, pipes of tools, the index, and room."""
-COLLECTOR: Final = 2.0
-"""Seconds a collector has to take a connection; it is on this machine or near it."""
-_REQUIREMENT: Final = re.compile(r"\s*([A-Za-z0-9._-]+)(?:\[[^]]*\])?\s*([^;]*)(?:;(.*))?")
-_BOUND: Final = re.compile(r"(==|>=|<=|<|>|!=)\s*([0-9][0-9.]*)")
+"""2025-01-01: no correct clock can be before this program."""
+MIN_OPEN_FILES: Final = 512
+"""200 journals, a socket for each relay, pipes of tools, the index, and room."""
+COLLECTOR_TIMEOUT: Final = 2.0
+"""Seconds a collector of traces has to accept a connection; it is on this machine or near it."""
+GIT_TIMEOUT: Final = 5.0
+
+DISK_FULL: Final = 50_000_000
+"""Bytes: an hour of busy agents fills more."""
+DISK_LOW: Final = 1_000_000_000
+PROBE: Final = ".doctor."
+"""Begins the name of the file that is flushed as a test; another doctor may meet it."""
+FLUSHES: Final = 5
+SLOW_FLUSH: Final = 0.05
+"""Seconds; a turn takes three or four flushes, and no reply is sent before them."""
+_IN_MEMORY: Final = frozenset({"tmpfs", "ramfs", "devtmpfs"})
+_ON_NETWORK: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "fuse.sshfs", "fuse.s3fs"})
+
+NO_SANDBOX: Final = (
+    "install bubblewrap (`apt install bubblewrap`) and permit user namespaces "
+    "(kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0)"
+)
 
 
-def installed(_: Case) -> Iterator[Finding]:
-    """Python, and every package this program needs, in a version it can use."""
+def program(_: Case) -> Iterator[Finding]:
+    """Report a Python that is too old, and packages that are missing or of a version that does not fit."""
     version = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info < OLDEST_PYTHON:
         yield fault(f"Python {version} is too old", sys.executable, "use Python 3.11 or newer")
     try:
-        needed = importlib.metadata.requires(DISTRIBUTION) or []
+        required = importlib.metadata.requires(DISTRIBUTION) or []
     except importlib.metadata.PackageNotFoundError:
         yield warning(
-            "tenex is not installed as a package, so what it needs is not known",
+            "tenex is not installed as a package, so its requirements are not known",
             sys.prefix,
             f"in the checkout: {shlex.quote(sys.executable)} -m pip install .",
         )
         return
-    bad = list(unmet(needed))
-    for requirement, why in bad:
-        yield fault(why, sys.prefix, pip_install(requirement=requirement))
+    bad = list(unmet_requirements(required))
+    for requirement, reason in bad:
+        yield fault(reason, sys.prefix, pip_install(requirement=requirement))
     if not bad:
-        yield ok(f"Python {version}, and every package it takes in a version that fits", sys.executable)
+        yield ok(f"Python {version}, and every package in a version that fits", sys.executable)
 
 
-def unmet(needed: list[str]) -> Iterator[tuple[str, str]]:
-    """The requirements that are not met, each with a sentence on why; what only an extra needs may be missing."""
-    for line in needed:
-        found = _REQUIREMENT.match(line)
-        if found is None:
+def unmet_requirements(required: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Requirements that are not met, each with the reason; what only an extra needs may be missing."""
+    for line in required:
+        requirement = Requirement(line)
+        marker = requirement.marker
+        is_extra = marker is not None and not marker.evaluate({"extra": ""})
+        if is_extra and "extra" not in str(marker):
             continue
-        name, bounds, marker = found[1], found[2] or "", found[3] or ""
-        if marker and "extra" not in marker:
-            continue
+        wanted = f"{requirement.name}{requirement.specifier}"
         try:
-            version = importlib.metadata.version(name)
+            version = importlib.metadata.version(requirement.name)
         except importlib.metadata.PackageNotFoundError:
-            if not marker:
-                yield f"{name}{bounds.strip()}", f"{name} is not installed"
+            if not is_extra:
+                yield wanted, f"{requirement.name} is not installed"
             continue
-        if not all(_holds(version, sign, bound) for sign, bound in _BOUND.findall(bounds)):
-            yield f"{name}{bounds.strip()}", f"{name} is installed as {version}, and must be {bounds.strip()}"
-
-
-def _holds(version: str, sign: str, bound: str) -> bool:
-    have, want = _numbers(version), _numbers(bound)
-    width = max(len(have), len(want))
-    have, want = have + (0,) * (width - len(have)), want + (0,) * (width - len(want))
-    match sign:
-        case "==":
-            return have == want
-        case "!=":
-            return have != want
-        case ">=":
-            return have >= want
-        case "<=":
-            return have <= want
-        case ">":
-            return have > want
-        case _:
-            return have < want
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    found = re.match(r"\d+(?:\.\d+)*", version)
-    return tuple(int(part) for part in found[0].split(".")) if found else (0,)
+        if not requirement.specifier.contains(version, prereleases=True):
+            yield wanted, f"{requirement.name} is installed as {version}, and must be {requirement.specifier}"
 
 
 def clock(_: Case) -> Iterator[Finding]:
-    """Whether the clock has been set at all; relays say how far it is off."""
+    """Report a clock that was never set; the check `relays` compares it with theirs."""
     now = time.time()
     if now < RELEASED:
-        day = time.strftime("%Y-%m-%d", time.gmtime(now))
         yield fault(
-            f"the clock says {day}, which is before this program was written",
+            f"the clock shows {time.strftime('%Y-%m-%d', time.gmtime(now))}, which is before this program was written",
             "the system's clock",
             "set it: without the right time relays refuse everything; `timedatectl set-ntp true`",
         )
 
 
 def service(case: Case) -> Iterator[Finding]:
-    """What a service manager gives, and what a process may use."""
-    notify = case.env.get("NOTIFY_SOCKET", "")
-    if notify and not notify.startswith("@") and not Path(notify).is_socket():
-        yield warning(
-            "this is no socket, so the service manager is never told that we are ready",
+    """Report what is wrong with what a service manager provides, and ports the settings name."""
+    notify, credentials = case.env.get("NOTIFY_SOCKET", ""), case.env.get("CREDENTIALS_DIRECTORY", "")
+    for name, is_bad, message in (
+        (
             "$NOTIFY_SOCKET",
-            "start tenex by its unit, or take the variable away",
-        )
-    credentials = case.env.get("CREDENTIALS_DIRECTORY", "")
-    if credentials and not Path(credentials).is_dir():
-        yield warning(
-            "this is no folder, so no credential is found there",
+            notify and not notify.startswith("@") and not Path(notify).is_socket(),
+            "this is not a socket, so the service manager is not notified when the daemon is ready",
+        ),
+        (
             "$CREDENTIALS_DIRECTORY",
-            "start tenex by its unit, or take the variable away",
-        )
+            credentials and not Path(credentials).is_dir(),
+            "this is not a folder, so no credential is found there",
+        ),
+    ):
+        if is_bad:
+            yield warning(message, name, "start tenex by its unit, or unset the variable")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < FEW_FILES:
+    if soft != resource.RLIM_INFINITY and soft < MIN_OPEN_FILES:
         yield warning(
             f"only {soft} files may be open at once (up to {hard} are permitted)",
             "the limit on open files",
             "raise it: `ulimit -n 4096`, or LimitNOFILE= in the unit",
         )
     chosen = case.settings
-    if chosen is None or "metrics" in case.doubtful or "traces" in case.doubtful:
+    if chosen is None or case.invalid_sections & {"metrics", "traces"}:
         return
-    if chosen.metrics.port is not None and not case.daemon.running:
-        yield from _port(chosen.metrics.host, chosen.metrics.port)
+    host, port = chosen.metrics.host, chosen.metrics.port
+    if port is not None and not case.daemon.running:
+        try:
+            socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+        except OSError as error:
+            yield fault(
+                f"port {port} of {host} cannot be used ({_reason(error)})",
+                "metrics.port",
+                "choose another port, or end the program that uses it",
+            )
     if chosen.traces.endpoint:
         yield from _traces(chosen.traces.endpoint)
 
 
-def _port(host: str, port: int) -> Iterator[Finding]:
-    try:
-        with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
-            pass
-    except OSError as error:
-        yield fault(
-            f"port {port} of {host} cannot be used ({_reason(error)})",
-            "metrics.port",
-            "choose another port, or end the program that uses it",
-        )
-
-
 def _traces(endpoint: str) -> Iterator[Finding]:
-    if not _has("opentelemetry.sdk"):
-        yield fault(
-            "traces are asked for, and OpenTelemetry is not installed", "traces.endpoint", pip_install(extra="otel")
-        )
+    try:
+        is_installed = importlib.util.find_spec("opentelemetry.sdk") is not None
+    except ImportError:
+        is_installed = False
+    if not is_installed:
+        message = "traces are configured, and OpenTelemetry is not installed"
+        yield fault(message, "traces.endpoint", pip_install(extra="otel"))
         return
     parts = urlsplit(endpoint)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
-        socket.create_connection((parts.hostname or "", port), timeout=COLLECTOR).close()
+        socket.create_connection((parts.hostname or "", port), timeout=COLLECTOR_TIMEOUT).close()
     except OSError as error:
         yield warning(
             f"the collector at {parts.hostname}:{port} cannot be reached ({_reason(error)}), so spans are dropped",
             "traces.endpoint",
-            "start it, or take the setting away; nothing else suffers",
+            "start it, or remove the setting; nothing else is affected",
         )
 
 
 def _reason(error: OSError) -> str:
-    """Why, in the system's own words: `socket` adds the address, which is told already."""
+    """The system's reason without the address, which `socket` adds and the message names already."""
     if isinstance(error, socket.gaierror) or error.errno is None:  # names have numbers of their own
         return str(error.strerror or error)
     return os.strerror(error.errno)
 
 
-def _has(module: str) -> bool:
+def disk(case: Case) -> Iterator[Finding]:
+    """Report free space, the kind of file system, and how long a flush takes."""
+    if case.paths is None:
+        return
+    folder = case.paths.conversations if case.paths.conversations.is_dir() else case.data
+    if not folder.is_dir():
+        return
+    yield free_space(folder)
+    for other in (case.paths.workspace, case.paths.checkpoints):
+        if other.is_dir() and other.stat().st_dev != folder.stat().st_dev:
+            yield free_space(other, is_store=False)
+    kind = file_system(folder)
+    if kind in _IN_MEMORY:
+        yield warning(f"this is a {kind}: everything is lost when the machine stops", folder, "use a folder on a disk")
+    elif kind in _ON_NETWORK:
+        yield warning(
+            f"this is on the network ({kind}): locks and flushes may not work there",
+            folder,
+            "use a local disk, and copy to the network for a backup",
+        )
+    elif kind == "overlay":
+        yield warning("this is a container's own layer, deleted with the container", folder, "mount a volume there")
+    yield _flush(folder)
+
+
+def free_space(folder: Path, *, is_store: bool = True) -> Finding:
+    """How full the disk under a folder is; only where the conversations are stored a full disk is a fault."""
+    found = os.statvfs(folder)
+    free = found.f_bavail * found.f_frsize
+    no_inodes = bool(found.f_files and not found.f_favail)
+    message = f"only {size_text(free)} are free" if free < DISK_LOW else "no more files can be created"
+    if is_store and free < DISK_FULL:
+        fix = "make room: what cannot be written stops every conversation"
+        return fault(message, folder, fix, StoreError)
+    if is_store and free < DISK_LOW:
+        return warning(message, folder, "make room before it stops the conversations")
+    if is_store and no_inodes:
+        return fault(message, folder, "remove some files: the file system is out of inodes", StoreError)
+    if not is_store and (free < DISK_FULL or no_inodes):
+        fix = "make room: agents cannot change files, or their changes cannot be restored"
+        return warning(message, folder, fix)
+    return ok(f"{size_text(free)} are free", folder)
+
+
+def file_system(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
+    """The type of the file system a folder is on; empty where it is not known."""
     try:
-        return importlib.util.find_spec(module) is not None
-    except ImportError:
-        return False
+        lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        here = folder.resolve()
+    except OSError:
+        return ""
+    best = ("", "")
+    for line in lines:
+        fields = line.split()
+        if len(fields) < 3:
+            continue
+        mount = fields[1].replace("\\040", " ")
+        if here.is_relative_to(mount) and len(mount) >= len(best[0]):
+            best = (mount, fields[2])
+    return best[1]
+
+
+def _flush(folder: Path) -> Finding:
+    try:
+        descriptor, name = tempfile.mkstemp(dir=folder, prefix=PROBE, suffix=".tmp")
+        seconds = []
+        try:
+            for _ in range(FLUSHES):
+                start = time.perf_counter()
+                os.write(descriptor, b"x" * 700)
+                os.fdatasync(descriptor)
+                seconds.append(time.perf_counter() - start)
+        finally:
+            os.close(descriptor)
+            Path(name).unlink()
+    except OSError as error:
+        return fault(
+            f"nothing can be written here ({error.strerror})",
+            folder,
+            "make room, repair the disk, or give the folder to the user who runs tenex",
+            StoreError,
+        )
+    typical = statistics.median(seconds)
+    if typical > SLOW_FLUSH:
+        message = f"a flush to this disk takes {typical * 1000:.0f} ms"
+        return warning(message, folder, "every answer waits for several; use a faster disk")
+    return ok(f"a flush takes {typical * 1000:.2f} ms", folder)
+
+
+def sandbox(case: Case) -> Iterator[Finding]:
+    """Report whether programs of agents can be confined, and so which tools are on."""
+    chosen = case.settings
+    if chosen is None or "tools" in case.invalid_sections:
+        return
+    works = probe_bubblewrap()
+    if works:
+        yield ok("programs of agents run in a sandbox (bubblewrap)", shutil.which("bwrap") or "")
+    else:
+        reason = "does not work here" if shutil.which("bwrap") else "is not installed"
+        yield warning(f"bubblewrap {reason}, so there is no sandbox", "tools", NO_SANDBOX)
+    yield _shell(chosen, works=works)
+    if chosen.tools.shell.network and chosen.tools.shell.sandbox != "off":
+        message = "commands of agents may use the network"
+        yield warning(message, "tools.shell.network", "set it to false, unless their work needs it")
+    yield _check_tool(chosen, works=works)
+
+
+def _shell(chosen: Settings, *, works: bool) -> Finding:
+    setting = "tools.shell.sandbox"
+    match chosen.tools.shell.sandbox:
+        case "off":
+            return ok("agents have no shell, as configured", setting)
+        case "none":
+            message = "commands of agents run with all rights of this user"
+            return warning(message, setting, 'set it to "auto", unless the whole daemon is confined')
+        case _ if works:
+            return ok("agents have a shell, in the sandbox", setting)
+    return warning("agents have no shell, because there is no sandbox", setting, NO_SANDBOX)
+
+
+def _check_tool(chosen: Settings, *, works: bool) -> Finding:
+    setting = "tools.check"
+    is_offline = {name for chain in chosen.models.named().values() for name in chain} == {"offline"}
+    match chosen.tools.check:
+        case "off":
+            return ok("agents do not run what they wrote, as configured", setting)
+        case _ if works:
+            return ok("agents check what they wrote, in the sandbox", setting)
+        case "on":
+            return warning("what agents wrote runs with all rights of this user", setting, 'set it to "auto"')
+        case _ if is_offline:
+            return ok("the offline model checks what it wrote, without a sandbox", setting)
+    return warning("agents cannot check what they wrote, because there is no sandbox", setting, NO_SANDBOX)
+
+
+def git(case: Case) -> Iterator[Finding]:
+    """Report whether git can keep checkpoints of the workspace."""
+    if case.settings is None or case.paths is None or "tools" in case.invalid_sections:
+        return
+    if not case.settings.tools.checkpoints:
+        yield ok("no checkpoints of the workspace are kept, as configured", "tools.checkpoints")
+        return
+    executable, folder = shutil.which("git"), case.paths.checkpoints
+    if executable is None:
+        yield warning(
+            "git is not installed: what a command changed is not known and cannot be restored",
+            "tools.checkpoints",
+            "install git, or set this to false",
+        )
+        return
+    version = _output([executable, "--version"])
+    if version is None:
+        yield warning("git cannot be run", executable, "install it again")
+    elif folder.exists() and not folder.is_dir():
+        yield fault("this is not a folder", folder, "move it away; the next start creates it")
+    elif (
+        folder.is_dir()
+        and any(folder.iterdir())
+        and _output([executable, f"--git-dir={folder}", "rev-parse", "--git-dir"]) is None
+    ):
+        yield fault(
+            "this is not a repository of tenex, or a damaged one",
+            folder,
+            "move it away while no daemon runs; the next start creates a new one",
+        )
+    else:
+        found = re.search(r"\d+(\.\d+)+", version)
+        yield ok(f"git {found[0] if found else ''} keeps checkpoints of the workspace", folder)
+
+
+def _output(command: list[str]) -> str | None:
+    """What a command prints; None where it fails."""
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=GIT_TIMEOUT,
+            check=False,
+            env={
+                "PATH": "/usr/local/bin:/usr/bin:/bin",
+                "HOME": "/nonexistent",
+                "GIT_CONFIG_NOSYSTEM": "1",
+                "LANG": "C",
+                "GIT_CONFIG_COUNT": "1",
+                "GIT_CONFIG_KEY_0": "safe.directory",
+                "GIT_CONFIG_VALUE_0": "*",
+            },
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None

@@ -1,6 +1,6 @@
-"""How checks run: one after another where they build on each other, else side by side; each with a deadline.
+"""How checks run and how repairs are done.
 
-Blocking checks run in threads that nobody waits for: a disk that never answers must not keep the doctor.
+Blocking checks run in daemon threads that are abandoned at their timeout: a disk that hangs must not hang the doctor.
 """
 
 import asyncio
@@ -17,156 +17,143 @@ from tenex.core.text import printable
 from tenex.store.lock import FolderLock
 from tenex.telemetry import redact
 
-from .findings import Case, Check, Finding, Fix, Level, fault, warning
+from .findings import Case, Check, Finding, Level, Repair, fault, warning
 
 T = TypeVar("T")
 
-MOST: Final = 40
-"""Findings of one check that are told; ten thousand journals may have the same fault."""
-
-FIX_DEADLINE: Final = 20.0
-"""Seconds for one mend; each changes a handful of files."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What an examination found."""
-
-    findings: tuple[Finding, ...]
-    mended: tuple["Fixed", ...] = ()
-
-    @property
-    def exit_code(self) -> int:
-        """0 without a fault; else the highest code of the branches of the error tree that the faults belong to."""
-        return max((f.blame.exit_code for f in self.findings if f.level is Level.FAULT), default=0)
+MAX_FINDINGS: Final = 40
+"""Of one check: ten thousand journals may have the same fault."""
+REPAIR_TIMEOUT: Final = 20.0
+"""Seconds; each repair changes a handful of files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fixed:
-    """A mend that was tried."""
+    """A repair that was tried."""
 
-    what: str
-    where: str
+    message: str
+    location: str
     done: str
     """What was done, or why it could not be."""
     success: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The result of one run of the doctor."""
+
+    findings: tuple[Finding, ...]
+    fixed: tuple[Fixed, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0 without a fault; else the highest exit code of the faults' errors."""
+        return max((f.error.exit_code for f in self.findings if f.level is Level.FAULT), default=0)
+
+
 async def examine(case: Case, first: Sequence[Check], then: Sequence[Check]) -> tuple[Finding, ...]:
-    """Run checks, `first` one by one and `then` together; the findings come in the order of the checks."""
+    """Run checks, `first` one by one and `then` concurrently; the findings are in the order of the checks."""
     found: list[Finding] = []
     for check in first:
         found += await _run(check, case)
-    for several in await asyncio.gather(*(_run(check, case) for check in then)):
-        found += several
+    for findings in await asyncio.gather(*(_run(check, case) for check in then)):
+        found += findings
     return tuple(found)
 
 
-async def mend(conversations: Path, findings: Sequence[Finding]) -> tuple[Fixed, ...]:
-    """Do every mend that was offered, one by one; those that need it under the lock of the conversations' folder."""
-    return tuple([await _mend(conversations, finding, finding.fix) for finding in findings if finding.fix is not None])
+async def repair_all(conversations_folder: Path, findings: Sequence[Finding]) -> tuple[Fixed, ...]:
+    """Do every repair that was offered, one by one."""
+
+    async def apply(finding: Finding, repair: Repair) -> Fixed:
+        def run() -> str:
+            if not repair.needs_lock:
+                return repair.run()
+            with FolderLock(conversations_folder):
+                return repair.run()
+
+        try:
+            done, success = await run_in_thread(run, REPAIR_TIMEOUT), True
+        except (OSError, TenexError) as error:  # TimeoutError is an OSError
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            done, success = f"could not be fixed: {reason or type(error).__name__}", False
+        return Fixed(message=finding.message, location=finding.location, done=_one_line(done), success=success)
+
+    return tuple([await apply(finding, finding.repair) for finding in findings if finding.repair is not None])
 
 
-async def in_thread(work: Callable[[], T], deadline: float) -> T:
-    """Run blocking work in a thread of its own, which is left behind if it does not end in time.
+async def run_in_thread(work: Callable[[], T], timeout: float) -> T:  # noqa: ASYNC109
+    """Run blocking work in a thread of its own, which is abandoned if it does not end in time.
 
     Raises:
         TimeoutError: it did not.
     """
     loop = asyncio.get_running_loop()
-    answer: asyncio.Future[T] = loop.create_future()
+    result: asyncio.Future[T] = loop.create_future()
 
     def settle(put: Callable[[Any], None], value: Any) -> None:
-        if not answer.done():
+        if not result.done():
             put(value)
 
     def run() -> None:
         try:
             value = work()
-        except BaseException as failure:  # noqa: BLE001 whoever waits for the thread hears of it
-            told: tuple[Callable[[Any], None], Any] = (answer.set_exception, failure)
+        except BaseException as error:  # noqa: BLE001 the waiting task gets it
+            outcome: tuple[Callable[[Any], None], Any] = (result.set_exception, error)
         else:
-            told = (answer.set_result, value)
-        with suppress(RuntimeError):  # the loop has gone: nobody waits any more
-            loop.call_soon_threadsafe(settle, *told)
+            outcome = (result.set_result, value)
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(settle, *outcome)
 
     threading.Thread(target=run, name="doctor", daemon=True).start()
-    async with asyncio.timeout(deadline):
-        return await answer
+    async with asyncio.timeout(timeout):
+        return await result
 
 
 async def _run(check: Check, case: Case) -> list[Finding]:
+    """The findings of a check, at most `MAX_FINDINGS`, printable and without what looks like a secret."""
     found: list[Finding] = []
+    problem: Finding | None = None
+
+    def collect(findings: Iterator[Finding]) -> None:
+        for finding in findings:
+            found.append(finding)  # one by one: what was found before a timeout counts
+
     try:
-        look = check.look(case)
-        if isinstance(look, Iterator):
-            await in_thread(lambda: _collect(look, found), check.deadline)
+        findings = check.examine(case)
+        if isinstance(findings, Iterator):
+            await run_in_thread(lambda: collect(findings), check.timeout)
         else:
-            async with asyncio.timeout(check.deadline):
-                async for finding in look:
-                    found.append(finding)  # noqa: PERF401 what was found before a deadline counts
+            async with asyncio.timeout(check.timeout):
+                async for finding in findings:
+                    found.append(finding)  # noqa: PERF401 as above
     except TimeoutError:
-        found = [*found, _slow(check)]
-    except Exception as failure:  # noqa: BLE001 a mess that one check did not foresee must not hide the rest
-        found = [*found, _failed(check, failure)]
-    return _told(check, found)
-
-
-def _collect(look: Iterator[Finding], into: list[Finding]) -> None:
-    for finding in look:
-        into.append(finding)  # noqa: PERF402 as above
-
-
-def _slow(check: Check) -> Finding:
-    return fault(
-        f"this was not examined to its end: it took longer than {check.deadline:g} s",
-        check.name,
-        "look whether the disk or the network hangs, and try again",
-        TransientError,
-    )
-
-
-def _failed(check: Check, failure: Exception) -> Finding:
-    if isinstance(failure, OSError):
-        return fault(
-            f"cannot be looked at ({failure.strerror or failure})",
-            failure.filename or check.name,
-            f"give it to the user who runs tenex, or run this as that user (we are user {os.geteuid()})",
+        problem = fault(
+            f"the check did not finish within {check.timeout:g} s",
+            check.name,
+            "see whether the disk or the network hangs, then run it again",
+            TransientError,
         )
-    what = f"this could not be examined: {type(failure).__name__}: {failure}"
-    return fault(what, check.name, "this is a fault of the program; please report it with this line", InternalError)
-
-
-def _told(check: Check, found: list[Finding]) -> list[Finding]:
-    """The findings of a check as they may be shown: bounded, on one line, without what looks like a secret."""
+    except OSError as error:
+        problem = fault(
+            f"cannot be examined ({error.strerror or error})",
+            error.filename or check.name,
+            f"give it to the user who runs tenex, or run this as that user (this is user {os.geteuid()})",
+        )
+    except Exception as error:  # noqa: BLE001 what one check did not foresee must not hide the others
+        message = f"the check failed: {type(error).__name__}: {error}"
+        problem = fault(message, check.name, "this is a bug in tenex: please report it with this line", InternalError)
+    found = [*found, *([problem] if problem else [])]
     bad = [finding for finding in found if finding.level is not Level.OK]
     good = [finding for finding in found if finding.level is Level.OK]
-    if len(bad) > MOST:
+    if (more := len(bad) - MAX_FINDINGS) > 0:
         bad.sort(key=lambda finding: finding.level is not Level.FAULT)
-        rest = len(bad) - MOST
-        bad = [*bad[:MOST], warning(f"{rest} more findings of this kind are not told", check.name, "mend these first")]
+        bad = [*bad[:MAX_FINDINGS], warning(f"{more} more findings are not shown", check.name, "fix these first")]
     return [
-        replace(f, check=check.name, what=_line(f.what), where=_line(f.where), mend=_line(f.mend))
-        for f in (*bad, *good[:MOST])
+        replace(f, check=check.name, message=_one_line(f.message), location=_one_line(f.location), fix=_one_line(f.fix))
+        for f in (*bad, *good[:MAX_FINDINGS])
     ]
 
 
-def _line(text: str) -> str:
-    """On one line, at most a screen of it; paths may hold any byte."""
+def _one_line(text: str) -> str:
     clean = redact(printable(" ".join(text.split())))
     return clean.encode("utf-8", "backslashreplace").decode()[:1_000]
-
-
-async def _mend(conversations: Path, finding: Finding, fix: Fix) -> Fixed:
-    def act() -> str:
-        if not fix.needs_rest:
-            return fix.act()
-        with FolderLock(conversations):
-            return fix.act()
-
-    try:
-        done, success = await in_thread(act, FIX_DEADLINE), True
-    except (OSError, TenexError) as failure:  # TimeoutError is an OSError
-        said = failure.strerror if isinstance(failure, OSError) and failure.strerror else str(failure)
-        done, success = f"could not be mended: {said or type(failure).__name__}", False
-    return Fixed(what=finding.what, where=finding.where, done=_line(done), success=success)

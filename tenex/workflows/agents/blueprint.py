@@ -7,11 +7,11 @@ from typing import Any, Final, get_args, get_origin
 
 from pydantic import TypeAdapter
 
-from tenex.core.decide.workflow_tools import OWN
 from tenex.core.errors import ConfigurationError, SerializationError
 from tenex.core.graph import END, Edge, TransitionGraph
 from tenex.core.state.agent import ALWAYS, Scope
 from tenex.core.workflow.conditions import Predicate
+from tenex.core.workflow.rounds import OWN
 from tenex.workflows.serialization import Typed
 from tenex.workflows.time_limit import in_time
 

@@ -2,13 +2,12 @@
 
 from typing import Any, assert_never
 
+from tenex.core.decide.outgoing import say
+from tenex.core.decide.transaction import Transaction
 from tenex.core.jsontext import json_writer
 from tenex.core.mission_config import MissionRule
 from tenex.core.signals import Who
 from tenex.core.state.mission import UNKNOWN_KIND, Mission
-
-from .outgoing import say
-from .transaction import Transaction
 
 RESULT_CHARACTERS = 2_000
 """Of a result in the message that ends a mission: the whole stands in the journal."""
@@ -84,11 +83,6 @@ def standing(mission: Mission) -> str:
 def refusal(workflow: str, why: str) -> str:
     """That a message could not begin a mission, and what may."""
     return f"The mission {workflow} cannot begin: {why} Write it here once more, mended."
-
-
-def unbegun(workflow: str) -> str:
-    """What is said to who gives an order before a mission could begin."""
-    return f"The mission {workflow} has not begun. Write here what it is to work on, or anything else in a new note."
 
 
 def over(mission: Mission) -> str:

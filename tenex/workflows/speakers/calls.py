@@ -15,6 +15,7 @@ from typing import Any, Final
 from tenex.core import names
 from tenex.core import records as r
 from tenex.core.config import Policy
+from tenex.core.decide.transaction import Transaction
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
 from tenex.core.messages import CallRequest, CallResult, ModelStep, ToolSpec
@@ -22,14 +23,20 @@ from tenex.core.ports import ToolResult
 from tenex.core.state.conversation import State
 from tenex.core.state.run import Call, Run
 from tenex.core.state.workflow import WorkflowSession
-from tenex.core.workflow.rounds import Called, Envelope, Finish, Handoff, Refused
+from tenex.core.workflow.rounds import (
+    DELETE,
+    FINISH,
+    HANDOFF,
+    OWN,
+    SET,
+    Called,
+    Envelope,
+    Finish,
+    Handoff,
+    Refused,
+)
 from tenex.core.workflow.speakers import asked_for, change_context, refuses
 from tenex.core.workflow.transitions import named_tools
-
-from .transaction import Transaction
-
-HANDOFF, FINISH, SET, DELETE = "handoff", "finish", "set_context", "delete_context"
-OWN: Final = (HANDOFF, FINISH, SET, DELETE)
 
 LARGEST: Final = 64_000
 """Characters of all variables together, as JSON: they stand in every prompt and every checkpoint."""
@@ -104,8 +111,12 @@ def decided(draft: Transaction, run: Run, call: Call) -> bool:
 
 
 def _is_ours(session: WorkflowSession, run: Run, tool: str) -> bool:
-    takes_part = run.parent is None and run.agent in session.speakers.participant_order
-    return takes_part and (tool in OWN or run.agent in session.routing_tools.get(tool, ()))
+    return takes_part(session, run) and (tool in OWN or run.agent in session.routing_tools.get(tool, ()))
+
+
+def takes_part(session: WorkflowSession, run: Run) -> bool:
+    """Whether a run is a speaker's own, not a sub-agent's."""
+    return run.parent is None and run.agent in session.speakers.participant_order
 
 
 def _decide(draft: Transaction, session: WorkflowSession, run: Run, call: Call) -> str | None:
@@ -176,27 +187,19 @@ def _set(
     return ""
 
 
-def taken(draft: Transaction, run: Run, result: ToolResult) -> ToolResult:
-    """The result of a tool's call with what it may ask for in this workflow; variables that it changes are recorded.
+def checked_result(draft: Transaction, session: WorkflowSession, run: Run, result: ToolResult) -> ToolResult:
+    """The result of a speaker's call with what it may ask for; variables that it changes are recorded.
 
-    What cannot be is dropped, and the model reads why. Outside a workflow, and in a sub-agent's run, nothing can be.
+    What cannot be is dropped, and the model reads why.
     """
-    if result.route is None and not result.context and not result.removed:
-        return result
-    session = draft.state.workflow
-    takes_part = session is not None and run.parent is None and run.agent in session.speakers.participant_order
     faults: list[str] = []
     route = result.route
-    if session is None or session.is_closed or not takes_part or not has_calls(session, draft.rules):
-        route = None
-        faults.append("This is no turn of a workflow: no handoff, end or variable of it counts.")
-    else:
-        if isinstance(route, Handoff):
-            found = _handoff(session, draft.rules, {"target": route.target, "reason": route.reason})
-            route, sentence = (found, "") if isinstance(found, Handoff) else (None, found)
-            faults += [sentence] if sentence else []
-        if sentence := _set(draft, session, run, result.context, result.removed):
-            faults.append(sentence)
+    if isinstance(route, Handoff):
+        found = _handoff(session, draft.rules, {"target": route.target, "reason": route.reason})
+        route, sentence = (found, "") if isinstance(found, Handoff) else (None, found)
+        faults += [sentence] if sentence else []
+    if sentence := _set(draft, session, run, result.context, result.removed):
+        faults.append(sentence)
     content = "\n".join([result.content, *faults])
     return replace(result, content=content, route=route, context={}, removed=())
 
@@ -215,8 +218,8 @@ def _handoff(session: WorkflowSession, rules: Policy, given: Mapping[str, Any]) 
     target, reason = given.get("target"), given.get("reason", "")
     if not isinstance(target, str) or not isinstance(reason, str):
         return "`handoff` needs `target`, the name of somebody who takes part; `reason` must be a text."
-    takes_part = {name: rules.roster.get(Slug(name)) for name in session.speakers.participant_order}
-    found = Handoff(names.find(target, takes_part) or target, reason[:REASON])
+    by_name = {name: rules.roster.get(Slug(name)) for name in session.speakers.participant_order}
+    found = Handoff(names.find(target, by_name) or target, reason[:REASON])
     return refuses(session.speakers, found) or found
 
 
@@ -241,7 +244,8 @@ def round_of(state: State, rules: Policy, run: Run, text: str, *, completed: boo
                 calls.append(_called(session, rules, call) if ours else Called(call.tool))
     if completed:
         calls.append(Called("complete"))
-    return Envelope(run.agent, text, tuple(calls), str(state.turn.turn_id) if state.turn else "")
+    turn = state.turn or state.last_turn
+    return Envelope(run.agent, text, tuple(calls), str(turn.turn_id) if turn else "")
 
 
 def _called(session: WorkflowSession, rules: Policy, call: CallRequest) -> Called:

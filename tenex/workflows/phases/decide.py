@@ -1,15 +1,25 @@
 """What follows from the router's answer: a turn, a wait, an end, a question again, or the fallback."""
 
 from tenex.core import records as r
-from tenex.core.ids import Millis, Slug
+from tenex.core.decide import gates
+from tenex.core.decide.outgoing import say
+from tenex.core.decide.transaction import Transaction
+from tenex.core.decide.turns import (
+    addressed_now,
+    ask_router,
+    begin_cycle,
+    go_on,
+    handoff_fields,
+    open_turn,
+    transition,
+    want_router,
+)
+from tenex.core.ids import Slug
 from tenex.core.messages import ModelStep
-from tenex.core.phases import PHASE_TRANSITIONS, Phase
+from tenex.core.phases import Phase
 from tenex.core.routing import Accepted, Rejected, check, parse
 
-from . import gates, waivers
-from .outgoing import say
-from .transaction import Transaction
-from .turns import addressed_now, ask_router, go_on, open_turn, want_router
+from . import waivers
 
 
 def answered(draft: Transaction, step: ModelStep) -> None:
@@ -106,36 +116,15 @@ def _start(draft: Transaction, agents: tuple[Slug, ...], reason: str) -> None:
 
 def _enter(draft: Transaction, accepted: Accepted) -> None:
     for phase in accepted.way[:-1]:
-        _transition(draft, phase, _waived_by(draft, phase))
+        transition(draft, phase, _waived_by(draft, phase))
     if accepted.way:
         target = accepted.way[-1]
         from_reflection = draft.state.phase is Phase.REFLECTION
-        _transition(draft, target, accepted.reason)
+        transition(draft, target, accepted.reason)
         if from_reflection:
             draft.add(r.CycleStarted, cycle=draft.state.cycle + 1, reason="chat was entered from reflection")
     elif draft.state.last_turn is not None and draft.state.turns:
-        draft.add(r.HandedOff, **_fields(draft, draft.state.phase, accepted.reason))
-
-
-def _transition(draft: Transaction, to: Phase, reason: str) -> None:
-    announce_at = Millis(draft.now + draft.rules.limits.announce_after)
-    draft.add(r.PhaseTransition, **_fields(draft, to, reason), announce_at=announce_at)
-
-
-def _fields(draft: Transaction, to: Phase, reason: str) -> dict[str, object]:
-    state, project = draft.state, draft.rules.project
-    last = state.turns[-1] if state.turns else None
-    request = state.messages[-1].text if state.messages else ""
-    asked = request if len(request) <= 400 else request[:400] + " …"
-    return {
-        "from_": state.phase,
-        "to": to,
-        "message": f"{reason}\n\nRequest: {asked}" if asked else reason,
-        "agent_pubkey": project.pubkey,
-        "agent_name": project.name,
-        "reason": reason,
-        "summary": last.summary if last else "",
-    }
+        draft.add(r.HandedOff, **handoff_fields(draft, draft.state.phase, accepted.reason))
 
 
 def _waived_by(draft: Transaction, phase: Phase) -> str:
@@ -146,17 +135,9 @@ def _waived_by(draft: Transaction, phase: Phase) -> str:
 def end(draft: Transaction, reason: str) -> None:
     """End the cycle; open the next at once where a person wrote while it ended."""
     for phase in gates.waived_to_the_end(draft.state):
-        _transition(draft, phase, _waived_by(draft, phase))
+        transition(draft, phase, _waived_by(draft, phase))
     newer = draft.state.newer_than_last_turn()
     draft.add(r.Ended, reason=reason)
     if newer:
         begin_cycle(draft, "a message came while the last cycle ended")
         ask_router(draft, 1)
-
-
-def begin_cycle(draft: Transaction, reason: str) -> None:
-    """Begin a cycle in chat; the way there is a transition only where the table has it."""
-    state = draft.state
-    if state.cycle and PHASE_TRANSITIONS.permits(state.phase, Phase.CHAT):
-        _transition(draft, Phase.CHAT, reason)
-    draft.add(r.CycleStarted, cycle=state.cycle + 1, reason=reason)

@@ -9,15 +9,14 @@ from typing import Final
 
 from tenex.core import records as r
 from tenex.core.config import Role
+from tenex.core.decide import gates
+from tenex.core.decide.outgoing import say
+from tenex.core.decide.transaction import Transaction
+from tenex.core.decide.turns import go_on
 from tenex.core.ids import PublicKey
 from tenex.core.phases import Phase
 from tenex.core.reducers.conversation import ANSWER_WORDS
 from tenex.core.signals import MessageReceived
-
-from . import gates
-from .outgoing import say
-from .transaction import Transaction
-from .turns import go_on
 
 RISK: Final[dict[Phase, str]] = {
     Phase.VERIFICATION: "nobody will have tried whether it works",

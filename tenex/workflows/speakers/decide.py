@@ -10,6 +10,10 @@ from typing import Any
 
 from tenex.core import records as r
 from tenex.core.config import Agent, Policy, Role
+from tenex.core.decide.messages import can_begin, report_elsewhere
+from tenex.core.decide.outgoing import say
+from tenex.core.decide.transaction import Transaction
+from tenex.core.decide.turns import STOPPED, close_calls, end_run
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.graph import TransitionGraph
 from tenex.core.ids import PublicKey, Slug
@@ -19,51 +23,23 @@ from tenex.core.state.run import Message
 from tenex.core.state.workflow import WorkflowSession
 from tenex.core.workflow import variables
 from tenex.core.workflow.conditions import ToolCalled
-from tenex.core.workflow.rounds import Called, Envelope, Finish, Handoff, Refused
+from tenex.core.workflow.rounds import FINISH, HANDOFF, OWN, Called, Envelope, Finish, Handoff, Refused
 from tenex.core.workflow.speakers import FINISHED, Folded, begin, fold
 from tenex.core.workflow.transitions import When, named_tools, parts, speaker_of
-from tenex.core.workflow_config import PERSON, TURN_WITHIN, Workflow
+from tenex.core.workflow_config import (
+    ACKS_WITHIN,
+    MAX_SILENCE,
+    PERSON,
+    REPLY_WITHIN,
+    TTL,
+    TURN_WITHIN,
+    Workflow,
+)
 
-from . import workflow_tools
-from .outgoing import say
-from .transaction import Transaction
+from . import calls
 
 CLOSED = "closed"
 """The reason where somebody closes it by a command."""
-ELSEWHERE = "@{} is a workflow; it begins in a thread of its own. Write a new note that mentions it."
-
-
-def called(draft: Transaction, signal: MessageReceived) -> Slug:
-    """The workflow a message calls, of speakers or a mission: the first of those it names; "" for none."""
-    return next((slug for slug in signal.addressed if _begins_by_mention(draft, slug)), Slug(""))
-
-
-def refuses(draft: Transaction, signal: MessageReceived, *, is_begun: bool) -> bool:
-    """Whether a conversation that just began has ended, for the workflow that it calls could not begin."""
-    if (wanted := called(draft, signal)) and not is_begun and draft.state.workflow is None:  # it has been said why
-        draft.add(r.Ended, reason=f"the workflow {wanted} could not begin")
-        return True
-    slug = next((slug for slug in signal.addressed if slug in draft.rules.disabled), None)
-    if slug is None or wanted:
-        return False
-    first, *others = draft.rules.disabled[slug]
-    more = f" ({len(others)} more.)" if others else ""
-    text = f"The workflow {slug} is disabled: {first}{more} The operator can see all by `tenex graph check`."
-    say(draft, text, error="workflow")
-    if not is_begun:
-        draft.add(r.Ended, reason=f"the workflow {slug} is disabled")
-    return not is_begun
-
-
-def unbegun(draft: Transaction) -> Slug:
-    """The mission that what is written here next may begin, since the last words could not; "" for none."""
-    slug = Slug(draft.state.refused)
-    return slug if slug in draft.rules.missions and _begins_by_mention(draft, slug) else Slug("")
-
-
-def _begins_by_mention(draft: Transaction, slug: Slug) -> bool:
-    mission = draft.rules.missions.get(slug)
-    return slug in draft.rules.workflows or (mission is not None and mission.begin is not None)
 
 
 def open_session(draft: Transaction, workflow: Workflow, signal: MessageReceived) -> None:
@@ -115,7 +91,7 @@ def _routing_tools(rules: Policy, graph: TransitionGraph, workflow: Workflow) ->
     found: dict[str, tuple[Slug, ...]] = {}
     theirs = {name for slug in agents if slug in rules.roster for name in _own(rules.roster[slug])}
     for tool in sorted(named_tools(graph)):
-        if tool in rules.tools or tool in theirs or tool in workflow_tools.OWN:
+        if tool in rules.tools or tool in theirs or tool in OWN:
             continue
         conditions = [edge.when.condition for edge in graph.edges if isinstance(edge.when, When)]
         after = [
@@ -135,12 +111,8 @@ def _own(agent: Agent) -> Iterator[str]:
         yield from agent_tools.every(agent.program)
 
 
-def set_variables(draft: Transaction, text: str) -> None:
-    """Set variables as a person says, `name=value`; without any, say which there are."""
-    session = draft.state.workflow
-    if session is None:
-        say(draft, "Only a workflow has variables; mention one in a new note to begin it.")
-        return
+def set_variables(draft: Transaction, session: WorkflowSession, text: str) -> None:
+    """Set variables from a user's `name=value`; without any, list them."""
     if session.is_closed:
         say(draft, over(session))
         return
@@ -156,8 +128,8 @@ def set_variables(draft: Transaction, text: str) -> None:
     except (ConfigurationError, UsageError) as fault:
         say(draft, str(fault))
         return
-    if len(json.dumps({**speakers.context_vars, **values})) > workflow_tools.LARGEST:
-        say(draft, f"All variables together may have {workflow_tools.LARGEST} characters as JSON.")
+    if len(json.dumps({**speakers.context_vars, **values})) > calls.LARGEST:
+        say(draft, f"All variables together may have {calls.LARGEST} characters as JSON.")
         return
     draft.add(r.ContextSet, by=PERSON, set_=values)
     say(draft, variables.confirmation(values))
@@ -171,8 +143,8 @@ def acknowledge(draft: Transaction) -> None:
             draft.add(r.InviteAcknowledged, participant=slug)
 
 
-def heard(draft: Transaction, wrote: r.MessageRecorded, role: Role) -> None:
-    """Take a person's text: as their round if it is theirs, else it is held until the round at hand has closed."""
+def on_message(draft: Transaction, wrote: r.MessageRecorded, role: Role) -> None:
+    """Count a user's message as their round if it is theirs; else it is kept until the current round has closed."""
     session = draft.state.workflow
     if session is None:
         return
@@ -181,8 +153,8 @@ def heard(draft: Transaction, wrote: r.MessageRecorded, role: Role) -> None:
         draft.add(r.Ended, reason=session.close_reason)
         return
     for slug in wrote.addressed:
-        if slug != session.slug and _begins_by_mention(draft, slug):
-            say(draft, ELSEWHERE.format(slug))
+        if slug != session.slug and can_begin(draft, slug):
+            report_elsewhere(draft, slug)
     if draft.state.turn is None and session.expected == PERSON and _is_theirs(session, wrote.author, role):
         count_round(draft, _round_of_person(session, wrote))
 
@@ -200,8 +172,8 @@ def _is_theirs(session: WorkflowSession, author: PublicKey, role: Role | None) -
 
 def _round_of_person(session: WorkflowSession, wrote: r.MessageRecorded) -> Envelope:
     others = [slug for slug in wrote.addressed if slug in session.agents]
-    calls = (Called(workflow_tools.HANDOFF, Handoff(others[0], f"named by {wrote.name}")),) if others else ()
-    return Envelope(PERSON, wrote.text, calls, wrote.event_id)
+    named = (Called(HANDOFF, Handoff(others[0], f"named by {wrote.name}")),) if others else ()
+    return Envelope(PERSON, wrote.text, named, wrote.event_id)
 
 
 def count_round(draft: Transaction, envelope: Envelope, outcome: r.Outcome = "finished") -> None:
@@ -237,7 +209,7 @@ def _graph_of(draft: Transaction, session: WorkflowSession) -> TransitionGraph |
 
 def _record(draft: Transaction, envelope: Envelope, folded: Folded, outcome: r.Outcome) -> None:
     asked = folded.asked
-    own = workflow_tools.HANDOFF if isinstance(asked, Handoff) else workflow_tools.FINISH
+    own = HANDOFF if isinstance(asked, Handoff) else FINISH
     draft.add(
         r.RoundClosed,
         speaker=Slug(envelope.sender_id),
@@ -293,12 +265,6 @@ def _hold(draft: Transaction, sentence: str) -> None:
     draft.add(r.Waiting, reason="fallback")
 
 
-def has_no_bound(draft: Transaction) -> bool:
-    """Whether nothing in its own rules keeps a workflow from going on for ever."""
-    session = draft.state.workflow
-    return session is None or session.speakers.graph_data.get("max_turns") is None
-
-
 def close(draft: Transaction, reason: str, why: str = "", *, by: str = "", summary: str = "") -> None:
     """End a workflow with its last message, which bears the reason; nothing may run any more."""
     session = draft.state.workflow
@@ -320,3 +286,39 @@ def standing(session: WorkflowSession) -> str:
     if session.is_closed:
         return f"Workflow {session.name}: ended ({session.close_reason}) after {session.speakers.turn_count} rounds"
     return f"Workflow {session.name}: round {session.speakers.turn_count + 1}{of}, {session.expected}'s turn"
+
+
+# ---- what has not come in time ---------------------------------------------------------------------------------------
+
+
+def missed(draft: Transaction, session: WorkflowSession, watch: str) -> None:
+    """Tell people, or end the round and the workflow; `watch` is `<expectation>.<action>`, one the session has."""
+    name, _, action = watch.partition(".")
+    within = session.expectations[name]
+    draft.add(r.ExpectationMissed, expectation=name, action="warn" if action == "warn" else "close")
+    late = _late(session, name, (within.warn if action == "warn" else within.close) / 60_000)
+    if action == "warn":
+        left = f" It ends in {(within.close - within.warn) / 60_000:g} min." if within.close > within.warn else ""
+        say(draft, f"{late}{left}")
+        return
+    for run in draft.state.own_runs:
+        close_calls(draft, run, STOPPED)
+        outcome: r.Outcome = "timed_out" if name == TURN_WITHIN else "stopped"
+        end_run(draft, draft.state.runs[run.id], outcome, error=late, announce=name == TURN_WITHIN)
+    close(draft, name, late)  # where the round that was just closed has not
+
+
+def _late(session: WorkflowSession, name: str, minutes: float) -> str:
+    match name:
+        case _ if name == TURN_WITHIN:
+            return f"{session.expected} has not answered within {minutes:g} min."
+        case _ if name == REPLY_WITHIN:
+            return f"A person's answer is awaited for {minutes:g} min."
+        case _ if name == ACKS_WITHIN:
+            return f"Not everybody was there within {minutes:g} min."
+        case _ if name == MAX_SILENCE:
+            return f"Nobody has said anything for {minutes:g} min."
+        case _ if name == TTL:
+            return f"The time of the workflow is up: {minutes:g} min."
+        case _:
+            return f"{name} was not met within {minutes:g} min."

@@ -4,10 +4,14 @@ The node's own return value is the router here; the graph says whether it may be
 """
 
 from collections.abc import Mapping
-from typing import Any, assert_never
+from typing import Any
 
 from tenex.core import records as r
 from tenex.core.config import Replay
+from tenex.core.decide import daily_limits
+from tenex.core.decide.outgoing import say
+from tenex.core.decide.transaction import Transaction
+from tenex.core.decide.turns import spent
 from tenex.core.effects import Key, Work
 from tenex.core.errors import UsageError
 from tenex.core.graph import END
@@ -17,22 +21,20 @@ from tenex.core.mission_config import CURRENT_PHASE, MISSION_ID, PHASES_COMPLETE
 from tenex.core.records import mission as m
 from tenex.core.signals import (
     ContinueRequested,
+    DayLimitReached,
     MissionRequested,
-    MissionSignal,
     NodeFailed,
     NodeInterrupted,
     NodeReturned,
     PauseRequested,
+    Signal,
     StepFinished,
     StepRequested,
     Who,
 )
 from tenex.core.state.mission import UNKNOWN_KIND, Mission
 
-from . import mission_messages as words
-from .outgoing import say
-from .transaction import Transaction
-from .turns import spent
+from . import messages as words
 
 PROGRAM = "the program"
 """Who pauses a mission that cannot go on by the code there is now."""
@@ -43,8 +45,8 @@ MESSAGE_CHARACTERS = 2_000
 """Of why a node failed; a longer one is somebody's dump."""
 
 
-def heard(draft: Transaction, signal: MissionSignal) -> None:
-    """Take in a mission's signal; one whose key is not wanted any more gives no record."""
+def on_signal(draft: Transaction, signal: Signal) -> bool:
+    """Handle a signal of a mission; one whose key is not wanted any more gives no record."""
     match signal:
         case MissionRequested():
             _open(draft, signal)
@@ -57,8 +59,20 @@ def heard(draft: Transaction, signal: MissionSignal) -> None:
             _pause_asked(draft, signal)
         case ContinueRequested():
             go_on(draft, signal.by)
+        case DayLimitReached(key=key) if key.work is Work.NODE:
+            if (mission := _running(draft, key)) is not None:
+                draft.add(
+                    m.NodeRetryScheduled,
+                    attempt=mission.attempt,
+                    due=signal.until,
+                    kind="DayLimit",
+                    message=signal.sentence,
+                    limit=signal.limit,
+                )
+                daily_limits.report(draft, signal)
         case _:
-            assert_never(signal)
+            return False
+    return True
 
 
 def _of_node(draft: Transaction, signal: StepRequested | StepFinished | NodeReturned | NodeFailed) -> None:
@@ -94,17 +108,13 @@ def begin(draft: Transaction, workflow: str, text: str, by: str) -> None:
         _enter(draft, rule, found.node, found.data, {})
 
 
-def pause(draft: Transaction, by: str) -> None:
-    """Pause because somebody says so; what is under way may return first."""
-    mission = _now(draft)
-    if mission is None:
-        say(draft, "Only a mission that is under way can be paused; `/stop` ends what is running.")
-        return
+def pause(draft: Transaction, mission: Mission, by: str) -> None:
+    """Pause an open mission as a user asks; what is under way may return first."""
     if mission.is_paused:
         say(draft, words.standing(mission))
         return
     _pause_asked(draft, PauseRequested(by=by, reason=f"{by} asks for it."))
-    if (mission := _now(draft)) is not None and not mission.is_paused:
+    if (now := _now(draft)) is not None and not now.is_paused:
         say(draft, "It pauses as soon as the step under way has returned. `/stop` cuts that off.")
 
 
@@ -397,11 +407,6 @@ def _halt_if_strange(draft: Transaction, mission: Mission, following: str = END)
     if sentence:
         _pause(draft, mission, PROGRAM, sentence)
     return bool(sentence)
-
-
-def runs(draft: Transaction, key: Key) -> bool:
-    """Whether a node's run of that key is wanted."""
-    return _running(draft, key) is not None
 
 
 def _now(draft: Transaction) -> Mission | None:

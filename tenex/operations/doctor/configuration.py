@@ -1,0 +1,345 @@
+"""Settings, settings that contradict each other, agents, workflows and models.
+
+Where a section of the settings is invalid, the other sections are used for the rest of the examination.
+"""
+
+import asyncio
+import os
+import tomllib
+from collections.abc import AsyncIterator, Iterable, Iterator
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tenex.configuration.agents import load_agents, read_library
+from tenex.configuration.workflows import load_workflows
+from tenex.core.config import Kind
+from tenex.core.errors import ConfigurationError, ModelUnavailable, TenexError
+from tenex.nostr.keys import parse_public_key
+from tenex.nostr.urls import is_loopback, normalise_url
+from tenex.prompting import PromptLibrary, builtin_prompts
+from tenex.settings import (
+    CONFIG_NAMES,
+    ProjectPaths,
+    Settings,
+    check_paths,
+    find_config,
+    load,
+    resolve_paths,
+)
+
+from .findings import Case, Finding, fault, ok, url_text, warning
+from .runner import run_in_thread
+
+if TYPE_CHECKING:
+    from tenex.llm.config import ModelClientConfig
+
+SHORTEST_CYCLE: Final = 4
+"""Turns of the shortest way through all gates: execute, verification, chores, reflection."""
+SYSTEMD_STOP: Final = 90.0
+"""Seconds: systemd's default TimeoutStopSec; a longer shutdown ends in a kill."""
+BUILD_TIMEOUT: Final = 20.0
+"""Seconds: importing a vendor's library takes one or two on a slow disk."""
+PROBE_TIMEOUT: Final = 60.0
+"""Seconds for the small calls to one model; a local model may have to be loaded first."""
+
+
+def settings(case: Case) -> Iterator[Finding]:
+    """Report all faults of the settings at once; what is valid is put into the case."""
+    for name in CONFIG_NAMES:
+        path = case.data / name
+        if case.config is None and not path.is_file() and (path.exists() or path.is_symlink()):
+            yield fault("this is not a file, so it is not read", path, "move it away")
+    try:
+        case.settings = load(
+            case.config, case.data, env=case.env, parse_key=parse_public_key, code_refusal=case.code_refusal
+        )
+    except ConfigurationError as error:
+        yield from _faults(error.faults, "correct it; config/tenex.example.toml explains every setting")
+        case.settings, case.invalid_sections = _valid_sections(case)
+    case.paths = resolve_paths(case.settings)
+    file = case.settings.file
+    if case.invalid_sections:
+        names = ", ".join(sorted(case.invalid_sections))
+        yield warning(f"the rest is examined as if {names} were not set", file or case.data, "fix the faults above")
+    elif file is None:
+        yield warning(
+            "there is no configuration: the defaults apply and no user may talk here",
+            case.data,
+            f"run `tenex init`, which writes {' or '.join(CONFIG_NAMES)}; or name another folder with --data",
+        )
+    else:
+        yield ok("every setting is readable and within its bounds", file)
+
+
+def _valid_sections(case: Case) -> tuple[Settings, frozenset[str]]:
+    """The settings with the valid sections of the file, and the names of the others."""
+
+    def load_values(values: dict[str, Any]) -> Settings:
+        return load(None, Path(os.devnull), env={}, overrides=values, parse_key=parse_public_key)
+
+    try:
+        file = find_config(case.config, case.data)
+        raw = tomllib.loads(file.read_text(encoding="utf-8-sig")) if file else {}
+    except (OSError, ValueError, ConfigurationError):
+        file, raw = None, dict.fromkeys(Settings.model_fields)
+    valid: dict[str, Any] = {}
+    invalid = {name for name in raw if name not in Settings.model_fields}
+    for name in raw.keys() - invalid:
+        try:
+            load_values({name: raw[name]})
+        except ConfigurationError:
+            invalid.add(name)
+        else:
+            valid[name] = raw[name]
+    chosen = load_values(valid)
+    chosen._code_refusal = case.code_refusal
+    chosen._data, chosen._file = case.data, file  # as `load` would, had the file been valid
+    return chosen, frozenset(invalid) or frozenset({"the environment"})
+
+
+def consistency(case: Case) -> Iterator[Finding]:
+    """Report folders that overlap, users who may not talk, and settings that contradict each other."""
+    chosen = case.settings
+    if chosen is None:
+        return
+    is_bad = False
+    for section, check, fix in (
+        ("paths", lambda: check_paths(chosen), "give every folder a path of its own under [paths]"),
+        ("people", lambda: chosen.peer_group(parse_public_key), "list your npub under people.owners"),
+    ):
+        if section in case.invalid_sections:
+            continue
+        try:
+            check()
+        except ConfigurationError as error:
+            is_bad = True  # the check `folders` reports what is not a folder, with more detail
+            yield from _faults((text for text in error.faults if not text.endswith("it must be a folder")), fix)
+        except (OSError, RuntimeError) as error:  # a link that leads to itself
+            is_bad = True
+            yield fault(str(error), section, fix)
+    if not is_bad and not case.invalid_sections:
+        yield ok("the folders do not overlap, and at least one user may talk here")
+    for section, doubts in (
+        ("relays", _relays),
+        ("limits", _limits),
+        ("models", _model_names),
+        ("metrics", _metrics),
+        ("shutdown", _shutdown),
+    ):
+        if section not in case.invalid_sections:
+            for location, message, fix in doubts(chosen):
+                yield warning(message, location, fix)
+
+
+Doubt = tuple[str, str, str]
+"""Location, message, fix."""
+
+
+def _relays(settings: Settings) -> Iterator[Doubt]:
+    seen: set[str] = set()
+    for url in settings.relays.urls:
+        try:
+            plain = normalise_url(url)
+        except ValueError:
+            continue  # the check `relays` reports it
+        if plain in seen:
+            yield "relays.urls", f"{url_text(url)} is listed twice", "remove one of them"
+        seen.add(plain)
+        if plain.startswith("ws://") and not is_loopback(plain):
+            yield "relays.urls", f"{url_text(url)} is not encrypted: anyone on the network can read it", "use wss://"
+
+
+def _limits(settings: Settings) -> Iterator[Doubt]:
+    limits, models = settings.limits, settings.models
+    if not (limits.cost_per_day_usd and limits.tokens_per_day):
+        name = "tokens_per_day" if limits.cost_per_day_usd else "cost_per_day_usd"
+        yield f"limits.{name}", "0 is no limit: nothing bounds what a day may use", "set it above 0"
+    if limits.turns_per_message < SHORTEST_CYCLE:
+        yield (
+            "limits.turns_per_message",
+            f"{limits.turns_per_message} turns are too few: the way through all gates takes {SHORTEST_CYCLE}",
+            f"set it to at least {SHORTEST_CYCLE}",
+        )
+    for name in (name for name in type(limits).model_fields if name.startswith("tokens_per_")):
+        if 0 < (most := getattr(limits, name)) < models.context_tokens:
+            yield (
+                f"limits.{name}",
+                f"one call may take more ({models.context_tokens:,} tokens) than this allows ({most:,})",
+                "raise it, or lower models.context_tokens",
+            )
+    if models.max_output_tokens >= models.context_tokens:
+        yield (
+            "models.max_output_tokens",
+            f"an answer may be as long ({models.max_output_tokens:,}) as the whole context ({models.context_tokens:,})",
+            "lower it",
+        )
+    slow = {"models.timeout": models.timeout, "tools.shell.timeout": settings.tools.shell.timeout}
+    for name, expected in limits.expectations:
+        for setting, seconds in slow.items():
+            if expected is not None and seconds > expected.close_after:
+                yield (
+                    f"limits.expectations.{name}.close_after",
+                    f"a run is closed after {expected.close_after:g} s, before {setting} ({seconds:g} s) can pass",
+                    f"raise it, or lower {setting}",
+                )
+
+
+def _model_names(settings: Settings) -> Iterator[Doubt]:
+    models = settings.models
+    names = {name for chain in models.named().values() for name in chain}
+    for price in models.prices.keys() - names:
+        yield (
+            f'models.prices."{price}"',
+            "no setting names this model, so its price is never used",
+            f"the models in use: {', '.join(sorted(names))}",
+        )
+    for provider in models.providers.keys() - {name.partition(":")[0] for name in names}:
+        yield (
+            f"models.providers.{provider}",
+            "no setting names a model of this provider",
+            f"name one as {provider}:MODEL, or remove the table",
+        )
+    if settings.people.open and names != {"offline"}:
+        yield "people.open", "anyone may talk to models that cost money", "list members instead"
+
+
+def _metrics(settings: Settings) -> Iterator[Doubt]:
+    host = settings.metrics.host
+    try:
+        is_local = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        is_local = False
+    if settings.metrics.port is not None and not is_local:
+        yield "metrics.host", "others can reach the metrics, without a password", 'set it to "127.0.0.1"'
+
+
+def _shutdown(settings: Settings) -> Iterator[Doubt]:
+    if settings.shutdown.deadline > SYSTEMD_STOP:
+        yield (
+            "shutdown.deadline",
+            f"a service manager kills the daemon after {SYSTEMD_STOP:g} s, or ten in a container, before this passes",
+            "lower it, or raise TimeoutStopSec above it",
+        )
+
+
+def agents(case: Case) -> Iterator[Finding]:
+    """Report faults of agents and workflows."""
+    paths, chosen = case.paths, case.settings
+    if paths is None or chosen is None:
+        return
+    try:
+        library = load_agents(paths)
+    except ConfigurationError as error:
+        yield from _faults(error.faults, "correct the file, or move it out of the agents folder")
+        return
+    slugs = [str(slug) for slug in library.definitions]
+    yield ok(f"{len(slugs)} agents: {', '.join(slugs)}", paths.agents)
+    yield from _workflows(chosen, paths, library)
+    for slug in chosen.models.agents:
+        if slug not in slugs:
+            yield warning(
+                f"there is no agent {slug!r}, so these settings have no effect",
+                f"models.agents.{slug}",
+                f"name one of: {', '.join(slugs)}",
+            )
+
+
+def _workflows(settings: Settings, paths: ProjectPaths, library: PromptLibrary) -> Iterator[Finding]:
+    workers = [slug for slug, known in library.definitions.items() if known.kind is not Kind.ORCHESTRATOR]
+    read = load_workflows(settings, paths, workers)
+    if paths.workflows.exists() and not os.access(paths.workflows, os.R_OK | os.X_OK):
+        yield fault("the workflows cannot be read", paths.workflows, f"chmod u+rx {paths.workflows}")
+    for one in read.disabled:
+        for sentence in one.faults:
+            yield fault(
+                f"the workflow {one.slug} is disabled: {sentence.removeprefix(f'{one.source}: ')}",
+                one.source,
+                "correct the file (`tenex graph check`), or move it out of the workflows folder",
+            )
+    for usable in read.found:
+        for doubt in usable.doubts:
+            yield warning(doubt, usable.source, "`tenex graph check` repeats this check after a change")
+    if read.found:
+        yield ok(f"workflows: {', '.join(one.slug for one in read.found)}", paths.workflows)
+
+
+async def models(case: Case) -> AsyncIterator[Finding]:
+    """Report models that cannot be used as configured; with `probe` whether each answers."""
+    from tenex.configuration.models import desk_config, models_in_use
+    from tenex.llm.config import OFFLINE
+
+    chosen, paths = case.settings, case.paths
+    if chosen is None or paths is None or "models" in case.invalid_sections:
+        return
+    try:
+        library = read_library(paths.agents, code_refusal=paths.code_refusal)
+    except ConfigurationError:  # the check `agents` reports it
+        library = PromptLibrary.load(builtin_prompts())
+    used = models_in_use(chosen, library)
+    names = [name for name in dict.fromkeys(name for chain in used.values() for name in chain) if name != OFFLINE]
+    config, faults = desk_config(chosen, paths)
+    unpriced: list[str] = []
+    if names:
+        faults, unpriced = await run_in_thread(lambda: _unusable(config, names, faults), BUILD_TIMEOUT)
+    for finding in _faults(dict.fromkeys(faults), "correct the setting; config/tenex.example.toml explains [models]"):
+        yield finding
+    if not names:
+        yield ok("only the offline model is in use: rules, and no intelligence", "models.default")
+        return
+    for name in unpriced:
+        yield warning(
+            f"the price of {name} is not known, so what it costs is not counted",
+            "models.prices",
+            f'set models.prices."{name}", in US dollars per million tokens',
+        )
+    if not faults:
+        hint = "" if case.probe else "; --probe asks each once"
+        yield ok(f"{', '.join(names)} can be used as configured{hint}")
+    if case.probe:
+        work = {name for setting, chain in used.items() if setting != "models.router" for name in chain}
+        route = chosen.models.for_router()
+        probes = (_probe(config, name, work=name in work, route=name in route) for name in names)
+        for findings in await asyncio.gather(*probes):
+            for finding in findings:
+                yield finding
+
+
+def _unusable(config: "ModelClientConfig", names: list[str], faults: list[str]) -> tuple[list[str], list[str]]:
+    """The faults of the configuration of these models, and those whose price is not known."""
+    from tenex.llm.client import ModelClient
+    from tenex.llm.pricing import price_of
+    from tenex.llm.scripted import OfflineModel
+
+    client = ModelClient(config, lambda *_: tuple(names), OfflineModel())
+    for name in sorted(names):  # one by one, so that a fault of one hides none of another
+        try:
+            client.check([name])
+        except ConfigurationError as error:
+            faults = [*faults, *error.faults]
+    return faults, [] if faults else sorted(name for name in names if price_of(config, name) is None)
+
+
+async def _probe(config: "ModelClientConfig", name: str, *, work: bool, route: bool) -> list[Finding]:
+    from tenex.llm.probe import Purpose, probe
+
+    fix = "check the model's name, its key and its server"
+    purposes: list[Purpose] = [*(["work"] if work else []), *(["route"] if route else [])]  # type: ignore[list-item]
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT):
+            answer = await probe(config, name, purposes)
+    except TimeoutError:
+        return [fault(f"{name} does not answer within {PROBE_TIMEOUT:g} s", "models", fix, ModelUnavailable)]
+    except TenexError as error:
+        return [fault(f"{name}: {error}", "models", fix, type(error))]
+    doubts = [
+        warning(doubt, "models", "choose another model if agents have trouble with it") for doubt in answer.doubts
+    ]
+    return [ok(f"{name} answers in {answer.seconds:.1f} s", "models"), *doubts]
+
+
+def _faults(sentences: Iterable[str], fix: str) -> Iterator[Finding]:
+    """Faults of a `ConfigurationError`: the location is before the first colon and space."""
+    for sentence in sentences:
+        location, colon, message = sentence.partition(": ")
+        yield fault(message, location, fix) if colon else fault(sentence, "", fix)

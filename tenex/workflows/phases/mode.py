@@ -1,0 +1,151 @@
+"""The seven phases as a kind of conversation: every conversation that is of no other kind."""
+
+from tenex.core import records as r
+from tenex.core.commands import activity
+from tenex.core.decide import daily_limits, gates, runs
+from tenex.core.decide.messages import answers_question, record_message, report_disabled, report_elsewhere, unbegun
+from tenex.core.decide.outgoing import say
+from tenex.core.decide.transaction import Transaction
+from tenex.core.decide.turns import addressed_now, ask_router, go_on, open_turn
+from tenex.core.effects import Key, Work
+from tenex.core.ids import Slug
+from tenex.core.messages import ModelStep
+from tenex.core.mode import Mode
+from tenex.core.phases import QUALITY_PHASES, Phase
+from tenex.core.routing import Rejected
+from tenex.core.signals import DayLimitReached, MessageReceived, ModelFailed, RouteAnswered, Signal
+from tenex.core.state.conversation import State
+from tenex.core.state.run import OrchestratorTurn
+
+from . import decide, waivers
+
+
+class PhasesMode(Mode):
+    """A conversation whose router chooses agents and phases."""
+
+    def owns(self, state: State) -> bool:
+        """Every conversation: it is registered last."""
+        del state
+        return True
+
+    def on_message(self, draft: Transaction, signal: MessageReceived, called: Slug) -> None:
+        """Take a message as an answer to an open question, or as work."""
+        is_begun = bool(draft.state.recent or draft.state.turns or draft.state.mission)
+        wrote = record_message(draft, signal)
+        if not called and report_disabled(draft, signal) and not is_begun:
+            slug = next(slug for slug in signal.addressed if slug in draft.rules.disabled)
+            draft.add(r.Ended, reason=f"the workflow {slug} is disabled")
+            return
+        if waivers.answered(draft, signal) or answers_question(draft, wrote):
+            return
+        if called:
+            report_elsewhere(draft, called)
+        go_on(draft)
+
+    def next(self, draft: Transaction) -> None:
+        """Open a turn of the agents a user mentioned, or ask the router."""
+        state = draft.state
+        if present := addressed_now(draft):
+            names = ", ".join(dict.fromkeys(name for slug, name in state.addressed if slug in present))
+            draft.add(r.Routed, agents=present, phase=None, reason="addressed by the person", by=names)
+            open_turn(draft, present, "addressed by the person")
+        elif state.question is None:
+            ask_router(draft, 1)
+
+    def gate_met(self, draft: Transaction, turn: OrchestratorTurn) -> Phase | None:
+        """The quality gate that a turn meets by closing."""
+        return gates.met(draft.state, turn, draft.rules)
+
+    def on_signal(self, draft: Transaction, signal: Signal) -> bool:
+        """Handle the router's answer, its failure and its limit; one that is not waited for gives no record."""
+        if not isinstance(signal, RouteAnswered | ModelFailed | DayLimitReached) or signal.key.work is not Work.ROUTE:
+            return False
+        question = draft.state.question
+        if question is None or question.retry is not None or signal.key != (Work.ROUTE, question.seq, ""):
+            return True
+        match signal:
+            case RouteAnswered(step=step):
+                decide.answered(draft, step)
+            case DayLimitReached():
+                daily_limits.hold(draft, None, signal)
+            case ModelFailed(retryable=True):
+                runs.model_failed(draft, None, signal)
+            case ModelFailed():
+                nothing = ModelStep(text="", usage=signal.usage, model=signal.model)
+                refused = Rejected(
+                    sentence=f"The answer was of no use: {signal.message[:300]}",
+                    plain=f"gave no usable answer ({signal.message[:200]})",
+                )
+                decide.reject(draft, nothing, refused)
+        return True
+
+    def on_timer(self, draft: Transaction, key: Key) -> bool:
+        """Announce a transition, retry the router, or report that it is slow."""
+        state = draft.state
+        if key.part == "announce" and state.unannounced is not None:
+            say(draft, f"Now in {state.phase}: {state.unannounced.reason}", "announcement")
+        elif key.part == "route":
+            draft.add(r.RetryDue, run=None)
+        elif key.part == "route-warn":
+            decide.delayed(draft)
+        else:
+            return False
+        return True
+
+    def command(self, draft: Transaction, name: str, argument: str, signal: MessageReceived) -> bool:
+        """Execute `/quick`, `/skip` and `/retry`; answer `/new` and `/continue` before a mission could begin."""
+        if name in ("quick", "skip"):
+            self._waive(draft, name, argument, signal)
+        elif name == "retry":
+            return self._retry(draft, signal.name)
+        elif name in ("new", "continue") and (workflow := unbegun(draft)):
+            say(
+                draft,
+                f"The mission {workflow} has not begun. Write here what it is to work on, or anything else in a new "
+                f"note.",
+            )
+        else:
+            return False
+        return True
+
+    def _waive(self, draft: Transaction, name: str, argument: str, signal: MessageReceived) -> None:
+        phases: tuple[Phase, ...] = QUALITY_PHASES
+        if name == "skip":
+            phase = Phase.parse(argument)
+            if phase is None or phase not in QUALITY_PHASES:
+                say(draft, f"/skip takes one of: {', '.join(QUALITY_PHASES)}.")
+                return
+            phases = (phase,)
+        if draft.state.status == "ended":
+            sent = f"/skip {phases[0]}" if name == "skip" else "/quick"
+            say(draft, f"This cycle has ended: there is nothing to skip. Write a request, then send `{sent}` again.")
+            return
+        waivers.waive(draft, phases, signal)
+        if draft.state.status == "waiting" and draft.state.messages:
+            go_on(draft)
+
+    def _retry(self, draft: Transaction, name: str) -> bool:
+        """Run the last turn again; False where there is none that may be repeated."""
+        state = draft.state
+        last = state.last_turn
+        if daily_limits.on_hold(state):
+            return False
+        if state.turn is not None:
+            say(draft, "I am at work; `/stop` first.")
+            return True
+        if last is None or state.status == "ended" or last.phase is not state.phase or not state.turns:
+            return False
+        agents = tuple(slug for slug in last.agents if slug in draft.rules.roster)
+        if state.phase is Phase.REFLECTION:  # each reflects once, and an attempt that failed was one
+            agents = tuple(slug for slug in agents if not gates.strangers(state, (slug,), draft.rules))
+        if not agents:
+            return False
+        draft.add(r.Continued, name=name)
+        draft.add(r.Routed, agents=agents, phase=None, reason=f"{name} asked for another try", by=name)
+        open_turn(draft, agents, f"{name} asked for another try")
+        return True
+
+    def status(self, draft: Transaction) -> list[str]:
+        """The phase, then what runs."""
+        state = draft.state
+        return [f"Phase: {state.phase} (cycle {state.cycle})", *activity(draft, "This cycle has ended.")]

@@ -1,0 +1,170 @@
+"""Speakers as a kind of conversation: the rules of a workflow are the router, and a round is a turn of one agent."""
+
+import json
+from collections.abc import Iterator, Sequence
+
+from tenex.core import records as r
+from tenex.core.commands import activity, resume, stop
+from tenex.core.config import Agent, Policy
+from tenex.core.context.window import cut_bytes
+from tenex.core.decide import daily_limits
+from tenex.core.decide.messages import answers_question, record_message, report_disabled
+from tenex.core.decide.outgoing import say
+from tenex.core.decide.transaction import Transaction
+from tenex.core.decide.turns import go_on, open_turn, same_failure, spent, too_many_turns, wait_at_limit
+from tenex.core.effects import Key
+from tenex.core.ids import Slug
+from tenex.core.messages import Note, ToolSpec
+from tenex.core.mode import Mode
+from tenex.core.ports import ToolResult
+from tenex.core.records.run import Outcome
+from tenex.core.signals import MessageReceived
+from tenex.core.state.conversation import State
+from tenex.core.state.run import Call, Message, Run
+
+from . import calls, decide
+
+
+class SpeakersMode(Mode):
+    """A conversation that a workflow of speakers was opened in."""
+
+    has_cycles = False
+    has_run_deadlines = False
+    asks_at_limits = False
+
+    def owns(self, state: State) -> bool:
+        """Whether a workflow was opened."""
+        return state.workflow is not None
+
+    def begins(self, policy: Policy, slug: Slug) -> bool:
+        """Whether the name is of a workflow of speakers."""
+        return slug in policy.workflows
+
+    def on_message(self, draft: Transaction, signal: MessageReceived, called: Slug) -> None:
+        """Open the workflow if there is none yet; take the message as an answer or as the user's round."""
+        if draft.state.workflow is None:
+            decide.open_session(draft, draft.rules.workflows[called], signal)
+        wrote = record_message(draft, signal)
+        if draft.state.workflow is None:  # the reason has been reported
+            draft.add(r.Ended, reason=f"the workflow {called} could not begin")
+            return
+        if not called:
+            report_disabled(draft, signal)
+        if not answers_question(draft, wrote):
+            decide.on_message(draft, wrote, signal.role)
+            go_on(draft)
+
+    def next(self, draft: Transaction) -> None:
+        """Open the round of the speaker whom the rules name; a limit of cost comes before them."""
+        speaker = decide.next_speaker(draft)
+        session = draft.state.workflow
+        if speaker is None or session is None:
+            return
+        is_bounded = session.speakers.graph_data.get("max_turns") is not None
+        limit = spent(draft) or same_failure(draft) or (None if is_bounded else too_many_turns(draft))
+        if limit is None:
+            open_turn(draft, (speaker,), session.why)
+        else:
+            wait_at_limit(draft, *limit)
+
+    def on_turn_closed(self, draft: Transaction, run: Run, outcome: Outcome, text: str, *, completed: bool) -> None:
+        """Count the round."""
+        decide.count_round(draft, calls.round_of(draft.state, draft.rules, run, text, completed=completed), outcome)
+
+    def tool_specs(self, state: State, run: Run, policy: Policy) -> tuple[ToolSpec, ...]:
+        """The tools that direct the workflow."""
+        session = state.workflow
+        if session is None or not calls.has_calls(session, policy):
+            return ()
+        return calls.specs(session, run.agent)
+
+    def own_call(self, draft: Transaction, run: Run, call: Call) -> bool:
+        """Decide a handoff, the end, a change of variables or a call that a rule names."""
+        return calls.decided(draft, run, call)
+
+    def checked_result(self, draft: Transaction, run: Run, result: ToolResult) -> ToolResult:
+        """The result with what a speaker may ask for."""
+        session = draft.state.workflow
+        is_speaker = session is not None and not session.is_closed and calls.takes_part(session, run)
+        if session is None or not is_speaker or not calls.has_calls(session, draft.rules):
+            return super().checked_result(draft, run, result)
+        if result.route is None and not result.context and not result.removed:
+            return result
+        return calls.checked_result(draft, session, run, result)
+
+    def text_of_calls(self, draft: Transaction, run: Run) -> str:
+        """The reason or the summary of the call that decides what follows."""
+        return calls.words_of(calls.round_of(draft.state, draft.rules, run, ""))
+
+    def on_timer(self, draft: Transaction, key: Key) -> bool:
+        """Handle that something expected is late."""
+        session = draft.state.workflow
+        if session is None or key.part not in session.watches:
+            return False
+        decide.missed(draft, session, key.part)
+        return True
+
+    def command(self, draft: Transaction, name: str, argument: str, signal: MessageReceived) -> bool:
+        """Execute `/set`, `/new`, `/continue` and `/retry`."""
+        session = draft.state.workflow
+        if session is None or name not in ("set", "new", "continue", "retry"):
+            return False
+        if name == "set":
+            decide.set_variables(draft, session, argument)
+        elif name == "new":
+            stop(draft, signal.name, quiet=True)
+            if session.is_closed:
+                say(draft, decide.over(session))
+            decide.close(draft, decide.CLOSED, f"{signal.name} closed it.", by=signal.name)
+        elif name == "retry" and draft.state.turn is not None and not daily_limits.on_hold(draft.state):
+            say(draft, "I am at work; `/stop` first.")
+        elif session.is_closed:
+            say(draft, decide.over(session))
+        else:
+            before = draft.state.next_seq
+            resume(draft, signal.name)
+            is_silent = not any(isinstance(rec, r.MessageSent) and rec.seq >= before for rec in draft.records)
+            if draft.state.waiting_for == "user" and is_silent:
+                say(draft, "It is your turn: write what you have to say.")
+        return True
+
+    def status(self, draft: Transaction) -> list[str]:
+        """The round, then what runs."""
+        session = draft.state.workflow
+        return [] if session is None else [decide.standing(session), *activity(draft, "It has ended.")]
+
+    def sender(self, state: State) -> Agent | None:
+        """The workflow, with a key of its own."""
+        session = state.workflow
+        return None if session is None else Agent(slug=session.slug, name=session.name, pubkey=session.pubkey)
+
+    def notes(self, state: State, run: Run, room: int) -> Iterator[Note]:
+        """The round, who takes part, and the variables."""
+        session = state.workflow
+        if session is None:
+            return
+        speakers = session.speakers
+        bound = speakers.graph_data.get("max_turns")
+        of = f" of at most {bound}" if bound else ""
+        variables = json.dumps(speakers.context_vars, ensure_ascii=False, indent=1)
+        values = "It has no variables yet."
+        if speakers.context_vars:
+            values = f"Its variables:\n{cut_bytes(variables, room)}"
+        text = (
+            f"{session.name}, round {speakers.turn_count + 1}{of}. You speak as {run.agent}. Who takes part: "
+            f"{', '.join(speakers.participant_order)}.\n{values}"
+        )
+        yield Note(title="Workflow", text=text)
+
+    def visible(self, state: State, messages: Sequence[Message]) -> Sequence[Message]:
+        """What the view leaves: the request that opened the workflow, the newest messages, and unread ones."""
+        session = state.workflow
+        if session is None or session.view == "full":
+            return messages
+        most = 1 if session.view == "summary" else 2 * len(session.speakers.participant_order)
+        unread = {message.seq for message in state.unanswered}
+        return [
+            message
+            for place, message in enumerate(messages)
+            if not place or place >= len(messages) - most or message.seq in unread
+        ]
