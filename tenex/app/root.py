@@ -209,7 +209,7 @@ async def open_application(
         listening += [*([meter] if meter else []), *open_spans(stack, settings)]
         around = ActorDependencies(
             journals=_Journals(folder, Views(folder, disk), old, index, voices),
-            stages=stages,
+            executors=stages,
             sealer=sealer,
             notices=book,
             prompter=current,

@@ -280,41 +280,41 @@ class Journals(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Somebody's message has no answer, and they are told why: what the word about it is made of."""
+    """Why a user's message has no answer: everything the notice to them is built from."""
 
     conversation: ConversationId
     author: PublicKey
-    """Who is told."""
+    """Who is notified."""
     failure: str
     written: int
-    """Seconds: when what waits, or the last word after it, was written."""
+    """Seconds: when the unanswered message, or the last one after it, was written."""
     address: Mapping[str, Any]
     origin: Mapping[str, Any]
 
     @property
     def key(self) -> tuple[ConversationId, PublicKey, str]:
-        """What is said once: to whom, and of which trouble of which conversation."""
+        """Identifies a notice, which is sent once."""
         return self.conversation, self.author, self.failure
 
 
 class Notices(Protocol):
-    """Remembers, across restarts, who has been told of a trouble that keeps a conversation's own journal from it."""
+    """Persists which users were notified of failures that a conversation's own journal cannot record."""
 
-    def told(self) -> Iterable[Notice]:
-        """The notices of all troubles that are not over."""
+    def open_notices(self) -> Iterable[Notice]:
+        """The notices of every failure that is not cleared."""
         ...
 
-    async def tell(self, notice: Notice) -> None:
-        """Remember a notice that is about to be said.
+    async def add_notice(self, notice: Notice) -> None:
+        """Persist a notice before it is sent.
 
         Raises:
             AppendFailed: the disk did not take it.
-            StoreDamaged: what is remembered cannot be read.
+            StoreDamaged: the persisted notices cannot be read.
         """
         ...
 
-    async def passed(self, conversation: ConversationId) -> None:
-        """The troubles of a conversation are over: its notices are forgotten. Raises as `tell` does."""
+    async def clear_notices(self, conversation: ConversationId) -> None:
+        """Forget the notices of a conversation that works again. Raises as `add_notice` does."""
         ...
 
 

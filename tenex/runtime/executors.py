@@ -1,7 +1,6 @@
-"""The stages: each carries out one kind of effect and ends in one signal, whatever happens.
+"""Executors: each carries out one kind of effect and returns one signal, whatever happens.
 
-This is one of the three places with a broad `except`: a fault of ours in a stage must reach the conversation as a
-failure, not end the daemon.
+Broad `except` on purpose: an internal error in an executor becomes a failure signal and does not end the daemon.
 """
 
 import asyncio
@@ -41,12 +40,12 @@ from .reconciler import Task
 log = structlog.get_logger(__name__)
 
 
-def _nobody(signal: Signal) -> None:
-    """A signal on the way nobody waits for."""
+def _ignore(signal: Signal) -> None:
+    """Drop an intermediate signal."""
 
 
 def _cut_off(run: RunId | None, post: Callable[[Signal], None]) -> Callable[[Usage, str], None]:
-    """Posts what a cancelled call has cost, if it has cost something."""
+    """A callback that posts the cost of a cancelled call, if there is one."""
 
     def paid(usage: Usage, model: str) -> None:
         if usage.tokens or usage.cost_usd:
@@ -71,11 +70,10 @@ class Executors:
     on_text: Callable[[Conversation, ModelCall], OnText] = lambda _conversation, _call: ignore_text
     missions: Missions | None = None
 
-    def prepare(self, conversation: Conversation, effect: Effect, post: Callable[[Signal], None] = _nobody) -> Task:
-        """Take what an effect needs of the conversation as it is now; the task carries it out later, or never.
+    def prepare(self, conversation: Conversation, effect: Effect, post: Callable[[Signal], None] = _ignore) -> Task:
+        """Capture what an effect needs of the current state; the task carries it out later, or never.
 
-        `post` takes the signals of a mission's steps, which come before its node's last, and what a call had cost that
-        was cancelled.
+        `post` receives a mission's intermediate signals and the cost of cancelled calls.
         """
         match effect:
             case Route(key=key, is_urgent=is_urgent):
@@ -132,7 +130,7 @@ class Executors:
         on_text: OnText,
         paid: Callable[[Usage, str], None],
     ) -> Signal:
-        await asyncio.sleep(0)  # words said in the same decision go out before the next request is put together
+        await asyncio.sleep(0)  # messages of the same decision are published before the request is built
         try:
             priority = self.daily.priority(caller.person)
             asked = replace(request(), person=caller.person, priority=priority, on_cancelled=paid)
@@ -145,14 +143,14 @@ class Executors:
         except (ModelUnavailable, ModelRefused) as error:
             return ModelFailed.of(key, error, run)
         except Exception as error:
-            log.exception("stage.failed", stage="model", key_seq=key.seq)
+            log.exception("executor.failed", executor="model", key_seq=key.seq)
             return ModelFailed(key=key, run=run, message=f"an internal error: {type(error).__name__}", retryable=False)
 
     async def _call(self, effect: ToolCall) -> Signal:
         try:
             result = await self.tools.call(effect.request.tool, effect.request.arguments, effect.context)
         except Exception as error:
-            log.exception("stage.failed", stage="tool", tool=effect.request.tool)
+            log.exception("executor.failed", executor="tool", tool=effect.request.tool)
             result = ToolResult(ok=False, content=f"The tool failed: {type(error).__name__}.")
         return ToolReturned(key=effect.key, result=result)
 

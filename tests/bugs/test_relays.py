@@ -21,7 +21,7 @@ from tests.fakes.stage import World
 from tests.fakes.virtual import run
 from tests.nostr.kit import BOB, FAST, NOW, Heard, note, running
 from tests.nostr.test_sealing import ADDRESS, draft
-from tests.runtime.test_flow import converse, worker
+from tests.runtime.test_runtime import converse, worker
 
 STRANGER = PublicKey("9" * 64)
 

@@ -82,15 +82,15 @@ class MemoryNotices:
     def __init__(self) -> None:
         self.notices: dict[tuple[str, str, str], Notice] = {}
 
-    def told(self) -> list[Notice]:
+    def open_notices(self) -> list[Notice]:
         """All that are not over."""
         return list(self.notices.values())
 
-    async def tell(self, notice: Notice) -> None:
+    async def add_notice(self, notice: Notice) -> None:
         """Remember one."""
         self.notices[notice.key] = notice
 
-    async def passed(self, conversation: ConversationId) -> None:
+    async def clear_notices(self, conversation: ConversationId) -> None:
         """Forget those of a conversation."""
         self.notices = {key: notice for key, notice in self.notices.items() if key[0] != conversation}
 
@@ -267,7 +267,7 @@ class World:
         )
         around = ActorDependencies(
             journals=self,
-            stages=stages,
+            executors=stages,
             sealer=self,
             notices=self.notices,
             prompter=prompter,

@@ -21,8 +21,8 @@ from tenex.nostr.keys import SecretKey
 from tenex.nostr.threading import read_event
 from tenex.settings import Settings
 from tenex.store.format import CONVERSATION
+from tenex.telemetry.gauges import Readings
 from tenex.telemetry.metrics import Meter
-from tenex.telemetry.runtime_readings import Readings
 
 from .tree import ROOT, files, name_of, named, text_of
 

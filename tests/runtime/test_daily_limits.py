@@ -15,7 +15,7 @@ from tests.fakes.play import ALICE, rules, says
 from tests.fakes.stage import Daemon, World
 from tests.fakes.virtual import run
 
-from .test_missions_in_flow import Stage
+from .test_missions import Stage
 
 MEL = PublicKey("e" * 64)
 ANN = PublicKey("f" * 64)

@@ -15,8 +15,8 @@ from tenex.core.effects import ModelCall
 from tenex.core.ids import Millis
 from tenex.core.messages import ModelStep, Usage
 from tenex.core.signals import ModelFailed
+from tenex.telemetry.gauges import Readings
 from tenex.telemetry.metrics import Meter
-from tenex.telemetry.runtime_readings import Readings
 from tests.fakes.play import ID, Play, diligent, rules, says, seven_phases
 
 Numbers = dict[tuple[str, tuple[tuple[str, str], ...]], float]
