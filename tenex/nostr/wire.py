@@ -9,9 +9,8 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
-
-from tenex.core.jsontext import json_writer
 
 from .events import event_fields
 from .filters import MAX_FILTERS, AnyOf, Filter
@@ -166,7 +165,7 @@ def auth_frame(event: Mapping[str, Any]) -> str:
     return encode_frame(["AUTH", event])
 
 
-encode_frame: Final = json_writer(separators=(",", ":"))
+encode_frame: Final = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))
 """Writes a frame as JSON without spaces."""
 
 

@@ -103,11 +103,11 @@ async def _by_states(
 ) -> ModelRequest:
     """The request as the first model of the chain is sent it, where the agent speaks by states."""
     output, provider = outputs_of(library, where).get(request.agent), split_name(model)
-    held = output.at(request.tools) if output is not None and provider is not None else None
-    if held is None or provider is None:
+    form = output.format_for(request.tools) if output is not None and provider is not None else None
+    if form is None or provider is None:
         return request
     given = settings.models.providers.get(provider[0])
-    return await in_states(request, held, enforced=given.grammar if given is not None else "none")
+    return in_states(request, form, enforced=given.grammar if given is not None else "none")
 
 
 async def at_a_glance(settings: Settings, where: ProjectPaths, library: PromptLibrary) -> Configuration:

@@ -1,14 +1,15 @@
 """Tells a conversation: records in, lines for a terminal out. The demo tells it as it happens, `show` afterwards."""
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal
 
 from tenex.core import records as r
 from tenex.core.costs import run_agent
 from tenex.core.ids import RunId
-from tenex.core.jsontext import json_writer
 from tenex.core.messages import ModelStep
 from tenex.core.phases import Phase
 from tenex.core.state.rollback import ConversationForked, RolledBack
@@ -29,7 +30,7 @@ ARGUMENT_CHARACTERS = 60
 RESULT_CHARACTERS = 100
 
 
-_json = json_writer()
+_json = partial(json.dumps, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,23 +11,27 @@ record; from there on every line has the next seq.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 from zlib import crc32
 
 from tenex.core.errors import InternalError
 from tenex.core.ids import Millis
-from tenex.core.jsontext import json_writer
 from tenex.core.records import RECORDS, Record
 from tenex.core.state.rollback import ConversationForked, RolledBack
 from tenex.core.state.snapshot import SnapshotRecord, StateSnapshot
 
+from .codec import FieldsCodec
 from .migrations import CONVERSATION_STEPS, Migration
-from .mismatch import Mismatch, Shape
-from .shapes import object_shape
 
 _ENVELOPE: Final = ("seq", "at")
+_LINE: Final = re.compile(
+    rb'\{"v":([1-9]\d{0,8}),"seq":(\d{1,18}),"remaining":(\d{1,9}),"at":(-?\d{1,30}),'
+    rb'"type":"(\w+)","data":(.*),"crc":"[0-9a-f]{8}"\}',
+    re.DOTALL,
+)
 _TAIL: Final = len(',"crc":"01234567"}')
 
 
@@ -50,8 +54,8 @@ class _Unreadable(Exception):
 @dataclass(frozen=True, slots=True)
 class _Kind:
     make: type[Record]
-    head: str
-    shape: Shape
+    head: bytes
+    fields: FieldsCodec
 
 
 class Codec:
@@ -72,7 +76,7 @@ class Codec:
             Bug: a kind has a field whose type cannot be stored, or older versions that could not be read.
         """
         self._by_name = {
-            name: _Kind(kind, f',"type":"{name}","data":', object_shape(kind, leave_out=_ENVELOPE))
+            name: _Kind(kind, b',"type":"%b","data":' % name.encode(), FieldsCodec(kind, leave_out=_ENVELOPE))
             for name, kind in kinds.items()
         }
         self._by_type = {kind.make: kind for kind in self._by_name.values()}
@@ -102,13 +106,11 @@ class Codec:
             raise InternalError(f"a {type(record).__name__} is no record of this journal")
         if type(record.seq) is not int or type(record.at) is not int:
             raise InternalError(f"{type(record).__name__}: `seq` and `at` must be integers")
-        head = f'{{"v":{record.version},"seq":{record.seq},"remaining":{remaining},"at":{record.at}{kind.head}'
+        head = b'{"v":%d,"seq":%d,"remaining":%d,"at":%d' % (record.version, record.seq, remaining, record.at)
         try:
-            data = kind.shape.encode(record)
-            body = _line_body(head, data)
-        except (Mismatch, TypeError, ValueError, RecursionError) as fault:
-            why = str(fault) if isinstance(fault, Mismatch) else f"JSON cannot hold it ({type(fault).__name__})"
-            raise InternalError(f"{type(record).__name__} of seq {record.seq} cannot be stored: {why}") from fault
+            body = head + kind.head + kind.fields.encode(record)
+        except ValueError as fault:
+            raise InternalError(f"{type(record).__name__} of seq {record.seq} cannot be stored: {fault}") from fault
         return b'%b,"crc":"%08x"}\n' % (body, crc32(body))
 
     def decode_lines(self, data: bytes) -> tuple[list[Record], int, Fault | None]:
@@ -147,18 +149,14 @@ class Codec:
         return records, length, None
 
     def _decode(self, line: bytes) -> tuple[Record, int]:
-        try:
-            envelope = json.loads(line.decode())
-        except (ValueError, RecursionError) as fault:
-            raise _Unreadable("it is not JSON, though its crc is right") from fault
-        try:
-            version, seq, remaining, at = envelope["v"], envelope["seq"], envelope["remaining"], envelope["at"]
-            name, data = envelope["type"], envelope["data"]
-        except (TypeError, KeyError) as fault:
-            raise _Unreadable("it lacks one of v, seq, remaining, at, type and data") from fault
-        if not (type(version) is type(seq) is type(remaining) is type(at) is int) or version < 1 or remaining < 0:
-            raise _Unreadable("v, seq, remaining and at must be integers, v from 1 and remaining from 0")
-        kind = self._by_name.get(name) if type(name) is str else None
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise _Unreadable(
+                "it is not a record's line although its crc is right; if a newer tenex wrote it, run that one"
+            )
+        version, seq, remaining, at = map(int, match.group(1, 2, 3, 4))
+        name, data = match[5].decode(), match[6]
+        kind = self._by_name.get(name)
         if kind is None:
             raise _Unreadable("its type is unknown here; it was written by a newer tenex, so run that one")
         if version > kind.make.version:
@@ -166,39 +164,15 @@ class Codec:
                 f"{name} has version {version} and this tenex knows {kind.make.version}; "
                 "it was written by a newer tenex, so run that one"
             )
+        for older in range(version, kind.make.version):
+            try:
+                data = json.dumps(self._migrations[name, older](json.loads(data))).encode()
+            except (LookupError, TypeError, ValueError, AttributeError) as fault:  # it is not what that version wrote
+                raise _Unreadable(f"{name} of version {older} cannot be read ({type(fault).__name__})") from fault
         try:
-            for older in range(version, kind.make.version):
-                data = self._migrate(name, older, data)
-            return kind.make(seq=seq, at=Millis(at), **kind.shape.decode(data)), remaining
-        except Mismatch as mismatch:
-            raise _Unreadable(f"{name}: {mismatch}") from mismatch
-
-    def _migrate(self, name: str, version: int, data: Any) -> dict[str, Any]:
-        if type(data) is not dict:
-            raise _Unreadable(f"{name} of version {version} cannot be read: its data is no object")
-        try:
-            return self._migrations[name, version](data)
-        except (LookupError, TypeError, ValueError, AttributeError) as fault:  # it was not what that version wrote
-            raise _Unreadable(f"{name} of version {version} cannot be read ({type(fault).__name__})") from fault
-
-
-def _line_body(head: str, data: Any) -> bytes:
-    try:
-        return (head + _dumps(data)).encode()
-    except UnicodeEncodeError:  # a lone surrogate has no UTF-8; escaped it survives, and two halves of one become whole
-        return (head + _dumps_ascii(data)).encode()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):  # a read-only view within what a model or a form gave us
-        return dict(value)
-    raise TypeError(type(value).__name__)
-
-
-# NaN is written as Python writes it: a model may send one, and a line beyond the letter of JSON is better than a
-# conversation that can never go on.
-_dumps: Final = json_writer(separators=(",", ":"), default=_plain)
-_dumps_ascii: Final = json_writer(ensure_ascii=True, separators=(",", ":"), default=_plain)
+            return kind.make(seq=seq, at=Millis(at), **kind.fields.decode(data)), remaining
+        except ValueError as fault:
+            raise _Unreadable(f"{name}: {fault}") from fault
 
 
 def is_sound(line: bytes) -> bool:

@@ -174,7 +174,7 @@ PROGRAM = 'print("home", 6 * 7)'
 def by_states(text: str) -> ModelStep:
     """The step that is made of an answer by states."""
     tools = [ToolSpec(name=name, description="", parameters={"type": "object"}) for name in _TOOLS]
-    held = AgentOutput([Thinking, Scratchpad], [ToolCallState, Python], 0, 3).at(tools)
+    held = AgentOutput([Thinking, Scratchpad], [ToolCallState, Python], 0, 3).format_for(tools)
     assert held is not None
     segments, wrong = read(held, text, "none")
     assert not wrong, wrong

@@ -271,7 +271,9 @@ from tenex.core.errors import StoreDamaged
 from tenex.core.ids import ConversationId
 from tenex.store.disk import Disk
 from tenex.store.repository import ConversationFolder
-from tests.store.kit import StillClock
+from tests.store.kit import StillClock, decisions_of
+from tenex.store.format import CONVERSATION
+CONVERSATION.decode_lines(CONVERSATION.encode_decisions(decisions_of(1)))  # imports what only root may read here
 if os.getuid() == 0:
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
 async def main():

@@ -3,6 +3,7 @@
 import json
 import re
 from types import MappingProxyType
+from typing import Any, Final
 from zlib import crc32
 
 import pytest
@@ -10,13 +11,35 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenex.core.errors import InternalError
-from tenex.core.ids import Millis, RunId
-from tenex.core.messages import CallRequest, ModelStep
+from tenex.core.ids import ConversationId, Millis, RunId
+from tenex.core.messages import CallRequest, ModelStep, Note
 from tenex.core.phases import Phase
-from tenex.core.records import RECORDS, CommandGiven, ModelResponded, Record, RouteRequested, WaiverRequested
+from tenex.core.records import (
+    RECORDS,
+    CommandGiven,
+    ModelResponded,
+    Record,
+    RouteRequested,
+    RunStarted,
+    WaiverRequested,
+)
+from tenex.core.state.conversation import State
+from tenex.core.state.snapshot import StateSnapshot
 from tenex.store.format import CONVERSATION, Codec
 
 from .kit import asked, closed, decisions_of, integers, objects_of, started
+
+RUN: Final = {"run": "r", "agent": "a", "agentName": "A", "pubkey": "p", "warnAt": 1, "closeAt": 2}
+GIVEN: Final[dict[str, Any]] = {
+    "seq": 1,
+    "at": Millis(1),
+    "run": "r",
+    "agent": "a",
+    "agent_name": "A",
+    "pubkey": "p",
+    "warn_at": 1,
+    "close_at": 2,
+}
 
 
 def line(envelope: object) -> bytes:
@@ -84,7 +107,7 @@ def nested(depth: int) -> object:
     return value
 
 
-@pytest.mark.parametrize("vendor", [object(), {1, 2}, nested(100_000), 10**5000], ids=["object", "set", "deep", "huge"])
+@pytest.mark.parametrize("vendor", [object(), nested(100_000)], ids=["object", "deep"])
 def test_a_record_json_cannot_hold_is_a_bug_that_names_the_record(vendor: object) -> None:
     record = ModelResponded(seq=4, at=Millis(1), run=RunId("r"), step=ModelStep(vendor=vendor))
     with pytest.raises(InternalError, match="ModelResponded of seq 4 cannot be stored"):
@@ -92,7 +115,7 @@ def test_a_record_json_cannot_hold_is_a_bug_that_names_the_record(vendor: object
 
 
 def test_a_field_of_the_wrong_type_is_a_bug_that_names_the_field() -> None:
-    with pytest.raises(InternalError, match="`attempt` must be an integer, but is a string"):
+    with pytest.raises(InternalError, match="`attempt` must be int"):
         CONVERSATION.encode_decisions([[RouteRequested(seq=1, at=Millis(1), attempt="1")]])  # type: ignore[arg-type]
     with pytest.raises(InternalError, match="`seq` and `at` must be integers"):
         CONVERSATION.encode_decisions([[RouteRequested(seq=1, at=1.5, attempt=1)]])  # type: ignore[arg-type]
@@ -189,16 +212,19 @@ def test_the_last_record_written_twice_is_damage_and_called_by_its_name() -> Non
             line({"v": 9, "seq": 1, "remaining": 0, "at": 1, "type": "ProcessRestarted", "data": {}}),
             "version 9 .* newer tenex",
         ),
-        (line({"v": 0, "seq": 1, "remaining": 0, "at": 1, "type": "ProcessRestarted", "data": {}}), "v from 1"),
+        (
+            line({"v": 0, "seq": 1, "remaining": 0, "at": 1, "type": "ProcessRestarted", "data": {}}),
+            "not a record's line",
+        ),
         (
             line({"v": 1, "seq": 1, "remaining": -1, "at": 1, "type": "ProcessRestarted", "data": {}}),
-            "remaining from 0",
+            "not a record's line",
         ),
         (
             line({"v": 1, "seq": True, "remaining": 0, "at": 1, "type": "ProcessRestarted", "data": {}}),
-            "must be integers",
+            "not a record's line",
         ),
-        (line({"v": 1, "seq": 1, "remaining": 0, "type": "ProcessRestarted", "data": {}}), "lacks one of"),
+        (line({"v": 1, "seq": 1, "remaining": 0, "type": "ProcessRestarted", "data": {}}), "not a record's line"),
         (
             line({"v": 1, "seq": 1, "remaining": 0, "at": 1, "type": "RouteRequested", "data": {}}),
             "`attempt` is missing",
@@ -209,9 +235,9 @@ def test_the_last_record_written_twice_is_damage_and_called_by_its_name() -> Non
         ),
         (
             line({"v": 1, "seq": 1, "remaining": 0, "at": 1, "type": "RouteRequested", "data": {"attempt": True}}),
-            "an integer",
+            "`attempt` must be a valid integer",
         ),
-        (line({"v": 1, "seq": 1, "remaining": 0, "at": 1, "type": ["x"], "data": {}}), "type is unknown"),
+        (line({"v": 1, "seq": 1, "remaining": 0, "at": 1, "type": ["x"], "data": {}}), "not a record's line"),
     ],
 )
 def test_a_sound_line_that_cannot_stand_there_is_damage_even_at_the_end(data: bytes, what: str) -> None:
@@ -226,7 +252,10 @@ def test_a_sound_line_that_is_no_json_is_damage() -> None:
     body = b"{not json"
     _, _, fault = CONVERSATION.decode_lines(b'%b,"crc":"%08x"}\n' % (body, crc32(body)))
     assert fault is not None
-    assert (fault.kind, fault.what) == ("damage", "it is not JSON, though its crc is right")
+    assert (fault.kind, fault.what) == (
+        "damage",
+        "it is not a record's line although its crc is right; if a newer tenex wrote it, run that one",
+    )
 
 
 def test_unknown_fields_of_a_known_version_are_accepted() -> None:
@@ -258,7 +287,43 @@ def test_a_fault_never_quotes_what_a_person_wrote() -> None:
     )
     _, _, fault = CONVERSATION.decode_lines(data)
     assert "secret" not in repr(fault)
-    assert "`turnId` must be a string" in repr(fault)
+    assert "`turnId` must be a valid string" in repr(fault)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "what"),
+    [
+        ("TurnOpened", {"turnId": "t", "phase": "nap", "agents": [], "reason": ""}, "`phase` must be 'chat'"),
+        (
+            "TurnOpened",
+            {"turnId": "t", "phase": "chat", "agents": [1], "reason": ""},
+            "`agents.0` must be a valid string",
+        ),
+        (
+            "ModelResponded",
+            {"run": "r", "step": {"usage": {"calls": "1"}}},
+            "`step.usage.calls` must be a valid integer",
+        ),
+        ("ToolCallQueued", {"run": "r", "call": None}, "`call` must be a valid string"),
+        ("JournalRebuilt", {"source": "", "spent": {"secret": {"calls": None}}}, "`spent.(a key).calls` must be"),
+        ("RunStarted", {**RUN, "entries": [{"is": "secret", "text": ""}]}, "`entries.0`"),
+        ("RunStarted", {**RUN, "entries": [{"is": "Note", "text": ""}]}, "`entries.0.Note.title` is missing"),
+    ],
+)
+def test_a_value_of_another_type_is_damage_and_its_path_is_named(kind: str, data: dict[str, Any], what: str) -> None:
+    _, _, fault = CONVERSATION.decode_lines(
+        line({"v": 1, "seq": 1, "remaining": 0, "at": 1, "type": kind, "data": data})
+    )
+    assert fault is not None
+    assert f"{kind}: {what}" in fault.what
+
+
+def test_sets_have_one_order_and_members_of_a_union_their_name() -> None:
+    state = State(id=ConversationId("c" * 64), touched=frozenset({"b", "a", "c"}))
+    (encoded,) = CONVERSATION.encode_decisions([[StateSnapshot(seq=1, at=Millis(1), state=state)]]).splitlines()
+    assert json.loads(encoded)["data"]["state"]["touched"] == ["a", "b", "c"]
+    note = RunStarted(**GIVEN, entries=(Note(title="t", text="x"),))
+    assert b'"entries":[{"is":"Note","title":"t","text":"x"}]' in CONVERSATION.encode_decisions([[note]])
 
 
 def test_a_phase_is_a_plain_word_in_the_file() -> None:

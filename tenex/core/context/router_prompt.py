@@ -1,7 +1,9 @@
 """The question the router is asked: one JSON document with all it may go by, chosen within a budget."""
 
+import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from tenex.core.config import Policy
@@ -9,7 +11,6 @@ from tenex.core.conversation import Conversation
 from tenex.core.decide import gates
 from tenex.core.graph import END
 from tenex.core.ids import ConversationId
-from tenex.core.jsontext import json_writer
 from tenex.core.messages import Note, cut
 from tenex.core.names import short_key
 from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
@@ -107,7 +108,7 @@ def _lessons(conversation: Conversation, others: Sequence[str]) -> list[str]:
     return [*dict.fromkeys((*new, *own))][-LESSONS:]
 
 
-_json: Final = json_writer()
+_json: Final = partial(json.dumps, ensure_ascii=False)
 
 
 def _sizes(parts: Iterable[str]) -> int:

@@ -1,22 +1,25 @@
-"""What a run has seen and done so far, read anew from the request's entries at every step."""
+"""What a run of an agent has seen and done so far, read from the entries of its request."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass
 from typing import Any
 
-from tenex.core.ids import CallId
-from tenex.core.messages import AgentText, CallRequest, CallResult, Entry, ModelRequest, ModelStep, Note, UserText
+from tenex.core.messages import AgentText, CallRequest, CallResult, ModelRequest, ModelStep, Note, UserText
 
+from .requests import FILE, Task, read_request, short
+
+LEARNED = "Learned:"
+"""How an agent's reflection begins: what was asked for before it is not asked for again."""
+
+_CHANGED = re.compile(r"^Files changed in this cycle: (.+)$", re.MULTILINE)  # tenex.core.context.transcript
+_PART = re.compile(r"\n\[(?:Lines \d+ to \d+ of \d+; read on|Line \d+ is longer)[^\n]*\]\Z")  # tenex.tools.files_read
 _EMPTY = "(The file is empty.)"
-_REMARK = re.compile(r"\n\[(?:Lines \d+ to \d+ of \d+; read on|Line \d+ is longer)[^\n]*\]\Z")
-"""What `read_file` says where it has nothing to show, and where it shows a part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """A tool call of this run that has its result."""
+    """A tool call of this run and its result."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -24,129 +27,88 @@ class Done:
     content: str
 
     @property
-    def path(self) -> str:
-        """The file the call was about, or an empty string."""
-        return str(self.arguments.get("path", ""))
-
-    @property
-    def text(self) -> str:
-        """The text of the file that was read, as far as it was shown; `read_file` leaves out its last newline."""
-        shown = _REMARK.sub("", self.content)
-        return "" if shown in ("", _EMPTY) else shown if shown.endswith("\n") else shown + "\n"
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the file that was read was shown to its end."""
-        return self.ok and not _REMARK.search(self.content)
+    def text(self) -> str | None:
+        """The text of the file that was read; None where there is none, or only a part was shown."""
+        if not self.ok or _PART.search(self.content):
+            return None
+        return "" if self.content in ("", _EMPTY) else self.content.rstrip("\n") + "\n"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
-    """A run so far.
+    """A run so far: `groups` of user messages before it, with no agent's answer between, and `later` ones during it."""
 
-    `groups` are a person's messages from before the run, those with no agent's answer between them together,
-    oldest first. `interjections` came while the run was under way. `said` is what agents said before.
-    """
-
-    groups: tuple[tuple[str, ...], ...] = ()
-    interjections: tuple[str, ...] = ()
-    said: tuple[str, ...] = ()
-    since: tuple[str, ...] = ()
-    """Of that, what was said since the person's latest message."""
-    notes: tuple[str, ...] = ()
-    done: tuple[Done, ...] = ()
-    steps: int = 0
-    offered: frozenset[str] = field(default_factory=frozenset)
-    replies: tuple[tuple[str, str], ...] = ()
-    """What an agent said, and what the person wrote next."""
+    def __init__(self, request: ModelRequest) -> None:
+        entries = request.entries
+        start = next((at for at, entry in enumerate(entries) if isinstance(entry, ModelStep)), len(entries))
+        before, during = entries[:start], entries[start:]
+        self.agent = str(request.agent)
+        self.offered = {tool.name for tool in request.tools}
+        self.steps = sum(isinstance(entry, ModelStep) for entry in during)
+        calls: dict[str, CallRequest] = {
+            call.id: call for step in during if isinstance(step, ModelStep) for call in step.calls
+        }
+        self.done = [
+            Done(tool=entry.tool, arguments=calls[entry.id].arguments, ok=entry.ok, content=entry.content)
+            for entry in during
+            if isinstance(entry, CallResult) and entry.id in calls
+        ]
+        answers = {done.content for done in self.done if done.tool == "ask"}  # they come again as messages
+        self.later = [entry.text for entry in during if isinstance(entry, UserText) and entry.text not in answers]
+        self.said = [entry.text for entry in before if isinstance(entry, AgentText)]
+        self.groups: list[tuple[str, list[str]]] = []
+        """What an agent said before each group, and the group's messages."""
+        answered, is_new = "", True
+        for entry in before:
+            if isinstance(entry, AgentText):
+                answered, is_new = entry.text, True
+            elif isinstance(entry, UserText):
+                if is_new:
+                    self.groups.append((answered, []))
+                self.groups[-1][1].append(entry.text)
+                is_new = False
+        if (
+            not self.groups and before and isinstance(before[-1], AgentText)
+        ):  # a sub-agent is shown only its caller's text
+            self.groups.append(("", [before[-1].text]))
+        notes = [entry.text for entry in before if isinstance(entry, Note)]
+        found = next((found for note in reversed(notes) if (found := _CHANGED.search(note))), None)
+        self.changed = [path.strip() for path in found[1].split(", ")] if found else []
+        """Files this cycle has changed."""
 
     @property
-    def newest(self) -> tuple[str, ...]:
-        """The person's latest messages before the run; empty if there are none."""
-        return self.groups[-1] if self.groups else ()
+    def newest(self) -> str:
+        """The user's latest messages before the run."""
+        return "\n".join(self.groups[-1][1]) if self.groups else ""
 
-    def calls(self, tool: str, path: str | None = None) -> tuple[Done, ...]:
-        """The finished calls of a tool, on one path or on any, in order."""
-        return tuple(done for done in self.done if done.tool == tool and path in (None, done.path))
+    def calls(self, tool: str, path: str | None = None) -> list[Done]:
+        """The finished calls of a tool, on one path or any."""
+        return [done for done in self.done if done.tool == tool and path in (None, done.arguments.get("path"))]
 
-    def last(self, tool: str, path: str | None = None) -> Done | None:
-        """The latest finished call of a tool."""
-        found = self.calls(tool, path)
-        return found[-1] if found else None
+    def before(self, path: str) -> str | None:
+        """A file's text as this run first read it; None where it was not there, or only a part was shown."""
+        read = self.calls("read_file", path)
+        return read[0].text if read else None
 
-    def reply_to(self, question: str) -> str | None:
-        """What the person answered when an earlier run asked this; None if none did."""
-        return next((reply for said, reply in reversed(self.replies) if said.strip() == question), None)
+    def is_partial(self, path: str) -> bool:
+        """Whether the file exists and only a part of it was shown."""
+        return any(read.ok and read.text is None for read in self.calls("read_file", path))
 
+    def tasks(self) -> list[Task]:
+        """What the user wants: the newest request, its missing file name from a later answer, and what came since."""
+        tasks: list[Task] = []
+        reply = next((done.content for done in self.done if done.tool == "ask" and done.ok), "")
+        for said, texts in reversed(self.groups[-6:]):
+            tasks = [task for text in texts for task in read_request(text)]
+            if tasks or said.startswith(LEARNED) or any(len(text.split()) > 6 for text in texts):
+                reply = texts[-1] if len(texts) > 1 and not reply and not read_request(texts[-1]) else reply
+                break
+            reply = reply or texts[-1]
+        tasks += [task for text in self.later for task in read_request(text)]
+        name = re.search(FILE, reply) or re.search(r"(?P<path>\w+)\W*\Z", reply)
+        path = "" if name is None else name["path"] if "." in name["path"] else f"{name['path']}.py"
+        return [Task(kind=one.kind, path=one.path or path, text=one.text, old=one.old) for one in tasks]
 
-def read_transcript(request: ModelRequest) -> Transcript:
-    """Sort a request's entries into what was there before the run and what came in it."""
-    first = next((at for at, entry in enumerate(request.entries) if isinstance(entry, ModelStep)), None)
-    before, during = request.entries[:first], request.entries[first:] if first is not None else ()
-    done = _pair(during)
-    answers = {call.content for call in done if call.tool == "ask"}
-    return Transcript(
-        groups=_groups(before) or _message_of_caller(before),
-        # the answer to an `ask` may come a second time, as the message it was
-        interjections=tuple(
-            entry.text for entry in during if isinstance(entry, UserText) and entry.text not in answers
-        ),
-        said=_said(before),
-        since=_said(before[_latest(before) :]),
-        notes=tuple(entry.text for entry in before if isinstance(entry, Note)),
-        done=done,
-        steps=sum(isinstance(entry, ModelStep) for entry in during),
-        offered=frozenset(tool.name for tool in request.tools),
-        replies=_replies(before),
-    )
-
-
-def _said(entries: tuple[Entry, ...]) -> tuple[str, ...]:
-    return tuple(entry.text for entry in entries if isinstance(entry, AgentText))
-
-
-def _latest(entries: tuple[Entry, ...]) -> int:
-    """Where the person's latest message stands."""
-    return max((at for at, entry in enumerate(entries) if isinstance(entry, UserText)), default=0)
-
-
-def _groups(entries: tuple[Entry, ...]) -> tuple[tuple[str, ...], ...]:
-    groups: list[list[str]] = []
-    is_open = False
-    for entry in entries:
-        if isinstance(entry, UserText):
-            if is_open:
-                groups[-1].append(entry.text)
-            else:
-                groups.append([entry.text])
-            is_open = True
-        elif isinstance(entry, AgentText):
-            is_open = False
-    return tuple(tuple(group) for group in groups)
-
-
-def _message_of_caller(entries: tuple[Entry, ...]) -> tuple[tuple[str, ...], ...]:
-    """What a colleague wants: whom one of them calls is shown no person's words."""
-    return tuple((entry.text,) for entry in entries[-1:] if isinstance(entry, AgentText))
-
-
-def _replies(entries: tuple[Entry, ...]) -> tuple[tuple[str, str], ...]:
-    spoken = [entry for entry in entries if isinstance(entry, AgentText | UserText)]
-    return tuple(
-        (said.text, heard.text)
-        for said, heard in pairwise(spoken)
-        if isinstance(said, AgentText) and isinstance(heard, UserText)
-    )
-
-
-def _pair(entries: tuple[Entry, ...]) -> tuple[Done, ...]:
-    asked: dict[CallId, CallRequest] = {}
-    done: list[Done] = []
-    for entry in entries:
-        if isinstance(entry, ModelStep):
-            asked.update((call.id, call) for call in entry.calls)
-        elif isinstance(entry, CallResult):
-            call = asked.get(entry.id)
-            arguments = call.arguments if call else {}
-            done.append(Done(tool=entry.tool, arguments=arguments, ok=entry.ok, content=entry.content))
-    return tuple(done)
+    def request(self) -> str:
+        """The newest message that asks for work, on one line; else the newest of all."""
+        texts = [text for _, group in self.groups for text in group]
+        return short(next((text for text in reversed(texts) if read_request(text)), (texts or [""])[-1]), 120)

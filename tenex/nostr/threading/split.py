@@ -1,11 +1,12 @@
 """One message as the events it takes: cleaned, split where it is too long, each with its id."""
 
+import json
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from tenex.core.errors import InternalError
-from tenex.core.jsontext import json_writer
 from tenex.core.ports import OutgoingMessage, UnsignedEvent
 from tenex.nostr.events import unsigned_event
 
@@ -33,7 +34,7 @@ _FIRST_PART_ONLY: Final = frozenset({"phase-from", "new-phase"})
 _LAST_PART_ONLY: Final = frozenset({"status", "tool", "close-reason"})
 """A message is complete when its last part is there; so are its costs (`llm-`), which clients add up."""
 
-_encode: Final = json_writer(separators=(",", ":"))
+_encode: Final = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))
 
 
 def in_parts(

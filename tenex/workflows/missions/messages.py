@@ -1,10 +1,11 @@
 """What people are told of a mission: where it is, why it is paused and who lets it go on, how it ended."""
 
+import json
+from functools import partial
 from typing import Any, assert_never
 
 from tenex.core.decide.outgoing import say
 from tenex.core.decide.transaction import Transaction
-from tenex.core.jsontext import json_writer
 from tenex.core.mission_config import MissionRule
 from tenex.core.signals import Who
 from tenex.core.state.mission import UNKNOWN_KIND, Mission
@@ -14,7 +15,7 @@ RESULT_CHARACTERS = 2_000
 TOLD = 50
 """Nodes announced one by one, since somebody let it go on: a search of a thousand rounds would fill a client."""
 
-_json = json_writer()
+_json = partial(json.dumps, ensure_ascii=False)
 
 
 def tell_node(draft: Transaction, mission: Mission, rule: MissionRule, before: str) -> None:

@@ -33,7 +33,7 @@ class Notebook:
 
 
 class OfflinePlay(Play):
-    """A play whose every mind is the offline model, over a real folder."""
+    """A play in which the offline model answers every request, over a real folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -96,7 +96,8 @@ def test_a_request_reaches_its_end_without_a_refusal(play: OfflinePlay) -> None:
         (["Let's brainstorm ideas for a garden app", "create garden.txt with seeds"], "ended"),
         (["hi", "create a.txt with one", "change one to two in a.txt"], "ended"),
         (["Create hello.py that prints hello", "Create hello.py that prints hello"], "ended"),
-        (["Create a.txt with one", "Append two to a.txt", "make a list of milk and eggs in todo.md"], "ended"),
+        (["Create a.txt with one", "Append two to a.txt", "thank you"], "waiting"),
+        (["Read nothing.txt", "List the files"], "waiting"),
         (["Refactor server.py"], "waiting"),
         (["What can you do?", "thanks", "ok"], "waiting"),
         (["", "🙃"], "waiting"),
@@ -112,15 +113,62 @@ def test_conversations_come_to_rest_without_a_refusal(play: OfflinePlay, texts: 
     assert len(play.said()) >= len(texts)
 
 
-def test_what_was_there_keeps_its_form(play: OfflinePlay) -> None:
-    """A file of the person's is changed in the one place, whatever `read_file` shows of its end."""
-    (play.root / "notes.txt").write_text("one\r\n\r\n  two cats\n")
-    (play.root / "empty.txt").write_text("")
-    play.person("Change cats to dogs in notes.txt and append three to empty.txt")
+@pytest.mark.parametrize(
+    ("text", "name", "before", "after"),
+    [
+        ("Create notes.txt with Buy milk.", "notes.txt", None, "Buy milk\n"),
+        ("Overwrite notes.txt with “new words”", "notes.txt", "old\n", "new words\n"),
+        ("Append three to notes.txt", "notes.txt", "", "three\n"),
+        ("Change cats to dogs in notes.txt", "notes.txt", "one\r\n\r\n  two cats\n", "one\r\n\r\n  two dogs\n"),
+        (
+            "Add a function add(a, b) that returns a + b to calc.py",
+            "calc.py",
+            "import math\n",
+            "import math\n\n\ndef add(a, b):\n    return a + b\n",
+        ),
+    ],
+)
+def test_a_file_is_changed_as_requested_verified_and_reflected_on(
+    play: OfflinePlay, text: str, name: str, before: str | None, after: str
+) -> None:
+    file = play.root / name
+    if before is not None:
+        file.write_bytes(before.encode())
+    play.person(text)
     play.settle()
     assert play.conversation.status == "ended"
-    assert (play.root / "notes.txt").read_bytes() == b"one\r\n\r\n  two dogs\n"
-    assert (play.root / "empty.txt").read_text() == "three\n"
+    assert file.read_bytes().decode() == after
+    assert play.said()[-1].startswith("Learned:")
+
+
+def test_files_are_shown_without_a_change(play: OfflinePlay) -> None:
+    (play.root / "notes.txt").write_text("one line\n")
+    for text, shown in (("Read notes.txt", "one line"), ("Show me the files", "notes.txt")):
+        play.person(text)
+        play.settle()
+        assert shown in play.said()[-1]
+    assert play.conversation.status == "waiting"
+
+
+@pytest.mark.parametrize("text", ["Refactor server.py", "¿?", "What can you do?", "Create ../x.py that prints hello"])
+def test_what_it_cannot_do_is_answered_with_what_to_configure(play: OfflinePlay, text: str) -> None:
+    play.person(text)
+    play.settle()
+    assert "models.default" in play.said()[-1]
+    assert list(play.root.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [("Hello there", "Hello."), ("thanks a lot", "You are"), ("bye", "Goodbye"), ("no", "All right")],
+)
+def test_small_talk_is_answered_and_changes_nothing(play: OfflinePlay, text: str, answer: str) -> None:
+    play.person("Create hello.py that prints hello")
+    play.settle()
+    play.person(text)
+    play.settle()
+    assert play.said()[-1].startswith(answer)
+    assert play.conversation.status == "waiting"
 
 
 @pytest.mark.parametrize("steps", range(0, 34, 2))
@@ -137,11 +185,20 @@ def test_a_request_at_any_moment_is_carried_out(play: OfflinePlay, steps: int) -
     assert [record for record in play.all(r.Waiting) if record.reason == "fallback"] == []
 
 
-def test_an_ask_is_answered_by_the_next_message(play: OfflinePlay) -> None:
-    play.person("Create a script that prints hello. Ask me which name it should have")
+@pytest.mark.parametrize("answer", ["greeter", "call it greeter.py please"])
+def test_a_missing_name_is_asked_for(play: OfflinePlay, answer: str) -> None:
+    play.person("Create a script that prints hello")
     play.settle()
     assert len(play.conversation.asks) == 1
-    play.person("greeter")
+    play.person(answer)
     play.settle()
     assert play.conversation.status == "ended"
-    assert (play.root / "greeter.py").exists()
+    assert (play.root / "greeter.py").read_text() == 'print("hello")\n'
+
+
+def test_a_failing_program_is_repaired_twice_and_then_reported(play: OfflinePlay) -> None:
+    play.person("Create fails.py with\n```\nraise SystemExit(3)\n```")
+    play.settle()
+    assert [str(phase) for phase in play.phases()] == ["execute", "verification"] * 3
+    assert play.conversation.status == "waiting"
+    assert "exit status 3" in play.said()[-1]

@@ -19,7 +19,7 @@ EXAMPLE = Path(__file__).parents[2] / "config" / "agents" / "researcher.md"
 
 
 def moves(of: Program) -> list[tuple[str, str]]:
-    """The way of an executor with that program, whose mind is the offline model."""
+    """The way of an executor with that program, whose model is the offline one."""
 
     def worker(conversation: Any, call: Any) -> ModelStep:
         run = conversation.runs[call.run]
@@ -61,8 +61,8 @@ def test_an_agent_s_own_tools_are_named_as_left_alone_with_what_to_set() -> None
     )
     said = answer_work(request).text
     assert said.endswith(
-        "This agent has tools of its own that no rule of mine can use: `list_claims`, `settle`. For anything that "
-        "needs thought, set a model: `models.default` in tenex.toml."
+        "This agent has tools of its own that I cannot use: `list_claims`, `settle`. For anything that needs thought, "
+        "set a model: `models.default` in tenex.toml."
     )
     assert said.count("models.default") == 1
     assert "tools of its own" not in answer_work(replace(request, methods=frozenset())).text

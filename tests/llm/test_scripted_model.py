@@ -7,31 +7,37 @@ from itertools import pairwise
 import pytest
 
 from tenex.core.ids import Slug
-from tenex.core.messages import ModelRequest, Note, Usage
+from tenex.core.messages import ModelRequest, Note, ToolSpec, Usage, UserText
 from tenex.core.phases import Phase
 from tenex.core.ports import Model
 from tenex.llm.scripted import OfflineModel
 
-from .small_core import TOOLS, person, work
+TOOLS = ("read_file", "list_files", "write_file", "check", "learn", "complete", "ask")
+
+
+def work(text: str, phase: str = "chat", tools: tuple[str, ...] = ()) -> ModelRequest:
+    offered = tuple(ToolSpec(name=name, description="", parameters={"type": "object"}) for name in tools)
+    entries = (UserText(author="Ada", text=text),)
+    return ModelRequest(purpose="work", agent=Slug("executor"), phase=phase, system="", entries=entries, tools=offered)
 
 
 @pytest.mark.parametrize("phase", list(Phase))
 async def test_equal_requests_get_equal_answers(phase: Phase) -> None:
     """Two models, the same request: the same step, to the last field."""
-    request = work(person("Create hello.py that prints hello"), phase=phase.value, tools=tuple(TOOLS))
+    request = work("Create hello.py that prints hello", phase=phase.value, tools=TOOLS)
     one: Model = OfflineModel()
     assert await one.step(request) == await OfflineModel().step(request) == await one.step(request)
 
 
 async def test_it_uses_no_tokens_and_costs_nothing() -> None:
-    step = await OfflineModel().step(work(person("one two three"), phase="chat"))
+    step = await OfflineModel().step(work("one two three"))
     assert step.model == "offline"
     assert step.usage == Usage(cost_usd=0.0)
 
 
 async def test_whispers_grow_to_the_whole_answer() -> None:
     heard: list[str] = []
-    step = await OfflineModel().step(work(person("hi"), phase="chat", tools=("complete",)), heard.append)
+    step = await OfflineModel().step(work("hi", tools=("complete",)), heard.append)
     assert len(heard) > 1
     assert all(later.startswith(earlier) for earlier, later in pairwise(heard))
     assert heard[-1] == step.calls[0].arguments["response"]
@@ -56,7 +62,7 @@ async def test_the_pace_is_kept_before_each_answer() -> None:
         seen.append(request)
         await gate.wait()
 
-    request = work(person("hi"), phase="chat")
+    request = work("hi")
     task = asyncio.create_task(OfflineModel(pace=pace).step(request))
     for _ in range(3):
         await asyncio.sleep(0)
@@ -74,6 +80,6 @@ async def test_the_pace_is_kept_before_each_answer() -> None:
 
 async def test_without_a_pace_nothing_is_awaited() -> None:
     """A step is done at its first send, so that benchmarks measure the core."""
-    step = OfflineModel().step(work(person("hi"), phase="chat"))
+    step = OfflineModel().step(work("hi"))
     with pytest.raises(StopIteration):
         step.send(None)
