@@ -280,32 +280,32 @@ class Journals(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Somebody's message has no answer, and they are told why: what the word about it is made of."""
+    """A user is notified why their message has no answer: what the notification is made from."""
 
     conversation: ConversationId
     author: PublicKey
-    """Who is told."""
+    """The user who is notified."""
     failure: str
     written: int
-    """Seconds: when what waits, or the last word after it, was written."""
+    """Seconds: when the unanswered message, or the last one after it, was written."""
     address: Mapping[str, Any]
     origin: Mapping[str, Any]
 
     @property
     def key(self) -> tuple[ConversationId, PublicKey, str]:
-        """What is said once: to whom, and of which trouble of which conversation."""
+        """What is sent once: to which user, about which failure of which conversation."""
         return self.conversation, self.author, self.failure
 
 
 class Notices(Protocol):
-    """Remembers, across restarts, who has been told of a trouble that keeps a conversation's own journal from it."""
+    """Remembers, across restarts, which users were notified of a failure that keeps a conversation from its journal."""
 
-    def told(self) -> Iterable[Notice]:
-        """The notices of all troubles that are not over."""
+    def notices(self) -> Iterable[Notice]:
+        """The notices of all failures that are not over."""
         ...
 
-    async def tell(self, notice: Notice) -> None:
-        """Remember a notice that is about to be said.
+    async def record_notice(self, notice: Notice) -> None:
+        """Remember a notice that is about to be sent.
 
         Raises:
             AppendFailed: the disk did not take it.
@@ -313,8 +313,8 @@ class Notices(Protocol):
         """
         ...
 
-    async def passed(self, conversation: ConversationId) -> None:
-        """The troubles of a conversation are over: its notices are forgotten. Raises as `tell` does."""
+    async def clear_notices(self, conversation: ConversationId) -> None:
+        """Forget the notices of a conversation that works again. Raises as `record_notice` does."""
         ...
 
 

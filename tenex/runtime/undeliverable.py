@@ -83,7 +83,7 @@ class Undeliverable:
         self._kept: dict[ConversationId, _Kept] = {}
         self._aside: list[int] = []
         """Seconds: when each message was written that the next process is to try again."""
-        self._remembered = {notice.key: notice for notice in notices.told()}
+        self._remembered = {notice.key: notice for notice in notices.notices()}
         """What an earlier process said, or was about to say; it is said again before anything else is."""
         self._told: dict[ConversationId, set[tuple[PublicKey, str]]] = {}
         self._saying: set[asyncio.Task[None]] = set()
@@ -143,7 +143,7 @@ class Undeliverable:
         for key in remembered:
             del self._remembered[key]
         if remembered or any(trouble != DeliveryFailure.DISK for _, trouble in told):
-            noted = self._noted(conversation, self._notices.passed(conversation))
+            noted = self._noted(conversation, self._notices.clear_notices(conversation))
             self._spawn_saying(conversation, noted)
 
     @property
@@ -166,7 +166,7 @@ class Undeliverable:
 
     async def _say(self, notice: Notice, *, is_noted: bool) -> None:
         if not is_noted:
-            await self._noted(notice.conversation, self._notices.tell(notice))
+            await self._noted(notice.conversation, self._notices.record_notice(notice))
         draft = OutgoingMessage(
             speaker=self._rules().project.pubkey,
             text=_TEXTS[DeliveryFailure(notice.failure)].format(name=notice.conversation[:12]),

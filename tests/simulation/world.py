@@ -341,15 +341,15 @@ class FaultyNotices(MemoryNotices):
         super().__init__()
         self.world = world
 
-    async def tell(self, notice: Notice) -> None:
+    async def record_notice(self, notice: Notice) -> None:
         """Remember one, or not."""
         self._fail()
-        await super().tell(notice)
+        await super().record_notice(notice)
 
-    async def passed(self, conversation: ConversationId) -> None:
+    async def clear_notices(self, conversation: ConversationId) -> None:
         """Forget those of a conversation, or not."""
         self._fail()
-        await super().passed(conversation)
+        await super().clear_notices(conversation)
 
     def _fail(self) -> None:
         if self.world.breaks("notices"):
