@@ -151,7 +151,7 @@ async def open_application(
             workspace=Workspace(where.workspace),
             mind=model,
             pace=pace,
-            hears=thoughts.hear,
+            on_progress=thoughts.hear,
             has_sandbox=await asyncio.to_thread(probe_bubblewrap),
             ask=lambda question: asker(question),  # noqa: PLW0108 it is made below
         )

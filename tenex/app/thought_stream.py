@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from tenex.core.errors import UsageError
-from tenex.output_states import Told
+from tenex.output_states import OutputProgress
 
 KEPT: Final = 1_000
 """Pieces kept for those who look on: at a hundred a second far more than comes between two questions of theirs."""
@@ -47,7 +47,7 @@ class Thoughts:
         """Whether anybody looks on."""
         return self._asked is not None and (self.is_awaited or time.monotonic() - self._asked <= GONE)
 
-    def hear(self, told: Told) -> None:
+    def hear(self, told: OutputProgress) -> None:
         """Take note of something an agent writes, if anybody looks on."""
         self.add(asdict(replace(told, text=told.text[:LONGEST])))
 

@@ -14,7 +14,7 @@ from tenex.core.trust import may_reach
 from tenex.llm.scripted import Pace
 from tenex.nostr.keys import KeyRing, SecretKey, parse_public_key
 from tenex.nostr.profiles import Identity
-from tenex.output_states.model import Hears
+from tenex.output_states.model import OnProgress
 from tenex.prompting.prompter import ConversationPrompter
 from tenex.settings import ProjectPaths, Settings, check_paths, reload_settings
 from tenex.store.daemon_journal import DaemonJournal
@@ -62,7 +62,7 @@ class StaticContext:
     mind: Model | None = None
     """In place of the configured ones; not trusted like the offline model."""
     pace: Pace | None = None
-    hears: Hears = lambda _: None
+    on_progress: OnProgress = lambda _: None
     """Is told what agents write by states, private or not."""
     ask: Ask | None = None
     """Asks an agent or a workflow by its name, for nodes of missions."""
@@ -147,7 +147,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
     people = settings.peer_group(parse_public_key)
     staff = load_staff(ground.places)
     library = staff.library
-    mind = ground.mind or build_mind(settings, ground.places, library, ground.pace, ground.hears)
+    mind = ground.mind or build_mind(settings, ground.places, library, ground.pace, ground.on_progress)
     workers = [slug for slug, known in library.definitions.items() if known.kind is not Kind.ORCHESTRATOR]
     read = load_workflows(settings, ground.places, workers)
     log_findings(read)

@@ -18,7 +18,7 @@ from tenex.llm.client import ModelClient
 from tenex.llm.config import KEY_VARIABLES, OFFLINE, Choice, ModelClientConfig, Price, ProviderConfig, split_name
 from tenex.llm.scripted import OfflineModel, Pace
 from tenex.output_states import OutputModel
-from tenex.output_states.model import Hears
+from tenex.output_states.model import OnProgress
 from tenex.prompting import PromptLibrary
 from tenex.settings import ProjectPaths, Settings, find_data, load, resolve_paths
 
@@ -36,9 +36,9 @@ def build_mind(
     places: ProjectPaths,
     library: PromptLibrary,
     pace: Pace | None = None,
-    hears: Hears = lambda _: None,
+    on_progress: OnProgress = lambda _: None,
 ) -> ModelClient:
-    """A desk for the models of the settings and of the agents' own files; `hears` is told what agents write by states.
+    """A desk for the models of the settings and of the agents' files; `on_progress` gets what agents write by states.
 
     Raises:
         ConfigurationError: a model cannot be used as it is configured; with all faults.
@@ -52,7 +52,7 @@ def build_mind(
             return model
         from tenex.llm.errors import rejects_form  # the library is loaded by now
 
-        return OutputModel(model, outputs, provider.grammar, rejects=rejects_form, hears=hears)
+        return OutputModel(model, outputs, provider.grammar, rejects=rejects_form, on_progress=on_progress)
 
     desk = ModelClient(config, choice(settings, own), OfflineModel(pace), wrap=by_states)
     for setting, chain in models_in_use(settings, library).items():

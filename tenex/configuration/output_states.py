@@ -87,9 +87,9 @@ def outputs_of(library: PromptLibrary, where: ProjectPaths) -> dict[Slug, AgentO
 
 def graph_of(output: AgentOutput) -> TransitionGraph:
     """The graph of an agent's answer where every state can be reached."""
-    held = output.at(_SAMPLES)
-    assert held is not None, "`outputs_of` has refused an agent that can take no action"
-    return held.machine.graph
+    form = output.format_for(_SAMPLES)
+    assert form is not None, "`outputs_of` has refused an agent that can take no action"
+    return form.machine.graph
 
 
 def _kind(name: str | type, definition: AgentDefinition, where: ProjectPaths, faults: list[str]) -> StateKind | None:
@@ -142,17 +142,17 @@ def _is_state(value: object) -> bool:
 
 def _faults(output: AgentOutput) -> list[str]:
     try:
-        held = output.at(_SAMPLES)
+        form = output.format_for(_SAMPLES)
     except ConfigurationError as error:
         return list(error.faults)
     except Exception as error:  # noqa: BLE001  likewise
         return [f"its states failed when they were asked what they are: {type(error).__name__}: {error}"]
-    if held is None:
+    if form is None:
         return ["there is no action state, so that nothing could ever be done. Name one in `act`."]
     faults = [
         f"{name} opens with {state.delimiters[0]!r}, which is taken for a model's own reasoning. Change it."
-        for name, state in held.states.items()
+        for name, state in form.states.items()
         if state.delimiters[0].lower().startswith(_TAKEN)
     ]
-    plans = [state for state in held.machine.planning_states if isinstance(state, ToolCallState) or runs_python(state)]
+    plans = [state for state in form.machine.planning_states if isinstance(state, ToolCallState) or runs_python(state)]
     return faults + [f"{state.identifier} calls or runs, and cannot stand in `plan`." for state in plans]

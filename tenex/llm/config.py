@@ -13,7 +13,7 @@ from tenex.core.ids import Slug
 
 OFFLINE: Final = "offline"
 
-Grammar = Literal["none", "gbnf", "structured_outputs", "guided_grammar", "structural_tag", "json_schema"]
+Grammar = Literal["none", "structural_tag", "json_schema"]
 """In which form a server takes a grammar that holds its model to an agent's states."""
 
 Choice = Callable[[Literal["route", "work"], Slug, str], tuple[str, ...]]

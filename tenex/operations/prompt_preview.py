@@ -19,7 +19,7 @@ from tenex.core.config import Kind, Policy, Role
 from tenex.core.context.window import request_tokens
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.transaction import Transaction
-from tenex.core.decide.turns import ask_router, open_turn
+from tenex.core.decide.turns import open_turn
 from tenex.core.effects import ModelCall, Route
 from tenex.core.errors import InternalError, UsageError
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
@@ -41,6 +41,7 @@ from tenex.store.journal_reader import NEWEST
 from tenex.store.repository import ConversationFolder
 from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
+from tenex.workflows.phases.decide import ask_router
 
 from .lessons import StoredLessons
 from .short_ids import conversation_of
@@ -103,11 +104,11 @@ async def _by_states(
 ) -> ModelRequest:
     """The request as the first model of the chain is sent it, where the agent speaks by states."""
     output, provider = outputs_of(library, where).get(request.agent), split_name(model)
-    held = output.at(request.tools) if output is not None and provider is not None else None
-    if held is None or provider is None:
+    form = output.format_for(request.tools) if output is not None and provider is not None else None
+    if form is None or provider is None:
         return request
     given = settings.models.providers.get(provider[0])
-    return await in_states(request, held, enforced=given.grammar if given is not None else "none")
+    return in_states(request, form, enforced=given.grammar if given is not None else "none")
 
 
 async def at_a_glance(settings: Settings, where: ProjectPaths, library: PromptLibrary) -> Configuration:

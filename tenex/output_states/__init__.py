@@ -1,10 +1,10 @@
-"""An agent's output as a graph of states: what may be written, how it is read, and grammars that enforce it.
+"""An agent's output as a graph of states: what may be written, how it is read, and how a server enforces it.
 
-`AgentState` and its kin say what a state is, `AgentStateMachine` how they follow each other, `OutputParser` reads a
-stream, `grammar` and `requests` make a server hold its model to the same. `OutputModel` puts all of it before a model.
+`AgentState` describes a state, `AgentStateMachine` the order of states, `OutputParser` reads a stream, `requests` asks
+a server to hold its model to the same. `OutputModel` puts all of it before a model.
 """
 
-from .agents import AgentOutput, Enforced, Held, StateKind, runs_python
+from .agents import AgentOutput, Enforced, OutputFormat, StateKind, runs_python
 from .content import (
     EncapsulatedStateMachine,
     FencedFreeformStateMachine,
@@ -13,11 +13,9 @@ from .content import (
     StateMachine,
     ToolCallStateMachine,
 )
-from .grammar import Grammar, grammar
 from .machine import AgentStateMachine, Plan
-from .model import OutputModel, Told, in_states
-from .parser import OutputParser
-from .segments import Fault, Heard, Piece, Segment, repair_prompt
+from .model import OnProgress, OutputModel, OutputProgress, in_states
+from .parser import Fault, OutputParser, ParserEvent, Piece, Segment, repair_prompt
 from .states import AgentState, InnerMonologue, Python, Scratchpad, Thinking, ToolCallState
 
 __all__ = [
@@ -28,13 +26,14 @@ __all__ = [
     "Enforced",
     "Fault",
     "FencedFreeformStateMachine",
-    "Grammar",
-    "Heard",
-    "Held",
     "InnerMonologue",
     "JsonStateMachine",
+    "OnProgress",
+    "OutputFormat",
     "OutputModel",
     "OutputParser",
+    "OutputProgress",
+    "ParserEvent",
     "Piece",
     "Plan",
     "Python",
@@ -44,10 +43,8 @@ __all__ = [
     "StateKind",
     "StateMachine",
     "Thinking",
-    "Told",
     "ToolCallState",
     "ToolCallStateMachine",
-    "grammar",
     "in_states",
     "repair_prompt",
     "runs_python",

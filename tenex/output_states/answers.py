@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from .content import JsonStateMachine, StateMachine, core_of
-from .json_extent import faults, moved, read
+from .json_values import faults, moved, read
 from .machine import AgentStateMachine, Plan
-from .segments import Fault, Segment
+from .parser import Fault, Segment
 
 _UNSTRICT: Final = frozenset({"minLength", "maxLength", "oneOf", "allOf", "not", "patternProperties", "if"})
 """Keywords that OpenAI's strict mode does not take."""
@@ -21,24 +21,23 @@ def answer_schema(machine: AgentStateMachine | Plan) -> dict[str, Any]:
     plan = _plan(machine)
     planning = [(name, content) for name, content in plan.contents.items() if name in plan.planning]
     acting = [(name, content) for name, content in plan.contents.items() if name not in plan.planning]
-    place = "#/properties/action/anyOf/{}/properties/content"
+    values: dict[str, Any] = {}
     properties: dict[str, Any] = {}
     if planning:
-        items = {
-            "anyOf": [
-                _part(*one, f"#/properties/plan/items/anyOf/{i}/properties/content") for i, one in enumerate(planning)
-            ]
-        }
+        items = {"anyOf": [_part(*one, values) for one in planning]}
         properties["plan"] = {"type": "array", "items": items, "minItems": plan.least, "maxItems": plan.most}
-    properties["action"] = {"anyOf": [_part(*one, place.format(i)) for i, one in enumerate(acting)]}
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    properties["action"] = {"anyOf": [_part(*one, values) for one in acting]}
+    schema = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    return {**schema, "$defs": values} if values else schema
 
 
-def _part(name: str, machine: StateMachine, place: str) -> dict[str, Any]:
+def _part(name: str, machine: StateMachine, values: dict[str, Any]) -> dict[str, Any]:
     core = core_of(machine)
     content: Any = {"type": "string", "minLength": machine.char_min, "maxLength": machine.char_max}
     if isinstance(core, JsonStateMachine):
-        content = moved(core.schema, place)
+        key = f"value{len(values)}"
+        values[key] = moved(core.schema, f"#/$defs/{key}")
+        content = {"$ref": f"#/$defs/{key}"}
     properties = {"state": {"type": "string", "const": name}, "content": content}
     return {"type": "object", "properties": properties, "required": ["state", "content"], "additionalProperties": False}
 
@@ -59,7 +58,7 @@ def is_strict(schema: Any) -> bool:
 
 
 def without_lengths(machine: AgentStateMachine | Plan) -> dict[str, Any]:
-    """The schema with the limits of free text told in words, for servers that do not take them as rules."""
+    """The schema with the limits of free text put into descriptions, for servers that do not take them as rules."""
     schema = answer_schema(machine)
     parts = [*schema["properties"].get("plan", {"items": {"anyOf": []}})["items"]["anyOf"]]
     for part in [*parts, *schema["properties"]["action"]["anyOf"]]:
@@ -73,37 +72,37 @@ def without_lengths(machine: AgentStateMachine | Plan) -> dict[str, Any]:
 def read_answer(machine: AgentStateMachine | Plan, text: str) -> tuple[tuple[Segment, ...], tuple[Fault, ...]]:
     """The segments of an answer, and everything wrong with it; never raises. Act only where there is no fault.
 
-    The text of a segment that is JSON is written anew, without white space.
+    The text of a segment that is JSON is written again, without white space.
     """
     plan = _plan(machine)
-    value, fault = read(text)
+    answer, fault = read(text)
     if fault:
         return (), (Fault("content", fault),)
     shape = _shape(plan)
-    wrong = faults(value, shape, "the answer")
+    wrong = faults(answer, shape, "the answer")
     if wrong:
         return (), (Fault("content", f"The answer does not fit: {'; '.join(wrong)}."),)
     segments, found = [], []
-    for part in (*value.get("plan", ()), value["action"]):
-        state, told = part["state"], part["content"]
+    for part in (*answer.get("plan", ()), answer["action"]):
+        state, value = part["state"], part["content"]
         content = plan.contents[state]
-        kept, complaints = _checked(state, content, told)
+        kept, complaints = _checked(state, content, value)
         segments.append(Segment(state, plan.role(state), kept, is_complete=not complaints))
         found += complaints
     return tuple(segments), tuple(found)
 
 
-def _checked(state: str, machine: StateMachine, told: Any) -> tuple[str, list[Fault]]:
+def _checked(state: str, machine: StateMachine, value: Any) -> tuple[str, list[Fault]]:
     core = core_of(machine)
     if isinstance(core, JsonStateMachine):
-        text = json.dumps(told, ensure_ascii=False, separators=(",", ":"))
-        return text, [Fault("content", f"{state}: {one}", state) for one in core.check_value(told)]
-    if not isinstance(told, str):
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return text, [Fault("content", f"{state}: {one}", state) for one in core.check_value(value)]
+    if not isinstance(value, str):
         return "", [Fault("content", f"{state}: its content must be a text.", state)]
-    if not machine.char_min <= len(told) <= machine.char_max:
-        limits = f"{len(told)} characters; it takes {machine.char_min} to {machine.char_max}."
-        return told[: machine.char_max], [Fault("limits", f"The length of {state} is {limits}", state)]
-    return told, [Fault("content", f"{state}: {one}", state) for one in machine.check(told)]
+    if not machine.char_min <= len(value) <= machine.char_max:
+        limits = f"{len(value)} characters; it takes {machine.char_min} to {machine.char_max}."
+        return value[: machine.char_max], [Fault("limits", f"The length of {state} is {limits}", state)]
+    return value, [Fault("content", f"{state}: {one}", state) for one in machine.check(value)]
 
 
 def _shape(plan: Plan) -> dict[str, Any]:

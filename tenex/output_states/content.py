@@ -13,8 +13,7 @@ from typing import Any, Final
 from tenex.core.errors import ConfigurationError
 from tenex.core.graph import Edge, TransitionGraph
 
-from .endings import Ending, ending_of
-from .json_extent import faults, moved, read
+from .json_values import faults, moved, read
 
 JSON_MAX: Final = 262_144
 """Characters of a JSON value: an argument may be a file that is to be written."""
@@ -89,11 +88,6 @@ class StateMachine:
         kind = type(self).__name__
         edges = (Edge("open", kind), Edge(kind, kind, label="character"), Edge(kind, "close"))
         return TransitionGraph(("open", kind, "close"), "open", edges, terminal=frozenset({"close"}))
-
-    @property
-    def ending(self) -> Ending:
-        """Where the content ends."""
-        return ending_of(self.delimiters)
 
     def check(self, content: str) -> tuple[str, ...]:
         """What is wrong with a content whose length is right, each fault a sentence; never raises."""
@@ -196,8 +190,12 @@ class ToolCallStateMachine(JsonStateMachine):
     def __init__(
         self, tools: Mapping[str, Mapping[str, Any]], *, identifier: str = "", delimiters: tuple[str, str] | None = None
     ) -> None:
-        calls = [call_schema(name, parameters) for name, parameters in tools.items()]
-        schema = {"anyOf": [moved(call, f"#/anyOf/{index}") for index, call in enumerate(calls)]}
+        # engines follow a reference by names, and not into a list
+        calls = {f"tool{index}": call_schema(*one) for index, one in enumerate(tools.items())}
+        schema = {
+            "anyOf": [{"$ref": f"#/$defs/{key}"} for key in calls],
+            "$defs": {key: moved(call, f"#/$defs/{key}") for key, call in calls.items()},
+        }
         super().__init__(schema, identifier=identifier, delimiters=delimiters)
         self.tools = tools
 

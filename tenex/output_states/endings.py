@@ -1,169 +1,195 @@
-"""Where a state's content ends: the rules for closing delimiters, as finite automata over characters.
+"""Where a state's content ends in a stream: scanners that take a character at a time.
 
-The parser runs them and the grammars are drawn from them, so that both have one opinion. White space is space, tab,
-carriage return and line feed, nothing else.
+White space is space, tab, carriage return and line feed, nothing else.
 
 * **A fence** is a closing delimiter made of a line feed and three or more backticks, or tildes. It closes where exactly
   that many of them begin a line and white space or the end of the output follows. The white space is not part of it.
-  More of them in a row are text. Exactly that many with anything else behind them (a language, say) open a block of
-  code *within* the content, and the next closing fence closes that block; blocks do not stand in blocks. Where the
-  opening delimiter ends with a line feed, the content begins at the beginning of a line.
+  More of them in a row are text. Exactly that many with anything else behind them (such as a language) open a block of
+  code *within* the content, and the next closing fence closes that block; blocks do not nest. Where the opening
+  delimiter ends with a line feed, the content begins at the beginning of a line.
 * **A mark** is any other closing delimiter, such as `</plan>`. Its first occurrence closes.
 
 A delimiter that has begun is held back until it is certain that it is none: the held text is then content.
 """
 
 import re
-from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 WHITE: Final = " \t\r\n"
 """White space, as in JSON."""
 
 SPACES: Final = 32
-"""White space that may stand in a row where it means nothing: a model held to a grammar can write it for ever."""
+"""White space that may follow in a row where it means nothing: a model can write it without end."""
 
-Position = tuple[int, ...]
+DEPTH: Final = 64
+"""Levels of nested JSON values; no tool needs half of that."""
+
+Delimiters = tuple[str, str]
 
 _FENCE: Final = re.compile(r"\n(`{3,}|~{3,})")
 
 
-class Ending(Protocol):
-    """An automaton that finds the end of a content."""
+class Scanner(Protocol):
+    """Reads one content."""
 
-    @property
-    def letters(self) -> str:
-        """The characters it tells apart; all others are alike."""
+    gives_back: bool
+    """Whether the character that closes the content belongs to what follows."""
+    closed: bool
+    fault: str
+    """The first error found; the scanner continues to the closing delimiter."""
+
+    def step(self, character: str) -> str:
+        """Return the characters that are now known to be content."""
         ...
 
-    @property
-    def start(self) -> Position:
-        """Right behind the opening delimiter."""
-        ...
-
-    @property
-    def spaced(self) -> bool:
-        """Whether white space or the end of the output must follow, and the character that closes is not consumed."""
-        ...
-
-    def step(self, at: Position, character: str) -> Position | None:
-        """The position after a character; None: closed."""
-        ...
-
-    def held(self, at: Position) -> int:
-        """How many of the last characters are held back."""
-        ...
-
-    def closes_at_end(self, at: Position) -> bool:
-        """Whether the content is closed if the output ends here."""
-        ...
-
-    def within_line(self) -> "Ending":
-        """The same, for one who does not stand at the beginning of a line."""
+    def finish(self) -> str:
+        """End the output and return what was held back and is content; `closed` if the end closes it."""
         ...
 
 
-def ending_of(delimiters: tuple[str, str]) -> Ending:
-    """The automaton for a pair of delimiters."""
+def text_scanner(delimiters: Delimiters, *, is_within_line: bool = False) -> Scanner:
+    """Return the scanner of free text; `is_within_line` where it does not start behind the opening delimiter."""
     opening, closing = delimiters
-    fence = _FENCE.fullmatch(closing)
-    if fence:
-        return Fence(fence[1][0], len(fence[1]), opening.endswith("\n"))
-    return Mark(closing)
+    if fence := _FENCE.fullmatch(closing):
+        return FenceScanner(fence[1][0], len(fence[1]), opening.endswith("\n") and not is_within_line)
+    return MarkScanner(closing)
 
 
-@dataclass(frozen=True, slots=True)
-class Fence:
-    """A run of `length` equal characters alone at the beginning of a line.
+class FenceScanner:
+    """Free text up to a run of `length` equal characters alone at the beginning of a line."""
 
-    A position is (characters of the run seen since the line began, or -1 within a line; whether in a block; whether
-    the line began with the opening delimiter and not with a line feed of the content).
+    gives_back = True
+
+    def __init__(self, character: str, length: int, at_line_start: bool) -> None:
+        self.closed, self.fault = False, ""
+        self._character, self._length = character, length
+        self._run = 0 if at_line_start else -1
+        """Characters of the fence read since the line began; -1 within a line."""
+        self._is_first = at_line_start
+        """Whether the line began with the opening delimiter, not with a line feed of the content."""
+        self._in_block = False
+        self._held = ""
+
+    def step(self, character: str) -> str:
+        """See `Scanner.step`."""
+        if self._run == self._length and character != self._character:
+            if character in WHITE and not self._in_block:
+                self.closed, self._held = True, ""
+                return ""
+            self._in_block = character not in WHITE
+        if self._run >= 0 and character == self._character:
+            self._run = self._run + 1 if self._run < self._length else -1
+        else:
+            self._run, self._is_first = 0 if character == "\n" else -1, False
+        known = self._held + character
+        certain = len(known) - (self._run + 1 - self._is_first if self._run >= 0 else 0)
+        self._held = known[certain:]
+        return known[:certain]
+
+    def finish(self) -> str:
+        """See `Scanner.finish`."""
+        self.closed = self.closed or (self._run == self._length and not self._in_block)
+        held, self._held = self._held, ""
+        return "" if self.closed else held
+
+
+class MarkScanner:
+    """Free text up to the first occurrence of a literal."""
+
+    gives_back = False
+
+    def __init__(self, closing: str) -> None:
+        self.closed, self.fault = False, ""
+        self._closing, self._held = closing, ""
+
+    def step(self, character: str) -> str:
+        """See `Scanner.step`; costs no more than the delimiter is long."""
+        known = held = self._held + character
+        while held and not self._closing.startswith(held):
+            held = held[1:]
+        self.closed = held == self._closing
+        self._held = "" if self.closed else held
+        return known[: len(known) - len(held)]
+
+    def finish(self) -> str:
+        """See `Scanner.finish`."""
+        held, self._held = self._held, ""
+        return held
+
+
+class JsonScanner:
+    """White space, one object or list, white space, the closing delimiter; delimiters within strings close nothing.
+
+    After an error it only looks for the closing delimiter, and what it passes is not content.
     """
 
-    character: str
-    length: int
-    at_line_start: bool
+    def __init__(self, delimiters: Delimiters) -> None:
+        self.closed, self.fault = False, ""
+        self._delimiters = delimiters
+        self._around = text_scanner(delimiters)
+        """Looks for the closing delimiter before the value and after it."""
+        self.gives_back = self._around.gives_back
+        self._value: JsonExtent | None = None
+        self._is_read = False
+        self._spaces = 0
 
-    @property
-    def letters(self) -> str:
-        """The character of the fence, and white space."""
-        return self.character + WHITE
+    def step(self, character: str) -> str:
+        """See `Scanner.step`."""
+        if self._value is None and not self._is_read and character in "{[":
+            self._value, self._spaces = JsonExtent(), 0
+        if self._value is None:
+            self._look(self._around.step(character))
+            return ""
+        if self._value.step(character) or self._value.fault:
+            self.fault, self._is_read = self.fault or self._value.fault, True
+            self._value, self._around = None, text_scanner(self._delimiters, is_within_line=True)
+        return character
 
-    @property
-    def start(self) -> Position:
-        """Right behind the opening delimiter."""
-        return (0, 0, 1) if self.at_line_start else (-1, 0, 0)
+    def finish(self) -> str:
+        """See `Scanner.finish`."""
+        if self._value is None:
+            self._look(self._around.finish())
+        return ""
 
-    @property
-    def spaced(self) -> bool:
-        """Always: a fence stands alone."""
-        return True
-
-    def step(self, at: Position, character: str) -> Position | None:
-        """See `Ending.step`."""
-        run, block, first = at
-        if run == self.length and character != self.character:
-            if character in WHITE:
-                return (_begun(character), 0, 0) if block else None
-            return (-1, 1, 0)
-        if run >= 0 and character == self.character:
-            return (run + 1, block, first) if run < self.length else (-1, block, 0)
-        return (_begun(character), block, 0)
-
-    def held(self, at: Position) -> int:
-        """See `Ending.held`."""
-        run, _, first = at
-        return 0 if run < 0 else run + 1 - first
-
-    def closes_at_end(self, at: Position) -> bool:
-        """See `Ending.closes_at_end`."""
-        return at[0] == self.length and not at[1]
-
-    def within_line(self) -> "Fence":
-        """See `Ending.within_line`."""
-        return replace(self, at_line_start=False)
-
-
-def _begun(character: str) -> int:
-    return 0 if character == "\n" else -1
+    def _look(self, text: str) -> None:
+        self._spaces += len(text)
+        self.closed = self._around.closed
+        if self.fault:
+            return
+        if text.strip(WHITE):
+            place = "More text follows the JSON" if self._is_read else "Text precedes the JSON"
+            self.fault = f"{place}; it must be alone between its delimiters."
+        elif self._spaces > SPACES:
+            self.fault = f"More than {SPACES} characters of white space surround the JSON."
+        elif self.closed and not self._is_read:
+            self.fault = "There is no JSON; one object must be between the delimiters."
+        self._is_read = self._is_read or bool(self.fault)
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A literal; a position is (how much of it the last characters are)."""
+class JsonExtent:
+    """Finds the end of one object or list, a character at a time, without keeping any."""
 
-    closing: str
+    def __init__(self) -> None:
+        self.fault = ""
+        self._depth = self._spaces = 0
+        self._in_string = self._is_escaped = False
 
-    @property
-    def letters(self) -> str:
-        """The characters of the literal, each once."""
-        return "".join(dict.fromkeys(self.closing))
-
-    @property
-    def start(self) -> Position:
-        """Nothing of it has been seen."""
-        return (0,)
-
-    @property
-    def spaced(self) -> bool:
-        """Never: whatever follows, it has closed."""
+    def step(self, character: str) -> bool:
+        """Whether the value ends with this character."""
+        if self._in_string:
+            self._in_string = self._is_escaped or character != '"'
+            self._is_escaped = character == "\\" and not self._is_escaped
+            return False
+        self._spaces = self._spaces + 1 if character in WHITE else 0
+        if self._spaces > SPACES:
+            self.fault = f"More than {SPACES} characters of white space follow in a row in the JSON."
+        if character == '"':
+            self._in_string = True
+        elif character in "{[":
+            self._depth += 1
+            if self._depth > DEPTH:
+                self.fault = f"The JSON is nested deeper than {DEPTH} values."
+        elif character in "}]":
+            self._depth -= 1
+            return self._depth <= 0
         return False
-
-    def step(self, at: Position, character: str) -> Position | None:
-        """See `Ending.step`; a step costs no more than the delimiter is long."""
-        seen = self.closing[: at[0]] + character
-        while seen and not self.closing.startswith(seen):
-            seen = seen[1:]
-        return None if len(seen) == len(self.closing) else (len(seen),)
-
-    def held(self, at: Position) -> int:
-        """See `Ending.held`."""
-        return at[0]
-
-    def closes_at_end(self, at: Position) -> bool:
-        """Never: it closes when its last character comes, and then there is no position."""
-        return at[0] == len(self.closing)
-
-    def within_line(self) -> "Mark":
-        """The same: lines mean nothing to it."""
-        return self

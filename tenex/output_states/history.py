@@ -1,8 +1,8 @@
-"""An answer by states as the step a journal holds, and such steps as words for the model that is asked next.
+"""An answer by states as the step a journal holds, and such steps as text for the next request.
 
-`ModelStep.thinking` is private and holds the plan, each segment behind its state's identifier, for people to read;
-`vendor` says where each segment begins and which state acted: `{"states": [[identifier, characters], ...], "action":
-identifier}`, and `written` what the model wrote where people are shown another form of it (`readable_format`).
+`ModelStep.thinking` is private and holds the plan, each segment behind its state's identifier. `vendor` has where each
+segment begins and which state acted: `{"states": [[identifier, characters], ...], "action": identifier}`, and `written`
+what the model wrote where another form of it is shown (`readable_format`).
 """
 
 import json
@@ -13,19 +13,19 @@ from typing import Any, Final
 from tenex.core.ids import CallId
 from tenex.core.messages import CallRequest, CallResult, Entry, ModelStep, Note
 
-from .agents import PYTHON, Held, runs_python
+from .agents import PYTHON, OutputFormat, runs_python
 from .content import PythonStateMachine, ToolCallStateMachine, core_of
-from .segments import Segment
+from .parser import Segment
 from .states import ToolCallState
 
 REASONED: Final = "reasoning"
-"""Stands before what a model thought by itself, outside of its states."""
+"""Label of a model's own reasoning, outside of its states."""
 
 _GAP: Final = "\n\n"
 
 
-def step_of(answer: ModelStep, held: Held, segments: Sequence[Segment]) -> ModelStep:
-    """The step that a valid answer is: its action as a call, or as words where it neither calls nor runs."""
+def step_of(answer: ModelStep, form: OutputFormat, segments: Sequence[Segment]) -> ModelStep:
+    """The step that a valid answer is: its action as a call, or as text where it neither calls nor runs."""
     plan = [segment for segment in segments if segment.role == "plan"]
     action = next(segment for segment in segments if segment.role == "action")
     parts = [f"{segment.state}:\n{segment.text}" for segment in plan]
@@ -35,29 +35,25 @@ def step_of(answer: ModelStep, held: Held, segments: Sequence[Segment]) -> Model
     step = replace(
         answer, text="", calls=(), thinking=_GAP.join(parts), vendor={"states": where, "action": action.state}
     )
-    match core_of(held.plan.contents[action.state]):
+    match core_of(form.plan.contents[action.state]):
         case ToolCallStateMachine():
-            told = json.loads(action.text)
-            call = CallRequest(id=CallId("call"), tool=told["name"], arguments=told["arguments"])
+            value = json.loads(action.text)
+            call = CallRequest(id=CallId("call"), tool=value["name"], arguments=value["arguments"])
         case PythonStateMachine():
             call = CallRequest(id=CallId("call"), tool=PYTHON, arguments={"program": action.text})
         case _:
-            shown = held.states[action.state].shown(action.text)
+            shown = form.states[action.state].shown(action.text)
             if shown != action.text:
                 step.vendor["written"] = action.text
             return replace(step, text=shown)
     return replace(step, calls=(call,))
 
 
-def in_words(entries: Sequence[Entry], held: Held, *, as_json: bool) -> tuple[Entry, ...]:
-    """A run's entries for a model that speaks by states: its answers as it would write them now, results as notes."""
-    return tuple(_in_words(entry, held, as_json=as_json) for entry in entries)
-
-
-def _in_words(entry: Entry, held: Held, *, as_json: bool) -> Entry:
+def as_text(entry: Entry, form: OutputFormat, *, as_json: bool) -> Entry:
+    """Return an entry for a model that answers by states: its answers as it would write them now, results as notes."""
     match entry:
         case ModelStep():
-            text = _written(entry, held, as_json=as_json)
+            text = _written(entry, form, as_json=as_json)
             return ModelStep(text=text, model=entry.model, usage=entry.usage)
         case CallResult():
             return Note(title=f"Result of {entry.tool}{'' if entry.ok else ', which failed'}", text=entry.content)
@@ -65,18 +61,18 @@ def _in_words(entry: Entry, held: Held, *, as_json: bool) -> Entry:
             return entry
 
 
-def _written(step: ModelStep, held: Held, *, as_json: bool) -> str:
-    plan = [(state, text) for state, text in planned(step) if state in held.plan.planning]
-    acts = [act for act in _acts(step, held) if act[0]]
+def _written(step: ModelStep, form: OutputFormat, *, as_json: bool) -> str:
+    plan = [(state, text) for state, text in planned(step) if state in form.plan.planning]
+    acts = [act for act in _acts(step, form) if act[0]]
     if not plan and not acts:
         return step.text
     if as_json:
         parts = [{"state": state, "content": text} for state, text in plan]
         values = [{"state": state, "content": value} for state, _, value in acts]
-        whole = ({"plan": parts} if held.plan.most else {}) | ({"action": values[0]} if values else {})
+        whole = ({"plan": parts} if form.plan.most else {}) | ({"action": values[0]} if values else {})
         return json.dumps(whole, ensure_ascii=False)
-    said = [held.states[state].format(text) for state, text in (*plan, *((act[0], act[1]) for act in acts))]
-    return "\n".join(said)
+    parts_text = [form.states[state].format(text) for state, text in (*plan, *((act[0], act[1]) for act in acts))]
+    return "\n".join(parts_text)
 
 
 def planned(step: ModelStep) -> list[tuple[str, str]]:
@@ -96,9 +92,9 @@ def planned(step: ModelStep) -> list[tuple[str, str]]:
     return found
 
 
-def _acts(step: ModelStep, held: Held) -> list[tuple[str, str, Any]]:
+def _acts(step: ModelStep, form: OutputFormat) -> list[tuple[str, str, Any]]:
     """What a step did, by the states there are now: identifier, content as a text and as JSON has it."""
-    calls, states = step.calls, held.states.items()
+    calls, states = step.calls, form.states.items()
     found: list[tuple[str, str, Any]] = []
     for call in calls:
         runs = next((name for name, state in states if runs_python(state)), "") if call.tool == PYTHON else ""
@@ -110,7 +106,7 @@ def _acts(step: ModelStep, held: Held) -> list[tuple[str, str, Any]]:
             value = {"name": call.tool, "arguments": dict(call.arguments)}
             found.append((asks, json.dumps(value, ensure_ascii=False), value))
     vendor = step.vendor if isinstance(step.vendor, dict) else {}
-    if not calls and step.text and vendor.get("action") in held.states:
+    if not calls and step.text and vendor.get("action") in form.states:
         written = str(vendor.get("written", step.text))
         found.append((vendor["action"], written, written))
     return found

@@ -14,7 +14,7 @@ from tenex.core.graph import Edge, TransitionGraph
 
 from .content import JsonStateMachine, StateMachine, ToolCallStateMachine, core_of
 from .endings import WHITE
-from .json_extent import schema_fault
+from .json_values import schema_fault
 from .states import AgentState, InnerMonologue, Python, Scratchpad, Thinking, ToolCallState, Tools
 
 PLAN: Final = "plan"
@@ -63,14 +63,14 @@ class Plan:
         return "plan" if state in self.planning else "action"
 
     def permits(self, node: str, state: str, loops: int) -> bool:
-        """Whether a state may begin where the output stands: in one step, or by way of `take_action`."""
+        """Whether a state may begin at this position of the output: in one step, or by way of `take_action`."""
         facts = {"loops": loops}
         return self.graph.permits(node, state, facts) or (
             self.graph.permits(node, TAKE_ACTION, facts) and self.graph.permits(TAKE_ACTION, state, facts)
         )
 
     def after(self, state: str) -> str:
-        """The node at which the output stands when a state has closed."""
+        """The node of the output after a state has closed."""
         return PLAN if state in self.planning else DONE
 
 
@@ -78,12 +78,12 @@ class AgentStateMachine:
     """The states of one agent, and how they follow each other.
 
     `tools` are handed to the default `ToolCallState`; a state of one's own may take them from elsewhere. A tool call
-    without tools is left out. `force_planning` asks for one planning state at least, unless `min_planning_loops` says
-    how many. `delimiters_kwargs` has delimiters for the default states by identifier, `character_max` bounds the
+    without tools is left out. `force_planning` asks for one planning state at least, unless `min_planning_loops` sets
+    the number. `delimiters_kwargs` has delimiters for the default states by identifier, `character_max` bounds the
     default planning states.
 
     Raises:
-        ConfigurationError: the states cannot be told apart, or nothing can be written; it names every fault.
+        ConfigurationError: the states cannot be distinguished, or nothing can be written; it names every fault.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class AgentStateMachine:
         return Plan(graph, MappingProxyType(contents), frozenset(planning), least, most)
 
     def system_prompt(self) -> str:
-        """What the model is told of its output: the order of states, then every reachable state in its own words."""
+        """Return the description of the output for the model: the order of states, then every reachable state."""
         return f"{_order(self)}\n\n" + "\n\n".join(str(state) for state in self.states.values())
 
     def faults(self) -> tuple[str, ...]:
@@ -165,7 +165,7 @@ class AgentStateMachine:
         names = [state.identifier for state in states]
         for name in dict.fromkeys(names):
             if names.count(name) > 1:
-                found.append(f"Two states are called {name}; every identifier stands once.")
+                found.append(f"Two states are called {name}; identifiers must be unique.")
             if not name or name in (PLAN, TAKE_ACTION, DONE, "END"):
                 found.append(f"A state cannot be called {name!r}; the name is empty or reserved.")
         for state in states:
@@ -175,7 +175,7 @@ class AgentStateMachine:
                 if one is not other and other.delimiters[0].startswith(one.delimiters[0]):
                     found.append(
                         f"{other.identifier} opens with {other.delimiters[0]!r}, which begins like {one.identifier}:"
-                        " they cannot be told apart. Change one of them."
+                        " they cannot be distinguished. Change one of them."
                     )
         if not self.action_states:
             found.append("There is no action state, so that nothing could ever be done.")
@@ -223,13 +223,13 @@ def _state_faults(state: AgentState) -> list[str]:
 
 def schema_faults(machine: StateMachine) -> list[str]:
     """What is wrong with the schemas a content is held to."""
-    told: list[tuple[str, Mapping[str, Any], tuple[str, ...]]] = []
+    schemas: list[tuple[str, Mapping[str, Any], tuple[str, ...]]] = []
     if isinstance(machine, ToolCallStateMachine):
-        told = [(tool, parameters, ("object",)) for tool, parameters in machine.tools.items()]
+        schemas = [(tool, parameters, ("object",)) for tool, parameters in machine.tools.items()]
     elif isinstance(machine, JsonStateMachine):
-        told = [("the value", machine.schema, ("object", "array"))]
+        schemas = [("the value", machine.schema, ("object", "array"))]
     found = []
-    for what, schema, kinds in told:
+    for what, schema, kinds in schemas:
         if schema.get("type") not in kinds:
             found.append(f"the schema of {what} must be of type {' or '.join(kinds)}, so that one sees where it ends.")
         elif fault := schema_fault(schema):

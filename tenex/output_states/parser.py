@@ -2,27 +2,79 @@
 
 Rules, besides those for where a content ends (`endings`):
 
-* Between states stands white space, at most `SPACES` characters in a row; after a fence at least one. Before the first
+* Between states is white space, at most `SPACES` characters in a row; after a fence at least one. Before the first
   state and after the last there may be some too.
-* A state begins where its opening delimiter stands, letter for letter. No opening delimiter begins like another.
+* A state begins at its opening delimiter, letter for letter. No opening delimiter begins like another.
 * Text where a state should begin is a fault, once; states are then looked for at the beginnings of lines.
 * A JSON value ends where its outermost bracket closes, whatever its strings hold; the delimiter follows it.
 * Half of a surrogate pair, which UTF-8 cannot write, is read as U+FFFD.
 * How the output is cut into chunks changes nothing.
 
-Whatever comes, nothing is raised. Faults are collected, so that a model is told all of them at once, and after eight
-the rest is not read. What is kept is bounded by the states' limits; the time is linear in what is read.
+Nothing is raised. Faults are collected, so that a model receives all of them at once; after eight the rest is not read.
+Memory is bounded by the states' limits; time is linear in the input.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
+from typing import Literal
 
 from .content import JsonStateMachine, StateMachine, core_of
-from .endings import SPACES, WHITE
-from .json_extent import MOST_FAULTS
+from .endings import SPACES, WHITE, JsonScanner, text_scanner
+from .json_values import MOST_FAULTS
 from .machine import DONE, TAKE_ACTION, AgentStateMachine, Plan
-from .scanning import JsonScanner, Scanner, TextScanner
-from .segments import Fault, Heard, Kind, Piece, Segment
+
+FaultKind = Literal[
+    "outside",  # text or too much white space between states
+    "order",  # a state that may not begin here
+    "limits",  # a content too short or too long
+    "content",  # not JSON, not Python, arguments that do not fit
+    "unclosed",  # the output ended within a state
+    "unfinished",  # the output ended before its action
+    "given up",  # too many faults to continue
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """More characters of a state's content; all of them together are the text of its segment."""
+
+    state: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One state's content, whole, or as much of it as came.
+
+    `role` separates private content (plan) from what is to be done (action). `is_complete`: it was opened where it may
+    be, closed, and is within its limits and its rules; nothing else may be acted on.
+    """
+
+    state: str
+    role: Literal["plan", "action"]
+    text: str
+    is_complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something wrong with the output; `state` is empty where it is about no state."""
+
+    kind: FaultKind
+    message: str
+    state: str = ""
+
+
+ParserEvent = Piece | Segment | Fault
+
+
+def repair_prompt(faults: Sequence[Fault]) -> str:
+    """Return what a model is asked after its output was refused; empty if nothing is wrong."""
+    if not faults:
+        return ""
+    listed = "\n".join(f"- {fault.message}" for fault in faults)
+    return f"Your answer cannot be used, and nothing of it was done:\n{listed}\nWrite the whole answer again, fixed."
 
 
 class OutputParser:
@@ -39,7 +91,7 @@ class OutputParser:
         self._content: _Content | None = None
         self._gap = _Gap(self.plan)
         self._is_closed = False
-        self._heard: list[Heard] = []
+        self._events: list[ParserEvent] = []
 
     @property
     def state(self) -> str:
@@ -51,19 +103,19 @@ class OutputParser:
         """Whether the output is whole and nothing is wrong with it; only then may its action be taken."""
         return self._is_closed and not self.faults
 
-    def feed(self, chunk: str) -> tuple[Heard, ...]:
-        """What this chunk tells; nothing once the output is closed or given up."""
+    def feed(self, chunk: str) -> tuple[ParserEvent, ...]:
+        """Return the events of this chunk; none once the output is closed or given up."""
         for character in chunk:
             if self._is_given_up or self._is_closed:
                 break
             self._step("\ufffd" if "\ud800" <= character <= "\udfff" else character)
-        return self._told()
+        return self._drain()
 
-    def close(self) -> tuple[Heard, ...]:
-        """What the end of the output tells; a second call tells nothing."""
+    def close(self) -> tuple[ParserEvent, ...]:
+        """End the output and return its events; a second call returns none."""
         if self._is_closed or self._is_given_up:
             self._is_closed = True
-            return self._told()
+            return self._drain()
         if self._content is not None:
             content = self._content
             self._pass(content.finish())
@@ -76,16 +128,16 @@ class OutputParser:
         if self._node != DONE and not any(fault.kind == "unclosed" for fault in self.faults):
             self._complain("unfinished", _unfinished(self.plan, self.loops))
         self._is_closed = True
-        return self._told()
+        return self._drain()
 
     @property
     def _is_given_up(self) -> bool:
         return len(self.faults) >= MOST_FAULTS
 
-    def _told(self) -> tuple[Heard, ...]:
-        """What was heard, with neighbouring pieces of one state as one."""
-        heard, self._heard = self._heard, []
-        return tuple(one for key, group in groupby(heard, _neighbours) for one in _joined(key, group))
+    def _drain(self) -> tuple[ParserEvent, ...]:
+        """Return the events since the last call, with neighbouring pieces of one state as one."""
+        events, self._events = self._events, []
+        return tuple(one for key, group in groupby(events, _neighbours) for one in _joined(key, group))
 
     def _step(self, character: str) -> None:
         if self._content is not None:
@@ -94,7 +146,7 @@ class OutputParser:
             if not content.closed:
                 return
             self._leave(content)
-            if not content.gives_back:
+            if not content.gives_back_last:
                 return
         found, fault = self._gap.step(character)
         self._complain("outside", fault)
@@ -109,7 +161,7 @@ class OutputParser:
 
     def _pass(self, text: str) -> None:
         if text:
-            self._heard.append(Piece(self._state, text))
+            self._events.append(Piece(self._state, text))
 
     def _leave(self, content: "_Content") -> None:
         found = content.faults()
@@ -130,17 +182,17 @@ class OutputParser:
     def _keep(self, content: "_Content", *, is_complete: bool) -> None:
         segment = Segment(content.state, self.plan.role(content.state), content.text, is_complete)
         self.segments += (segment,)
-        self._heard.append(segment)
+        self._events.append(segment)
         self._content, self._state = None, ""
 
-    def _complain(self, kind: Kind, message: str, state: str = "") -> None:
+    def _complain(self, kind: FaultKind, message: str, state: str = "") -> None:
         if not message or self._is_given_up:
             return
         fault = Fault(kind, message, state)
         if len(self.faults) == MOST_FAULTS - 1:
             fault = Fault("given up", f"{message} Then too much else is wrong; the rest was not read.", state)
         self.faults += (fault,)
-        self._heard.append(fault)
+        self._events.append(fault)
 
 
 class _Content:
@@ -148,16 +200,18 @@ class _Content:
 
     def __init__(self, state: str, machine: StateMachine, *, is_misplaced: bool) -> None:
         self.state, self.machine, self.is_misplaced = state, machine, is_misplaced
-        ending = machine.ending
-        self.gives_back = ending.spaced
         is_json = isinstance(core_of(machine), JsonStateMachine)
-        self._scanner: Scanner = JsonScanner(ending) if is_json else TextScanner(ending)
+        self._scanner = JsonScanner(machine.delimiters) if is_json else text_scanner(machine.delimiters)
         self._kept: list[str] = []
         self._count = 0
 
     @property
     def closed(self) -> bool:
         return self._scanner.closed
+
+    @property
+    def gives_back_last(self) -> bool:
+        return self._scanner.gives_back
 
     @property
     def text(self) -> str:
@@ -179,7 +233,7 @@ class _Content:
             self._kept.append(text[:room])
         return text[:room]
 
-    def faults(self) -> list[tuple[Kind, str]]:
+    def faults(self) -> list[tuple[FaultKind, str]]:
         least, most = self.machine.char_min, self.machine.char_max
         limits = f"; it takes {least} to {most}."
         if self._count > most:
@@ -192,7 +246,7 @@ class _Content:
 
 
 class _Gap:
-    """What stands between states: white space, then an opening delimiter; or text that should not be there."""
+    """The input between states: white space, then an opening delimiter; or text that should not be there."""
 
     def __init__(self, plan: Plan) -> None:
         self._openings = {machine.delimiters[0]: state for state, machine in plan.contents.items()}
@@ -207,7 +261,7 @@ class _Gap:
             return self._stray(character), ""
         if not self._lead and character in WHITE:
             self._spaces += 1
-            wide = f"More than {SPACES} characters of white space stand in a row between states."
+            wide = f"More than {SPACES} characters of white space follow in a row between states."
             return "", wide if self._spaces == SPACES + 1 else ""
         return self._lead_on(character)
 
@@ -218,7 +272,7 @@ class _Gap:
     def outside(self) -> str:
         """The sentence about text where a state should begin."""
         openings = ", ".join(repr(opening) for opening in self._openings)
-        return f"Text stands outside of every state. A state opens with one of: {openings}."
+        return f"Text is outside of every state. A state opens with one of: {openings}."
 
     def _lead_on(self, character: str) -> tuple[str, str]:
         lead = self._lead + character
@@ -255,11 +309,11 @@ class _Gap:
         return any(opening.startswith(lead) for opening in self._openings)
 
 
-def _neighbours(heard: Heard) -> str:
-    return heard.state if isinstance(heard, Piece) else ""
+def _neighbours(event: ParserEvent) -> str:
+    return event.state if isinstance(event, Piece) else ""
 
 
-def _joined(state: str, group: Iterable[Heard]) -> Iterable[Heard]:
+def _joined(state: str, group: Iterable[ParserEvent]) -> Iterable[ParserEvent]:
     return [Piece(state, "".join(one.text for one in group if isinstance(one, Piece)))] if state else group
 
 

@@ -27,7 +27,7 @@ CHAR_MIN: Final = 50
 """Characters below which a thought is no thought; Proxy Base Agent's own number."""
 
 Tools = Sequence[ToolSpec] | Callable[[], Sequence[ToolSpec]]
-"""Tools, or what tells which there are now."""
+"""Tools, or a function that returns the current ones."""
 
 
 class AgentState(ABC):
@@ -39,8 +39,8 @@ class AgentState(ABC):
         """Take what the state is called and how it looks.
 
         Args:
-            identifier: Unique name for programs; its segments bear it.
-            readable_name: The name for people.
+            identifier: Unique name for programs; its segments carry it.
+            readable_name: The name for users.
             delimiters: What the model writes before and after the content; `endings` has the rules.
             color: A colour of Rich.
             emoji: One emoji.
@@ -54,26 +54,26 @@ class AgentState(ABC):
     @property
     @abstractmethod
     def state_machine(self) -> StateMachine:
-        """What the content may be; asked anew for every output, so it may follow what changes."""
+        """What the content may be; requested for every output, so it may follow what changes."""
 
     @property
     @abstractmethod
     def state_prompt(self) -> str:
-        """What the model is told: what the state is for, its delimiters, what belongs in it."""
+        """The instructions for the model: purpose, delimiters, what belongs in the state."""
 
     def format(self, string: str) -> str:
         """A content between the delimiters, as the model should have written it."""
         return f"{self.delimiters[0]}{string}{self.delimiters[1]}"
 
     def readable_format(self, string: str) -> str:
-        """A content as a block of Markdown for people; one that holds fences stands in a longer one."""
+        """Return a content as a Markdown block for users, with a longer fence where it holds fences."""
         fence = "```"
         while fence in string:
             fence += "`"
         return f"{fence}markdown\n{string}\n{fence}"
 
     def shown(self, string: str) -> str:
-        """A content as people are shown it: by `readable_format` where the class has its own, else as it is."""
+        """A content as users see it: by `readable_format` where the class has its own, else as it is."""
         if type(self).readable_format is AgentState.readable_format:
             return string
         try:
@@ -117,7 +117,7 @@ class _Freeform(AgentState):
     def state_prompt(self) -> str:
         """The purpose, the limits, the delimiters."""
         limits = f"{self.character_min} to {self.character_max} characters"
-        return f"{self.purpose} Nobody but you reads it. {limits}, written so:\n{self.format('...')}"
+        return f"{self.purpose} No one but you reads it. {limits}, written so:\n{self.format('...')}"
 
 
 class Thinking(_Freeform):

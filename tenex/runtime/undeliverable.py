@@ -83,7 +83,7 @@ class Undeliverable:
         self._kept: dict[ConversationId, _Kept] = {}
         self._aside: list[int] = []
         """Seconds: when each message was written that the next process is to try again."""
-        self._remembered = {notice.key: notice for notice in notices.notices()}
+        self._remembered = {notice.key: notice for notice in notices.open_notices()}
         """What an earlier process said, or was about to say; it is said again before anything else is."""
         self._told: dict[ConversationId, set[tuple[PublicKey, str]]] = {}
         self._saying: set[asyncio.Task[None]] = set()
@@ -166,7 +166,7 @@ class Undeliverable:
 
     async def _say(self, notice: Notice, *, is_noted: bool) -> None:
         if not is_noted:
-            await self._noted(notice.conversation, self._notices.record_notice(notice))
+            await self._noted(notice.conversation, self._notices.add_notice(notice))
         draft = OutgoingMessage(
             speaker=self._rules().project.pubkey,
             text=_TEXTS[DeliveryFailure(notice.failure)].format(name=notice.conversation[:12]),

@@ -130,7 +130,7 @@ class Provider(Section):
     concurrency: Annotated[int, Field(ge=1, le=1_000)] = 8
     requests_per_minute: Count | None = None
     tokens_per_minute: Count | None = None
-    grammar: Literal["none", "gbnf", "structured_outputs", "guided_grammar", "structural_tag", "json_schema"] = "none"
+    grammar: Literal["none", "structural_tag", "json_schema"] = "none"
 
 
 class ModelPrice(Section):

@@ -238,11 +238,11 @@ class DaemonJournal:
                     ),
                 )
 
-    def notices(self) -> tuple[Notice, ...]:
+    def open_notices(self) -> tuple[Notice, ...]:
         """The notices of all failures that are not over."""
         return tuple(self._notices.values())
 
-    async def record_notice(self, notice: Notice) -> None:
+    async def add_notice(self, notice: Notice) -> None:
         """Make a notice durable before it is sent; one for the same user and failure does nothing.
 
         Raises:
@@ -255,7 +255,7 @@ class DaemonJournal:
                 await self._append(journal, lambda seq, now: FailureNotified(seq=seq, at=now, notice=notice))
 
     async def clear_notices(self, conversation: ConversationId) -> None:
-        """Forget the notices of a conversation that works again. Raises as `record_notice` does."""
+        """Forget the notices of a conversation that works again. Raises as `add_notice` does."""
         async with self._turn:
             journal = await self._opened()
             if any(key[0] == conversation for key in self._notices):
@@ -301,7 +301,7 @@ class DaemonJournal:
             lessons=tuple(lesson for lessons in self._lessons.values() for lesson in lessons),
             profiles=tuple(self._profiles.values()),
             keys=tuple(self._keys),
-            notices=self.notices(),
+            notices=self.open_notices(),
         )
         try:
             await journal.rotate(checkpoint)

@@ -10,14 +10,14 @@ from tenex.app import thought_stream as module
 from tenex.app.thought_stream import Thoughts
 from tenex.core.errors import UsageError
 from tenex.core.ids import Slug
-from tenex.output_states import Told
+from tenex.output_states import OutputProgress
 from tenex.service import control
 from tenex.service.client import ask
 from tenex.service.control import control_socket
 
 
-def told(text: str, kind: Literal["piece", "closed", "refused"] = "piece") -> Told:
-    return Told(
+def told(text: str, kind: Literal["piece", "closed", "refused"] = "piece") -> OutputProgress:
+    return OutputProgress(
         conversation="c",
         agent=Slug("executor"),
         state="thinking",

@@ -140,8 +140,11 @@ def test_the_model_in_an_agents_file_is_in_use_and_no_longer_only_rules(tmp_path
 
 
 def test_a_grammar_is_for_providers_that_take_one(tmp_path: Path) -> None:
-    table = {"local": {"kind": "openai", "grammar": "gbnf"}, "other": {"kind": "anthropic", "grammar": "gbnf"}}
+    table = {
+        "local": {"kind": "openai", "grammar": "structural_tag"},
+        "other": {"kind": "anthropic", "grammar": "structural_tag"},
+    }
     settings = given(tmp_path, default="local:m", providers=table)
     config, faults = desk_config(settings, resolve_paths(settings))
-    assert config.providers["local"].grammar == "gbnf"
+    assert config.providers["local"].grammar == "structural_tag"
     assert faults == ["models.providers.other.grammar: the kind anthropic takes none; remove it"]

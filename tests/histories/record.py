@@ -84,8 +84,8 @@ async def _book() -> None:
     ):
         own = await DaemonJournal.open(BOOK, disk, StillClock())
         await own.published(PublicKey("a" * 64), 0, EventId("1" * 64), "hash", 100)
-        await own.record_notice(notice)
-        await own.record_notice(replace(notice, conversation=ConversationId("d" * 64), failure="disk"))
+        await own.add_notice(notice)
+        await own.add_notice(replace(notice, conversation=ConversationId("d" * 64), failure="disk"))
         await own.clear_notices(ConversationId("d" * 64))
         for number in range(7):
             agent = ("executor", "planner")[number % 2]

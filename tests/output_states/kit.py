@@ -9,7 +9,6 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
-from llguidance.gbnf_to_lark import gbnf_to_lark
 
 from tenex.core.messages import ToolSpec
 from tenex.output_states import (
@@ -17,9 +16,9 @@ from tenex.output_states import (
     AgentStateMachine,
     Fault,
     FencedFreeformStateMachine,
-    Heard,
     JsonStateMachine,
     OutputParser,
+    ParserEvent,
     Piece,
     Scratchpad,
     Segment,
@@ -139,17 +138,17 @@ def recursive() -> AgentStateMachine:
 
 
 EXACT = (fenced, marked, strict, recursive)
-"""Machines whose grammars say all that their parsers check, but for the size of a quarter of a million characters."""
+"""Machines of every kind of delimiter and content."""
 
 # ---- reading --------------------------------------------------------------------------------------------------------
 
 
-def parsed(machine: AgentStateMachine, chunks: Iterable[str]) -> tuple[OutputParser, list[Heard]]:
+def parsed(machine: AgentStateMachine, chunks: Iterable[str]) -> tuple[OutputParser, list[ParserEvent]]:
     """A closed parser, and what it told; pieces of one content that came in several calls are joined."""
     parser = OutputParser(machine)
     told = [heard for chunk in chunks for heard in parser.feed(chunk)]
     told += parser.close()
-    joined: list[Heard] = []
+    joined: list[ParserEvent] = []
     for heard in told:
         if isinstance(heard, Piece) and joined and isinstance(last := joined[-1], Piece):
             joined[-1] = Piece(heard.state, last.text + heard.text)
@@ -296,7 +295,9 @@ def outputs(draw: st.DrawFn, machine: AgentStateMachine) -> str:
                     )
                 )
             else:
-                name = draw(st.sampled_from([one["properties"]["name"]["const"] for one in content.schema["anyOf"]]))
+                name = draw(
+                    st.sampled_from([one["properties"]["name"]["const"] for one in content.schema["$defs"].values()])
+                )
                 value = {"name": name, "arguments": draw(_ARGUMENTS[name])}
             text = (
                 draw(st.sampled_from(["", " ", "\n  "])) + draw(_json_text(value)) + draw(st.sampled_from(["", "\n"]))
@@ -383,8 +384,10 @@ class Engine:
         self.fault = self._matcher.get_error()
 
     @classmethod
-    def of_gbnf(cls, text: str) -> "Engine":
-        return cls(LLMatcher.grammar_from_lark(gbnf_to_lark(text)))
+    def of_tag(cls, tag: dict[str, Any]) -> "Engine":
+        """A structural tag, which llguidance does not read, as its own grammar."""
+        rules: list[str] = []
+        return cls(LLMatcher.grammar_from_lark(f"start: {_lark(tag['format'], rules)}\n" + "\n".join(rules)))
 
     @classmethod
     def of_schema(cls, schema: dict[str, Any]) -> "Engine":
@@ -401,3 +404,20 @@ class Engine:
         self._matcher.reset()
         tokens = list(text.encode())
         return self._matcher.try_consume_tokens(tokens) == len(tokens)
+
+
+def _lark(tag: dict[str, Any], rules: list[str]) -> str:
+    match tag["type"]:
+        case "const_string":
+            return json.dumps(tag["value"])
+        case "json_schema":
+            return f"%json {json.dumps(tag['json_schema'])}"
+        case "sequence":
+            return " ".join(_lark(one, rules) for one in tag["elements"])
+        case "or":
+            return f"({' | '.join(_lark(one, rules) for one in tag['elements'])})"
+        case "tag" if tag["content"]["type"] == "any_text":
+            rules.append(f"t{len(rules)}[suffix={json.dumps(tag['end'])}]: /(?s:.*)/")
+            return f"{json.dumps(tag['begin'])} t{len(rules) - 1}"
+    space = r"/[ \t\r\n]{0,32}/"
+    return f"{json.dumps(tag['begin'])} {space} {_lark(tag['content'], rules)} {space} {json.dumps(tag['end'])}"

@@ -1,4 +1,4 @@
-"""The same output as one JSON object: a schema that an engine takes, and the same faults as in a stream."""
+"""What a server is sent to enforce the states, and answers as one JSON object: an engine and the reader agree."""
 
 import json
 from functools import cache
@@ -8,16 +8,9 @@ import pytest
 
 from tenex.output_states import AgentStateMachine, Python, Thinking, ToolCallState
 from tenex.output_states.answers import answer_schema, is_strict, read_answer, without_lengths
-from tenex.output_states.requests import (
-    for_llama_cpp,
-    for_openai,
-    for_vllm,
-    for_vllm_as_structural_tag,
-    for_vllm_before_0_12,
-    structural_tag,
-)
+from tenex.output_states.requests import for_openai, for_vllm, structural_tag
 
-from .kit import STOP, TREE, Engine, said
+from .kit import STOP, TREE, Engine, read, said
 
 THOUGHT = {"state": "thinking", "content": "see"}
 CALL = {"state": "tool_call", "content": {"name": "stop", "arguments": {}}}
@@ -96,12 +89,33 @@ def test_strict_mode_is_asked_for_where_it_can_be() -> None:
     assert "plan" not in without_lengths(AgentStateMachine([], [ToolCallState((STOP,))]))["properties"]
 
 
-def test_each_server_gets_the_grammar_under_its_own_name() -> None:
-    text = for_llama_cpp(machine())["grammar"]
-    assert text.startswith("root ::= ")
-    assert for_vllm(machine())["structured_outputs"]["grammar"] == text
-    assert for_vllm_before_0_12(machine())["guided_grammar"] == text
+THINKS = "```thinking\nsee\n```\n"
+CALLS = '```tool\n{"name":"stop","arguments":{}}\n```'
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        (THINKS + CALLS, True),
+        (THINKS * 2 + CALLS, True),
+        (THINKS + "```python\nprint(1)\n```", True),
+        (THINKS + CALLS.replace("{}", '{"root":{"v":1,"in":[{"v":2}]}}').replace("stop", "tree"), True),
+        (CALLS, False),
+        (THINKS * 3 + CALLS, False),
+        (THINKS, False),
+        (THINKS + CALLS.replace("stop", "go"), False),
+        (THINKS + CALLS.replace("{}", '{"x":1}'), False),
+        (THINKS + CALLS + CALLS, False),
+    ],
+)
+def test_a_structural_tag_permits_what_the_parser_takes(text: str, fits: bool) -> None:
+    engine = Engine.of_tag(structural_tag(machine()))
+    assert engine.fault == ""
+    assert engine.accepts(text) is fits
+    assert read(machine(), text).is_valid is fits
+
+
+def test_vllm_is_sent_the_tag_as_text() -> None:
     tag = structural_tag(machine())
-    assert tag["format"] == {"type": "grammar", "grammar": text}
-    assert json.loads(for_vllm_as_structural_tag(machine())["structured_outputs"]["structural_tag"]) == tag
-    assert len(for_llama_cpp(machine(), limits=True)["grammar"]) > len(text)
+    assert json.loads(for_vllm(machine())["structured_outputs"]["structural_tag"]) == tag
+    assert len(json.dumps(structural_tag(AgentStateMachine(tools=(STOP,), use_python=True)))) < 8_000

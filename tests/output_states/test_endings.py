@@ -1,21 +1,20 @@
-"""The automata are held to the rules in words, written a second time over whole texts."""
+"""The scanners follow the rules, written a second time over whole texts."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenex.output_states.endings import Fence, Mark, ending_of
-from tenex.output_states.scanning import TextScanner
+from tenex.output_states.endings import FenceScanner, MarkScanner, Scanner, text_scanner
 
 FUZZ = settings(max_examples=200, database=None)
 
 
-def scanned(scanner: TextScanner, text: str) -> tuple[str, str] | None:
+def scanned(scanner: Scanner, text: str) -> tuple[str, str] | None:
     """The content and what follows its delimiter; None if it is not closed."""
     content = ""
     for at, character in enumerate(text):
         content += scanner.step(character)
         if scanner.closed:
-            return content, text[at + (not scanner.ending.spaced) :]
+            return content, text[at + (not scanner.gives_back) :]
     content += scanner.finish()
     return (content, "") if scanner.closed else None
 
@@ -38,18 +37,18 @@ def by_lines(text: str, at_line_start: bool) -> tuple[str, str] | None:
 @FUZZ
 @given(st.text(alphabet="`` \n\na", max_size=30), st.booleans())
 def test_a_fence_closes_where_the_rules_say(text: str, at_line_start: bool) -> None:
-    assert scanned(TextScanner(Fence("`", 3, at_line_start)), text) == by_lines(text, at_line_start)
+    assert scanned(FenceScanner("`", 3, at_line_start), text) == by_lines(text, at_line_start)
 
 
 @FUZZ
 @given(st.text(alphabet="ab", min_size=1, max_size=5), st.text(alphabet="abc", max_size=30))
 def test_a_mark_closes_at_its_first_occurrence(mark: str, text: str) -> None:
     before, found, after = text.partition(mark)
-    assert scanned(TextScanner(Mark(mark)), text) == ((before, after) if found else None)
+    assert scanned(MarkScanner(mark), text) == ((before, after) if found else None)
 
 
 def test_only_a_line_of_backticks_or_tildes_is_a_fence() -> None:
-    assert ending_of(("```x\n", "\n```")) == Fence("`", 3, at_line_start=True)
-    assert ending_of(("~~~~", "\n~~~~")) == Fence("~", 4, at_line_start=False)
+    assert scanned(text_scanner(("```x\n", "\n```")), "```\n") == ("", "\n")
+    assert scanned(text_scanner(("~~~~", "\n~~~~")), "~~~~\nx\n~~~~\n") == ("~~~~\nx", "\n")
     for closing in ("```", "\n``", "\n```\n", "</x>", "\n```~", "\n---"):
-        assert ending_of(("<", closing)) == Mark(closing)
+        assert isinstance(text_scanner(("<", closing)), MarkScanner)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenex.output_states.json_extent import Extent, faults, moved, read
+from tenex.output_states.endings import JsonExtent
+from tenex.output_states.json_values import faults, moved, read
 
 _LEAVES = st.one_of(
     st.none(), st.booleans(), st.integers(-(10**18), 10**18), st.text(max_size=8, alphabet=st.characters(codec="utf-8"))
@@ -21,7 +22,7 @@ VALUES = st.recursive(
 @given(VALUES.filter(lambda value: isinstance(value, dict | list)), st.booleans(), st.sampled_from([None, 1]))
 def test_the_end_of_a_value_is_where_its_bracket_closes(value: object, is_ascii: bool, indent: int | None) -> None:
     text = json.dumps(value, ensure_ascii=is_ascii, indent=indent)
-    extent = Extent()
+    extent = JsonExtent()
     assert [extent.step(character) for character in text] == [False] * (len(text) - 1) + [True]
     assert read(text) == (value, "")
 
@@ -36,7 +37,7 @@ def test_nothing_raises(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('{"a":1,"a":2}', "A name stands twice"),
+        ('{"a":1,"a":2}', "A name occurs twice"),
         ('{"a":12345678901234567890}', "more than 19 digits"),
         ('{"a":1e999}', "2 in the exponent"),
         ('{"a":NaN}', "NaN is no JSON"),

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,10 +18,10 @@ from tenex.output_states import (
     AgentOutput,
     Enforced,
     OutputModel,
+    OutputProgress,
     Python,
     Scratchpad,
     Thinking,
-    Told,
     ToolCallState,
     agents,
 )
@@ -53,11 +52,11 @@ class Case:
     """An agent that speaks by states, before a server that answers what it is told to."""
 
     def __init__(self, server: ModelServer, enforced: Enforced, output: AgentOutput, **settings: Any) -> None:
-        self.server, self.told, self.whispered = server, list[Told](), list[str]()
+        self.server, self.told, self.whispered = server, list[OutputProgress](), list[str]()
 
         def wrap(model: Any, _: Any) -> OutputModel:
             outputs = {Slug("executor"): output}
-            return OutputModel(model, outputs, enforced, rejects=rejects_form, hears=self.told.append)
+            return OutputModel(model, outputs, enforced, rejects=rejects_form, on_progress=self.told.append)
 
         config = ModelClientConfig(providers={"local": provider(server)}, **settings)
         self.desk = ModelClient(config, lambda *_: (NAME,), OfflineModel(), wrap=wrap)
@@ -102,7 +101,7 @@ async def test_a_valid_answer_is_a_call_and_its_plan_is_kept_apart() -> None:
     assert step.thinking == f"thinking:\n{THOUGHT}\n\nscratchpad:\n{NOTE}"
     (body,) = case.bodies
     system = text_of(body["messages"][0])
-    machine = output().at(TOOLS)
+    machine = output().format_for(TOOLS)
     assert machine is not None
     assert all(str(state) in system for state in machine.states.values()), "every state stands in the prompt"
     assert not {"tools", "grammar", "structured_outputs", "response_format"} & body.keys()
@@ -182,30 +181,24 @@ async def test_min_and_max_planning_loops_are_the_agents() -> None:
     assert step.thinking == ""
 
 
-GRAMMARS = [
-    ("gbnf", lambda body: body["grammar"]),
-    ("structured_outputs", lambda body: body["structured_outputs"]["grammar"]),
-    ("guided_grammar", lambda body: body["guided_grammar"]),
-    ("structural_tag", lambda body: json.loads(body["structured_outputs"]["structural_tag"])["format"]["grammar"]),
-]
+def tag_of(body: Json) -> dict[str, Any]:
+    tag: dict[str, Any] = json.loads(body["structured_outputs"]["structural_tag"])
+    return tag
 
 
-@pytest.mark.parametrize(("form", "of"), GRAMMARS, ids=[form for form, _ in GRAMMARS])
-async def test_1_2_the_body_carries_the_grammar_a_server_takes(form: Enforced, of: Any) -> None:
-    case, _ = await answered(FENCED, enforced=form)
-    engine = Engine.of_gbnf(of(case.bodies[0]))
+async def test_1_2_the_body_carries_the_grammar_a_server_takes() -> None:
+    case, _ = await answered(FENCED, enforced="structural_tag")
+    engine = Engine.of_tag(tag_of(case.bodies[0]))
     assert engine.fault == ""
     assert engine.accepts(FENCED), "what we take is what the server permits"
     assert not engine.permits("```tool"), "no action comes before a plan"
 
 
-async def test_the_built_in_states_make_a_small_grammar_and_the_parser_holds_their_lengths() -> None:
+async def test_the_parser_checks_the_lengths_that_a_server_does_not() -> None:
     long = f"```thinking\n{THOUGHT * 20}\n```\n```tool\n{CALL}\n```"
     given = AgentOutput([Thinking, Scratchpad], [ToolCallState, Python], None, 3)
-    case, step = await answered(long, FENCED, enforced="gbnf", output=given)
-    grammar = case.bodies[0]["grammar"]
-    assert len(grammar) < 8_000, "it goes with every request, and some servers take half a minute for a large one"
-    assert Engine.of_gbnf(grammar).accepts(long)
+    case, step = await answered(long, FENCED, enforced="structural_tag", output=given)
+    assert Engine.of_tag(tag_of(case.bodies[0])).accepts(long)
     assert "thinking is too long" in text_of(case.bodies[1]["messages"][-1])
     assert step.usage.calls == 2
 
@@ -225,11 +218,11 @@ async def test_a_server_that_takes_no_grammar_is_asked_without_and_checked() -> 
     fails = Fails(status=400, message="grammar: unsupported field")
     left: list[Reply] = [fails, Answer(text="no states"), Answer(text=FENCED), Answer(text=FENCED)]
     async with model_server(lambda _: left.pop(0)) as server:
-        case = Case(server, "gbnf", output())
+        case = Case(server, "structural_tag", output())
         await case.step()
         await case.step()
         await case.desk.close()
-    assert ["grammar" in body for body in case.bodies] == [True, False, False, False]
+    assert ["structured_outputs" in body for body in case.bodies] == [True, False, False, False]
 
 
 async def test_an_agents_own_steps_come_back_to_it_in_its_delimiters() -> None:
@@ -259,32 +252,29 @@ async def test_a_call_that_talks_beside_its_states_says_nothing_to_anybody() -> 
 
 async def test_others_and_routes_go_through_untouched() -> None:
     async with model_server(lambda _: Answer(text="Hello")) as server:
-        case = Case(server, "gbnf", output())
+        case = Case(server, "structural_tag", output())
         request = ModelRequest(purpose="work", agent=Slug("planner"), phase="plan", system="S", entries=(), tools=TOOLS)
         assert (await case.desk.step(request)).text == "Hello"
         await case.desk.close()
     assert len(case.bodies[0]["tools"]) == 2
-    assert "grammar" not in case.bodies[0]
+    assert "structured_outputs" not in case.bodies[0]
 
 
-async def test_1_2_a_grammar_is_written_once_for_a_set_of_tools_and_anew_when_they_change(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    built: list[bool] = []
+async def test_1_2_a_grammar_is_made_once_for_a_set_of_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[int] = []
 
     def build(_: Any) -> dict[str, Any]:
-        built.append(threading.current_thread() is threading.main_thread())
-        return {"grammar": f"root ::= {len(built)}"}
+        built.append(len(built) + 1)
+        return {"grammar": built[-1]}
 
-    monkeypatch.setitem(agents._BODIES, "gbnf", build)
+    monkeypatch.setitem(agents._BODIES, "structural_tag", build)
     async with model_server(lambda _: Answer(text=FENCED)) as server:
-        case = Case(server, "gbnf", output())
+        case = Case(server, "structural_tag", output())
         await asyncio.gather(case.step(), case.step())
         await case.step(tools=TOOLS[:1])
         await case.step()
         await case.desk.close()
-    assert built == [False, False], "twice, and not where the event loop runs"
-    assert sorted(body["grammar"][-1] for body in case.bodies) == ["1", "1", "1", "2"]
+    assert sorted(body["grammar"] for body in case.bodies) == [1, 1, 1, 2]
 
 
 async def test_where_no_action_could_be_taken_a_model_answers_as_it_does() -> None:

@@ -158,7 +158,7 @@ def test_relays_that_give_the_messages_in_another_order_after_a_restart_hear_the
         async with world.daemon() as daemon:
             speak(daemon, "number 7", name="7" * 64, at=1_700_000_000)
             await daemon.until("ended")
-            assert not world.notices.notices()
+            assert not world.notices.open_notices()
         world.damaged = {HERE}
         async with world.daemon() as daemon:
             speak(daemon, "number 9", name="9" * 64, at=1_700_000_900)
@@ -181,7 +181,7 @@ def test_damage_after_a_mend_is_told_anew() -> None:
                 world.damaged.clear()
                 speak(daemon, "mended?")
                 await daemon.until("ended")
-                assert not world.notices.notices()
+                assert not world.notices.open_notices()
                 while list(daemon.runtime.coordinator):
                     await asyncio.sleep(1)
                 world.damaged = {HERE}
@@ -190,7 +190,7 @@ def test_damage_after_a_mend_is_told_anew() -> None:
                 world.damaged.clear()
                 speak(daemon, "mended again")
                 await daemon.until("ended")
-                assert not world.notices.notices(), "a note of this process is let go of as well"
+                assert not world.notices.open_notices(), "a note of this process is let go of as well"
                 world.damaged = {HERE}
         assert set(world.sent.values()) == {1}
 

@@ -129,7 +129,8 @@ async def test_1_2_a_conversation_by_states_outlives_a_kill_and_tells_nobody_its
     """Refused where nothing may run, run once in the sandbox, killed, told so, repaired, and answered."""
     async with model_server(Mind()) as server, overheard(relay) as frames:
         folder = minded(tmp_path / "data", relay, server)
-        folder.file.write_text(folder.file.read_text().replace('kind = "openai"', 'kind = "openai"\ngrammar = "gbnf"'))
+        settings = folder.file.read_text()
+        folder.file.write_text(settings.replace('kind = "openai"', 'kind = "openai"\ngrammar = "structural_tag"'))
         put(folder)
         async with serving(folder, server) as process:
             name = await folder.write("What is six times seven?")
@@ -167,7 +168,8 @@ def check_requests(exchanges: Any) -> None:
     asked = [Asked(exchange.request) for exchange in exchanges]
     asked = [one for one in asked if one.question is None]
     planning, executing = ([one for one in asked if one.phase == phase] for phase in ("plan", "execute"))
-    grammars = [Engine.of_gbnf(group[0].request["grammar"]) for group in (planning, executing)]
+    sent = [group[0].request["structured_outputs"]["structural_tag"] for group in (planning, executing)]
+    grammars = [Engine.of_tag(json.loads(one)) for one in sent]
     assert [engine.accepts(FIRST) for engine in grammars] == [False, True], "the phase is in the grammar"
     assert [engine.accepts(LAST) for engine in grammars] == [True, True]
     assert all("tools" not in one.request for one in asked)

@@ -341,10 +341,10 @@ class FaultyNotices(MemoryNotices):
         super().__init__()
         self.world = world
 
-    async def record_notice(self, notice: Notice) -> None:
+    async def add_notice(self, notice: Notice) -> None:
         """Remember one, or not."""
         self._fail()
-        await super().record_notice(notice)
+        await super().add_notice(notice)
 
     async def clear_notices(self, conversation: ConversationId) -> None:
         """Forget those of a conversation, or not."""

@@ -1,14 +1,13 @@
-"""JSON as a model writes it: where a value ends, and what is wrong with it, in sentences the model can act on.
+"""JSON as a model writes it, and what is wrong with it, in sentences the model can act on.
 
-Stricter than the standard where leniency would hide a fault: a name stands once in an object, numbers have at most 19
-digits before the point, 20 behind it and 2 in the exponent, a whole number has no point, halves of surrogate pairs are
-refused. The grammars say the same.
+Stricter than the standard where leniency would hide an error: a name occurs once in an object, numbers have at most 19
+digits before the point, 20 after it and 2 in the exponent, a whole number has no point, halves of surrogate pairs are
+refused.
 """
 
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from jsonschema import Draft202012Validator, validators
@@ -16,22 +15,19 @@ from jsonschema.exceptions import SchemaError, ValidationError
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
-from .endings import SPACES, WHITE
-
-DEPTH: Final = 64
-"""Values within values; no tool needs half of that, and a deeper one would be a strain on every reader."""
+from .endings import DEPTH
 
 NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]{0,18})(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?")
 """19 digits hold every 64-bit number; two in the exponent cannot overflow a float."""
 
 MOST_FAULTS: Final = 8
-"""Faults named in one go: a model that sees eight mends the rest with them."""
+"""Faults reported at once: a model that sees eight fixes the rest with them."""
 
 _HALVES: Final = re.compile("[\ud800-\udfff]")
 _ESCAPED_HALVES: Final = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
-_WORDS: Final = {
+_NAMES: Final = {
     "string": "a text",
     "integer": "a whole number without a point",
     "number": "a number",
@@ -42,75 +38,40 @@ _WORDS: Final = {
 }
 
 
-@dataclass(slots=True)
-class Extent:
-    """Finds the end of one object or list, a character at a time, without keeping any."""
-
-    depth: int = 0
-    fault: str = ""
-    _in_string: bool = False
-    _escaped: bool = False
-    _spaces: int = 0
-
-    def step(self, character: str) -> bool:
-        """Whether the value ends with this character."""
-        if self._in_string:
-            if self._escaped:
-                self._escaped = False
-            elif character == "\\":
-                self._escaped = True
-            elif character == '"':
-                self._in_string = False
-            return False
-        self._spaces = self._spaces + 1 if character in WHITE else 0
-        if self._spaces > SPACES:
-            self.fault = f"More than {SPACES} characters of white space stand in a row in the JSON."
-        if character == '"':
-            self._in_string = True
-        elif character in "{[":
-            self.depth += 1
-            if self.depth > DEPTH:
-                self.fault = f"The JSON is nested deeper than {DEPTH} values."
-        elif character in "}]":
-            self.depth -= 1
-            return self.depth <= 0
-        return False
-
-
-class _Wrong(ValueError):
+class _Refused(ValueError):
     """What a hook of the JSON parser found."""
 
 
 def _int(text: str) -> int:
     if not NUMBER.fullmatch(text):
-        raise _Wrong("A number has more than 19 digits.")
+        raise _Refused("A number has more than 19 digits.")
     return int(text)
 
 
 def _float(text: str) -> float:
     if not NUMBER.fullmatch(text):
-        raise _Wrong("A number has more than 19 digits before the point, 20 behind it or 2 in the exponent.")
+        raise _Refused("A number has more than 19 digits before the point, 20 behind it or 2 in the exponent.")
     return float(text)
 
 
 def _constant(text: str) -> float:
-    raise _Wrong(f"{text} is no JSON; write null or a number.")
+    raise _Refused(f"{text} is no JSON; write null or a number.")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise _Wrong("A name stands twice in the same object.")
+        raise _Refused("A name occurs twice in the same object.")
     return found
 
 
 def read(text: str) -> tuple[Any, str]:
-    """The value, or None and a sentence that says what is wrong; never raises."""
+    """The value, or None and a sentence about what is wrong; never raises."""
     try:
         value = json.loads(
             text, parse_int=_int, parse_float=_float, parse_constant=_constant, object_pairs_hook=_object
         )
-    except _Wrong as error:
+    except _Refused as error:
         return None, str(error)
     except json.JSONDecodeError as error:
         return None, f"This is no JSON: {error.msg}, line {error.lineno}, column {error.colno}."
@@ -166,18 +127,18 @@ _DATA: Final = ("const", "enum", "default", "examples")
 
 
 def faults(value: Any, schema: Mapping[str, Any], root: str = "the value") -> tuple[str, ...]:
-    """Every way in which a value breaks a schema, at most eight; `root` names the whole value. Never raises."""
+    """Return every way in which a value breaks a schema, at most eight; `root` names the whole value. Never raises."""
     try:
         found = list(_Validator(dict(schema), registry=Registry()).iter_errors(value))
     except Exception as error:  # noqa: BLE001  a live tool's schema may be any nonsense, and output never raises
         return (f"{root} cannot be held to its schema ({type(error).__name__})",)
     found.sort(key=lambda error: [str(part) for part in error.absolute_path])
-    told = list(dict.fromkeys(sentence for error in found for sentence in _told(error, root)))
-    rest = len(told) - MOST_FAULTS
-    return (*told[:MOST_FAULTS], *([f"and {rest} more faults"] if rest > 0 else ()))
+    sentences = list(dict.fromkeys(sentence for error in found for sentence in _sentences(error, root)))
+    rest = len(sentences) - MOST_FAULTS
+    return (*sentences[:MOST_FAULTS], *([f"and {rest} more faults"] if rest > 0 else ()))
 
 
-def _told(error: ValidationError, root: str) -> Iterable[str]:
+def _sentences(error: ValidationError, root: str) -> Iterable[str]:
     where = ".".join(str(part) for part in error.absolute_path)
     name, prefix = (f"`{where}`", f"{where}.") if where else (root, "")
     limit: Any = error.validator_value
@@ -188,7 +149,7 @@ def _told(error: ValidationError, root: str) -> Iterable[str]:
             known = error.schema.get("properties", {})
             return [f"`{prefix}{str(key)[:40]}` is not known" for key in error.instance if key not in known]
         case "type":
-            return [f"{name} must be {_kinds(limit)}"]
+            return [f"{name} must be {_types(limit)}"]
         case "const":
             return [f"{name} must be {json.dumps(limit, ensure_ascii=False)[:200]}"]
         case "enum":
@@ -205,5 +166,5 @@ def _told(error: ValidationError, root: str) -> Iterable[str]:
             return [f"{name} breaks the schema's rule `{other}`"]
 
 
-def _kinds(limit: Any) -> str:
-    return " or ".join(_WORDS.get(str(one), str(one)) for one in (limit if isinstance(limit, list) else [limit]))
+def _types(limit: Any) -> str:
+    return " or ".join(_NAMES.get(str(one), str(one)) for one in (limit if isinstance(limit, list) else [limit]))
