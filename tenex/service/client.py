@@ -22,7 +22,7 @@ async def ask(path: Path, do: str, *, patience: float = PATIENCE, **arguments: A
 
     Raises:
         OSError: no daemon listens there (FileNotFoundError, ConnectionRefusedError), access is denied
-            (PermissionError), it hung up (ConnectionResetError), or no answer came within `patience` seconds (TimeoutError).
+            (PermissionError), it hung up (ConnectionResetError), or there is no answer in time (TimeoutError).
         TenexError: the daemon refused, with its sentence; of the branch it would be on the command line.
     """
     async with asyncio.timeout(patience):
