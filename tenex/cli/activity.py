@@ -1,20 +1,91 @@
-"""What agents do in a conversation right now: one line per agent, from its typing events, until its message is out."""
+"""What goes on in a conversation at this moment: the status bar, and a line per agent that is working or writing.
 
-from collections.abc import Iterable, Iterator
+Sources: typing indicators from the relay, and the control socket of a daemon on this machine, which also reports what
+agents write for themselves.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 from rich.cells import cell_len
 
+from tenex.core.errors import TenexError
 from tenex.core.ids import PublicKey
 from tenex.core.text import printable
+from tenex.operations.transcript import Line
+from tenex.service.client import ask
 
-FORGET: Final = 60.0
-"""Seconds without a typing indicator after which an agent is taken to be gone: one at work is heard of every 20."""
+from .console import Screen
+
+SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+YOUR_TURN: Final = "it is your turn"
+HAS_ENDED: Final = "■ this cycle has ended"
+NEXT_CYCLE: Final = "write to begin the next"
+
+EXPIRES: Final = 60.0
+"""Seconds without an indicator after which an agent is no longer shown: one at work sends one every 20 s."""
 MOST: Final = 6
-"""Agents shown; anyone may publish typing indicators in a thread."""
+"""Agents shown: anybody may send indicators in a thread."""
 KEPT: Final = 1_000
-"""Characters of a text that are kept: only its end is shown."""
+"""Characters kept of what is being written: only the end is shown."""
+
+RETRY: Final = 5.0
+"""Seconds before a daemon that did not answer is asked again: it may be restarting."""
+ANSWER: Final = 30.0
+"""Seconds an answer may take: the daemon replies when there is something to report."""
+
+WRITING_STYLE: Final = "italic fg:ansibrightblack"
+"""prompt_toolkit's style for text that is still being written."""
+_COLORS: Final = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+
+
+def spinner() -> str:
+    """A mark that turns while something goes on."""
+    return SPINNER[int(time.monotonic() * 10) % len(SPINNER)]
+
+
+def toolbar(status: Mapping[str, Any], age: float = 0.0) -> str:
+    """The status bar for a conversation's status (of `conversation_status`, with `usage`), `age` seconds later."""
+    if status["status"] == "ended":
+        return f"{HAS_ENDED} · {_usage(status['usage'])} · {NEXT_CYCLE}"
+    if "turn" in status:
+        runs = " · ".join(f"{run['agent']} {_state(run)}" for run in status.get("runs", ()))
+        return f"{spinner()} {status['phase']} · {runs} · {int(status['turn']['seconds'] + age)} s"
+    if "router" in status:
+        state = "decides who is next" if status["router"]["state"] == "model" else _state(status["router"])
+        return f"{spinner()} {status['phase']} · the orchestrator {state}"
+    if status["status"] == "active":
+        mission = status.get("mission")
+        position = f"{mission['workflow']}: {mission['node']}" if mission else status["phase"]
+        return f"{spinner()} {position}"
+    return f"{status['phase']} · {YOUR_TURN} · {_usage(status['usage'])}"
+
+
+def _state(run: Mapping[str, Any]) -> str:
+    match run["state"]:
+        case "parked":
+            return "waits for your answer"
+        case "tools":
+            return ", ".join(run["tools"])
+        case "calling":
+            return f"waits for {', '.join(run['sub_agents'])}"
+        case "limited":
+            return f"is on hold: {run['why']}"
+        case "held" | "retrying":
+            return f"cannot reach its model: {run['why']}"
+        case _:
+            return "thinks"
+
+
+def _usage(usage: Mapping[str, Any]) -> str:
+    tokens, cost = usage["inputTokens"] + usage["outputTokens"], usage["costUsd"]
+    spent = [*([f"{tokens:,} tokens"] if tokens else []), *([f"${cost:.4f}"] if cost else [])]
+    return ", ".join([f"{usage['calls']} model calls", *spent])
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,47 +98,47 @@ class ActivityView:
     at: float
 
 
-class Lives:
-    """Who is at work. Times are seconds of a clock that never goes back."""
+class Activities:
+    """The agents at work by their indicators. Times are seconds of a monotonic clock."""
 
     def __init__(self) -> None:
-        self._lives: dict[PublicKey, ActivityView] = {}
+        self._views: dict[PublicKey, ActivityView] = {}
 
-    def does(self, agent: PublicKey, name: str, doing: str, at: float) -> None:
-        """An agent has begun something; to be told of the same again changes nothing."""
-        known = self._lives.get(agent)
+    def start(self, agent: PublicKey, name: str, doing: str, at: float) -> None:
+        """An agent does something; a repeated indicator keeps the text written so far."""
+        known = self._views.get(agent)
         text = known.text if known is not None and known.doing == doing else ""
-        self._lives[agent] = ActivityView(name, doing[:KEPT], text, at)
+        self._views[agent] = ActivityView(name, doing[:KEPT], text, at)
 
-    def writes(self, agent: PublicKey, name: str, more: str, at: float) -> None:
+    def write(self, agent: PublicKey, name: str, more: str, at: float) -> None:
         """An agent has written more of its text."""
-        known = self._lives.get(agent) or ActivityView(name, "", "", at)
-        self._lives[agent] = replace(known, text=(known.text + more)[-KEPT:], at=at)
+        known = self._views.get(agent) or ActivityView(name, "", "", at)
+        self._views[agent] = replace(known, text=(known.text + more)[-KEPT:], at=at)
 
-    def ends(self, agent: PublicKey) -> None:
-        """An agent has had its say, or has stopped."""
-        self._lives.pop(agent, None)
+    def stop(self, agent: PublicKey) -> None:
+        """An agent has published its message, or has stopped."""
+        self._views.pop(agent, None)
 
-    def now(self, at: float) -> list[ActivityView]:
-        """Who is at work, the first to begin first."""
-        for agent in [agent for agent, live in self._lives.items() if at - live.at > FORGET]:
-            del self._lives[agent]
-        return list(self._lives.values())[:MOST]
-
-
-def live_lines(lives: Iterable[ActivityView], width: int, *, only_text: bool = False) -> list[str]:
-    """Draw a line for each agent, narrower than `width` cells; with `only_text` for those who are writing."""
-    return list(_lines(lives, width, only_text=only_text))
+    def current(self, at: float) -> list[ActivityView]:
+        """The agents at work, in the order in which they began."""
+        for agent in [agent for agent, view in self._views.items() if at - view.at > EXPIRES]:
+            del self._views[agent]
+        return list(self._views.values())[:MOST]
 
 
-def _lines(lives: Iterable[ActivityView], width: int, *, only_text: bool) -> Iterator[str]:
-    for live in lives:
-        words = _plain(live.text)
-        if words:
-            head = f"  {_start(_plain(live.name), width // 3)} … "
-            yield head + _end(words, width - 1 - cell_len(head))
-        elif live.doing and not only_text:
-            yield f"  {_start(_plain(live.doing), width - 3)}"
+def activity_lines(views: Iterable[ActivityView], width: int, *, only_text: bool = False) -> list[str]:
+    """A line for each agent, narrower than `width` cells; with `only_text` for those that are writing."""
+    return list(_lines(views, width, only_text=only_text))
+
+
+def _lines(views: Iterable[ActivityView], width: int, *, only_text: bool) -> Iterator[str]:
+    for view in views:
+        text = _plain(view.text)
+        if text:
+            head = f"  {_start(_plain(view.name), width // 3)} … "
+            yield head + _end(text, width - 1 - cell_len(head))
+        elif view.doing and not only_text:
+            yield f"  {_start(_plain(view.doing), width - 3)}"
 
 
 def _plain(text: str) -> str:
@@ -89,3 +160,88 @@ def _start(text: str, cells: int) -> str:
     while text and cell_len(text) > cells:
         text = text[:-1]
     return text
+
+
+class DaemonWatch:
+    """Follows one conversation over the control socket of a daemon on this machine; idle where there is none."""
+
+    def __init__(
+        self,
+        socket: Path,
+        screen: Screen,
+        conversation: Callable[[], str | None],
+        on_lines: Callable[[Sequence[Line], Mapping[str, Any]], None] = lambda _lines, _status: None,
+        on_gone: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            socket: the daemon's control socket.
+            screen: shows what agents write for themselves.
+            conversation: gives the id of the conversation that is shown.
+            on_lines: called with what has become durable in it, and its status.
+            on_gone: called when the daemon no longer answers.
+        """
+        self._socket = socket
+        self._screen = screen
+        self._conversation = conversation
+        self._writing: dict[str, tuple[str, ActivityView]] = {}
+        """By agent: the style, and the end of the text."""
+        self._on_lines, self._on_gone = on_lines, on_gone
+
+    async def run(self) -> None:
+        """Poll the daemon until cancelled."""
+        after: int | None = None
+        while True:
+            try:
+                answer = await ask(
+                    self._socket, "watch", patience=ANSWER, **({} if after is None else {"after": after})
+                )
+                if after is None:
+                    await self._fetch_status()
+                reports, after = answer["told"], int(answer["after"])
+                for report in reports:
+                    self.on_report(report)
+            except (OSError, TenexError, LookupError, TypeError, ValueError):  # no daemon, or of another version
+                self._writing.clear()
+                self._on_gone()
+                after = None
+                await asyncio.sleep(RETRY)
+
+    async def _fetch_status(self) -> None:
+        """Fetch the status of a conversation that began before the first poll."""
+        name = self._conversation()
+        if name is not None:
+            with suppress(TenexError):  # it is not in this daemon
+                self._on_lines([], await ask(self._socket, "conversation", id=name))
+
+    def on_report(self, report: Mapping[str, Any]) -> None:
+        """Handle one entry of the daemon's answer to `watch`."""
+        if report["conversation"] != self._conversation():
+            return
+        if report["kind"] == "lines":
+            self._on_lines([Line(**line) for line in report["lines"]], report["status"])
+            return
+        agent, text = str(report["agent"]), str(report["text"])
+        known = self._writing.pop(agent, None)
+        match report["kind"]:
+            case "piece":
+                head = f"{agent} {report['emoji']} {report['readable_name']}"
+                begun = known[1].text if known is not None and known[1].name == head else ""
+                view = ActivityView(head, "", (begun + text)[-KEPT:], 0.0)
+                self._writing[agent] = (_style(str(report["color"])), view)
+            case "closed":
+                head = f"{report['emoji']} {str(report['readable_name']).title()}"
+                self._screen.show_thought(head, agent, text, str(report["color"]))
+            case "refused":
+                self._screen.show_thought("✗ asked again", agent, text, "red")
+
+    def lines(self, width: int) -> list[tuple[str, str]]:
+        """A line for each agent that is writing, with its style, narrower than `width` cells."""
+        return [(style, line) for style, view in self._writing.values() for line in activity_lines([view], width)]
+
+
+def _style(color: str) -> str:
+    """A colour of Rich as a style of prompt_toolkit."""
+    name = next((word for word in color.split() if word in _COLORS), "")
+    return f"italic fg:ansi{'gray' if name == 'white' else name}" if name else WRITING_STYLE

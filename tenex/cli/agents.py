@@ -1,4 +1,4 @@
-"""`tenex agents`: who works here, with which tools, models and words, under which address."""
+"""`tenex agents`: list, show and add agents, with their tools, models, prompts and keys."""
 
 import asyncio
 import dataclasses
@@ -16,7 +16,7 @@ from tenex.operations.short_ids import matching
 
 from . import examples, output
 from .lessons import lessons
-from .options import DataOption, JsonOption, group, open_settings
+from .options import DataOption, JsonOption, data_folder, group, open_settings
 
 if TYPE_CHECKING:
     from tenex.core.graph import TransitionGraph
@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from tenex.prompting import AgentDefinition, PromptLibrary
     from tenex.settings import Settings
 
-KEY_NAMES = ("project", "owner")
-"""Names in the keys folder that belong to no agent, and so are no slugs."""
-
-_RESERVED = frozenset({END.lower(), "user", *KEY_NAMES})
+_RESERVED = frozenset({END.lower(), "user", "project", "owner"})
+"""Names that an agent may not have: words of the router, and keys that belong to no agent."""
 _KEBAB = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
 agents = group("List, show and add agents; list and remove what they have learned.")
@@ -45,24 +43,23 @@ def list_(ctx: typer.Context, data: DataOption = None, as_json: JsonOption = Fal
     head = ("slug", "kind", "model", "in_phases", "npub")  # with the tools it would be twice as wide as a terminal
     output.result(output.table(head, [[_cell(row[name]) for name in head] for row in rows]))
     if any(row["npub"] is None for row in rows):
-        output.say("an agent without an npub has no key yet; `tenex init` makes it")
+        output.message("An agent without an npub has no key yet; `tenex init` makes it.")
 
 
 @agents.command()
 def show(
     ctx: typer.Context,
-    slug: Annotated[str, typer.Argument(metavar="SLUG", help="Its slug or npub, or how that begins.")],
-    as_prompt: Annotated[
-        bool, typer.Option("--prompt", help="Print what its model would be sent, if its work began now.")
-    ] = False,
-    phase: Annotated[
-        str, typer.Option(metavar="PHASE", help="With --prompt: where it works.", show_default=False)
-    ] = "",
+    slug: Annotated[str, typer.Argument(metavar="SLUG", help="Its slug or npub, or the beginning of one.")],
+    as_prompt: Annotated[bool, typer.Option("--prompt", help="Print what its model would receive.")] = False,
+    phase: Annotated[str, typer.Option(metavar="PHASE", help="With --prompt: in this phase.", show_default=False)] = "",
     conversation: Annotated[
         str, typer.Option(metavar="ID", help="With --prompt: in this conversation.", show_default=False)
     ] = "",
     message: Annotated[
-        str, typer.Option(metavar="TEXT", help="With --prompt: in a new one that begins so.", show_default=False)
+        str,
+        typer.Option(
+            metavar="TEXT", help="With --prompt: in a new conversation with this message.", show_default=False
+        ),
     ] = "",
     data: DataOption = None,
     as_json: JsonOption = False,
@@ -73,13 +70,13 @@ def show(
     keys = _keys(settings)
     found = matching(slug.removeprefix("@"), [*known, *keys], "agents")
     if found is None:
-        raise UsageError(f"there is no agent {slug!r}; there are: {', '.join(known)}")
+        raise UsageError(f"There is no agent {slug!r}. Choose from {', '.join(known)}.")
     slug = keys.get(found, found)
     if as_prompt:
         _show_prompt(settings, slug, _phase(phase), conversation, message, as_json=as_json)
         return
     if phase or conversation or message:
-        raise UsageError("--phase, --conversation and --message say what --prompt shows; give --prompt too")
+        raise UsageError("--phase, --conversation and --message need --prompt")
     agent = known[slug]
     sections = [f"## In {phase}\n\n{text.strip()}" for phase, text in agent.in_phase.items()]
     row = {**_row(slug, agent, settings), "instructions": "\n\n".join((agent.body.strip(), *sections))}
@@ -97,7 +94,7 @@ def show(
 
 
 def edges(graph: "TransitionGraph") -> dict[str, Any]:
-    """A graph of an agent's own phases as JSON."""
+    """A graph of an agent's own phases, as JSON."""
     return {
         "initial": graph.initial,
         "nodes": list(graph.nodes),
@@ -113,7 +110,7 @@ def add(
     ] = "",
     kind: Annotated[
         Literal["worker", "expert"] | None,
-        typer.Option(help="A worker, as without it, changes files; an expert only advises.", show_default=False),
+        typer.Option(help="A worker (the default) changes files; an expert only advises.", show_default=False),
     ] = None,
     like: Annotated[
         str, typer.Option(metavar="EXAMPLE", help="Copy this example, under its own name or SLUG.", show_default=False)
@@ -121,73 +118,59 @@ def add(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the file of a new agent, for you to fill in; of one that is built in, a copy. Without SLUG, list examples.
+    """Write the file of a new agent to fill in, or a copy of a built-in one; without SLUG, list the examples.
 
-    With --like an example is copied: one with phases of its own, in Python, or with output states.
+    --like copies an example: agents with their own phases, in Python, or with output states.
     """
     from tenex.settings import resolve_paths
 
-    from .safe_write import make_folder, write_new
+    from .files import make_folder, write_new
 
-    if like:
-        _add_like(ctx, slug, like, kind, data, as_json=as_json)
+    if not slug and not like:
+        data_folder(ctx, data)
+        examples.list_examples(examples.agent_examples(), as_json=as_json)
+        output.message("`tenex agents add --like EXAMPLE` copies one; `tenex agents add SLUG` writes one to fill in.")
         return
-    if not slug:
-        examples.listed(examples.agent_examples(), as_json=as_json)
-        output.say("`tenex agents add --like EXAMPLE` copies one; `tenex agents add SLUG` writes one to fill in.")
-        return
+    example = examples.choose(examples.agent_examples(), like) if like else None
+    if example is not None and kind is not None:
+        raise UsageError(f"--kind is for a new file; {like} defines its own kind")
+    slug = slug or (example.name if example else "")
     _check_name(slug)
     settings = open_settings(ctx, data)
-    known = {str(name): agent for name, agent in load_agents(settings).definitions.items()}
-    file = resolve_paths(settings).agents / f"{slug}.md"
-    if file.exists():
-        raise UsageError(f"{file} is there already; edit it, or move it away first")
-    is_copy = slug in known
-    if is_copy and not known[slug].source.endswith(".md"):
-        raise UsageError(f"{slug} is written in Python, in {known[slug].source}; edit it, or move it away first")
-    text = Path(known[slug].source).read_text("utf-8") if is_copy else _template(slug, kind or "worker")
-    make_folder(file.parent)
-    write_new(file, text)
-    examples.written([file], as_json=as_json)
-    what = f"a copy of the built-in {slug}, which it replaces" if is_copy else f"a new {kind or 'worker'}"
-    output.say(f"This is {what}. Edit it; then `tenex config check` tells whether it is right, and")
-    _say_next(slug)
-    if slug in examples.agent_examples():
-        output.say(f"An example has that name too: remove the file, and `tenex agents add --like {slug}` copies it.")
-
-
-def _add_like(ctx: typer.Context, slug: str, like: str, kind: str | None, data: Path | None, *, as_json: bool) -> None:
-    from tenex.settings import resolve_paths
-
-    example = examples.chosen(examples.agent_examples(), like)
-    if kind is not None:
-        raise UsageError(f"--kind is for a new file; {like} says in its own what kind it is")
-    slug = slug or example.name
-    _check_name(slug)
-    settings = open_settings(ctx, data)
-    known = {str(name): agent.source for name, agent in load_agents(settings).definitions.items()}
-    for name in (slug, *example.brings):
-        if name in known:
-            raise UsageError(f"{name} is an agent already, in {known[name]}; choose another name, or move that away")
-    examples.written(examples.copied(example, resolve_paths(settings).agents, slug), as_json=as_json)
-    output.say(f"This is a copy of the example {like}. Edit it; `tenex config check` tells whether it is right, and")
-    _say_next(slug)
+    folder = resolve_paths(settings).agents
+    sources = {str(name): agent.source for name, agent in load_agents(settings).definitions.items()}
+    if example is not None:
+        for name in (slug, *example.brings):
+            if name in sources:
+                raise UsageError(f"{name} exists already, in {sources[name]}; choose another name, or move it away")
+        files = examples.copy(example, folder, slug)
+        what = f"a copy of the example {like}"
+    else:
+        file = folder / f"{slug}.md"
+        if file.exists():
+            raise UsageError(f"{file} exists; edit it, or move it away first")
+        source = sources.get(slug)
+        if source is not None and not source.endswith(".md"):
+            raise UsageError(f"{slug} is written in Python, in {source}; edit it, or move it away first")
+        make_folder(folder)
+        write_new(file, Path(source).read_text("utf-8") if source else _template(slug, kind or "worker"))
+        files = [file]
+        what = f"a copy of the built-in {slug}, which it replaces" if source else f"a new {kind or 'worker'}"
+    examples.print_files(files, as_json=as_json)
+    output.message(f"This is {what}. Edit it, check it with `tenex config check`,")
+    output.message(f"and see what its model will read with `tenex agents show {slug} --prompt`.")
+    output.message("It takes effect at the daemon's next start or reload (SIGHUP), which also makes its key.")
+    if example is None and slug in examples.agent_examples():
+        output.message(f"There is an example of that name too: remove the file, then `tenex agents add --like {slug}`.")
 
 
 def _check_name(slug: str) -> None:
     if not _KEBAB.fullmatch(slug):
         near = "-".join(re.findall(r"[a-z0-9]+", slug.lower()))
-        meant = f"; did you mean {near}?" if near else ""
-        raise UsageError(f"{slug!r} is no name for an agent: use lower-case words joined with hyphens{meant}")
+        hint = f" Did you mean {near}?" if near else ""
+        raise UsageError(f"{slug!r} is not a name for an agent: use lower-case words joined with hyphens.{hint}")
     if slug in _RESERVED:
         raise UsageError(f"{slug!r} is a reserved word; choose another name")
-
-
-def _say_next(slug: str) -> None:
-    output.say(
-        f"`tenex agents show {slug} --prompt` what its model will read. It works from the daemon's next start or"
-    )
-    output.say("reload (SIGHUP) on; if it is new, its key is made then.")
 
 
 def _template(slug: str, kind: str) -> str:
@@ -198,28 +181,28 @@ def _template(slug: str, kind: str) -> str:
     return f"""\
 ---
 name: {name}
-role: says in a few words what {name} does for the project
+role: describes in a few words what {name} does for the project
 kind: {kind}
-use_when: says when the orchestrator should choose {name}, and not somebody else
+use_when: describes when the orchestrator should choose {name} and not another agent
 # where it usually works; leave the line out for everywhere
 in_phases: [{"plan, verification, reflection" if kind == "expert" else "execute, verification, chores, reflection"}]
 tools: [{tools}]
 # model: openai:gpt-5.2
 ---
-You are {name}. Say here what it knows, how it works, and what it leaves to others. It is told this in every phase.
+You are {name}. Write here what it knows, how it works, and what it leaves to others. It reads this in every phase.
 
-- One rule to a line is enough; say what to do rather than what not to do.
+- Write one rule per line; write what to do rather than what not to do.
 
 ## In verification
 
-What only counts in one phase stands under a heading like this one.
+Write rules for a single phase under a heading like this one.
 """
 
 
 def _phase(word: str) -> Phase | None:
     phase = Phase.parse(word)
     if word and phase is None:
-        raise UsageError(f"{word!r} is no phase; there are: {', '.join(Phase)}")
+        raise UsageError(f"{word!r} is not a phase. Choose from {', '.join(Phase)}.")
     return phase
 
 
@@ -229,7 +212,7 @@ def _show_prompt(
     from tenex.operations.prompt_preview import SAMPLE, preview
 
     if conversation and message:
-        raise UsageError("--message begins a new conversation; leave --conversation or --message out")
+        raise UsageError("--message begins a new conversation; it cannot be used with --conversation")
     shown = asyncio.run(preview(settings, slug, phase, conversation=conversation or None, message=message or SAMPLE))
     if as_json:
         output.result_json(_prompt_row(shown))
@@ -243,16 +226,16 @@ def _show_prompt(
         schema = json.dumps(request.output_schema, ensure_ascii=False)
         output.result(f"\n===== the answer must be a JSON object =====\n{schema}")
     output.result(f"\n===== message =====\n{_as_sent(shown)}")
-    output.say(f"In {request.phase}, to {', then '.join(shown.models)}; about {shown.tokens:,} tokens.")
+    output.message(f"In {request.phase}, to {', then '.join(shown.models)}; about {shown.tokens:,} tokens.")
 
 
 def _as_sent(shown: "Preview") -> str:
-    """The words of the first message, as the adapters send them."""
+    """The text of the first message, as the providers receive it."""
     from tenex.core.messages import AgentText, Note, UserText
     from tenex.llm.messages import marked
 
-    words = [entry for entry in shown.request.entries if isinstance(entry, UserText | AgentText | Note)]
-    return "\n\n".join(map(marked, words))
+    texts = [entry for entry in shown.request.entries if isinstance(entry, UserText | AgentText | Note)]
+    return "\n\n".join(map(marked, texts))
 
 
 def _prompt_row(shown: "Preview") -> dict[str, Any]:
@@ -270,17 +253,17 @@ def _prompt_row(shown: "Preview") -> dict[str, Any]:
     }
 
 
-def whole_name(ctx: typer.Context, data: Path | None, start: str) -> str:
-    """The slug or npub of the agent whose slug or npub begins so; what names no agent of today stays as it is.
+def full_name(ctx: typer.Context, data: Path | None, start: str) -> str:
+    """The slug or npub that begins with `start`; `start` itself where no current agent matches.
 
     Raises:
-        UsageError: several begin so.
+        UsageError: several match.
     """
     if not start:
         return start
     try:
         keys = _keys(open_settings(ctx, data))
-    except ConfigurationError:  # the conversations can be read all the same
+    except ConfigurationError:  # conversations can be read without valid settings
         return start
     return matching(start.removeprefix("@"), [*keys, *keys.values()], "agents") or start
 
@@ -298,21 +281,21 @@ def load_agents(settings: "Settings") -> "PromptLibrary":
     """Read and check the built-in agents and the operator's own.
 
     Raises:
-        ConfigurationError: with every fault found.
+        ConfigurationError: with every fault.
     """
-    from tenex.configuration import agents as staff
+    from tenex.configuration import agents as configuration
     from tenex.settings import resolve_paths
 
-    return staff.load_agents(resolve_paths(settings))
+    return configuration.load_agents(resolve_paths(settings))
 
 
 def keyed_agents(library: "PromptLibrary") -> tuple[str, ...]:
-    """The slugs of the agents with keys of their own: all but the orchestrator, which speaks with the project's."""
+    """The slugs of the agents with keys of their own: all but the orchestrator, which signs with the project's."""
     return tuple(str(slug) for slug, agent in library.definitions.items() if agent.kind != "orchestrator")
 
 
 def _models(slug: str, agent: "AgentDefinition", settings: "Settings") -> dict[str, list[str]]:
-    """The models in use, by phase; `route` where it routes."""
+    """The models in use by phase, or for `route`."""
     if agent.kind == "orchestrator":
         return {"route": list(settings.models.for_router())}
     return {str(phase): list(settings.models.for_agent(slug, phase, agent.model or None)) for phase in Phase}
@@ -339,7 +322,7 @@ def _row(slug: str, agent: "AgentDefinition", settings: "Settings") -> dict[str,
 
 
 def _own(agent: "AgentDefinition") -> dict[str, Any]:
-    """Its own phases, state and colleagues; nothing for one that has none."""
+    """Its own phases, state and sub-agents, where it has any."""
     program = agent.program
     if program is None:
         return {}

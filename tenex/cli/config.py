@@ -1,4 +1,4 @@
-"""`tenex config`: what is set, where it came from, and whether it holds."""
+"""`tenex config`: the settings, their origins, and whether they are valid."""
 
 import json
 import re
@@ -23,26 +23,26 @@ config = group("Show and check the settings.")
 
 @config.command()
 def check(ctx: typer.Context, data: DataOption = None, as_json: JsonOption = False) -> None:
-    """Check settings, keys, folders, agents, workflows and models, and name every fault.
+    """Check settings, keys, folders, agents, workflows and models, and list every fault.
 
-    No model is asked. The exit code is 3 where there is a fault. What does nothing is said, and is none.
+    No model is called. The exit code is 3 where there is a fault. A setting without effect is only a remark.
     """
     if not as_json:
         file, remarks = _check(ctx, data)
         for remark in remarks:
-            output.say(remark)
+            output.message(remark)
         output.result(f"ok: {file or 'no tenex.toml, the defaults'}")
         return
     try:
         file, remarks = _check(ctx, data)
-    except ConfigurationError as fault:
-        output.result_json({"ok": False, "file": None, "faults": list(fault.faults), "remarks": []})
+    except ConfigurationError as error:
+        output.result_json({"ok": False, "file": None, "faults": list(error.faults), "remarks": []})
         raise
     output.result_json({"ok": True, "file": file and str(file), "faults": [], "remarks": remarks})
 
 
 def _check(ctx: typer.Context, data: Path | None) -> tuple[Path | None, list[str]]:
-    """Check everything; gives the file, and what does nothing.
+    """Check everything; returns the file, and remarks on settings without effect.
 
     Raises:
         ConfigurationError: with every fault.
@@ -70,8 +70,8 @@ def _check(ctx: typer.Context, data: Path | None) -> tuple[Path | None, list[str
 
 
 def _check_with_agents(settings: "Settings") -> None:
-    """Check what names agents, or is named by them: workflows and models."""
-    from tenex.configuration.models import build_mind
+    """Check workflows and models, which refer to agents."""
+    from tenex.configuration.models import build_model_client
     from tenex.configuration.workflows import load_workflows
     from tenex.core.config import Kind
     from tenex.settings import resolve_paths
@@ -80,7 +80,7 @@ def _check_with_agents(settings: "Settings") -> None:
 
     try:
         library = load_agents(settings)
-    except ConfigurationError:  # told already
+    except ConfigurationError:  # reported already
         return
 
     def refuse(faults: Sequence[str]) -> None:
@@ -90,27 +90,31 @@ def _check_with_agents(settings: "Settings") -> None:
     workers = [slug for slug, agent in library.definitions.items() if agent.kind is not Kind.ORCHESTRATOR]
     _check_each(
         lambda: refuse(load_workflows(settings, resolve_paths(settings), workers).faults),
-        lambda: build_mind(settings, resolve_paths(settings), library),
+        lambda: build_model_client(settings, resolve_paths(settings), library),
     )
 
 
 def _check_each(*checks: Callable[[], object]) -> None:
-    """Make all checks; raises ConfigurationError with the faults of each."""
+    """Run all checks.
+
+    Raises:
+        ConfigurationError: with the faults of each.
+    """
     faults: list[str] = []
     for check_one in checks:
         try:
             check_one()
-        except ConfigurationError as fault:
-            faults += fault.faults
+        except ConfigurationError as error:
+            faults += error.faults
     if faults:
         raise ConfigurationError(faults)
 
 
 @config.command()
 def show(ctx: typer.Context, data: DataOption = None, as_json: JsonOption = False) -> None:
-    """Print every setting, and where it came from.
+    """Print every setting as TOML, and where its value comes from.
 
-    The output is TOML; what is not set has its default.
+    A value without an origin is the default.
     """
     settings = open_settings(ctx, data)
     values = _without_passwords(settings.model_dump())
@@ -124,14 +128,14 @@ def show(ctx: typer.Context, data: DataOption = None, as_json: JsonOption = Fals
 def path(ctx: typer.Context, data: DataOption = None, as_json: JsonOption = False) -> None:
     """Print the path of tenex.toml.
 
-    It is the one in use, or where one would be read; --json adds the folders.
+    It is printed even if the file does not exist; --json adds the folders.
     """
     settings = open_settings(ctx, data)
     if as_json:
         output.result_json(_paths(settings))
         return
     if settings.file is None:
-        output.say("there is no such file yet; `tenex init` writes it")
+        output.message("This file does not exist yet; `tenex init` writes it.")
     output.result(str(settings.file or settings.data / "tenex.toml"))
 
 
@@ -143,7 +147,7 @@ def _paths(settings: "Settings") -> dict[str, str | None]:
 
 
 def _without_passwords(values: dict[str, Any]) -> dict[str, Any]:
-    """Hide what stands after `?` in a relay's address: some paid relays put a key there."""
+    """Hide the query of a relay's address: some paid relays put a key there."""
     urls = [re.sub(r"\?.*", "?...", url) for url in values["relays"]["urls"]]
     return {**values, "relays": {**values["relays"], "urls": urls}}
 
@@ -167,4 +171,4 @@ def _key(name: str) -> str:
 
 
 def _value(value: Any) -> str:
-    return output.json_escaped(json.dumps(value, ensure_ascii=False))  # of text, numbers, booleans, lists TOML is JSON
+    return output.escape_json(json.dumps(value, ensure_ascii=False))  # the same in TOML

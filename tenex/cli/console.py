@@ -1,9 +1,12 @@
-"""Draws lines of a story on a terminal, or as plain text where there is none."""
+"""Draws the lines of a transcript on a terminal, or as plain text elsewhere, in the order of the journal."""
 
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
 from textwrap import indent
 from typing import IO, Final
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markdown import Markdown
 from rich.padding import Padding
 from rich.rule import Rule
@@ -12,6 +15,8 @@ from rich.text import Text
 from tenex.core.text import printable
 from tenex.operations.transcript import Line
 
+OVERDUE: Final = 3.0
+"""Seconds a line waits for the relay to deliver its message; after that it is shown anyway."""
 STYLES: Final = {
     "person": "bold cyan",
     "agent": "bold green",
@@ -24,79 +29,98 @@ STYLES: Final = {
     "refused": "red",
     "dim": "dim",
 }
-SPOKEN: Final = frozenset({"person", "agent", "stranger", "notice", "error"})
+MESSAGES: Final = frozenset({"person", "agent", "stranger", "notice", "error"})
+_SYMBOLS: Final = {"tool": "⚙", "refused": "✗", "end": "■", "turn": "┄"}
 
 
 class _Console(Console):
-    """A console that leaves to us what a broken pipe means; rich would end the process wherever it stands."""
+    """A console that leaves the handling of a broken pipe to its caller; rich would end the process."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
 
 class Screen:
-    """A console that tells stories."""
+    """Prints transcript lines; ignores output once its reader is gone."""
 
     def __init__(self, file: IO[str] | None = None, *, terminal: bool | None = None) -> None:
-        self.console = _Console(file=file, highlight=False, force_terminal=terminal)
-        self.is_terminal = self.console.is_terminal
-        self.console.soft_wrap = not self.is_terminal  # on a terminal rich breaks lines, elsewhere nobody does
-        self.is_gone = False
-        """Nobody reads our output any more; what is told goes nowhere."""
+        self._console = _Console(file=file, highlight=False, force_terminal=terminal)
+        self.is_terminal = self._console.is_terminal
+        self._console.soft_wrap = not self.is_terminal  # rich breaks lines only where a terminal has a width
+        self._is_closed = False
 
     def show(self, line: Line) -> None:
-        """Draw a line."""
-        if self.is_gone:
-            return
-        try:
-            self._show(line)
-        except BrokenPipeError:
-            self.is_gone = True
-
-    def _show(self, line: Line) -> None:
+        """Draw a line of the transcript."""
         head, text = printable(line.head), printable(line.text)
         if line.tone == "phase":
-            self._phase(head, text)
-        elif line.tone in SPOKEN:
-            self._speech(line, head, text)
+            self._show_phase(head, text)
+        elif line.tone in MESSAGES:
+            title = Text.assemble((head, STYLES[line.tone]), (f"  {line.time}" if line.at else "", "dim"))
+            if self.is_terminal:
+                body = Markdown(text.replace("\n", "  \n")) if line.tone == "agent" else Text(text)
+                self._print(title, Padding(body, (0, 0, 0, 2)))
+            else:
+                self._print(title, Text(indent(text, "  ")))
         else:
-            mark = {"tool": "⚙", "refused": "✗", "end": "■", "turn": "┄"}.get(line.tone, "·")
-            words = Text(f"  {mark} {head}", STYLES[line.tone])
+            entry = Text(f"  {_SYMBOLS.get(line.tone, '·')} {head}", STYLES[line.tone])
             if text:
-                words.append(f"  {text}", "dim")
-            self.console.print(words)
+                entry.append(f"  {text}", "dim")
+            self._print(entry)
 
-    def _phase(self, head: str, text: str) -> None:
+    def _show_phase(self, head: str, text: str) -> None:
         if self.is_terminal:
-            words = [(head, "bold magenta"), *([(f"  {text}", "dim")] if text else [])]
-            self.console.print(Rule(Text.assemble(*words), style="magenta"))
+            title = [(head, "bold magenta"), *([(f"  {text}", "dim")] if text else [])]
+            self._print(Rule(Text.assemble(*title), style="magenta"))
         else:
-            self.console.print(Text(f"== {head}  {text}".rstrip()))
+            self._print(Text(f"== {head}  {text}".rstrip()))
 
-    def _speech(self, line: Line, head: str, text: str) -> None:
-        title = Text.assemble((head, STYLES[line.tone]), (f"  {line.time}" if line.at else "", "dim"))
-        self.console.print(title)
-        if self.is_terminal:
-            body = Markdown(text.replace("\n", "  \n")) if line.tone == "agent" else Text(text)
-            self.console.print(Padding(body, (0, 0, 0, 2)))
-        else:
-            self.console.print(Text(indent(text, "  ")))
+    def show_thought(self, head: str, agent: str, text: str, style: str) -> None:
+        """Draw text of an agent that is not published; an unknown `style` draws it plain."""
+        self._print(
+            Text.assemble((printable(head), style), (f"  {printable(agent)}", "dim")),
+            Padding(Text(printable(text), style), (0, 0, 0, 4)),
+        )
 
-    def think(self, head: str, who: str, text: str, style: str) -> None:
-        """Draw what an agent has written for itself; `style` is a colour of Rich, and none where Rich knows none."""
-        if self.is_gone:
+    def message(self, text: str, style: str = "dim") -> None:
+        """Draw a message of the program itself."""
+        self._print(Text(printable(text), style))
+
+    def _print(self, *parts: RenderableType) -> None:
+        if self._is_closed:
             return
         try:
-            self.console.print(Text.assemble((printable(head), style), (f"  {printable(who)}", "dim")))
-            self.console.print(Padding(Text(printable(text), style), (0, 0, 0, 4)))
+            for part in parts:
+                self._console.print(part)
         except BrokenPipeError:
-            self.is_gone = True
+            self._is_closed = True
 
-    def say(self, text: str, style: str = "dim") -> None:
-        """Draw words of the program itself."""
-        if self.is_gone:
-            return
-        try:
-            self.console.print(Text(printable(text), style))
-        except BrokenPipeError:
-            self.is_gone = True
+
+class Feed:
+    """Shows lines in the order of the journal; a message waits until the relay has delivered its event."""
+
+    def __init__(self, show: Callable[[Line], None]) -> None:
+        self._show = show
+        self._lines: deque[Line] = deque()
+        self._delivered: set[str] = set()
+
+    def queue(self, lines: Sequence[Line]) -> None:
+        """Add lines of the journal."""
+        self._lines.extend(lines)
+        for line in lines:
+            if line.event:
+                asyncio.get_running_loop().call_later(OVERDUE, self.on_delivered, line.event)
+        self._release()
+
+    def on_delivered(self, event: str) -> None:
+        """Release the line of an event that the relay has delivered, or that is overdue."""
+        self._delivered.add(event)
+        self._release()
+
+    def _release(self) -> None:
+        while self._lines and (not self._lines[0].event or self._lines[0].event in self._delivered):
+            self._show(self._lines.popleft())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether every line has been shown."""
+        return not self._lines

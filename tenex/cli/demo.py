@@ -24,12 +24,10 @@ from tenex.core.messages import ModelRequest
 from tenex.core.phases import Phase
 from tenex.operations.transcript import Line, TranscriptRenderer
 
-from .activity import live_lines
-from .console import Screen
-from .feed import OVERDUE, Feed
-from .nostr_client import ChatClient, Heard, talking
+from .activity import DaemonWatch, activity_lines, toolbar
+from .console import OVERDUE, Feed, Screen
+from .nostr_client import ChatClient, ReceivedMessage, connected_client
 from .options import DataOption, open_settings
-from .toolbar import toolbar
 
 if TYPE_CHECKING:
     from tenex.app import Application
@@ -54,9 +52,18 @@ def demo(
     port: Annotated[
         int | None, typer.Option(min=0, max=65_535, help="Of the embedded relay; else 7447, or a free one.")
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help='The model, as "openai:gpt-5-mini" or "offline"; else one that is available.'
+        ),
+    ] = None,
     data: DataOption = None,
 ) -> None:
     """Try it all on this machine: relay, daemon and chat.
+
+    The first line names the model and what it costs: the configured one; else a vendor's, where its key is set (such as
+    OPENAI_API_KEY); else one of Ollama on this machine; else the offline model, which is free.
 
     Without a terminal, or with --message, one conversation is held to its end: exit code 0; or 6 and the question,
     where it would have to wait for a person. `echo "Create a.py that prints hi" | tenex demo` says just that; with
@@ -64,7 +71,13 @@ def demo(
     """
     if message is None:
         message = _piped()
-    hold(ctx, message, port=port, data=data)
+    from tenex.settings import resolve_paths
+
+    from .demo_model import demo_model
+
+    settings = open_settings(ctx, data)
+    chosen = demo_model(settings, resolve_paths(settings).keys, model)
+    hold(ctx, message, port=port, data=data, overrides=chosen.overrides, announcement=chosen.announcement)
 
 
 def _piped() -> str | None:
@@ -90,6 +103,7 @@ def hold(
     port: int | None,
     data: Path | None,
     overrides: Mapping[str, Any] | None = None,
+    announcement: str = "",
 ) -> None:
     """Hold one conversation to its end, or chat where there is no message and there is a terminal.
 
@@ -100,11 +114,11 @@ def hold(
     from tenex.settings import resolve_paths
     from tenex.telemetry import configure
 
-    from .init import make_folder
+    from .files import make_folder
 
     settings = open_settings(ctx, data)
     where = resolve_paths(settings)
-    make_folder(where.data, [])
+    make_folder(where.data)
     ring = KeyRing(where.keys)
     person, project = ring.get_or_create("owner"), ring.get_or_create("project")
     is_chat = message is None and sys.stdin.isatty() and sys.stdout.isatty()
@@ -112,7 +126,10 @@ def hold(
     telemetry = configure(settings.log.level, "json", log)
     try:
         owners = [*settings.people.owners, person.npub]
-        show = _Demo(Screen(terminal=True if is_chat else None), is_chat=is_chat, message=message or REQUEST)
+        screen = Screen(terminal=True if is_chat else None)
+        if announcement:
+            screen.message(announcement)
+        show = _Demo(screen, is_chat=is_chat, message=message or REQUEST)
         code = asyncio.run(
             show.hold(
                 lambda url: open_settings(
@@ -176,9 +193,9 @@ class _Demo:
 
     async def _converse(self, app: "Application", url: str, person: "SecretKey", project: "SecretKey") -> int:
         agents = [one.pubkey for one in app.current.now.identities]
-        async with talking(url, person, project.public, agents=agents, typing_indicators=self._is_chat) as talk:
+        async with connected_client(url, person, project.public, agents=agents, indicators=self._is_chat) as talk:
             self._talk = talk
-            talk.on_heard(self._heard)
+            talk.on_message(self._heard)
             self._go_on()
             await talk.introduce(os.environ.get("USER") or "you")
             with suppress(TimeoutError):  # else the first message may be read before its author's name
@@ -205,24 +222,24 @@ class _Demo:
             return
         self._conversation = conversation
         self._said = next((rec.text for rec in reversed(records) if isinstance(rec, r.MessageSent)), self._said)
-        self._feed.tell(lines)
+        self._feed.queue(lines)
         if _rests(conversation):
             self._rest.set()
 
     def _another(self, conversation: Conversation, records: Sequence[r.Record], lines: Sequence[Line]) -> None:
         """Show a conversation that an earlier demo left unfinished, and that goes on by itself."""
         if any(isinstance(record, r.ProcessRestarted) for record in records):
-            self._screen.say(f"Going on with what was unfinished: {conversation.title}", "bold")
+            self._screen.message(f"Going on with what was unfinished: {conversation.title}", "bold")
             if self._is_chat and self._resumed is None:
                 self._resumed = conversation.id
                 self._go_on()
         self._others[conversation.id] = conversation
         if self._conversation is None or self._conversation.id == conversation.id:
             self._conversation = conversation
-        self._feed.tell([replace(line, event="") for line in lines])  # our client does not listen in its thread
+        self._feed.queue([replace(line, event="") for line in lines])  # our client does not listen in its thread
 
-    def _heard(self, heard: Heard) -> None:
-        self._feed.arrived(heard.id)
+    def _heard(self, heard: ReceivedMessage) -> None:
+        self._feed.on_delivered(heard.id)
 
     def _show(self, line: Line) -> None:
         if not (self._is_chat and line.tone == "person"):  # the terminal holds what was typed
@@ -248,31 +265,29 @@ class _Demo:
                 mission = conversation.mission
                 has_failed = mission.outcome == "failed" if mission else conversation.id in self._refused
                 return FAILED if has_failed else 0
-            self._screen.say(f"It waits for a person: {self._said}", "bold")
+            self._screen.message(f"It waits for a person: {self._said}", "bold")
             return WAITING
 
     # ---- in a terminal ----
 
     async def _chat(self, app: "Application", talk: ChatClient, url: str) -> int:
-
-        from .input_line import above, typed
-        from .thoughts import Thinking
+        from .input_line import printing_above, typed_lines
 
         agents = ", ".join(agent.name for agent in app.rules.roster.values())
         model = ", ".join(app.current.now.settings.models.for_agent("", Phase.CHAT))
-        mind = "offline model: rules, not a mind" if model == "offline" else model
-        self._screen.say(f"tenex demo · relay {url} · {agents} · {mind}", "bold")
-        self._screen.say(f"Try: {REQUEST}   (/help, /stop, /quit; you may type at any time)")
-        thinking = Thinking(app.places.socket, self._screen, lambda: talk.root)
+        self._screen.message(f"tenex demo · relay {url} · {agents} · {model}", "bold")
+        self._screen.message(f"Try: {REQUEST}   (/help, /stop, /quit; you may type at any time)")
+        watch = DaemonWatch(app.places.socket, self._screen, lambda: talk.root)
         async with asyncio.TaskGroup() as group:
-            listening = group.create_task(thinking.listen(), name="thoughts")
-            with above():
-                async for text in typed(
-                    self._toolbar, lambda width: [*live_lines(talk.live, width, only_text=True), *thinking.lines(width)]
+            listening = group.create_task(watch.run(), name="daemon watch")
+            with printing_above():
+                async for text in typed_lines(
+                    self._toolbar,
+                    lambda width: [*activity_lines(talk.activities, width, only_text=True), *watch.lines(width)],
                 ):
                     outcome = await talk.send(text)
                     if not outcome.accepted:
-                        self._screen.say(f"The relay refused it: {outcome.detail}", "red")
+                        self._screen.message(f"The relay refused it: {outcome.detail}", "red")
             listening.cancel()
         return 0
 
@@ -293,8 +308,8 @@ class _Demo:
         root = self._talk.root if self._talk else None
         if root:
             folder: Path = app.places.conversations / root
-            self._screen.say(f"\nThe conversation: {folder}/conversation.json")
-            self._screen.say(f"What was made:    {app.places.workspace}")
+            self._screen.message(f"\nThe conversation: {folder}/conversation.json")
+            self._screen.message(f"What was made:    {app.places.workspace}")
 
 
 def _rests(conversation: Conversation) -> bool:

@@ -1,4 +1,4 @@
-"""`tenex doctor`: what is wrong with a data folder, where, and how to fix it."""
+"""`tenex doctor`: problems of a data folder, and how to fix them."""
 
 import asyncio
 import os
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import output
-from .logging import quietly
-from .options import DataOption, JsonOption, code_refusal, data_folder, said
+from .options import DataOption, JsonOption, code_refusal, data_folder, global_options
 
 if TYPE_CHECKING:
     from tenex.operations.doctor.findings import Case, Finding
@@ -21,33 +20,33 @@ def doctor(
     ctx: typer.Context,
     *,
     fix: Annotated[
-        bool, typer.Option("--fix", help="Fix what loses no data: permissions, missing folders, leftovers.")
+        bool, typer.Option("--fix", help="Fix what is safe to fix: permissions, missing folders, leftover files.")
     ] = False,
     probe: Annotated[
-        bool, typer.Option("--probe", help="Ask each model one small question; it costs next to nothing.")
+        bool, typer.Option("--probe", help="Ask each model one small question; costs almost nothing.")
     ] = False,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Examine settings, keys, folders, journals, relays, models and the machine.
+    """Check settings, keys, folders, journals, relays, models and the machine.
 
-    Each fault is reported with its location and its fix. It disturbs no daemon, and takes a few seconds.
+    Each problem is printed with its location and its fix. It takes a few seconds and does not disturb a daemon.
 
-    Exit codes: 0 no fault, though there may be warnings; 1 something out there does not answer (a relay, a model), or
-    the program is at fault; 3 settings, keys, agents or the machine are wrong; 4 the store is damaged or cannot be
-    written. With several faults the highest counts.
+    Exit codes: 0 no fault, perhaps warnings; 1 a relay or a model does not answer, or an internal error; 3 settings,
+    keys, agents or the machine are wrong; 4 the store is damaged or not writable. With several faults the highest
+    counts.
     """
     from tenex.operations.doctor.checks import run_doctor
     from tenex.operations.doctor.findings import Case
 
     case = Case(
         data=data_folder(ctx, data),
-        config=said(ctx).config,
+        config=global_options(ctx).config,
         env=dict(os.environ),
         probe=probe,
         code_refusal=code_refusal(ctx, data),
     )
-    with quietly():
+    with output.without_logs():
         report = asyncio.run(run_doctor(case, fix=fix))
     if as_json:
         output.result_json(_as_json(case, report))
@@ -99,16 +98,16 @@ def _print(case: "Case", report: "Report") -> None:
         f"warning{'' if warnings == 1 else 's'}"
     )
     if any(finding.repair is not None for finding in report.findings) and not report.fixed:
-        output.say("`tenex doctor --fix` fixes what is marked with *")
+        output.message("`tenex doctor --fix` fixes what is marked with *.")
 
 
 def _lines(finding: "Finding") -> list[str]:
     star = "*" if finding.repair is not None else " "
     head = f"{_MARKS[finding.level]:<7}{star} {finding.check:<13} "
-    location = f"{finding.location}: " if finding.location else ""
-    lines = [f"{head}{location}{finding.message}"]
+    where = f"{finding.location}: " if finding.location else ""
+    lines = [f"{head}{where}{finding.message}"]
     if finding.fix:
-        lines.append(f"{' ' * len(head)}-> {finding.fix}")
+        lines.append(f"{' ' * len(head)}-> {output.with_options(finding.fix)}")
     return lines
 
 

@@ -1,4 +1,4 @@
-"""The examples that ship with the program, and how one becomes a file of the operator's own."""
+"""The examples of agents and workflows that ship with the program, and copying them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,16 +11,16 @@ from . import output
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """Something to copy."""
+    """An agent or a workflow to copy."""
 
     name: str
     about: str
     file: Path
-    """It is called after this one."""
+    """The main file."""
     beside: tuple[Path, ...] = ()
-    """Files it names, which have to lie beside it under their own names."""
+    """Files it refers to, copied under their own names."""
     brings: tuple[str, ...] = ()
-    """Agents that stand in the same file."""
+    """Other agents in the same file."""
 
 
 def agent_examples() -> dict[str, Example]:
@@ -69,30 +69,30 @@ def workflow_examples() -> dict[str, Example]:
 
 
 def slug_of(file: Path) -> str:
-    """What an agent or a workflow is called, by its file."""
+    """The name of the agent or workflow that a file defines."""
     return file.stem.lower().replace("_", "-")
 
 
-def listed(examples: Mapping[str, Example], *, as_json: bool) -> None:
-    """Print what there is."""
+def list_examples(examples: Mapping[str, Example], *, as_json: bool) -> None:
+    """Print the names and descriptions."""
     if as_json:
         output.result_json([{"name": one.name, "about": one.about} for one in examples.values()])
         return
     output.result(output.table(("example", "about"), [(one.name, one.about) for one in examples.values()]))
 
 
-def chosen(examples: Mapping[str, Example], name: str) -> Example:
+def choose(examples: Mapping[str, Example], name: str) -> Example:
     """The example of that name.
 
     Raises:
         UsageError: there is none.
     """
     if name not in examples:
-        raise UsageError(f"there is no example {name!r}; there are: {', '.join(examples)}")
+        raise UsageError(f"There is no example {name!r}. Choose from {', '.join(examples)}.")
     return examples[name]
 
 
-def written(files: Iterable[Path], *, as_json: bool) -> None:
+def print_files(files: Iterable[Path], *, as_json: bool) -> None:
     """Print which files were written."""
     if as_json:
         output.result_json({"files": [str(file) for file in files]})
@@ -101,25 +101,25 @@ def written(files: Iterable[Path], *, as_json: bool) -> None:
         output.result(str(file))
 
 
-def copied(example: Example, folder: Path, name: str = "") -> list[Path]:
-    """Copy an example into a folder, perhaps under another name; gives the files that were written.
+def copy(example: Example, folder: Path, name: str = "") -> list[Path]:
+    """Copy an example into a folder, perhaps under another name; returns the files that were written.
 
-    A file beside it that is there and the same is left.
+    A referred file that exists with the same text is kept.
 
     Raises:
-        UsageError: a file of that name is there; nothing is written.
+        UsageError: a file of that name exists; nothing is written.
         ConfigurationError: one cannot be written.
     """
-    from .safe_write import make_folder, write_new
+    from .files import make_folder, write_new
 
     stem = name.replace("-", "_") if example.file.suffix == ".py" else name
     target = folder / (f"{stem}{example.file.suffix}" if name and name != example.name else example.file.name)
     texts = {folder / file.name: file.read_text("utf-8") for file in example.beside}
     texts = {file: text for file, text in texts.items() if not _holds(file, text)}
-    texts[target] = example.file.read_text("utf-8")  # last, so that it finds what it names
+    texts[target] = example.file.read_text("utf-8")  # last: its references must exist
     for file in texts:
         if file.exists():
-            raise UsageError(f"{file} is there already; edit it, or move it away first")
+            raise UsageError(f"{file} exists; edit it, or move it away first")
     make_folder(folder)
     for file, text in texts.items():
         write_new(file, text)

@@ -1,6 +1,6 @@
-"""A small Nostr client: writes to the project, and hears what is said in its threads.
+"""A small Nostr client: writes to the project and receives the messages of its threads.
 
-It is a client like any other: it knows the daemon only by its address.
+It knows the daemon only by its public key, like any other client.
 """
 
 import asyncio
@@ -20,17 +20,17 @@ from tenex.nostr.keys import SecretKey, npub
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import METADATA, agents_in, name_in
 
-from .activity import ActivityView, Lives
+from .activity import Activities, ActivityView
 
 PATIENCE = 5.0
-"""Seconds to wait for a relay before saying that it does not answer."""
+"""Seconds to wait for a relay."""
 NOTE = 1
-EPHEMERAL_KINDS = (kinds.TYPING_STARTS, kinds.TYPING_STOPS, kinds.TEXT_SINCE, kinds.OPERATIONS)
+INDICATORS = (kinds.TYPING_STARTS, kinds.TYPING_STOPS, kinds.TEXT_SINCE, kinds.OPERATIONS)
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """A message of the project or one of its agents."""
+class ReceivedMessage:
+    """A message in the thread: of the project, one of its agents, the user or somebody else."""
 
     id: str
     author: PublicKey
@@ -40,29 +40,29 @@ class Heard:
     phase_from: str
     at: int
     is_own: bool = False
-    """The person's own, from another client or an earlier time."""
+    """The user's own, from another client or an earlier session."""
     is_stranger: bool = False
-    """Of somebody else: neither the project nor one of its agents."""
+    """Of somebody else: neither the project, its agents nor the user."""
     error: str = ""
-    """What failed, where it says that something did (`agent`, `model`, ...)."""
+    """What failed, in a message that reports a failure (`agent`, `model`, ...)."""
     tokens: int = 0
-    """Tokens of the agent's run so far; 0 where it does not say."""
+    """Tokens of the agent's run so far; 0 where unknown."""
     cost: float | None = None
     """The same in US dollars; None where no price is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Who is at work in the conversation by the project's own status event (kind 24133)."""
+    """The agents at work in the conversation, by the project's status event (kind 24133)."""
 
     status: str
-    """Of the conversation: active, waiting or ended; empty where the daemon does not say."""
+    """Of the conversation: active, waiting or ended; empty where unknown."""
     names: tuple[str, ...]
-    """Who works; none: it is idle."""
+    """Empty where it is idle."""
 
 
 class ChatClient:
-    """One person's side of one conversation in notes."""
+    """One user's client for one conversation in notes."""
 
     def __init__(
         self,
@@ -71,12 +71,12 @@ class ChatClient:
         project: PublicKey,
         *,
         agents: Iterable[PublicKey] = (),
-        typing_indicators: bool = False,
+        indicators: bool = False,
     ) -> None:
-        """Prepare; `agents` are those of the project as far as they are known, the others are asked for."""
-        self._listens = typing_indicators
-        self._lives = Lives()
-        self._pool = RelayPool([url], on_event=self._take, identity=key)
+        """Prepare; `agents` are the known ones of the project, others are fetched."""
+        self._wants_indicators = indicators
+        self._activities = Activities()
+        self._pool = RelayPool([url], on_event=self._on_event, identity=key)
         self._key = key
         self._project = project
         self._url = url
@@ -84,38 +84,38 @@ class ChatClient:
         self._last: tuple[str, PublicKey] | None = None
         self._names: dict[PublicKey, str] = {}
         self._agents = {project, *agents}
-        self._heard: Callable[[Heard], None] = lambda _: None
-        self._active: Callable[[Activity], None] = lambda _: None
+        self._message_callback: Callable[[ReceivedMessage], None] = lambda _: None
+        self._activity_callback: Callable[[Activity], None] = lambda _: None
         self._stamp = 0
         self._sent: set[str] = set()
 
-    def on_heard(self, heard: Callable[[Heard], None]) -> None:
-        """Whom to tell of every message."""
-        self._heard = heard
+    def on_message(self, callback: Callable[[ReceivedMessage], None]) -> None:
+        """Set the callback for every message."""
+        self._message_callback = callback
 
-    def on_active(self, active: Callable[[Activity], None]) -> None:
-        """Whom to tell who is at work, where we listen for typing indicators."""
-        self._active = active
+    def on_activity(self, callback: Callable[[Activity], None]) -> None:
+        """Set the callback for status events, which come only with `indicators`."""
+        self._activity_callback = callback
 
     @property
     def root(self) -> str | None:
-        """The note that began the conversation, and its id."""
+        """The id of the first note, which is the conversation's id."""
         return self._root
 
     @property
-    def live(self) -> list[ActivityView]:
-        """Who is at work in the conversation and what they write; empty without typing indicators."""
-        return self._lives.now(time.monotonic())
+    def activities(self) -> list[ActivityView]:
+        """The agents at work in the conversation; empty without `indicators`."""
+        return self._activities.current(time.monotonic())
 
     async def send(self, text: str) -> PublishOutcome:
-        """Write: the first note begins a thread, later ones answer the newest message in it."""
+        """Publish a note: the first begins a thread, later ones reply to the newest message in it."""
         tags = [["p", self._project]]
         if self._root is not None:
             last, author = self._last or (self._root, self._key.public)
             tags = [["e", self._root, self._url, "root"], ["p", author]]
             if last != self._root:
                 tags.insert(1, ["e", last, self._url, "reply"])
-        tags.append(["uid", secrets.token_hex(8)])  # the same words of one second, from two clients, are two notes
+        tags.append(["uid", secrets.token_hex(8)])  # equal texts of two clients in one second are two notes
         self._stamp = max(int(time.time()), self._stamp + 1)
         event = sign(unsigned_event(self._key.public, self._stamp, 1, tags, text), self._key)
         self._sent.add(event.id)
@@ -124,26 +124,26 @@ class ChatClient:
         return await self._pool.publish(event, self._url)
 
     def follow(self, root: str, since: int = 0) -> None:
-        """Go on in a thread that is there already: hear what was said in it since then (seconds), and answer in it."""
+        """Continue an existing thread: receive its messages since then (seconds), and reply in it."""
         self._root = root
         self._pool.subscribe("thread", [{"kinds": [1], "#e": [root]}, {"kinds": [1], "ids": [root]}], since)
-        if self._listens:
-            self._pool.subscribe("typing indicators", [{"kinds": list(EPHEMERAL_KINDS), "#e": [root]}], None)
+        if self._wants_indicators:
+            self._pool.subscribe("indicators", [{"kinds": list(INDICATORS), "#e": [root]}], None)
 
     async def introduce(self, name: str) -> None:
-        """Say who we are (kind 0); only where nobody else speaks for this key."""
+        """Publish a profile (kind 0); only for a key that no other client uses."""
         content = json.dumps({"name": name})
         event = sign(unsigned_event(self._key.public, int(time.time()), 0, [], content), self._key)
         await self._pool.publish(event, self._url)
 
     async def run(self) -> None:
         """Listen until cancelled."""
-        told = [METADATA, *([kinds.PROJECT_STATUS] if self._listens else [])]
-        self._pool.subscribe("project", [{"kinds": told, "authors": [self._project]}], None)
+        wanted = [METADATA, *([kinds.PROJECT_STATUS] if self._wants_indicators else [])]
+        self._pool.subscribe("project", [{"kinds": wanted, "authors": [self._project]}], None)
         await self._pool.run()
 
     async def connected(self) -> None:
-        """Return once the relay is there and has said who the project's agents are, if it knows.
+        """Return once the relay is connected and the project's agents were fetched.
 
         Raises:
             RelayUnavailable: it did not answer.
@@ -157,44 +157,43 @@ class ChatClient:
     def _ask_names(self) -> None:
         self._pool.subscribe("names", [{"kinds": [METADATA], "authors": sorted(self._agents)}], 0)
 
-    def _introduced(self, event: Event) -> None:
-        """Take the agents that the project names."""
+    def _add_agents(self, event: Event) -> None:
         known = len(self._agents)
         self._agents.update(agents_in(event))
         if len(self._agents) > known:
             self._ask_names()
 
-    def _take(self, event: Event, _relay: str) -> None:
+    def _on_event(self, event: Event, _relay: str) -> None:
         if event.pubkey == self._project and event.kind in (METADATA, kinds.PROJECT_STATUS):
-            self._introduced(event)
+            self._add_agents(event)
         if event.kind == METADATA:
             name = name_in(event)
             if name:
                 self._names[event.pubkey] = name
         if event.kind in (METADATA, kinds.PROJECT_STATUS) or event.id in self._sent:
             return
-        is_own = event.pubkey == self._key.public  # written in an earlier life, or on the phone
+        is_own = event.pubkey == self._key.public  # of an earlier session, or from the phone
         if not is_own and event.pubkey not in self._agents:
             if event.kind == NOTE:
-                self._heard(self._read(event, is_stranger=True))
+                self._message_callback(self._read(event, is_stranger=True))
         elif event.kind == NOTE:
-            self._lives.ends(event.pubkey)
+            self._activities.stop(event.pubkey)
             if not is_own:
                 self._last = (event.id, event.pubkey)
-            self._heard(self._read(event, is_own=is_own))
+            self._message_callback(self._read(event, is_own=is_own))
         else:
-            self._whispered(event, self._name(event.pubkey))
+            self._on_indicator(event, self._name(event.pubkey))
 
     def _name(self, key: PublicKey) -> str:
         return self._names.get(key) or npub(key)[:16]
 
-    def _read(self, event: Event, *, is_own: bool = False, is_stranger: bool = False) -> Heard:
+    def _read(self, event: Event, *, is_own: bool = False, is_stranger: bool = False) -> ReceivedMessage:
         at = event.created_at * 1000
-        if is_own or is_stranger:  # whose tags say nothing
+        if is_own or is_stranger:  # whose tags do not count
             name = "you" if is_own else f"⚠ stranger {npub(event.pubkey)[:16]}…"
-            return Heard(event.id, event.pubkey, name, event.content, "", "", at, is_own, is_stranger)
+            return ReceivedMessage(event.id, event.pubkey, name, event.content, "", "", at, is_own, is_stranger)
         tags = {tag[0]: tag[1] for tag in reversed(event.tags) if len(tag) > 1}
-        return Heard(
+        return ReceivedMessage(
             event.id,
             event.pubkey,
             self._name(event.pubkey),
@@ -207,19 +206,19 @@ class ChatClient:
             cost=_number(tags.get("llm-cost-usd")),
         )
 
-    def _whispered(self, event: Event, name: str) -> None:
+    def _on_indicator(self, event: Event, name: str) -> None:
         now = time.monotonic()
         match event.kind:
             case kinds.TYPING_STARTS:
-                self._lives.does(event.pubkey, name, event.content, now)
+                self._activities.start(event.pubkey, name, event.content, now)
             case kinds.TEXT_SINCE:
-                self._lives.writes(event.pubkey, name, event.content, now)
+                self._activities.write(event.pubkey, name, event.content, now)
             case kinds.TYPING_STOPS:
-                self._lives.ends(event.pubkey)
+                self._activities.stop(event.pubkey)
             case kinds.OPERATIONS if event.pubkey == self._project:
                 status = next((tag[1] for tag in event.tags if len(tag) > 1 and tag[0] == "status"), "")
                 at_work = [PublicKey(tag[1]) for tag in event.tags if len(tag) > 1 and tag[0] == "p"]
-                self._active(Activity(status, tuple(map(self._name, at_work))))
+                self._activity_callback(Activity(status, tuple(map(self._name, at_work))))
 
 
 def _number(text: str | None) -> float | None:
@@ -231,21 +230,19 @@ def _number(text: str | None) -> float | None:
 
 
 @asynccontextmanager
-async def talking(
-    url: str, key: SecretKey, project: PublicKey, *, agents: Iterable[PublicKey] = (), typing_indicators: bool = False
+async def connected_client(
+    url: str, key: SecretKey, project: PublicKey, *, agents: Iterable[PublicKey] = (), indicators: bool = False
 ) -> AsyncIterator[ChatClient]:
-    """A client that is connected while the context lasts; with `typing_indicators` it receives what is being written.
-
-    `agents` are those of the project as far as they are known, the others are asked for.
+    """A client that is connected while the context lasts; `indicators` also receives typing indicators.
 
     Raises:
         RelayUnavailable: the relay did not answer.
     """
-    talk = ChatClient(url, key, project, agents=agents, typing_indicators=typing_indicators)
+    client = ChatClient(url, key, project, agents=agents, indicators=indicators)
     async with asyncio.TaskGroup() as group:
-        running = group.create_task(talk.run(), name="client")
+        running = group.create_task(client.run(), name="client")
         try:
-            await talk.connected()
-            yield talk
+            await client.connected()
+            yield client
         finally:
             running.cancel()

@@ -1,4 +1,4 @@
-"""The options several commands share, and what they lead to: the data folder and its settings."""
+"""The options that several commands share, and how they select the data folder and its settings."""
 
 import os
 from collections.abc import Mapping
@@ -17,15 +17,15 @@ DataOption = Annotated[
     typer.Option(
         "--data",
         metavar="DIR",
-        help="The data folder; before or after the command, it means the same.",
-        readable=False,  # the commands say better what is wrong with it, and `doctor` is there for that
+        help="The data folder; may be given before or after the command.",
+        readable=False,  # the commands report better what is wrong with it
     ),
 ]
 
 
 @dataclass(slots=True)
 class Globals:
-    """What was said before the command."""
+    """The options given before the command."""
 
     data: Path | None = None
     config: Path | None = None
@@ -33,36 +33,45 @@ class Globals:
 
 
 def group(about: str) -> typer.Typer:
-    """A command with commands below it, in our plain style."""
+    """A command with subcommands."""
     return typer.Typer(
         help=about, add_completion=False, rich_markup_mode=None, no_args_is_help=True, pretty_exceptions_enable=False
     )
 
 
-def said(ctx: typer.Context) -> Globals:
-    """The options that stood before the command."""
+def global_options(ctx: typer.Context) -> Globals:
+    """The options given before the command."""
     found = ctx.find_root().obj
     return found if isinstance(found, Globals) else Globals()
 
 
 def data_folder(ctx: typer.Context, data: Path | None = None) -> Path:
-    """The data folder of this command."""
+    """The data folder of this command; the commands that messages name from now on will name it too."""
+    from tenex.core.errors import ConfigurationError
     from tenex.settings import find_data
 
-    return find_data(data or said(ctx).data, os.environ, Path.cwd())
+    from . import output
+
+    folder = find_data(data or global_options(ctx).data, os.environ, Path.cwd())
+    try:
+        is_found = find_data(None, os.environ, Path.cwd()) == folder
+    except ConfigurationError:  # the current folder is inside a workspace
+        is_found = False
+    output.set_command_options(None if is_found else folder, global_options(ctx).config)
+    return folder
 
 
 def code_refusal(ctx: typer.Context, data: Path | None = None) -> str:
     """Why code of this command's data folder may not be run; empty where it may."""
     from tenex.settings import refuse_code
 
-    return refuse_code(data or said(ctx).data, os.environ, Path.cwd())
+    return refuse_code(data or global_options(ctx).data, os.environ, Path.cwd())
 
 
 def open_settings(
     ctx: typer.Context, data: Path | None = None, overrides: Mapping[str, Any] | None = None
 ) -> "Settings":
-    """Read the settings a command goes by, the people's keys checked.
+    """Read and check the settings of a command.
 
     Raises:
         ConfigurationError: with all faults.
@@ -71,7 +80,7 @@ def open_settings(
     from tenex.settings import load
 
     return load(
-        said(ctx).config,
+        global_options(ctx).config,
         data_folder(ctx, data),
         overrides=overrides,
         parse_key=parse_public_key,
@@ -79,8 +88,8 @@ def open_settings(
     )
 
 
-def open_places(ctx: typer.Context, data: Path | None = None) -> "ProjectPaths":
-    """Where things lie; where the settings are broken, the default places: a daemon that runs has those from before."""
+def project_paths(ctx: typer.Context, data: Path | None = None) -> "ProjectPaths":
+    """The project's paths; the default ones where the settings are invalid, because a running daemon keeps its own."""
     from tenex.core.errors import ConfigurationError
     from tenex.settings import Settings, resolve_paths
 
@@ -88,8 +97,8 @@ def open_places(ctx: typer.Context, data: Path | None = None) -> "ProjectPaths":
 
     try:
         return resolve_paths(open_settings(ctx, data))
-    except ConfigurationError as fault:
-        output.say(f"{output.explain(fault)}\ntenex: looking in the default places")
+    except ConfigurationError as error:
+        output.message(f"{output.explain(error)}\ntenex: using the default folders")
         bare = Settings()
         bare._data = data_folder(ctx, data)
         return resolve_paths(bare)

@@ -1,32 +1,69 @@
-"""How commands speak: results on stdout, everything else on stderr, errors in one form."""
+"""What commands print: results on stdout, everything else on stderr, errors in one form."""
 
 import json
+import os
+import re
+import shlex
 import sys
-from collections.abc import Sequence
-from typing import Any
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
 from tenex.core.errors import ConfigurationError, TenexError
 from tenex.core.text import CONTROL, printable
 
+T = TypeVar("T")
+
+PROGRESS_AFTER: Final = 1.0
+"""Seconds after which a terminal is shown a progress bar."""
+_COMMAND: Final = re.compile(r"`tenex (?=[a-z])(?!\S*\.\.\.)")
+
+_options = ""
+
+
+def set_command_options(data: Path | None, config: Path | None) -> None:
+    """Set what the commands that messages name have to repeat; None where they find it without."""
+    global _options  # noqa: PLW0603 one command line per process; a message from any layer may name a command
+    given = (("--data", data), ("--config", config))
+    _options = "".join(f" {name} {shlex.quote(str(path))}" for name, path in given if path is not None)
+
+
+def command(words: str = "") -> str:
+    """A `tenex` command that works as printed, on the data folder of this one."""
+    return f"tenex{_options} {words}".rstrip()
+
+
+def with_options(text: str) -> str:
+    """Complete the commands that a message names between backticks."""
+    return _COMMAND.sub(lambda _: f"`tenex{_options} ", text)
+
 
 def result(text: str) -> None:
-    """Print what the command was asked for; what would steer a terminal is made visible."""
+    """Print what the command was asked for; control characters are made visible."""
     sys.stdout.write(f"{printable(text)}\n")
 
 
 def result_json(value: Any) -> None:
-    """Print what the command was asked for, for programs; what would steer a terminal is a JSON escape."""
-    result(json_escaped(json.dumps(value, indent=2, ensure_ascii=False)))
+    """Print what the command was asked for as JSON; control characters are escaped."""
+    result(escape_json(json.dumps(value, indent=2, ensure_ascii=False)))
 
 
-def json_escaped(text: str) -> str:
-    """The same JSON with what would steer a terminal as escapes; that stands in strings only."""
+def escape_json(text: str) -> str:
+    """Escape the control characters of a JSON text; they can only be in its strings."""
     return CONTROL.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
-def say(text: str) -> None:
-    """Tell the person something beside the result; what would steer a terminal is made visible."""
-    sys.stderr.write(f"{printable(text)}\n")
+def message(text: str) -> None:
+    """Print something beside the result, on stderr; control characters are made visible."""
+    sys.stderr.write(f"{printable(with_options(text))}\n")
+
+
+def incomplete(missing: str) -> None:
+    """Warn that only a part of a conversation could be read; does nothing where nothing is missing."""
+    if missing:
+        message(f"tenex: incomplete: {missing}")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -39,15 +76,58 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text of somebody else's on one line, with nothing in it that would steer a terminal."""
+    """A text on one line, without control characters."""
     return "".join(char if char.isprintable() else " " for char in text)
 
 
-def explain(fault: TenexError) -> str:
-    """What went wrong, for the person; several faults of a configuration as a list."""
-    if isinstance(fault, ConfigurationError):
-        if len(fault.faults) == 1:
-            return f"tenex: {fault.faults[0]}"
-        listed = "\n".join(f"  - {line}" for line in fault.faults)
-        return f"tenex: {len(fault.faults)} faults in the configuration:\n{listed}"
-    return f"tenex: {fault}"
+def shorten(text: str, most: int = 60) -> str:
+    """A text cut to fit into a column."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """A number with its noun, as `1 turn` or `2 turns`."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def explain(error: TenexError) -> str:
+    """The message for an error; several faults of a configuration as a list."""
+    if not isinstance(error, ConfigurationError):
+        return f"tenex: {error}"
+    if len(error.faults) == 1:
+        return f"tenex: {error.faults[0]}"
+    listed = "\n".join(f"  - {line}" for line in error.faults)
+    return f"tenex: {len(error.faults)} faults in the configuration:\n{listed}"
+
+
+def progress(items: Sequence[T], title: str = "Reading journals") -> Iterator[T]:
+    """Yield the items; a terminal is shown a bar on stderr when it takes long."""
+    began, bar = time.monotonic(), None
+    try:
+        for number, item in enumerate(items):
+            if bar is None and time.monotonic() - began > PROGRESS_AFTER and sys.stderr.isatty():
+                from rich.console import Console
+                from rich.progress import Progress
+
+                bar = Progress(console=Console(stderr=True), transient=True)
+                bar.start()
+                task = bar.add_task(title, total=len(items))
+            if bar is not None:
+                bar.update(task, completed=number)
+            yield item
+    finally:
+        if bar is not None:
+            bar.stop()
+
+
+@contextmanager
+def without_logs() -> Iterator[None]:
+    """Discard log lines: the command itself reports what the parts of the daemon it calls have found."""
+    from tenex.telemetry import configure
+
+    with Path(os.devnull).open("w", encoding="utf-8") as null:
+        telemetry = configure("error", "json", null)
+        try:
+            yield
+        finally:
+            telemetry.close()

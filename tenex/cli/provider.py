@@ -1,6 +1,6 @@
-"""Which model `tenex init` sets up: as options say it, checked with one small call, and what it costs to talk.
+"""The model that `tenex init` sets up: from options or from questions in a terminal, checked by two small calls.
 
-A key comes from a file or from stdin. It goes to the check, and into a file of its own.
+A key is read from a file, from stdin or without echo. It is used for the check and stored in a file of its own.
 """
 
 import asyncio
@@ -14,38 +14,41 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from tenex.core.errors import UsageError
+import typer
+
+from tenex.core.errors import TenexError, UsageError
 
 from . import output
-from .logging import quietly
 
 if TYPE_CHECKING:
     from tenex.llm.config import ModelClientConfig
 
 OFFLINE: Final = "offline"
 CUSTOM: Final = "local"
-"""The name suggested for a server of one's own."""
+"""The name suggested for the operator's own server."""
 KEY_SUFFIX: Final = ".api-key"
 
 CALLS: Final = 25
 """Of one request, from chat to its end: five decisions of the router, four turns of five calls."""
 READ: Final = 8_000
-"""Tokens a call reads: the agent's prompt, the tools and what was said so far."""
+"""Input tokens of a call: the agent's prompt, the tools and the messages so far."""
 WRITTEN: Final = 400
-"""Tokens a call writes: some words and a tool call."""
+"""Output tokens of a call: a few sentences and a tool call."""
+LIST_TIMEOUT: Final = 3.0
+"""Seconds for the list of models: a server has it ready."""
 
-NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vendor:
-    """A provider one can choose by its number."""
+    """A provider of the menu."""
 
     name: str
     title: str
     note: str = ""
     model: str = ""
-    """What is suggested; a name of our own choice, because prices and names change faster than programs."""
+    """The suggestion."""
     needs_key: bool = True
     base_url: str | None = None
 
@@ -58,7 +61,7 @@ VENDORS: Final = (
     Vendor(
         name="ollama", title="Ollama", note="on this machine", needs_key=False, base_url="http://127.0.0.1:11434/v1"
     ),
-    Vendor(name=CUSTOM, title="another", note="any server that speaks the OpenAI protocol", needs_key=False),
+    Vendor(name=CUSTOM, title="another", note="any server with the OpenAI protocol", needs_key=False),
 )
 BY_NAME: Final = {vendor.name: vendor for vendor in VENDORS}
 
@@ -70,12 +73,12 @@ class Chosen:
     provider: str
     model: str
     kind: str | None = None
-    """The protocol, where the provider's name does not say it."""
+    """The protocol, where the provider's name does not imply it."""
     base_url: str | None = None
     key: str | None = field(default=None, repr=False)
-    """To be stored; None where there is none to store."""
+    """To be stored."""
     known_key: str | None = field(default=None, repr=False)
-    """One that lies where the daemon will look for it anyway."""
+    """One that the daemon finds without our storing it."""
 
     @property
     def name(self) -> str:
@@ -90,19 +93,34 @@ class Chosen:
 
     def toml(self) -> str:
         """The lines below `[models]`, and the provider's own table."""
+        table = self.settings()["providers"][self.provider]
         lines = [f"default = {json.dumps(self.name)}", "", f"[models.providers.{self.provider}]"]
-        if self.kind is not None:
-            lines.append(f"kind = {json.dumps(self.kind)}")
-        if self.base_url is not None:
-            lines.append(f"base_url = {json.dumps(self.base_url)}")
+        lines += [f"{name} = {json.dumps(value)}" for name, value in table.items()]
         if self.key is not None:
-            lines.append(f"# Its key lies in the keys folder, in {self.provider}{KEY_SUFFIX}.")
+            lines.append(f"# Its key is in the keys folder, in {self.provider}{KEY_SUFFIX}.")
         return "\n".join(lines)
+
+    def config(self) -> "ModelClientConfig":
+        """As the settings of the model client."""
+        from tenex.llm.config import ModelClientConfig, ProviderConfig
+        from tenex.settings.sections import Models
+
+        defaults = Models()
+        provider = ProviderConfig(
+            name=self.provider,
+            kind=self.kind or self.provider,
+            base_url=self.base_url,
+            api_key=self.key or self.known_key,
+            key_sources="the given key",
+        )
+        return ModelClientConfig(
+            providers={self.provider: provider}, stream=defaults.stream, max_output_tokens=defaults.max_output_tokens
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What was said on the command line."""
+    """The options of the command line."""
 
     model: str | None = None
     provider: str | None = None
@@ -111,14 +129,14 @@ class Options:
 
     @property
     def is_given(self) -> bool:
-        """Whether anything was."""
+        """Whether any is given."""
         return any(value is not None for value in (self.model, self.provider, self.base_url, self.key_file))
 
 
 def from_options(options: Options, keys: Path, *, is_new: bool = True) -> Chosen | None:
     """The model the options name; None for the offline one.
 
-    `is_new` says that it is to be set up, and not only told how: then a key must be there.
+    `is_new`: it is to be set up, so a key must be there.
 
     Raises:
         UsageError: they contradict each other, or leave out what is needed.
@@ -126,26 +144,23 @@ def from_options(options: Options, keys: Path, *, is_new: bool = True) -> Chosen
     provider, model = _names(options)
     if provider == OFFLINE:
         if options.base_url or options.key_file:
-            raise UsageError("the offline model has no server and no key; name another with --model")
+            raise UsageError("The offline model has no server and no key. Name another with --model.")
         return None
-    if not NAME.fullmatch(provider):
-        raise UsageError(f"{provider!r} cannot name a provider: use lower-case letters, digits, '-' and '_'")
+    if not _NAME.fullmatch(provider):
+        raise UsageError(f"{provider!r} cannot name a provider: use lower-case letters, digits, '-' and '_'.")
     vendor = BY_NAME.get(provider)
     base_url = options.base_url or (vendor.base_url if vendor else None)
-    if base_url is not None and not is_address(base_url):
+    if base_url is not None and not _is_url(base_url):
         raise UsageError(f"--base-url {base_url}: must be an address such as http://127.0.0.1:8080/v1")
     if is_new and provider == CUSTOM and base_url is None:
-        raise UsageError(f"say with --base-url where the server of {provider} is")
+        raise UsageError(f"Give the address of the server of {provider} with --base-url.")
     model = model or (vendor.model if vendor else "")
     if not model:
-        raise UsageError(f"say which model of {provider}: --model {provider}:NAME")
+        raise UsageError(f"Name a model of {provider}: --model {provider}:NAME.")
     key = _key_from(options.key_file) if options.key_file is not None else None
     known_key = None if key else known_key_of(provider, keys)[1]
     if is_new and vendor is not None and vendor.needs_key and not key and not known_key:
-        raise UsageError(
-            f"{provider} needs a key: put it into a file and name that with --api-key-file, or `--api-key-file -` to"
-            " read it from stdin"
-        )
+        raise UsageError(f"{provider} needs a key: --api-key-file FILE, or `--api-key-file -` to read it from stdin.")
     kind = "openai" if provider == CUSTOM or (vendor is None and base_url) else None
     return Chosen(provider=provider, model=model, kind=kind, base_url=base_url, key=key, known_key=known_key)
 
@@ -156,79 +171,91 @@ def _names(options: Options) -> tuple[str, str]:
     provider = (options.provider or "").strip()
     if model == OFFLINE and provider in ("", OFFLINE):
         return OFFLINE, ""
-    named, colon, rest = model.partition(":")
+    prefix, _, rest = model.partition(":")
     if provider:
-        return provider, rest if colon and named == provider else model
-    if colon and named and rest:
-        return named, rest
+        return provider, rest if rest and prefix == provider else model
+    if prefix and rest:
+        return prefix, rest
     if model:
-        raise UsageError(f"{model!r} names no provider: write --model PROVIDER:NAME, or add --provider")
+        raise UsageError(f"{model!r} names no provider: write --model PROVIDER:NAME, or add --provider.")
     return (CUSTOM if options.base_url else OFFLINE), ""
 
 
 def build(chosen: Chosen) -> None:
-    """See, without a call, whether the model can be built at all.
+    """Check without a call whether the model can be used.
 
     Raises:
-        ConfigurationError: it cannot: an unknown provider, a missing package or key.
+        ConfigurationError: an unknown provider, a missing package or key.
     """
     from tenex.llm.client import ModelClient
     from tenex.llm.scripted import OfflineModel
 
-    ModelClient(_config(chosen), lambda _purpose, _agent, _phase: (chosen.name,), OfflineModel()).check([chosen.name])
+    client = ModelClient(chosen.config(), lambda _purpose, _agent, _phase: (chosen.name,), OfflineModel())
+    client.check([chosen.name])
 
 
 def check(chosen: Chosen) -> None:
-    """Make a small call of each kind, and say how long they took and what talking will cost.
+    """Make a small call of each kind, and print how long they took and what the model costs.
 
     Raises:
-        ModelUnavailable: nobody answers, or the key is wrong.
-        ConfigurationError: the model cannot even be built.
+        ModelUnavailable: there is no answer, or the key is wrong.
+        ConfigurationError: the model cannot be used.
     """
-    from tenex.llm.probe import price_of, probe
+    from tenex.llm.pricing import price_of
+    from tenex.llm.probe import probe
 
-    output.say(f"Asking {chosen.name} for a tool call and a decision ...")
-    config = _config(chosen)
-    with quietly():
+    output.message(f"Asking {chosen.name} for a tool call and a decision ...")
+    config = chosen.config()
+    with output.without_logs():
         found = asyncio.run(probe(config, chosen.name))
-    output.say(f"It answers, in {found.seconds:.1f} s.")
+    output.message(f"It answers, in {found.seconds:.1f} s.")
     for doubt in found.doubts:
-        output.say(f"Note: {doubt}.")
+        output.message(f"Note: {doubt}.")
     price = price_of(config, chosen.name)
-    output.say(cost(price.input, price.output) if price is not None else cost())
+    output.message(cost(price.input, price.output) if price is not None else cost())
 
 
 def cost(read: float | None = None, written: float | None = None) -> str:
-    """What it will cost to talk; prices in US dollars per million tokens, None where they are not known."""
+    """An estimate of the costs; prices in US dollars per million tokens, None where unknown."""
     if read is None or written is None:
-        return "What it costs is not known here: ask its provider, and set models.prices to have it counted."
+        return "Its price is not known here: ask the provider, and set models.prices to have costs counted."
     if not read and not written:
         return "It costs nothing per token."
     whole = CALLS * (READ * read + WRITTEN * written) / 1e6
     return (
-        f"It costs ${read:.2f} for a million tokens read and ${written:.2f} for a million written.\n"
+        f"It costs ${read:.2f} for a million input tokens and ${written:.2f} for a million output tokens.\n"
         f"One request from chat to its end, taken as {CALLS} calls that read {READ:,} tokens each and write\n"
         f"{WRITTEN}, is then about ${whole:.2f}; long work costs more. At limits.cost_per_cycle_usd it stops and asks."
     )
 
 
+def request_cost(chosen: Chosen) -> str:
+    """What one request from chat to its end costs, as a clause."""
+    from tenex.llm.pricing import price_of
+
+    price = price_of(chosen.config(), chosen.name)
+    if price is None:
+        return "it may COST MONEY, no price is known here"
+    whole = CALLS * (READ * price.input + WRITTEN * price.output) / 1e6
+    return f"it COSTS MONEY, about ${whole:.2f} a request" if whole else "it is free"
+
+
 def how_to(chosen: Chosen, file: Path, keys: Path) -> str:
-    """How to change a configuration that is there by hand."""
+    """How to change an existing configuration by hand."""
     lines = "\n".join(f"    {line}".rstrip() for line in f"[models]\n{chosen.toml()}".splitlines())
-    said = f"{file} is there and stays as it is. To use {chosen.name}, change it so that it holds:\n\n{lines}\n"
+    text = f"{file} exists and was not changed. To use {chosen.name}, edit it so that it holds:\n\n{lines}\n"
     if not chosen.known_key and (chosen.key or (chosen.provider in BY_NAME and BY_NAME[chosen.provider].needs_key)):
-        path = keys / f"{chosen.provider}{KEY_SUFFIX}"
-        said += f"\nThe key goes into {path}, one line, with `chmod 600`."
-    return said
+        text += f"\nThe key goes into {keys / f'{chosen.provider}{KEY_SUFFIX}'}, one line, with `chmod 600`."
+    return text
 
 
 def known_key_of(provider: str, keys: Path) -> tuple[str, str | None]:
-    """Where the daemon will find a key by itself, and the key."""
+    """Where the daemon looks for a key, and the key it finds."""
     from tenex.llm.config import KEY_VARIABLES
 
     path = keys / f"{provider}{KEY_SUFFIX}"
     try:
-        stored = clean(path.read_text(encoding="ascii"))
+        stored = _clean(path.read_text(encoding="ascii"))
     except (OSError, ValueError):
         stored = ""
     if stored:
@@ -246,46 +273,116 @@ def _key_from(source: Path) -> str:
             text = getpass("The key (not shown): ", stream=sys.stderr)
         else:
             text = sys.stdin.read(10_000)
-    except (OSError, UnicodeDecodeError) as fault:
-        reason = fault.strerror if isinstance(fault, OSError) else "it is no text"
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise UsageError(f"--api-key-file {source}: cannot be read ({reason})") from None
-    key = clean(text)
-    if not is_key(key):
-        raise UsageError(f"--api-key-file {source}: it must hold one line, the key and nothing else")
+    key = _clean(text)
+    if not _is_key(key):
+        raise UsageError(f"--api-key-file {source}: must hold one line, the key and nothing else")
     return key
 
 
-def clean(text: str) -> str:
-    """A key as it was pasted, without what came along."""
+def _clean(text: str) -> str:
+    """A pasted key without quotes and white space around it."""
     return text.strip().strip("\"'")
 
 
-def is_key(text: str) -> bool:
-    """Whether this can be a key: printable ASCII without a space, as it has to stand in a header."""
+def _is_key(text: str) -> bool:
+    """Whether this can be a key: printable ASCII without a space, because it goes into an HTTP header."""
     return bool(text) and text.isascii() and text.isprintable() and " " not in text
 
 
-def is_address(url: str) -> bool:
-    """Whether this is the address of a server."""
+def _is_url(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port or an IPv6 address that is none
+    except ValueError:  # an invalid port or IPv6 address
         return False
 
 
-def _config(chosen: Chosen) -> "ModelClientConfig":
-    from tenex.llm.config import ModelClientConfig, ProviderConfig
-    from tenex.settings.sections import Models
+# ---- questions in a terminal ----
 
-    work = Models()
-    provider = ProviderConfig(
-        name=chosen.provider,
-        kind=chosen.kind or chosen.provider,
-        base_url=chosen.base_url,
-        api_key=chosen.key or chosen.known_key,
-        key_sources="what was given here",
-    )
-    return ModelClientConfig(
-        providers={chosen.provider: provider}, stream=work.stream, max_output_tokens=work.max_output_tokens
-    )
+
+def ask(keys: Path) -> Chosen | None:
+    """Ask until there is a model that works or that the user wants anyway; None for the offline one."""
+    output.message("Which model shall the agents use?")
+    for number, vendor in enumerate(VENDORS, 1):
+        output.message(f"  {number}  {vendor.title:<12}{vendor.note}".rstrip())
+    default = "1"
+    while True:
+        answer = _prompt("Choose", default).strip()
+        if not answer.isdecimal() or not 1 <= int(answer) <= len(VENDORS):
+            output.message(f"Type a number from 1 to {len(VENDORS)}.")
+            continue
+        vendor, default = VENDORS[int(answer) - 1], answer
+        if vendor.name == OFFLINE:
+            return None
+        chosen = _ask_details(vendor, keys)
+        if chosen is None:
+            continue
+        try:
+            check(chosen)
+        except TenexError as error:
+            output.message(f"That did not work. {error}")
+            match _prompt("(t)ry again, (s)tore it anyway, or go on (o)ffline", "t")[:1].lower():
+                case "s":
+                    return chosen
+                case "o":
+                    return None
+        else:
+            return chosen
+
+
+def _ask_details(vendor: Vendor, keys: Path) -> Chosen | None:
+    provider, base_url, kind = vendor.name, vendor.base_url, None
+    if vendor.name == CUSTOM:
+        base_url = _prompt("Its address, up to and with /v1", "http://127.0.0.1:8080/v1").strip()
+        if not _is_url(base_url):
+            output.message(f"{base_url} is not an address: it must begin with http:// or https://.")
+            return None
+        provider, kind = _prompt("A name for it", CUSTOM).strip().lower(), "openai"
+        if not _NAME.fullmatch(provider) or (provider in BY_NAME and provider != CUSTOM):
+            output.message("Use lower-case letters, digits, '-' and '_', and a name that is not in the list above.")
+            return None
+    key, known = (None, None) if vendor.name == "ollama" else _ask_key(provider, keys, needed=vendor.needs_key)
+    if vendor.needs_key and not key and not known:
+        output.message(f"{vendor.title} needs a key.")
+        return None
+    listed = models_of(base_url, key or known) if base_url is not None else None
+    if base_url is not None and listed is None:
+        output.message(f"No models listed at {base_url}" + ("; is Ollama running?" if vendor.name == "ollama" else "."))
+    if listed:
+        output.message(f"It has: {', '.join(listed[:30])}{' ...' if len(listed) > 30 else ''}")
+    model = _prompt("Its model", vendor.model or (listed[0] if listed else "")).strip().removeprefix(f"{provider}:")
+    if not model:
+        output.message("A model needs a name.")
+        return None
+    return Chosen(provider=provider, model=model, kind=kind, base_url=base_url, key=key, known_key=known)
+
+
+def _ask_key(provider: str, keys: Path, *, needed: bool) -> tuple[str | None, str | None]:
+    """A typed key, or one that is known already."""
+    where, known = known_key_of(provider, keys)
+    hint = f"; Enter takes the one in {where}" if known else "" if needed else "; Enter for none"
+    while True:
+        typed = _clean(getpass(f"Its key (not shown{hint}): ", stream=sys.stderr))
+        if not typed or _is_key(typed):
+            return (typed or None), (None if typed else known)
+        output.message("That is not a key: a key has no spaces and only ASCII characters.")
+
+
+def models_of(base_url: str, key: str | None = None, timeout: float = LIST_TIMEOUT) -> list[str] | None:
+    """The models that a server of the OpenAI protocol lists; None where it does not answer."""
+    import httpx2
+
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        answer = httpx2.get(f"{base_url.rstrip('/')}/models", headers=headers, timeout=timeout, trust_env=False)
+        names = [model["id"] for model in answer.raise_for_status().json()["data"]]
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, LookupError, TypeError):
+        return None
+    return sorted(name for name in names if isinstance(name, str) and name.isprintable())
+
+
+def _prompt(question: str, default: str) -> str:
+    return str(typer.prompt(question, default=default, err=True, show_default=bool(default)))

@@ -1,4 +1,4 @@
-"""`tenex relay`: the embedded relay alone, on loopback only; a relay for others is another program."""
+"""`tenex relay`: the embedded relay alone, on the loopback interface only."""
 
 import asyncio
 import signal
@@ -23,10 +23,12 @@ def relay(
     port: Annotated[
         int | None,
         typer.Option(
-            min=1, max=65_535, help="Where to listen on 127.0.0.1; else as relays.urls of the settings says, else 7447."
+            min=1, max=65_535, help="The port on 127.0.0.1; default: that of relays.urls in the settings, or 7447."
         ),
     ] = None,
-    events: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep events here; else in memory.")] = None,
+    events: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Store events in this folder; default: in memory.")
+    ] = None,
     data: DataOption = None,
 ) -> None:
     """Run the embedded relay alone, on this machine only, until interrupted."""
@@ -41,7 +43,7 @@ def _port(settings: "Settings") -> int:
 
 
 def is_here(url: str) -> bool:
-    """Whether the embedded relay could be what a relay's address names."""
+    """Whether a relay's address could be that of the embedded relay."""
     from tenex.nostr.urls import is_loopback
 
     return urlsplit(url).scheme == "ws" and is_loopback(url)
@@ -55,5 +57,5 @@ async def _serve(port: int, events: Path | None) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with embedded_relay(port, events) as url:
         output.result(url)
-        output.say(f"Events are kept {f'in {events}' if events else 'in memory only'}. Ctrl-C ends the relay.")
+        output.message(f"Events are stored {f'in {events}' if events else 'in memory only'}. Ctrl-C stops the relay.")
         await stop.wait()

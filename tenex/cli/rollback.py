@@ -1,6 +1,6 @@
-"""`tenex conversations rollback` and `fork`: going back to an earlier record, and branching off there.
+"""`tenex conversations rollback` and `fork`: return to an earlier record, or start a new conversation from it.
 
-A running daemon is asked over its socket; where there is none, the folder is locked and the files are written here.
+A running daemon does it; without one the folder is locked and the files are written here.
 """
 
 import sys
@@ -10,30 +10,29 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tenex.core.errors import UsageError
-from tenex.core.ids import ConversationId, Millis
 
 from . import output
+from .lookup import IdArgument, find_named, on_folder
 from .options import DataOption, JsonOption, open_settings
+from .times import local_time
 
 if TYPE_CHECKING:
+    from tenex.core.ids import ConversationId
     from tenex.operations.rollback import Plan, RollbackService
-    from tenex.settings import Settings
+    from tenex.settings import ProjectPaths, Settings
+    from tenex.store.disk import Disk
     from tenex.store.repository import ConversationFolder
 
 PATIENCE: Final = 90.0
-"""Seconds for the daemon's answer: it waits for a tool at work, and puts files back."""
-ANSWERING: Final = 10.0
-"""Seconds for a sign of life before it is asked at all: a healthy one needs some ms."""
-NAMED: Final = 12
+"""Seconds for the daemon's answer: it waits for running tools, and restores files."""
+MOST_TURNS: Final = 12
+"""Turns listed one by one."""
 
-IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The id, or its beginning.", show_default=False)]
-ToOption = Annotated[int, typer.Option("--to", metavar="SEQ", help="The last record that still counts.")]
-AtOption = Annotated[int, typer.Option("--at", metavar="SEQ", help="The last record the fork knows of.")]
-FilesOption = Annotated[
-    bool, typer.Option("--files", help="Put the files of the workspace back too, as they were then.")
-]
-ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Why: it is told in the conversation.")]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+ToOption = Annotated[int, typer.Option("--to", metavar="SEQ", help="The last record that stays in effect.")]
+AtOption = Annotated[int, typer.Option("--at", metavar="SEQ", help="The last record that is copied.")]
+FilesOption = Annotated[bool, typer.Option("--files", help="Also restore the files of the workspace to that moment.")]
+ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Why; it is published in the conversation.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 def rollback(
@@ -46,30 +45,33 @@ def rollback(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Go back: what came after a record counts no more. It stays in the journal, and can be gone back to.
+    """Undo what came after a record. It stays in the journal, so a rollback can itself be undone.
 
-    What runs is stopped, and a message says where the conversation stands now. Money stays spent. `replay ID --each`
-    lists the records.
+    Running work is stopped, and a message reports the new state. Costs stay counted. `tenex conversations replay ID
+    --each` lists the records.
     """
-    from .conversations import _run
+    from tenex.operations.rollback import plan_of
 
     settings = open_settings(ctx, data)
-    plan: Plan = _run(ctx, data, lambda folder: _plan(folder, id, to))
-    if not yes:
-        _ask(plan, files=files, as_json=as_json)
-    order = {"id": plan.id, "to": plan.to, "reason": reason, "files": files}
 
-    async def here(travelling: "RollbackService") -> dict[str, Any]:
+    async def make_plan(folder: "ConversationFolder", _: "Disk") -> "Plan":
+        return await plan_of(folder, await find_named(folder, id), to)
+
+    plan = on_folder(ctx, data, make_plan)
+    if not yes:
+        _confirm(plan, files=files, as_json=as_json)
+
+    async def here(service: "RollbackService") -> dict[str, Any]:
         from tenex.app.control import OPERATOR, told_back
 
-        done = await travelling.roll_back(plan.id, plan.to, OPERATOR, reason, travelling.append, files=files)
-        return told_back(done)
+        return told_back(await service.roll_back(plan.id, plan.to, OPERATOR, reason, service.append, files=files))
 
-    done = _run(ctx, data, lambda folder: _do(folder, settings, "rollback", order, here))
+    request = {"id": plan.id, "to": plan.to, "reason": reason, "files": files}
+    done = on_folder(ctx, data, lambda folder, disk: _ask_or_run(folder, disk, settings, "rollback", request, here))
     if as_json:
         output.result_json(done)
     else:
-        output.result("\n".join(_back_as_text(done, wanted=to)))
+        output.result("\n".join(_result_lines(done, wanted=to)))
 
 
 def fork(
@@ -79,134 +81,105 @@ def fork(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Branch off: begin another conversation as this one stood after a record. This one stays as it is."""
-    from .conversations import _named, _run
-
+    """Start a new conversation from the state after a record. The original does not change."""
     settings = open_settings(ctx, data)
-    name = ConversationId(_run(ctx, data, lambda folder: _named(folder, id)))
 
-    async def here(travelling: "RollbackService") -> dict[str, Any]:
-        from tenex.app.control import told_branch
+    async def work(folder: "ConversationFolder", disk: "Disk") -> dict[str, Any]:
+        name: ConversationId = await find_named(folder, id)
 
-        return told_branch(await travelling.fork(name, at))
+        async def here(service: "RollbackService") -> dict[str, Any]:
+            from tenex.app.control import told_branch
 
-    made = _run(ctx, data, lambda folder: _do(folder, settings, "fork", {"id": name, "at": at}, here))
+            return told_branch(await service.fork(name, at))
+
+        return await _ask_or_run(folder, disk, settings, "fork", {"id": name, "at": at}, here)
+
+    made = on_folder(ctx, data, work)
     if as_json:
         output.result_json(made)
         return
     output.result(f"{made['id']}: {output.one_line(made['title'])}, in {made['phase']}, cycle {made['cycle']}.")
-    output.say("Reply to its first message, or `tenex conversations show` it. The files of the workspace are shared.")
+    output.message(
+        f"Reply to its first message, or see `tenex conversations show {made['id'][:12]}`. Both share the workspace."
+    )
 
 
-async def _plan(folder: "ConversationFolder", start: str, to: int) -> "Plan":
-    from tenex.operations.rollback import plan_of
-
-    from .conversations import _named
-
-    return await plan_of(folder, ConversationId(await _named(folder, start)), to)
-
-
-def _ask(plan: "Plan", *, files: bool, as_json: bool) -> None:
-    """Have the person agree.
+def _confirm(plan: "Plan", *, files: bool, as_json: bool) -> None:
+    """Ask the user.
 
     Raises:
-        UsageError: they do not, or nobody can be asked.
+        UsageError: they decline, or there is no terminal.
     """
-    for line in _plan_as_text(plan, files=files):
-        output.say(line)
+    output.message(f"{output.one_line(plan.title)} ({plan.id[:12]})")
+    output.message(f"  back to record {plan.to} of {plan.last}: in {plan.then.phase}, cycle {plan.then.cycle}")
+    since = local_time(plan.since, seconds=True)
+    output.message(f"  undone: {_turns(plan.undone)}, {plan.messages} messages of users, all since {since}")
+    output.message(
+        "  files are restored, for every conversation in this workspace" if files else "  files are not changed"
+    )
     if as_json or not sys.stdin.isatty():
-        raise UsageError("Nothing was done. `--yes` does it without asking.")
+        raise UsageError("Nothing was done. Add `--yes` to do it without a question.")
     try:
         is_wanted = typer.confirm("Go back?", err=True)
-    except (typer.Abort, KeyboardInterrupt):  # Ctrl-C, also before it is read, or the end of what is typed
-        output.say("\nNothing was done.")
+    except (typer.Abort, KeyboardInterrupt):
+        output.message("\nNothing was done.")
         raise
     if not is_wanted:
         raise UsageError("Nothing was done.")
 
 
-def _plan_as_text(plan: "Plan", *, files: bool) -> Iterator[str]:
-    yield f"{output.one_line(plan.title)} ({plan.id[:12]})"
-    then = plan.then
-    yield f"  back to record {plan.to} of {plan.last}: in {then.phase}, cycle {then.cycle}"
-    yield f"  undone: {_turns(plan.undone)}, {plan.messages} messages of people, all since {_time(plan.since)}"
-    yield "  the files are put back, of every conversation in this workspace" if files else "  the files stay"
-
-
-def _back_as_text(done: dict[str, Any], *, wanted: int) -> Iterator[str]:
+def _result_lines(done: dict[str, Any], *, wanted: int) -> Iterator[str]:
     yield f"{done['id']}: back at record {done['to']}, {done['status']} in {done['phase']}, cycle {done['cycle']}."
     if done["to"] != wanted:
-        yield f"  record {wanted} stands in the middle of a decision, which counts as a whole"
+        yield f"  record {wanted} is in the middle of a decision, which counts as a whole"
     yield f"  undone: {_turns(done['undone'])}"
     files = done["files"]
     if files is not None:
-        for path in files["changed"]:
-            yield f"  put back: {output.one_line(path)}"
-        for path in files["left"]:
-            yield f"  left as it is, because there is no copy of it: {output.one_line(path)}"
+        yield from (f"  restored: {output.one_line(path)}" for path in files["changed"])
+        yield from (f"  not restored, because there is no copy: {output.one_line(path)}" for path in files["left"])
         if not files["changed"] and not files["left"]:
-            yield "  the files were as they are"
-    with_files = " --files" if files is not None else ""
-    yield f"  undo: tenex conversations rollback {done['id'][:12]} --to {done['undo']}{with_files}"
+            yield "  no file had changed"
+    undo = f"conversations rollback {done['id'][:12]} --to {done['undo']}{'' if files is None else ' --files'}"
+    yield f"  undo: {output.command(undo)}"
 
 
 def _turns(undone: Any) -> str:
     names = list(undone)
-    if not names:
-        return "no turn"
-    return ", ".join(names) if len(names) <= NAMED else f"{names[0]} to {names[-1]} ({len(names)} turns)"
+    if len(names) > MOST_TURNS:
+        return f"{names[0]} to {names[-1]} ({len(names)} turns)"
+    return ", ".join(names) or "no turn"
 
 
-def _time(at: Millis) -> str:
-    from .verify import _time as told
-
-    return told(at)
-
-
-async def _do(
+async def _ask_or_run(
     folder: "ConversationFolder",
+    disk: "Disk",
     settings: "Settings",
     word: str,
-    order: dict[str, Any],
-    here: Callable[["RollbackService"], Awaitable[dict[str, Any]]],
+    request: dict[str, Any],
+    here: "Callable[[RollbackService], Awaitable[dict[str, Any]]]",
 ) -> dict[str, Any]:
-    """Ask the daemon, or do it here where there is none.
+    from tenex.settings import check_paths, resolve_paths
+    from tenex.telemetry import configure
 
-    Raises:
-        StoreLocked: there is one, and it does not listen.
-        TenexError: it was refused, with its sentence; or the daemon does not answer.
-    """
-    from tenex.core.errors import TenexError
-    from tenex.service.client import ask
-    from tenex.settings import resolve_paths
-    from tenex.store.lock import FolderLock
+    from .daemon import ask_or_run
 
     where = resolve_paths(settings)
-    try:
-        # one that is stopped would do an order it was sent whenever it goes on
-        await ask(where.socket, "status", patience=ANSWERING)
-    except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
-        with FolderLock(where.conversations):
-            return await _here(folder, settings, here)
-    except OSError as fault:
-        why = str(fault) or f"no answer within {ANSWERING:g} s"
-        raise TenexError(
-            f"The daemon at {where.socket} could not be asked: {why}. Nothing was done. `tenex status` says more."
-        ) from fault
-    try:
-        answer: dict[str, Any] = await ask(where.socket, word, patience=PATIENCE, **order)
-    except OSError as fault:
-        why = str(fault) or f"no answer within {PATIENCE:g} s"
-        raise TenexError(
-            f"The daemon at {where.socket} was asked, and whether it does it is not known: {why}. Look with "
-            f"`tenex conversations show {order['id'][:12]}` and `list` before you ask again."
-        ) from fault
-    return answer
+
+    async def run() -> dict[str, Any]:
+        check_paths(settings)
+        telemetry = configure("error", "auto")
+        try:
+            return await here(_service(folder, disk, settings, where))
+        finally:
+            telemetry.close()
+
+    check = f"tenex conversations show {request['id'][:12]}"
+    done, _ = await ask_or_run(where, word, request, run, patience=PATIENCE, check=check)
+    result: dict[str, Any] = done
+    return result
 
 
-async def _here(
-    folder: "ConversationFolder", settings: "Settings", work: Callable[["RollbackService"], Awaitable[dict[str, Any]]]
-) -> dict[str, Any]:
+def _service(folder: "ConversationFolder", disk: "Disk", settings: "Settings", where: "ProjectPaths") -> Any:
     from tenex.configuration.agents import PROJECT
     from tenex.configuration.build import shadow_of
     from tenex.core.config import Agent, Kind
@@ -215,27 +188,12 @@ async def _here(
     from tenex.nostr.keys import KeyRing
     from tenex.operations.rollback import RollbackService
     from tenex.runtime.clock import SystemClock
-    from tenex.settings import check_paths, resolve_paths
-    from tenex.store.disk import Disk
-    from tenex.telemetry import configure
     from tenex.tools.workspace import Workspace
 
-    check_paths(settings)
-    where, telemetry, disk = resolve_paths(settings), configure("error", "auto"), Disk()
-    try:
-        key = KeyRing(where.keys).get(PROJECT).public
-        project = Agent(slug=Slug(PROJECT), name=settings.project.name, pubkey=key, kind=Kind.ORCHESTRATOR)
-        workspace = Workspace(where.workspace)
-        travelling = RollbackService(
-            folder,
-            disk,
-            SystemClock(),
-            NostrSealer(settings.relays.urls),
-            project,
-            workspace,
-            lambda: shadow_of(settings, where, workspace),
-        )
-        return await work(travelling)
-    finally:
-        disk.close()
-        telemetry.close()
+    key = KeyRing(where.keys).get(PROJECT).public
+    project = Agent(slug=Slug(PROJECT), name=settings.project.name, pubkey=key, kind=Kind.ORCHESTRATOR)
+    workspace = Workspace(where.workspace)
+    sealer = NostrSealer(settings.relays.urls)
+    return RollbackService(
+        folder, disk, SystemClock(), sealer, project, workspace, lambda: shadow_of(settings, where, workspace)
+    )

@@ -1,10 +1,10 @@
 """`tenex run`: the daemon.
 
-    SIGTERM, SIGINT   stop in stages; a second one ends it at once
-    SIGHUP            read settings and agents anew; a broken configuration is refused whole, and the old one stays
+    SIGTERM, SIGINT   stop in stages; a second one exits at once
+    SIGHUP            reload settings and agents; an invalid configuration is rejected, and the old one stays
 
-Nothing is lost by any of them: what was cut off is still pending on disk. A service manager that listens is told of
-each (`service.notify`).
+None of them loses anything: interrupted work is still pending on disk. A service manager is notified of each
+(`service.notify`).
 """
 
 import asyncio
@@ -25,8 +25,8 @@ import typer
 
 from tenex.core.errors import TenexError
 
-from .options import DataOption, open_settings, said
-from .progress import shown
+from . import output
+from .options import DataOption, global_options, open_settings
 
 if TYPE_CHECKING:
     from tenex.app import Application
@@ -37,59 +37,59 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 COLLECT_AFTER: Final = 5_000
-"""New values, beyond those let go of, after which the youngest are looked through: half a MB to a few MB of them."""
+"""Net new objects after which the youngest generation is collected: half a MB to a few MB of them."""
 
 FORCED: Final = 5
 """The exit code of a stop that was forced."""
-LETTING_GO: Final = 10.0
-"""Seconds beyond the deadline for steps in which words are flushed (2 s) and files closed."""
+CLOSING: Final = 10.0
+"""Seconds beyond the deadline for steps, in which messages are flushed (2 s) and files closed."""
 _HUP: Final = signal.SIGHUP
 _TERM: Final = signal.SIGTERM
 PRIVATE: Final = 0o077
-"""The umask: whatever is made here, by us or by a library, is nobody else's to read."""
+"""The umask: no other user may read what we or a library create."""
 
 
 def run(
     ctx: typer.Context,
-    config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="The settings to go by.")] = None,
+    config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="The configuration file.")] = None,
     data: DataOption = None,
 ) -> None:
-    """Run the daemon until it is stopped. A second signal ends it at once; SIGHUP reads the settings anew."""
+    """Run the daemon until it is stopped. A second signal exits at once; SIGHUP reloads the settings."""
     with _early_signals() as early:
         if config is not None:
-            said(ctx).config = config
+            global_options(ctx).config = config
         if not serve(open_settings(ctx, data), early=early):
             raise typer.Exit(FORCED)
 
 
 @contextmanager
 def _early_signals() -> Iterator[list[int]]:
-    """Note what comes before the loop can hear it, while libraries are loaded.
+    """Collect the signals that arrive while libraries are loaded, before the loop handles them.
 
-    SIGHUP would be death by default; SIGTERM nothing at all for process 1 of a container.
+    By default SIGHUP would kill the process, and process 1 of a container would ignore SIGTERM.
     """
-    heard: list[int] = []
-    before = {number: signal.signal(number, lambda got, _: heard.append(got)) for number in (_HUP, _TERM)}
+    received: list[int] = []
+    before = {number: signal.signal(number, lambda got, _: received.append(got)) for number in (_HUP, _TERM)}
     try:
-        yield heard
+        yield received
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
 def serve(settings: "Settings", *, model: "Model | None" = None, early: Sequence[int] = ()) -> bool:
-    """Be the daemon, logs on stderr, until a signal stops it; returns whether all came to rest in time.
+    """Run the daemon, with logs on stderr, until a signal stops it; returns whether all work stopped in time.
 
     Args:
-        settings: what the operator set.
-        model: a mind to use in place of the configured ones.
-        early: signals that came before.
+        settings: the configuration.
+        model: a model that replaces the configured ones.
+        early: signals that arrived before.
     """
     from tenex.telemetry import configure
 
     os.umask(PRIVATE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))  # it would hold the keys
-    faulthandler.enable()  # a watchdog ends a loop that hangs by SIGABRT: then the log shows where it hung
+    faulthandler.enable()  # a watchdog kills a blocked loop by SIGABRT: then the log shows where it was
     telemetry = configure(settings.log.level, settings.log.format)
     try:
         return asyncio.run(_serve(settings, model, early, lambda: telemetry.dropped))
@@ -104,23 +104,23 @@ async def _serve(
     from tenex.service.notify import Notifier
 
     notifier = Notifier.from_environment(os.environ, os.getpid())
-    signals = _Signals(notifier, within=settings.shutdown.deadline + LETTING_GO)
+    signals = _Signals(notifier, within=settings.shutdown.deadline + CLOSING)
     signals.listen(early)
     try:
-        async with open_application(settings, model=model, lines_dropped=lines_dropped, shown=shown) as app:
+        async with open_application(settings, model=model, lines_dropped=lines_dropped, shown=output.progress) as app:
             return await _serve_on(app, signals, notifier)
     except asyncio.CancelledError:
         if not signals.has_ended_the_start:
             raise
-        log.info("runtime.stopped", rested=True, before="it was ready")  # nothing has been begun
+        log.info("runtime.stopped", rested=True, before="it was ready")  # nothing was started
         return True
 
 
-def spare_the_collector() -> None:
-    """Have the collector of cycles look less often, and never at what was loaded: that would hold up a turn for 50 ms.
+def tune_gc() -> None:
+    """Run the garbage collector less often, and never on loaded modules: a full collection delays a turn by 50 ms.
 
-    We make few cycles. Python's own threshold, 700 new values, is for programs whose values die young; here a thousand
-    conversations wait for models at once, and looking through them took an eighth of their processor time.
+    We make few cycles. Python's threshold of 700 new objects is for programs whose objects die young; here a thousand
+    conversations wait for models at once, and scanning them took an eighth of the processor time.
     """
     gc.collect()
     gc.freeze()
@@ -131,7 +131,7 @@ async def _serve_on(app: "Application", signals: "_Signals", notifier: "Notifier
     from tenex.operations.status import standing
 
     signals.app = app
-    chores: list[asyncio.Task[None]] = []
+    background: list[asyncio.Task[None]] = []
 
     def line() -> str:
         return standing(app.runtime, app.pool)
@@ -140,24 +140,24 @@ async def _serve_on(app: "Application", signals: "_Signals", notifier: "Notifier
         relays = [status.url for status in app.pool.status()]
         log.info("daemon.serving", address=app.project.npub, relays=relays, data=str(app.places.data))
         notifier.ready(line())
-        spare_the_collector()
-        chores.append(group.create_task(signals.hear_hang_ups(line), name="signals"))
-        chores.append(group.create_task(notifier.keep_up(line), name="service manager"))
+        tune_gc()
+        background.append(group.create_task(signals.on_hang_up(line), name="signals"))
+        background.append(group.create_task(notifier.keep_up(line), name="service manager"))
 
     async with asyncio.TaskGroup() as group:
         try:
             return await app.serve(ready)
         finally:
-            for chore in chores:
-                chore.cancel()
+            for task in background:
+                task.cancel()
 
 
 class _Signals:
-    """What signals do, from the first moment of the loop on."""
+    """Handles signals, from the start of the loop."""
 
     def __init__(self, notifier: "Notifier", *, within: float) -> None:
         self.app: Application | None = None
-        """Whoever serves; None until it can."""
+        """None until it serves."""
         self.has_ended_the_start = False
         self._notifier = notifier
         self._within = within
@@ -167,7 +167,7 @@ class _Signals:
         self._terminal = _terminal()
 
     def listen(self, early: Sequence[int]) -> None:
-        """Hear signals, those that came before first."""
+        """Install the handlers, and handle the signals that arrived before."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(_HUP, self._hung_up.set)
         for number in (signal.SIGINT, _TERM):
@@ -180,39 +180,39 @@ class _Signals:
     def _stop(self) -> None:
         self._stops += 1
         if self._stops > 1:
-            os._exit(FORCED)  # the journal is whole at every moment: nothing needs to be put in order
+            os._exit(FORCED)  # the journal is consistent at every moment
         self._notifier.stopping(within=self._within)
         if self.app is not None:
             self.app.runtime.stop()
-        elif self._start is not None:  # whatever has been opened is closed again on the way out
+        elif self._start is not None:  # cancelling closes what was opened
             self.has_ended_the_start = True
             self._start.cancel()
 
-    async def hear_hang_ups(self, line: Callable[[], str]) -> None:
-        """Read the configuration anew for each SIGHUP, until cancelled; stop where it meant that the terminal is gone.
+    async def on_hang_up(self, line: Callable[[], str]) -> None:
+        """Reload the configuration at each SIGHUP, until cancelled; stop where it means that the terminal was closed.
 
-        `line` tells how things stand, for the service manager.
+        `line` gives the status text for the service manager.
         """
         assert self.app is not None
         while await self._hung_up.wait():
             self._hung_up.clear()
             if _is_gone(self._terminal):
-                _talk_to_nobody()
+                _redirect_output()
                 if not self._stops:
                     self._stop()
             elif not self._stops:
                 self._notifier.reloading()
                 await _reload(self.app)
                 if not self._stops:
-                    self._notifier.ready(line())  # whatever came of it
+                    self._notifier.ready(line())  # also after a failed reload
 
 
 async def _reload(app: "Application") -> None:
     try:
         await app.reload()
     except TenexError:
-        pass  # every fault is in the log and in `tenex status`, and the old configuration stays
-    except Exception:  # a fault of ours in reading it must not end what works
+        pass  # the faults are in the log and in `tenex status`; the old configuration stays
+    except Exception:  # an internal error in reading it must not stop the daemon
         log.exception("configuration.failed")
 
 
@@ -221,17 +221,17 @@ def _terminal() -> int | None:
 
 
 def _is_gone(terminal: int | None) -> bool:
-    """Whether the terminal we were started on has been closed: that is what this signal meant first."""
+    """Whether the terminal we were started on was closed, which is the original meaning of SIGHUP."""
     if terminal is None:
         return False
-    look = select.poll()
-    look.register(terminal, 0)
-    return any(event & (select.POLLHUP | select.POLLNVAL) for _, event in look.poll(0))
+    poll = select.poll()
+    poll.register(terminal, 0)
+    return any(event & (select.POLLHUP | select.POLLNVAL) for _, event in poll.poll(0))
 
 
-def _talk_to_nobody() -> None:
-    """Let go of the terminal: a log that cannot be written would be the last thing to fail at the end."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
+def _redirect_output() -> None:
+    """Redirect output to the null device: writing a log to a closed terminal would fail."""
+    null = os.open(os.devnull, os.O_RDWR)
     for stream in (sys.stdout, sys.stderr):
-        os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
+        os.dup2(null, stream.fileno())
+    os.close(null)

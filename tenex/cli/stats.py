@@ -1,4 +1,4 @@
-"""What `tenex conversations stats` prints: the figures of one conversation, or of all of them together."""
+"""`tenex conversations stats`: the figures of one conversation, or the totals of all."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,7 +9,9 @@ from tenex.core.ids import ConversationId
 from tenex.core.phases import Phase
 
 from . import output
-from .progress import shown
+from .lookup import find, read_records
+from .output import count
+from .times import duration
 
 if TYPE_CHECKING:
     from tenex.store.repository import ConversationFolder
@@ -17,54 +19,82 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Found:
-    """What was read: each conversation's figures in the order of their ids, and what could not be read."""
+class AllStats:
+    """The figures of every conversation in the order of the ids, and what could not be read."""
 
     each: "dict[ConversationId, Stats]" = field(default_factory=dict)
-    left_out: dict[ConversationId, str] = field(default_factory=dict)
+    unreadable: dict[ConversationId, str] = field(default_factory=dict)
     """Id -> why."""
-    in_part: dict[ConversationId, str] = field(default_factory=dict)
-    """Id -> what is missing of a conversation whose figures are those of the rest."""
+    incomplete: dict[ConversationId, str] = field(default_factory=dict)
+    """Id -> what is missing; the figures are those of the rest."""
 
 
-async def gather(folder: "ConversationFolder") -> Found:
-    """Read every journal; beside a running daemon each is read as it stands at that moment."""
+async def gather(folder: "ConversationFolder") -> AllStats:
+    """Read every journal as it is at that moment."""
     from tenex.store.stats import Stats
 
-    found = Found(left_out=await folder.quarantined())
-    for name in shown(sorted(await folder.lengths())):
-        if name in found.left_out:
+    found = AllStats(unreadable=await folder.quarantined())
+    for name in output.progress(sorted(await folder.lengths())):
+        if name in found.unreadable:
             continue
         try:
-            records, gone = await folder.read_left(name)
+            records, missing = await folder.read_left(name)
             found.each[name] = Stats.of(name, records)
-            if gone:
-                found.in_part[name] = gone
-        except (StoreDamaged, UsageError) as fault:
-            found.left_out[name] = str(fault)
+            if missing:
+                found.incomplete[name] = missing
+        except (StoreDamaged, UsageError) as error:
+            found.unreadable[name] = str(error)
     return found
 
 
-def all_as_json(found: Found) -> dict[str, Any]:
-    """The sums, the short of each conversation, and what was left out."""
+async def stats_of(folder: "ConversationFolder", start: str, *, as_json: bool) -> None:
+    """Print the figures of one conversation."""
+    from tenex.store import stats
+
+    name = await find(folder, start)
+    figures = stats.Stats.of(name, await read_records(folder, name))
+    if as_json:
+        output.result_json({"id": name, **stats.as_json(figures)})
+    else:
+        output.result(f"{name}\n{as_text(figures)}")
+
+
+async def stats_of_all(folder: "ConversationFolder", *, as_json: bool) -> None:
+    """Print the totals of all conversations."""
+    from tenex.store.stats import total
+
+    found = await gather(folder)
+    for name, why in sorted(found.unreadable.items()):
+        output.message(f"tenex: skipped {name[:12]}: {why}")
+    for name, why in sorted(found.incomplete.items()):
+        output.message(f"tenex: {name[:12]} is incomplete: {why}")
+    if as_json:
+        output.result_json(_all_as_json(found))
+    elif not found.each:
+        output.message(f"There are no {'readable ' if found.unreadable else ''}conversations in {folder.root}.")
+    else:
+        output.result(as_text(total(found.each.values())))
+
+
+def _all_as_json(found: AllStats) -> dict[str, Any]:
     from tenex.store.stats import as_json, total
 
     each = []
     for name, stats in found.each.items():
-        told = as_json(stats)
-        each.append({"id": name, **{key: told[key] for key in ("cycles", "turns", "workingMs", "usage")}})
-    left_out = [{"id": name, "fault": fault} for name, fault in sorted(found.left_out.items())]
-    in_part = [{"id": name, "fault": fault} for name, fault in sorted(found.in_part.items())]
+        row = as_json(stats)
+        each.append({"id": name, **{key: row[key] for key in ("cycles", "turns", "workingMs", "usage")}})
+    left_out = [{"id": name, "fault": why} for name, why in sorted(found.unreadable.items())]
+    in_part = [{"id": name, "fault": why} for name, why in sorted(found.incomplete.items())]
     sums = as_json(total(found.each.values()))
     return {"total": sums, "conversations": each, "leftOut": left_out, "inPart": in_part}
 
 
 def as_text(stats: "Stats") -> str:
-    """Figures for a person."""
+    """Figures as tables."""
     from tenex.store.stats import dearest_first
 
     phases = [
-        (phase, str(p.visits), str(p.turns), _span(p.working), _span(p.duration), *_figures(p.spending))
+        (phase, str(p.visits), str(p.turns), _duration(p.working), _duration(p.duration), *_figures(p.spending))
         for phase in Phase
         if (p := stats.phases.get(phase)) is not None
     ]
@@ -74,32 +104,27 @@ def as_text(stats: "Stats") -> str:
         if spendings:
             rows = [(name, *_figures(spending)) for name, spending in dearest_first(spendings)]
             tables.append(output.table((head, *spent), rows))
-    return "\n\n".join(["\n".join(_short(stats)), *tables])
+    return "\n\n".join(["\n".join(_totals(stats)), *tables])
 
 
-def _short(stats: "Stats") -> Iterator[str]:
-    """The sums, a line for each kind."""
+def _totals(stats: "Stats") -> Iterator[str]:
     usage = stats.usage
-    cycles = f"{_count(stats.cycles, 'cycle')} ({stats.ended} ended)"
-    turns = f"{_count(stats.turns, 'turn')}, {_count(stats.messages, 'message')}"
-    yield f"{_count(stats.conversations, 'conversation')}, {cycles}, {turns}"
-    yield f"{_span(stats.working)} at work in {_span(stats.duration)}"
+    cycles = f"{count(stats.cycles, 'cycle')} ({stats.ended} ended)"
+    turns = f"{count(stats.turns, 'turn')}, {count(stats.messages, 'message')}"
+    yield f"{count(stats.conversations, 'conversation')}, {cycles}, {turns}"
+    yield f"{_duration(stats.working)} at work in {_duration(stats.duration)}"
     tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
-    yield f"{_count(usage.calls, 'model call')}, {tokens}, {_cost(stats.spending)}"
+    yield f"{count(usage.calls, 'model call')}, {tokens}, {_cost(stats.spending)}"
     if usage.estimated:
-        yield f"  of them {_count(usage.estimated, 'token')} estimated, because the server did not report them"
-    refused = f"{_count(stats.rejections, 'routing answer')} refused, {_count(stats.useless, 'useless answer')}"
-    yield f"  of them {refused}; {_count(stats.failures, 'failed try', 'failed tries')}"
-    yield f"{_count(stats.tool_calls, 'tool call')}, {stats.tool_failures} failed, {stats.tool_refusals} refused"
+        yield f"  of them {count(usage.estimated, 'token')} estimated, because the server did not report them"
+    refused = f"{count(stats.rejections, 'routing answer')} refused, {count(stats.useless, 'useless answer')}"
+    yield f"  of them {refused}; {count(stats.failures, 'failed try', 'failed tries')}"
+    yield f"{count(stats.tool_calls, 'tool call')}, {stats.tool_failures} failed, {stats.tool_refusals} refused"
     if stats.nodes:
-        nodes, steps = _count(stats.nodes, "node"), _count(stats.steps, "step")
+        nodes, steps = count(stats.nodes, "node"), count(stats.steps, "step")
         yield f"{nodes} of missions entered, {steps}, {stats.step_failures} failed"
     if stats.restarts:
-        yield f"{_count(stats.restarts, 'restart')} in the middle of work"
-
-
-def _count(number: int, what: str, many: str = "") -> str:
-    return f"{number:,} {what if number == 1 else many or f'{what}s'}"
+        yield f"{count(stats.restarts, 'restart')} in the middle of work"
 
 
 def _figures(spending: "Spending") -> tuple[str, str, str, str]:
@@ -111,18 +136,9 @@ def _cost(spending: "Spending") -> str:
     cost = spending.usage.cost_usd
     if cost is None:
         return "price unknown" if spending.unpriced else "-"
-    told = f"${cost:,.2f}" if cost >= 1 or not cost else f"${cost:.4f}"
-    return f"{told} + {spending.unpriced} unpriced" if spending.unpriced else told
+    text = f"${cost:,.2f}" if cost >= 1 or not cost else f"${cost:.4f}"
+    return f"{text} + {spending.unpriced} unpriced" if spending.unpriced else text
 
 
-def _span(ms: int) -> str:
-    """A duration, in the two units that say most of it."""
-    if ms < 60_000:
-        return f"{ms / 1000:.1f} s"
-    minutes, seconds = divmod(ms // 1000, 60)
-    if minutes < 60:
-        return f"{minutes} min {seconds} s"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes} min"
-    return f"{hours // 24} d {hours % 24} h"
+def _duration(ms: int) -> str:
+    return f"{ms / 1000:.1f} s" if ms < 60_000 else duration(ms / 1000)

@@ -1,11 +1,11 @@
-"""`tenex status`: how the daemon fares, at a glance.
+"""`tenex status`: the state of the daemon on one page.
 
-It asks the daemon over its socket; where none answers it says why and tells from the files what is unfinished. The exit
-code is 0 where a daemon answers, else 1, so it serves as a health check: a daemon whose relays are away still is
-healthy, for a restart would mend nothing.
+It asks the daemon over its socket; without an answer it reports why, and what is unfinished by the files. The exit code
+is 0 where a daemon answers, else 1, so it serves as a health check: a daemon whose relays are away is healthy, because
+a restart would not help.
 
-    running stopping   a daemon answers, and says so          stopped   there is none
-    unresponsive       there is one, and it does not answer   unknown   we may not ask
+    running stopping   a daemon answers                     stopped   no daemon runs
+    unresponsive       one runs, and does not answer        unknown   we may not ask
 """
 
 import asyncio
@@ -18,7 +18,9 @@ import typer
 from tenex.core.errors import ConfigurationError
 
 from . import output
-from .options import DataOption, JsonOption, open_places
+from .options import DataOption, JsonOption, project_paths
+from .output import count
+from .times import duration
 
 if TYPE_CHECKING:
     from tenex.settings import ProjectPaths
@@ -32,16 +34,16 @@ def status(
     ctx: typer.Context,
     data: DataOption = None,
     as_json: JsonOption = False,
-    patience: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="How long to wait for an answer.")] = 10.0,
+    patience: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Seconds to wait for an answer.")] = 10.0,
 ) -> None:
-    """Say how the daemon fares: relays, models, conversations, disk.
+    """Show the state of the daemon: relays, models, conversations, disk.
 
-    The exit code is 0 where a daemon answers; 1 where none does, and then the files tell what is unfinished.
+    The exit code is 0 where a daemon answers; otherwise it is 1, and the report is made from the files.
 
-    "state" in the JSON is running, stopping, stopped (no daemon), unresponsive (one that does not answer) or unknown
-    (we may not ask).
+    "state" in the JSON is running, stopping, stopped (no daemon), unresponsive (it does not answer) or unknown (we may
+    not ask).
     """
-    report = asyncio.run(_report(open_places(ctx, data), patience))
+    report = asyncio.run(_report(project_paths(ctx, data), patience))
     if as_json:
         output.result_json(report)
     else:
@@ -57,12 +59,12 @@ async def _report(where: "ProjectPaths", patience: float) -> dict[str, Any]:
     try:
         report: dict[str, Any] = await ask(where.socket, "status", patience=patience)
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
-        fault = _held(where)
+        fault = _lock_holder(where)
         state = "unresponsive" if fault else "stopped"
     except TimeoutError:
-        fault = f"whoever listens at {where.socket} does not answer within {patience:g} s"
+        fault = f"no answer from {where.socket} within {patience:g} s"
     except PermissionError:
-        state, fault = "unknown", f"{where.socket} belongs to another user: ask as the user the daemon runs as, or root"
+        state, fault = "unknown", f"{where.socket} belongs to another user. Run this as the daemon's user, or as root"
     except OSError as error:
         fault = str(error)
     else:
@@ -70,8 +72,8 @@ async def _report(where: "ProjectPaths", patience: float) -> dict[str, Any]:
     return {**await _from_files(where), "state": state, "fault": fault}
 
 
-def _held(where: "ProjectPaths") -> str:
-    """What to say of a daemon that has the folder and no socket; empty where there is none."""
+def _lock_holder(where: "ProjectPaths") -> str:
+    """Describes a daemon that has locked the folder and has no socket; empty where there is none."""
     from tenex.operations.doctor.daemon import lock_holder
     from tenex.store.lock import NAME
 
@@ -79,10 +81,10 @@ def _held(where: "ProjectPaths") -> str:
         daemon = lock_holder(where.conversations / NAME)
     except OSError:
         return ""
-    who = f"process {daemon.pid}" if daemon.pid else "a process that cannot be seen from here"
+    process = f"process {daemon.pid}" if daemon.pid else "a process that is not visible from here"
     if not daemon.running:
         return ""
-    return f"{who} holds {where.conversations} and does not listen at {where.socket}; it starts or stops, or hangs"
+    return f"{process} has locked {where.conversations}, but does not listen at {where.socket}: it starts or hangs"
 
 
 async def _from_files(where: "ProjectPaths") -> dict[str, Any]:
@@ -96,19 +98,19 @@ async def _from_files(where: "ProjectPaths") -> dict[str, Any]:
         return await report_from_files(where, ConversationFolder(where.conversations, disk, clock), clock.now())
     except PermissionError as fault:
         raise ConfigurationError(
-            [f"{fault.filename or where.conversations}: cannot be read; ask as the user the daemon runs as, or as root"]
+            [f"{fault.filename or where.conversations}: cannot be read. Run this as the daemon's user, or as root"]
         ) from fault
     finally:
         disk.close()
 
 
-# ---- how it looks ---------------------------------------------------------------------------------------------------
+# ---- text ---------------------------------------------------------------------------------------------------
 
 
 def lines(report: dict[str, Any]) -> Iterator[str]:
-    """Draw a report; strangers' texts in it cannot steer the terminal."""
+    """Format a report; control characters in foreign texts are removed."""
     for line in _lines(report):
-        yield "".join(char if char.isprintable() else " " for char in line).rstrip()
+        yield output.one_line(line).rstrip()
 
 
 def _lines(report: dict[str, Any]) -> Iterator[str]:
@@ -116,7 +118,7 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
     yield from _head(report)
     if ahead := report.get("clock", {}).get("aheadSeconds"):
         way = "ahead of" if ahead > 0 else "behind"
-        yield f"clock          WRONG: {_span(abs(ahead))} {way} the relays' clocks. Set it: timedatectl set-ntp true"
+        yield f"clock          WRONG: {duration(abs(ahead))} {way} the relays' clocks. Set it: timedatectl set-ntp true"
     if "relays" in report:
         relays = report["relays"]
         up = sum(relay["state"] == "connected" for relay in relays)
@@ -124,11 +126,10 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
         for relay in relays:
             yield f"  {_mark(relay['state'])}{relay['url']}  {_relay(relay, now)}"
         for last in report.get("refusals", ()):
-            where = f"last {_ago(last['at'], now)} in {last['conversation'][:8]}"
-            yield f"  REFUSED     {last['relay']}  {_several(last['count'], 'event')}, {where}: {last['reason']}"
+            when = f"last {_ago(last['at'], now)} in {last['conversation'][:8]}"
+            yield f"  REFUSED     {last['relay']}  {count(last['count'], 'event')}, {when}: {last['reason']}"
     elif report.get("undelivered"):
-        owed = report["undelivered"]
-        yield f"undelivered    {', '.join(f'{count} for {url}' for url, count in owed.items())}"
+        yield f"undelivered    {', '.join(f'{number} for {url}' for url, number in report['undelivered'].items())}"
     if "models" in report:
         yield from _models(report["models"], now)
     if "tokens" in report.get("today", {}):
@@ -143,14 +144,14 @@ def _head(report: dict[str, Any]) -> Iterator[str]:
         yield f"tenex          {head}: {report.get('fault') or 'no daemon runs on ' + here['data']}"
     else:
         process = report["process"]
-        running = f"{report['state']} for {_span(process['seconds'])}, pid {process['pid']}"
+        running = f"{report['state']} for {duration(process['seconds'])}, pid {process['pid']}"
         yield f"tenex          {process['version']}, {running}"
         if process["address"]:
             yield f"address        {process['address']}"
     yield f"data           {here['data']} ({_disk(report['disk'])})"
     yield f"settings       {here['file'] or 'no tenex.toml: the defaults'}"
     if here.get("readAgainAt"):
-        yield f"  read again at {here['readAgainAt']}{': REFUSED, those before it hold' if here['refused'] else ''}"
+        yield f"  reloaded at {here['readAgainAt']}{': REJECTED, the old ones stay' if here['refused'] else ''}"
         yield from (f"  - {sentence}" for sentence in (*here["refused"], *here["needsRestart"]))
     for slug, faults in here.get("disabledWorkflows", {}).items():
         yield f"  the workflow {slug} is disabled"
@@ -164,30 +165,30 @@ def _disk(disk: dict[str, Any]) -> str:
 
 
 def _relay(relay: dict[str, Any], now: datetime) -> str:
-    told = []
+    parts = []
     if relay["state"] == "unresponsive":
-        told.append(f"connected, but has not served us since {_ago(relay['unresponsiveSince'], now)}")
+        parts.append(f"connected, but without an answer since {_ago(relay['unresponsiveSince'], now)}")
     elif relay["state"] == "away":
-        told.append(relay["fault"] or "not connected yet")
-    told.append(f"last heard {_ago(relay['lastHeard'], now)}")
-    told += [f"refuses {refusal}" for refusal in relay["refused"]]
+        parts.append(relay["fault"] or "not connected yet")
+    parts.append(f"last message {_ago(relay['lastHeard'], now)}")
+    parts += [f"refuses {refusal}" for refusal in relay["refused"]]
     if relay["undelivered"]:
-        told.append(f"{relay['undelivered']} undelivered")
+        parts.append(f"{relay['undelivered']} undelivered")
     if relay["strikes"]:
-        told.append(f"{relay['strikes']} forged or malformed messages")
-    return ", ".join(told)
+        parts.append(f"{relay['strikes']} forged or malformed messages")
+    return ", ".join(parts)
 
 
 def _models(models: dict[str, Any], now: datetime) -> Iterator[str]:
-    held = _several(models["held"], "conversation") + " held" if models["held"] else "nothing held"
+    held = count(models["held"], "conversation") + " on hold" if models["held"] else "no conversation on hold"
     yield f"models         {held}"
     for provider in models["providers"]:
-        paused = f", asks us to wait {_span(provider['paused'])} more" if provider["paused"] else ""
-        yield f"  {provider['name']:12}{provider['active']} calls, {provider['waiting']} waiting for their turn{paused}"
+        paused = f", paused for {duration(provider['paused'])} at its request" if provider["paused"] else ""
+        yield f"  {provider['name']:12}{provider['active']} calls, {provider['waiting']} queued{paused}"
     last = models.get("lastFailure")
     if last:
-        where = f"{last['who']} in {last['conversation'][:8]}"
-        yield f"  last failure {_ago(last['at'], now)}, {where}: {last['why']}"
+        agent = f"{last['who']} in {last['conversation'][:8]}"
+        yield f"  last failure {_ago(last['at'], now)}, {agent}: {last['why']}"
 
 
 def _today(today: dict[str, Any]) -> Iterator[str]:
@@ -207,12 +208,12 @@ def _limits(use: dict[str, Any]) -> str:
 
 
 def _conversations(found: dict[str, Any], now: datetime) -> Iterator[str]:
-    counts = ", ".join(f"{count} {kind}" for kind, count in found["counts"].items())
+    counts = ", ".join(f"{number} {kind}" for kind, number in found["counts"].items())
     yield f"conversations  {counts or 'none'}"
     for one in found["quarantined"]:
         yield f"  {_mark('quarantined')}{one['id'][:8]}  {one['why']}"
     for one in found["suspended"]:
-        yield f"  {_mark('frozen')}{one['id'][:8]}  since {_ago(one['since'], now)}: {one['why']}"
+        yield f"  {_mark('suspended')}{one['id'][:8]}  since {_ago(one['since'], now)}: {one['why']}"
     for one in found["open"]:
         yield f"  {_mark(one['kind'])}{one['id'][:8]}  {_place(one)}{_turn(one)}  {one['title']}"
         yield from (f"      {part}" for part in _parts(one, now))
@@ -223,7 +224,7 @@ def _conversations(found: dict[str, Any], now: datetime) -> Iterator[str]:
 
 
 def _place(one: dict[str, Any]) -> str:
-    """Where it stands: in a phase, with a speaker of a workflow, or at a node of a mission."""
+    """The current phase, the speaker of a workflow, or the node of a mission."""
     if "speaker" in (workflow := one.get("workflow", {})):
         return f"{workflow['name']}: {workflow['speaker']}"
     mission = one.get("mission")
@@ -231,36 +232,32 @@ def _place(one: dict[str, Any]) -> str:
 
 
 def _turn(one: dict[str, Any]) -> str:
-    return f", turn open for {_span(one['turn']['seconds'])}" if "turn" in one else ""
+    return f", turn open for {duration(one['turn']['seconds'])}" if "turn" in one else ""
 
 
 def _parts(one: dict[str, Any], now: datetime) -> Iterator[str]:
-    """Who is at work in a conversation, or why nobody is."""
+    """The agents at work in a conversation, or why none is."""
     if (mission := one.get("mission")) and mission["state"] in ("running", "retrying"):
         steps = f": {', '.join(mission['steps'])}" if mission["steps"] else ""
         yield f"mission {mission['state']}{steps}"
-    for who, part in [
+    for name, part in [
         *([("orchestrator", one["router"])] if "router" in one else []),
         *((run["agent"], run) for run in one.get("runs", ())),
     ]:
         match part["state"]:
             case "parked":
-                yield from (f"{who} has asked {_ago(part['since'], now)}: {text}" for text in part["questions"])
+                yield from (f"{name} has asked {_ago(part['since'], now)}: {text}" for text in part["questions"])
             case "limited":
-                yield f"{who} is on hold: {part['why']}"
+                yield f"{name} is on hold: {part['why']}"
             case "held" | "retrying":
                 due = (datetime.fromisoformat(part["nextTry"]) - now).total_seconds()
-                yield f"{who} {part['state']}, next try in {_span(max(0, due))}: {part['why']}"
+                yield f"{name} {part['state']}, next try in {duration(max(0, due))}: {part['why']}"
             case "tools":
-                yield f"{who} uses {', '.join(part['tools'])}"
+                yield f"{name} uses {', '.join(part['tools'])}"
             case _:
-                yield f"{who} waits for its model"
+                yield f"{name} waits for its model"
     if one["undelivered"]:
-        yield f"{_several(one['undelivered'], 'event')} undelivered"
-
-
-def _several(count: int, one: str) -> str:
-    return f"{count} {one if count == 1 else one + 's'}"
+        yield f"{count(one['undelivered'], 'event')} undelivered"
 
 
 def _mark(kind: str) -> str:
@@ -272,18 +269,6 @@ def _ago(at: str | None, now: datetime) -> str:
     if at is None:
         return "never"
     try:
-        return f"{_span(max(0, (now - datetime.fromisoformat(at)).total_seconds()))} ago"
+        return f"{duration(max(0, (now - datetime.fromisoformat(at)).total_seconds()))} ago"
     except ValueError:  # a clock that was set to nonsense
         return at
-
-
-def _span(seconds: float) -> str:
-    """A length of time in its two largest units."""
-    whole = int(seconds)
-    units = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
-    words = []
-    for name, size in units:
-        count, whole = divmod(whole, size)
-        if count:
-            words.append(f"{count} {name}")
-    return " ".join(words[:2]) or "0 s"

@@ -1,8 +1,10 @@
-"""`tenex conversations export` and `import`: a conversation as one file, out of a folder and into another."""
+"""`tenex conversations export`, `import` and `rebuild`: one file for a conversation, and repair of a damaged one."""
 
+import asyncio
+import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -10,38 +12,45 @@ from tenex.core.errors import StoreDamaged, StoreError, UsageError
 from tenex.core.ids import ConversationId
 
 from . import output
+from .lookup import NewestIdArgument, find, find_named, on_folder, read_folder, read_records
 from .options import DataOption, JsonOption, open_settings
 
 if TYPE_CHECKING:
-    from tenex.operations.recovery import RebuildResult
+    from tenex.operations.recovery import Recovery
     from tenex.settings import Settings
     from tenex.store.archive import Carried
+    from tenex.store.disk import Disk
     from tenex.store.repository import ConversationFolder
 
-IdArgument = Annotated[
-    str, typer.Argument(metavar="ID", help="The id, or its beginning; without it the newest.", show_default=False)
-]
+SOURCES: Final = ("conversation.json", "relay")
+_ID: Final = re.compile(r"[0-9a-f]{64}")
+
 OutOption = Annotated[
-    Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write there; else to standard output.")
+    Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write to this file; default: standard output.")
 ]
 FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="An exported conversation, or the <id>.json of an older program.")
 ]
+RebuildIdArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="The id, or its beginning; the whole id where nothing of it is left.")
+]
+FromOption = Annotated[
+    str, typer.Option("--from", metavar="SOURCE", help="conversation.json, or relay: the thread as the relays have it.")
+]
+ForceOption = Annotated[bool, typer.Option("--force", help="Also where the journal is not damaged.")]
 
 
 def export(
     ctx: typer.Context,
-    id: IdArgument = "",  # noqa: A002
+    id: NewestIdArgument = "",  # noqa: A002
     out: OutOption = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a conversation to one file with a checksum: all its records, and no keys. Works beside a daemon."""
-    from .conversations import _run
-
+    """Write all records of a conversation to one file with a checksum; it holds no keys."""
     if as_json and out is None:
-        raise UsageError("--json is about the file that --out writes; without it the conversation itself is printed.")
-    name, packed = _run(ctx, data, lambda folder: _packed(folder, id))
+        raise UsageError("--json describes the file written by --out; add --out FILE.")
+    name, packed = read_folder(ctx, data, lambda folder: _pack(folder, id))
     if out is None:
         sys.stdout.buffer.write(packed)
         return
@@ -51,77 +60,65 @@ def export(
         raise UsageError(f"{out} exists; nothing was written. Choose another name.")
     try:
         replace(out.absolute(), packed)
-    except OSError as fault:
-        raise UsageError(f"{out} cannot be written: {fault.strerror}.") from fault
+    except OSError as error:
+        raise UsageError(f"{out} cannot be written: {error.strerror}.") from error
     if as_json:
         output.result_json({"id": name, "file": str(out), "bytes": len(packed)})
         return
-    output.say(f"{out}: {len(packed):,} bytes. `tenex conversations import {out}` reads it back.")
+    output.message(f"{out}: {len(packed):,} bytes. `tenex conversations import {out}` reads it.")
 
 
-async def _packed(folder: "ConversationFolder", start: str) -> tuple[ConversationId, bytes]:
+async def _pack(folder: "ConversationFolder", start: str) -> tuple[ConversationId, bytes]:
     from tenex.runtime.clock import SystemClock
     from tenex.store.archive import packed
 
-    from .conversations import _find
-
-    name = ConversationId(await _find(folder, start))
-    records, gone = await folder.read_left(name)
-    if gone:
-        output.say(f"tenex: in part only: {gone}")
-    return name, packed(name, records, SystemClock().now())
+    name = await find(folder, start)
+    return name, packed(name, await read_records(folder, name), SystemClock().now())
 
 
 def import_(ctx: typer.Context, file: FileArgument, data: DataOption = None, as_json: JsonOption = False) -> None:
-    """Take a conversation in from a file, all of it or nothing. The daemon on this folder has to be stopped."""
+    """Import a conversation from a file, completely or not at all. Stop the daemon of this folder first."""
     from tenex.settings import resolve_paths
     from tenex.store.archive import is_packed, unpacked
     from tenex.store.lock import FolderLock
 
-    from .conversations import _run
-
     settings = open_settings(ctx, data)
     try:
-        given = file.read_bytes()
-    except OSError as fault:
-        raise UsageError(f"{file} cannot be read: {fault.strerror}.") from fault
+        content = file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}.") from error
+    lost: list[str] = []
     with FolderLock(resolve_paths(settings).conversations):
-        if not is_packed(given):
-            taken = _run(ctx, data, lambda folder: _take_in(folder, settings, file))
-            _tell(taken.id, taken.records, "taken in", lost=list(taken.lost), as_json=as_json)
-            return
-        try:
-            carried = unpacked(given)
-        except StoreDamaged as fault:
-            raise StoreDamaged(f"{file}: {fault} Nothing was changed.") from fault
-        is_new = _run(ctx, data, lambda folder: _import(folder, carried))
-        _tell(carried.id, len(carried.records), "imported" if is_new else "already here, and the same", as_json=as_json)
-        if is_new:
-            output.say("What was open in it is over: nothing runs and nothing is sent before somebody writes in it.")
-
-
-def _tell(name: str, records: int, what: str, *, lost: list[str] | None = None, as_json: bool) -> None:
+        if is_packed(content):
+            try:
+                carried = unpacked(content)
+            except StoreDamaged as error:
+                raise StoreDamaged(f"{file}: {error} Nothing was changed.") from error
+            is_new = on_folder(ctx, data, lambda folder, disk: _import(folder, disk, carried))
+            name, records, what = carried.id, len(carried.records), "imported" if is_new else "already here, unchanged"
+        else:
+            imported = on_folder(ctx, data, lambda folder, disk: _import_legacy(folder, disk, settings, file))
+            name, records, what, lost, is_new = imported.id, imported.records, "imported", list(imported.lost), False
     if as_json:
-        output.result_json({"id": name, "records": records, "result": what, "lost": lost or []})
-        return
-    output.result(f"{name}: {records:,} records, {what}.")
-    for sentence in lost or ():
-        output.result(f"  lost: {output.one_line(sentence)}")
+        output.result_json({"id": name, "records": records, "result": what, "lost": lost})
+    else:
+        output.result(f"{name}: {records:,} records, {what}.")
+        for sentence in lost:
+            output.result(f"  lost: {output.one_line(sentence)}")
+    if is_new:
+        output.message("Unfinished work in it was closed: nothing runs and nothing is sent until someone writes in it.")
 
 
-async def _import(folder: "ConversationFolder", carried: "Carried") -> bool:
+async def _import(folder: "ConversationFolder", disk: "Disk", carried: "Carried") -> bool:
     """Whether it was new here.
 
     Raises:
         StoreError: another state of that conversation is here.
     """
-    import asyncio
-
     from tenex.core.conversation import fold
     from tenex.core.records import ConversationImported
     from tenex.store.archive import plain
     from tenex.store.atomic_folder import create
-    from tenex.store.disk import Disk
     from tenex.store.journal_reader import VIEW
     from tenex.store.view import Views
 
@@ -133,35 +130,72 @@ async def _import(folder: "ConversationFolder", carried: "Carried") -> bool:
         known = plain((await folder.read_left(carried.id))[0])
         if known in (records, list(carried.records)):
             return False
-        same = next((n for n, pair in enumerate(zip(known, carried.records, strict=False)) if pair[0] != pair[1]), None)
-        where = f"they differ from record {same + 1} on" if same is not None else "one goes on where the other ends"
+        pairs = enumerate(zip(known, carried.records, strict=False), 1)
+        differs = next((number for number, (here, there) in pairs if here != there), None)
+        where = f"they differ from record {differs} on" if differs else "one continues where the other ends"
         raise StoreError(
-            f"{path} is here already, with {len(known)} records; the file has {len(carried.records)}, and {where}. "
-            "Nothing was changed. Move the folder away to take the file's."
+            f"{path} exists with {len(known)} records; the file has {len(carried.records)}, and {where}. "
+            "Nothing was changed. Move the folder away to import the file."
         )
     await asyncio.to_thread(create, path, [[record] for record in records])
-    disk = Disk()
     try:
         await Views(folder, disk).show(fold(carried.id, records))
-    except OSError as fault:  # the records are here, and no view is needed for them
-        output.say(f"{path / VIEW} could not be written: {fault.strerror}. The daemon's next start writes it.")
-    finally:
-        disk.close()
+    except OSError as error:  # the records are stored; a view can be written again at any time
+        output.message(f"{path / VIEW} could not be written: {error.strerror}. The daemon's next start writes it.")
     return True
 
 
-async def _take_in(folder: "ConversationFolder", settings: "Settings", file: Path) -> "RebuildResult":
+async def _import_legacy(folder: "ConversationFolder", disk: "Disk", settings: "Settings", file: Path) -> Any:
+    from tenex.store.view_reader import read_view
+
+    name = ConversationId(str(read_view(file).get("id") or file.stem))
+    folder.path(name)  # raises where it is not an id
+    return await _recovery(folder, disk, settings).import_file(file, name)
+
+
+def rebuild(
+    ctx: typer.Context,
+    id: RebuildIdArgument,  # noqa: A002
+    source: FromOption = SOURCES[0],
+    force: ForceOption = False,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a new journal from what can be recovered, and list what is lost. The damaged one is kept as a backup."""
+    from tenex.settings import resolve_paths
+    from tenex.store.lock import FolderLock
+    from tenex.telemetry import configure
+
+    if source not in SOURCES:
+        raise UsageError(f"{source[:40]!r} is not a source. Choose {' or '.join(SOURCES)}.")
+    settings = open_settings(ctx, data)
+
+    async def work(folder: "ConversationFolder", disk: "Disk") -> Any:
+        is_whole_id = _ID.fullmatch(id.lower()) is not None
+        name = ConversationId(id.lower()) if is_whole_id else await find_named(folder, id)
+        kind: Any = source
+        return await _recovery(folder, disk, settings).rebuild(name, kind, force=force)
+
+    telemetry = configure("error", "auto")  # relays that fail are reported in what is lost
+    try:
+        with FolderLock(resolve_paths(settings).conversations):
+            made = on_folder(ctx, data, work)
+    finally:
+        telemetry.close()
+    if as_json:
+        fields = ("id", "records", "messages", "turns")
+        row = {name: getattr(made, name) for name in fields}
+        output.result_json({**row, "lost": list(made.lost), "aside": str(made.aside)})
+        return
+    output.result(f"{made.id}: recovered {made.messages} messages of users and {made.turns} turns.")
+    for sentence in made.lost:
+        output.result(f"  lost: {output.one_line(sentence)}")
+    output.result(f"The old files are in {made.aside}. Write in the conversation to continue it.")
+
+
+def _recovery(folder: "ConversationFolder", disk: "Disk", settings: "Settings") -> "Recovery":
     from tenex.operations.recovery import Recovery
     from tenex.runtime.clock import SystemClock
     from tenex.settings import resolve_paths
-    from tenex.store.disk import Disk
-    from tenex.store.view_reader import read_view
 
-    told = read_view(file).get("id") or file.stem
-    name = ConversationId(str(told))
-    folder.path(name)  # refuses what is no id
-    disk = Disk()
-    try:
-        return await Recovery(settings, resolve_paths(settings), folder, disk, SystemClock()).take_in(file, name)
-    finally:
-        disk.close()
+    return Recovery(settings, resolve_paths(settings), folder, disk, SystemClock())

@@ -1,4 +1,4 @@
-"""`tenex graph`: the graphs that permit, drawn and checked as the program runs by them, and workflows held here."""
+"""`tenex workflows`: draw, check, add and run workflows; also draws the seven phases and the graphs of agents."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +12,7 @@ from tenex.operations.short_ids import matching
 
 from . import examples, output
 from .agents import edges, load_agents
-from .options import DataOption, JsonOption, group, open_settings
+from .options import DataOption, JsonOption, data_folder, group, open_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tenex.workflows.missions.definitions import MissionWorkflow
     from tenex.workflows.speakers.definitions import Found
 
-graph = group("Draw what may follow what; add, check and run workflows.")
+workflows = group("Draw, check, add and run workflows.")
 
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="A workflow's name, a file, or package.module:name.", show_default=False)
@@ -35,18 +35,13 @@ ShownArgument = Annotated[
 ]
 
 
-@graph.callback()
-def _graph() -> None:
-    """Draw what may follow what; add, check and run workflows."""
-
-
-@graph.command()
+@workflows.command()
 def show(ctx: typer.Context, name: ShownArgument = "", data: DataOption = None, as_json: JsonOption = False) -> None:
     """Print a workflow, an agent's own phases and output states, or the seven phases, as Mermaid diagrams."""
     if name:
         settings = open_settings(ctx, data)
-        name = _whole(settings, name, load_agents(settings).definitions)
-        own = _graphs_of_agent(settings, name)
+        name = _full_name(settings, name, load_agents(settings).definitions)
+        own = _agent_graphs(settings, name)
         if own is None:
             _show_workflow(_found(settings, name), as_json=as_json)
         elif as_json:
@@ -124,11 +119,11 @@ def _show_mission(found: "Found", mission: "MissionWorkflow", *, as_json: bool) 
     )
 
 
-@graph.command()
+@workflows.command()
 def check(ctx: typer.Context, name: NameArgument = "", data: DataOption = None, as_json: JsonOption = False) -> None:
-    """Name every fault and every doubt of a workflow, or of an agent's own phases; without a name, of all there are.
+    """List faults and warnings of a workflow, or of an agent's own phases; without a name, of all.
 
-    A workflow with a fault is disabled and the exit code is 3; one with doubts can be used.
+    A workflow with a fault is disabled and the exit code is 3; one with warnings can be used.
     """
     from tenex.configuration.workflows import faults_here
     from tenex.settings import resolve_paths
@@ -136,7 +131,7 @@ def check(ctx: typer.Context, name: NameArgument = "", data: DataOption = None, 
 
     settings = open_settings(ctx, data)
     where = resolve_paths(settings)
-    name = _whole(settings, name, [slug for slug, *_ in _with_phases(settings, "")])
+    name = _full_name(settings, name, [slug for slug, *_ in _with_phases(settings, "")])
     own = _with_phases(settings, name)
     read = Reading() if name and own else Reading((_found(settings, name),)) if name else None
     read = read if read is not None else find_workflows(where.workflows, settings.workflows, where.code_refusal)
@@ -152,39 +147,43 @@ def check(ctx: typer.Context, name: NameArgument = "", data: DataOption = None, 
         for one in read.found:
             output.result(f"{one.slug}  {', '.join(_parts(one))}  {one.source}")
             for doubt in one.doubts:
-                output.result(f"  doubtful: {doubt}")
+                output.result(f"  warning: {doubt}")
         for source in read.others:
-            output.result(f"{source}  holds no workflow; it is loaded for what it registers")
+            output.result(f"{source}  defines no workflow; it is loaded for what it registers")
         if not read.found and not read.disabled and not own:
-            output.say(f"there are no workflows; put one into {where.workflows}")
+            output.message(f"There are no workflows in {where.workflows}. `tenex workflows add` lists examples.")
     if read.disabled:
         raise ConfigurationError(read.faults)
 
 
-@graph.command()
+@workflows.command()
 def run(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="As `tenex graph check` names it.")],
-    message: Annotated[str, typer.Option(help="What begins it.")] = "Begin.",
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="A name that `tenex workflows check` lists, a file, or package.module:name."
+        ),
+    ],
+    message: Annotated[str, typer.Option(help="The first message.")] = "Begin.",
     variables: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A variable it begins with; repeatable.")
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Set a variable at the start; repeatable.")
     ] = None,
     port: Annotated[
-        int | None, typer.Option(min=0, max=65_535, help="Of the embedded relay; else 7447, or a free one.")
+        int | None, typer.Option(min=0, max=65_535, help="Of the embedded relay; default: 7447, or a free one.")
     ] = None,
     data: DataOption = None,
 ) -> None:
-    """Hold a workflow on this machine to its end: relay, daemon and all, as `tenex demo --message` does.
+    """Run a workflow to its end with its own relay and daemon, as `tenex demo --message` does.
 
-    Exit code 0 at its end, 1 where a mission has failed or nothing could begin; 6 and the question, where it would
-    have to wait for a person.
+    Exit code 0 at its end; 1 where a mission failed or could not begin; 6 where it waits for a user.
     """
     from tenex.configuration.workflows import faults_here
 
     from .demo import hold
 
     settings = open_settings(ctx, data)
-    name = _whole(settings, name, ())
+    name = _full_name(settings, name, ())
     found = _found(settings, name)
     if faults := faults_here(found, _agents(settings)):
         raise ConfigurationError(faults)
@@ -192,39 +191,43 @@ def run(
     hold(ctx, "\n".join(lines), port=port, data=data, overrides=_with(settings, name))
 
 
-@graph.command()
+@workflows.command()
 def add(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="EXAMPLE", help="As listed without a name.", show_default=False)] = "",
+    name: Annotated[
+        str, typer.Argument(metavar="EXAMPLE", help="A name from the list printed without it.", show_default=False)
+    ] = "",
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy an example of a workflow or a mission, for you to change; without a name, list what there is."""
+    """Copy an example of a workflow or a mission to edit; without a name, list the examples."""
     from tenex.settings import resolve_paths
     from tenex.workflows.speakers.definitions import SUFFIXES
 
     found = examples.workflow_examples()
     if not name:
-        examples.listed(found, as_json=as_json)
-        output.say("`tenex graph add EXAMPLE` copies one into your folder of workflows.")
+        data_folder(ctx, data)
+        examples.list_examples(found, as_json=as_json)
+        output.message("`tenex workflows add EXAMPLE` copies one into your folder of workflows.")
         return
-    example = examples.chosen(found, name.removeprefix("@"))
+    example = examples.choose(found, name.removeprefix("@"))
     settings = open_settings(ctx, data)
     folder = resolve_paths(settings).workflows
     if example.name in (agents := load_agents(settings).definitions):
-        raise UsageError(f"{example.name} is an agent already, in {agents[Slug(example.name)].source}; rename that one")
+        raise UsageError(
+            f"{example.name} is the name of an agent, in {agents[Slug(example.name)].source}; rename that one"
+        )
     for file in sorted(folder.iterdir()) if folder.is_dir() else ():
         if file.suffix in SUFFIXES and examples.slug_of(file) == example.name:
-            raise UsageError(f"{file} is there already; edit it, or move it away first")
-    examples.written(examples.copied(example, folder), as_json=as_json)
-    output.say(
-        f"Edit it; `tenex graph check {example.name}` tells whether it is right. `tenex graph run {example.name}`"
-    )
-    output.say(f"holds it here; a daemon knows @{example.name} from its next start or reload (SIGHUP) on.")
+            raise UsageError(f"{file} exists; edit it, or move it away first")
+    examples.print_files(examples.copy(example, folder), as_json=as_json)
+    output.message(f"Edit it, check it with `tenex workflows check {example.name}`,")
+    output.message(f"and try it with `tenex workflows run {example.name}`.")
+    output.message(f"A daemon knows @{example.name} from its next start or reload (SIGHUP) on.")
 
 
 def _with(settings: "Settings", name: str) -> dict[str, Any]:
-    """What makes the settings know a file or a module that they do not name, for this once."""
+    """Settings that add a file or a module that is not configured."""
     from tenex.settings import resolve_paths
 
     if not _is_source(name):
@@ -237,11 +240,11 @@ def _with(settings: "Settings", name: str) -> dict[str, Any]:
     return {} if name in settings.workflows else {"workflows": [*settings.workflows, name]}
 
 
-def _whole(settings: "Settings", start: str, agents: "Iterable[str]") -> str:
-    """The workflow, or the one of these agents, whose name begins so; what names none stays as it is.
+def _full_name(settings: "Settings", start: str, agents: "Iterable[str]") -> str:
+    """The workflow or agent whose name begins with `start`; `start` itself where there is none.
 
     Raises:
-        UsageError: several begin so.
+        UsageError: several match.
     """
     from tenex.settings import resolve_paths
     from tenex.workflows.speakers.definitions import find_workflows
@@ -256,14 +259,14 @@ def _whole(settings: "Settings", start: str, agents: "Iterable[str]") -> str:
 
 
 def _is_source(name: str) -> bool:
-    """Whether it names a file or a module, and not a workflow that is configured here."""
+    """Whether it names a file or a module rather than a configured workflow."""
     from tenex.workflows.speakers.definitions import SUFFIXES
 
     return ":" in name or name.endswith(SUFFIXES)
 
 
 def _parts(found: "Found") -> "Iterable[str]":
-    """Who takes part; of a mission its nodes."""
+    """The participants of a workflow, or the nodes of a mission."""
     from tenex.workflows.missions.definitions import MissionWorkflow
 
     one = found.workflow
@@ -271,7 +274,12 @@ def _parts(found: "Found") -> "Iterable[str]":
 
 
 def _found(settings: "Settings", name: str) -> "Found":
-    """The workflow of that name here, else of that file or module; raises with every fault."""
+    """The configured workflow of that name, or the one in that file or module.
+
+    Raises:
+        UsageError: there is none.
+        ConfigurationError: it has faults.
+    """
     from tenex.settings import resolve_paths
     from tenex.workflows.speakers.definitions import SUFFIXES, find_workflows, read_workflow, slug_of
 
@@ -281,27 +289,27 @@ def _found(settings: "Settings", name: str) -> "Found":
         and path.parent.resolve() == resolve_paths(settings).workflows.resolve()
         and path.exists()
     ):
-        name = slug_of(path)  # beside it may be what it uses
+        name = slug_of(path)  # it may use its neighbours
     if _is_source(name):
         found = read_workflow(name)
         if found is None:
-            raise UsageError(f"{name} holds no workflow")
+            raise UsageError(f"{name} defines no workflow")
         return found
     where = resolve_paths(settings)
     read = find_workflows(where.workflows, settings.workflows, where.code_refusal)
     one = next((known for known in read.found if known.slug == name.removeprefix("@")), None)
-    faults = [said for other in read.disabled if other.slug == name.removeprefix("@") for said in other.faults]
+    faults = [fault for other in read.disabled if other.slug == name.removeprefix("@") for fault in other.faults]
     if one is None and faults:
         raise ConfigurationError(faults)
     if one is None:
-        there = f"there are: {', '.join(known.slug for known in read.found)}" if read.found else "there are none yet"
-        hint = "`tenex graph add` and `tenex agents add` list examples to copy"
-        raise UsageError(f"there is no workflow {name!r} in {where.workflows}; {there}. {hint}")
+        known = f"Known: {', '.join(known.slug for known in read.found)}. " if read.found else ""
+        hint = "`tenex workflows add` and `tenex agents add` list examples."
+        raise UsageError(f"There is no workflow {name!r} in {where.workflows}. {known}{hint}")
     return one
 
 
-def _graphs_of_agent(settings: "Settings", name: str) -> "dict[str, TransitionGraph] | None":
-    """The own `phases` and the `output` states of the agent of that name; None where there is no such agent."""
+def _agent_graphs(settings: "Settings", name: str) -> "dict[str, TransitionGraph] | None":
+    """The graphs of an agent's own `phases` and `output` states; None where there is no such agent."""
     from tenex.settings import resolve_paths
 
     library, slug = load_agents(settings), Slug(name.removeprefix("@"))
@@ -316,14 +324,12 @@ def _graphs_of_agent(settings: "Settings", name: str) -> "dict[str, TransitionGr
 
         found["output"] = graph_of(outputs_of(library, resolve_paths(settings))[slug])
     if not found:
-        raise UsageError(
-            f"{name} has no phases or output states of its own; add `phases:` or `output:` to {known.source}"
-        )
+        raise UsageError(f"{name} has no phases or output states; add `phases:` or `output:` to {known.source}")
     return found
 
 
 def _with_phases(settings: "Settings", name: str) -> list[tuple[str, str, str]]:
-    """The agents with phases of their own, or that of the name: slug, phases and file."""
+    """Slug, phases and file of each agent with its own phases, or of the one named."""
     graphs = [
         (str(slug), agent.program.graph, agent.source)
         for slug, agent in load_agents(settings).definitions.items()

@@ -5,13 +5,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
+from pydantic import ValidationError
 
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
 from tenex.core.ports import ExecutionContext, ToolResult
-from tenex.prompting.agents import AgentDefinition
-from tenex.prompting.states import DEFAULT_ACT, DEFAULT_MOST, DEFAULT_PLAN, OutputDefinition
+from tenex.prompting.agents import AgentDefinition, OutputDefinition
+from tenex.prompting.frontmatter import OutputTable
 from tenex.tools.tool import Tool
 from tenex.workflows.agents.definition import blueprint, program
 from tenex.workflows.agents.invoke import call_method
@@ -57,16 +57,6 @@ def _faults_of_names(one: PythonAgent, tools: Collection[str]) -> Iterator[str]:
             yield f"{one.source}: `tools` names {name!r}. There are: {', '.join(sorted(tools))}."
 
 
-class _Output(BaseModel):
-    """The attribute `output` of an agent's class: the key `output` of front matter, whose states may be classes."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-    plan: list[str | type] = list(DEFAULT_PLAN)
-    act: list[str | type] = list(DEFAULT_ACT)
-    least: NonNegativeInt | None = Field(None, alias="min")
-    most: NonNegativeInt = Field(DEFAULT_MOST, alias="max")
-
-
 def _output_of(one: PythonAgent) -> OutputDefinition | None:
     """The states an agent answers by; None where it answers as its model does.
 
@@ -76,7 +66,7 @@ def _output_of(one: PythonAgent) -> OutputDefinition | None:
     if one.output is None or one.output is False:
         return None
     try:
-        given = _Output.model_validate({} if one.output is True else one.output)
+        given = OutputTable.model_validate({} if one.output is True else one.output)
     except ValidationError as error:
         where = sorted({f"`output.{fault['loc'][0]}`" if fault["loc"] else "`output`" for fault in error.errors()})
         fault = (
@@ -88,8 +78,7 @@ def _output_of(one: PythonAgent) -> OutputDefinition | None:
 
     names: Mapping[Any, str] = {kind: name for name, kind in BUILT_IN.items()}
     plan, act = (tuple(names.get(state, state) for state in states) for states in (given.plan, given.act))
-    most = given.most if plan else 0
-    return OutputDefinition(plan=plan if most else (), act=act, least=given.least, most=most)
+    return OutputDefinition.of(given.model_copy(update={"plan": plan, "act": act}))
 
 
 def definition_of(one: PythonAgent) -> AgentDefinition:

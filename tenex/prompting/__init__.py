@@ -1,10 +1,13 @@
-"""Everything that models are told in words: agents, phases, fragments, and the prompts made of them.
+"""Agents, phase guides and fragments, and the prompts made of them.
 
 markdown            splits a text at its headings
-agents guides       what an agent is, what a phase asks of it: one Markdown file each
-templates           the only place where `{{ }}` means something
+frontmatter         front matter into pydantic models, with the line of each error
+agent_phases        an agent's own phases and state, and its text as templates
+agents phase_guides one Markdown file each
+templates           the Jinja sandbox
 render              values in, prompt out
-library             reads and checks it all before the daemon starts
+loader              reads and checks everything before the daemon starts
+prompter            the prompts of a conversation: implements the core's port
 """
 
 from .agents import AgentDefinition

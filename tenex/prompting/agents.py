@@ -1,10 +1,10 @@
-"""Reads an agent from Markdown: front matter says what it is, the body says how it works.
+"""Reads an agent from Markdown: the front matter describes it, the body is its instructions.
 
     ---
     name: Reviewer
     role: reads code as its next maintainer
     kind: expert
-    use_when: a change deserves a second pair of eyes
+    use_when: a change needs a second opinion
     in_phases: [verification]
     tools: [read_file]
     ---
@@ -12,9 +12,9 @@
 
     ## In verification
 
-    Only an agent that works in verification is told this.
+    Only in verification is this part of the prompt.
 
-Phases, state and colleagues of its own: `programs`.
+All keys: `frontmatter`.
 """
 
 from collections.abc import Collection, Mapping
@@ -26,16 +26,33 @@ from tenex.core.ids import PublicKey, Slug
 from tenex.core.phases import Phase
 from tenex.core.state.agent import Program
 
-from .agent_phases import read_own
-from .agent_templates import faults_of_words, is_template, shows_state
-from .frontmatter import NESTED, Front, choices
+from .agent_phases import is_template, read_program, shows_state, template_faults
+from .frontmatter import WORKER_KEYS, FrontMatter, FrontMatterReader, OutputTable, choices
 from .markdown import sections
-from .states import PYTHON, OutputDefinition, read_output
 
-GIVEN: Final = frozenset({"complete", "ask", "learn"})
-"""Tools that every agent gets from code where the phase permits them; naming them is needless, and no fault."""
+ALWAYS_OFFERED: Final = frozenset({"complete", "ask", "learn"})
+"""Tools that every agent has where the phase permits them; naming them is allowed and changes nothing."""
+PYTHON: Final = "python"
+"""The output state whose programs the tool of the same name runs."""
 
-_REQUIRED = ("name", "role", "kind", "use_when")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputDefinition:
+    """The output states of an agent: names of built-in ones, `file.py:Class`, `package.module:Class`, or classes."""
+
+    plan: tuple[str | type, ...]
+    act: tuple[str | type, ...]
+    least: int | None
+    """Planning states in one answer at least; None is one, if there are any."""
+    most: int
+    line: int = 1
+    """Of the file, for errors that are found later."""
+
+    @classmethod
+    def of(cls, table: OutputTable, line: int = 1) -> "OutputDefinition":
+        """Without planning states, or with none permitted, there are neither."""
+        most = table.most if table.plan else 0
+        return cls(plan=table.plan if most else (), act=table.act, least=table.least, most=most, line=line)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,24 +68,24 @@ class AgentDefinition:
     """Where it usually works; empty means anywhere."""
     tools: tuple[str, ...] = ()
     program: Program | None = None
-    """Its own phases and state, and its colleagues; with phases or state its words are templates."""
+    """Its own phases, state and sub-agents; with phases or state its text is a template."""
     is_templated: bool = False
-    """Whether its words are templates without phases and state too: of one written in Python."""
+    """Whether its text is a template even without phases and state: for an agent written in Python."""
     input: str = ""
-    """The template of what it is told as its part; empty to tell it as it is."""
+    """The template of its task; empty to pass the task on as it is."""
     methods: Mapping[str, ToolRule] = field(default_factory=dict)
-    """Tools that only it has: the methods of one written in Python."""
+    """Tools that only it has: the methods of an agent written in Python."""
     is_called_only: bool = False
-    """Whether only other agents call it: a class that another agent's Python file links."""
+    """Whether only other agents call it: a class linked from another agent's Python file."""
     link_lines: Mapping[str, int] = field(default_factory=dict)
-    """Where its file names its colleagues, by the tools that call them."""
+    """The line of the file that names each sub-agent, by the tool that calls it."""
     model: str = ""
     output: OutputDefinition | None = None
-    """The states its answers are made of; None where it answers as its model does."""
+    """The states its answers are made of; None for plain answers of the model."""
     body: str
     """Identity and instructions, without the sections for single phases."""
     in_phase: Mapping[Phase, str] = field(default_factory=dict)
-    """What it is told in that phase only."""
+    """Instructions for single phases."""
     source: str = ""
     """The file it was read from."""
 
@@ -94,106 +111,73 @@ class AgentDefinition:
 def read_agent(
     slug: Slug, text: str, source: str, tools: Collection[str] | None, faults: list[str]
 ) -> AgentDefinition | None:
-    """Read an agent's file; whatever is wrong with it is added to `faults`, and then there is no definition.
+    """Read an agent's file; None if there was an error.
 
     Args:
         slug: The name of the file without `.md`.
-        text: What the file holds; lines end in LF.
-        source: The file's name, for faults.
+        text: The file's text; lines end in LF.
+        source: The file's name, for errors.
         tools: Every tool there is, switched on or not; None leaves the names unchecked.
-        faults: Grows by one sentence per fault.
+        faults: Grows by one sentence per error.
     """
     known = len(faults)
-    reading = Front(source, faults)
+    reader = FrontMatterReader(source, faults)
     lines = text.split("\n")
     end = next((index for index, line in enumerate(lines[1:], 1) if line.rstrip() == "---"), None)
     if lines[0].rstrip() != "---" or end is None:
-        reading.fault(1, "there is no front matter. Begin with `---`, one `key: value` a line, and `---` again.")
+        reader.fault(1, "there is no front matter. Begin with `---`, one `key: value` a line, and `---` again.")
         return None
-    _read_front(reading, "\n".join(lines[1:end]))
-    kind = _kind(reading)
-    phases = _phases(reading)
-    own = read_own(reading, tools, GIVEN)
-    output = read_output(reading.nodes["output"], reading.fault) if "output" in reading.nodes else None
-    _check_kind(reading, kind)
-    body, in_phase, begins = _read_body(reading, "\n".join(lines[end + 1 :]), end + 2)
-    if len(faults) > known or kind is None:
+    front = reader.read("\n".join(lines[1:end]))
+    texts = _read_body(reader, "\n".join(lines[end + 1 :]), end + 2)
+    if front is None:
         return None
-    definition = AgentDefinition(
-        slug=slug,
-        kind=kind,
-        phases=phases,
-        tools=own.tools,
-        program=own.program,
-        input=own.input,
-        link_lines=own.lines,
-        body=body,
-        in_phase=in_phase,
-        source=source,
-        name=reading.texts["name"],
-        role=reading.texts["role"],
-        use_when=reading.texts.get("use_when", ""),
-        model=reading.texts.get("model", ""),
-        output=output,
-    )
-    if own.program is not None and is_template(own.program):
-        first = next((number for number, line in enumerate(lines[end + 1 :], end + 2) if line.strip()), end + 2)
-        words = {"body": (body, first), **{f"in {phase}": (told, begins[phase]) for phase, told in in_phase.items()}}
-        given = {"input": (own.input, reading.lines["input"])} if own.input else {}
-        if found := tuple(faults_of_words(own.program, source, words | given)):
-            faults.extend(found)
+    program = read_program(front, reader, tools, ALWAYS_OFFERED)
+    _check_orchestrator(reader, front)
+    if len(faults) > known:
+        return None
+    if is_template(program):
+        assert program is not None
+        more = {"input": (front.input, reader.line(("input",)))} if front.input else {}
+        faults.extend(template_faults(program, source, {str(name): text for name, text in texts.items()} | more))
+        if len(faults) > known:
             return None
-        program = replace(own.program, shows_state=shows_state((body, *in_phase.values())))
-        return replace(definition, program=program)
-    if own.input:
-        reading.fault(reading.lines["input"], "`input` is a template for agents with `phases` or `state`. Add them.")
-    return definition if len(faults) == known else None
-
-
-def _read_front(reading: Front, text: str) -> None:
-    if not reading.read(text, _REQUIRED):
-        return
-    routes = reading.texts.get("kind", "").lower() == Kind.ORCHESTRATOR  # nobody routes to the one that routes
-    for name in _REQUIRED:
-        if name not in reading.lines and not (name == "use_when" and routes):
-            reading.fault(1, f"`{name}` is missing in the front matter. Add it.")
-
-
-def _kind(reading: Front) -> Kind | None:
-    word = reading.texts.get("kind")
-    if word is None:
+        program = replace(program, shows_state=shows_state(text for text, _ in texts.values()))
+    elif front.input:
+        reader.fault(("input",), "`input` is a template for agents with `phases` or `state`. Add one of them.")
         return None
-    try:
-        return Kind(word.lower())
-    except ValueError:
-        reading.fault(reading.lines["kind"], f"{word!r} is no kind of agent. {choices(word, Kind)}")
-        return None
+    return AgentDefinition(
+        slug=slug,
+        name=front.name,
+        role=front.role,
+        kind=front.kind,
+        use_when=front.use_when,
+        phases=tuple(dict.fromkeys(front.in_phases)),
+        tools=tuple(dict.fromkeys(name for item in front.tools for name in item)),
+        program=program,
+        input=front.input,
+        link_lines={
+            f"ask_{name.replace('-', '_')}": reader.line(("agents", index, name))
+            for index, item in enumerate(front.agents)
+            for name in item
+        },
+        model=front.model,
+        output=None if front.output is None else OutputDefinition.of(front.output, reader.line(("output",))),
+        body=texts[""][0],
+        in_phase={phase: text for phase, (text, _) in texts.items() if isinstance(phase, Phase)},
+        source=source,
+    )
 
 
-def _phases(reading: Front) -> tuple[Phase, ...]:
-    found: dict[Phase, None] = {}
-    for word, line in reading.lists.get("in_phases", ()):
-        phase = Phase.parse(word)
-        if phase is None:
-            reading.fault(line, f"{word!r} is no phase. {choices(word, Phase)}")
-        else:
-            found[phase] = None
-    return tuple(found)
+def _check_orchestrator(reader: FrontMatterReader, front: FrontMatter) -> None:
+    for key in WORKER_KEYS if front.kind is Kind.ORCHESTRATOR else ():
+        if getattr(front, key):
+            reader.fault((key,), f"an orchestrator has no {key}: it routes and never works. Remove them.")
 
 
-def _check_kind(reading: Front, kind: Kind | None) -> None:
-    """An orchestrator has none of what workers have."""
-    for key in NESTED if kind is Kind.ORCHESTRATOR else ():
-        node = reading.nodes.get(key)
-        if node is not None and node.value:
-            reading.fault(reading.lines[key], f"an orchestrator has no {key}: it routes and never works. Remove them.")
-
-
-def _read_body(reading: Front, body: str, first_line: int) -> tuple[str, dict[Phase, str], dict[Phase, int]]:
-    """The words for all phases, those for single ones, and the lines in which the latter begin."""
-    begins: dict[Phase, int] = {}
+def _read_body(reader: FrontMatterReader, body: str, first_line: int) -> dict[Phase | str, tuple[str, int]]:
+    """The text for single phases, and under "" the rest; each with the line in which it begins."""
     general: list[str] = []
-    in_phase: dict[Phase, str] = {}
+    texts: dict[Phase | str, tuple[str, int]] = {}
     for section in sections(body, first_line):
         words = section.heading.split(maxsplit=1)
         if section.level != 2 or len(words) < 2 or words[0] != "In":
@@ -201,20 +185,21 @@ def _read_body(reading: Front, body: str, first_line: int) -> tuple[str, dict[Ph
             continue
         phase = Phase.parse(words[1])
         if phase is None:
-            reading.fault(
+            reader.fault(
                 section.line,
                 f"`## {section.heading}` names no phase. {choices(words[1], Phase)} "
-                "If it was not meant to, let the heading begin with another word than `In`.",
+                "If no phase is meant, begin the heading with another word than `In`.",
             )
-        elif phase in in_phase:
-            reading.fault(section.line, f"`## {section.heading}` stands there twice. Keep one.")
+        elif phase in texts:
+            reader.fault(section.line, f"`## {section.heading}` appears twice. Keep one.")
         elif not section.text:
-            reading.fault(section.line, f"nothing stands under `## {section.heading}`. Say something, or remove it.")
+            reader.fault(section.line, f"`## {section.heading}` is empty. Write something under it, or remove it.")
         else:
-            in_phase[phase] = section.text
             blank = section.source.split("\n", 1)[1]
-            begins[phase] = section.line + 1 + len(blank) - len(blank.lstrip("\n"))
+            texts[phase] = (section.text, section.line + 1 + len(blank) - len(blank.lstrip("\n")))
     text = "\n\n".join(part for part in general if part)
     if not text:
-        reading.fault(first_line, "the agent has no instructions. Say after the front matter who it is.")
-    return text, in_phase, begins
+        reader.fault(first_line, "the agent has no instructions. Write after the front matter who it is.")
+    above = body[: len(body) - len(body.lstrip())]
+    texts[""] = (text, first_line + above.count("\n"))
+    return texts

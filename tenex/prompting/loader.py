@@ -1,4 +1,4 @@
-"""Reads all prompts and agents before the daemon starts, and says everything that is wrong with them at once."""
+"""Reads and checks all prompts and agents before the daemon starts; all errors are reported at once."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from tenex.core.routing import USER
 from tenex.core.state.agent import AgentPhaseState, Link
 
 from . import render
-from .agent_templates import is_template, rendered
+from .agent_phases import is_template, rendered
 from .agents import AgentDefinition, read_agent
 from .frontmatter import choices
 from .phase_guides import PhaseGuide, read_guide
@@ -30,25 +30,25 @@ _RESERVED: Final = frozenset({END.lower(), USER.lower()})
 
 
 def builtin_prompts(package: Path = _PACKAGE) -> Path:
-    """Find the prompts that came with the program: inside the package (a wheel), else beside it (a checkout).
+    """Folder of the built-in prompts: inside the package (a wheel), else beside it (a checkout).
 
     Raises:
-        ConfigurationError: they are in neither place.
+        ConfigurationError: they are in neither.
     """
-    places = (package / "prompts", package.parent / "prompts")
-    for place in places:
-        if (place / render.ROUTER).is_file():
-            return place
-    looked = " and ".join(str(place) for place in places)
-    raise ConfigurationError([f"The program's prompts are missing; looked in {looked}. Install tenex again."])
+    paths = (package / "prompts", package.parent / "prompts")
+    for path in paths:
+        if (path / render.ROUTER).is_file():
+            return path
+    looked = " and ".join(map(str, paths))
+    raise ConfigurationError([f"The built-in prompts are missing; looked in {looked}. Install tenex again."])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptLibrary:
-    """All that models are told in words, read and checked."""
+    """All agents, phase guides and templates, read and checked."""
 
     definitions: Mapping[Slug, AgentDefinition]
-    """Every agent, the orchestrator among them, in the order of their slugs."""
+    """Every agent, with the orchestrator, sorted by slug."""
     guides: Mapping[Phase, PhaseGuide]
     templates: Templates
     _routers: dict[tuple[str, str], str] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -68,11 +68,11 @@ class PromptLibrary:
             builtin: A folder with `phases`, `agents`, `fragments` and the router's template.
             overrides: A folder of `<slug>.md`: each adds an agent, or replaces the built-in one of that slug. It may
                 be missing.
-            tools: Every tool there is, those switched off too; None leaves the names in agents unchecked.
-            python: Reads the agents of the `.py` files there, and adds what is wrong with them to the faults.
+            tools: Every tool there is, disabled ones too; None leaves the names in agents unchecked.
+            python: Reads the agents of the `.py` files there, and adds errors to the list.
 
         Raises:
-            ConfigurationError: holds a sentence for every fault in any file.
+            ConfigurationError: one sentence for every error in any file.
         """
         faults: list[str] = []
         guides = _read_guides(builtin / "phases", faults)
@@ -88,12 +88,12 @@ class PromptLibrary:
 
     @property
     def orchestrator(self) -> AgentDefinition:
-        """The one that routes."""
+        """The agent that routes."""
         return next(agent for agent in self.definitions.values() if agent.kind is Kind.ORCHESTRATOR)
 
     @property
     def roster(self) -> tuple[AgentDefinition, ...]:
-        """The workers and experts: those that can be routed to, and those that only other agents call."""
+        """The workers and experts, with those that only other agents call."""
         return tuple(agent for agent in self.definitions.values() if agent.kind is not Kind.ORCHESTRATOR)
 
     def system_prompt(
@@ -101,29 +101,26 @@ class PromptLibrary:
         slug: Slug,
         phase: Phase,
         *,
-        previous: Phase | None = None,
         tools: Sequence[ToolSpec],
+        project_name: str,
+        previous: Phase | None = None,
         lessons: Sequence[str] = (),
         workspace_notes: str | None = None,
-        project_name: str,
         language: str = "",
         workflow: str | None = None,
-        standing: AgentPhaseState | None = None,
+        position: AgentPhaseState | None = None,
     ) -> str:
-        """What an agent is told in that phase; see `render.system_prompt`.
+        """The system prompt of an agent in a phase; see `render.agent_values`.
 
-        `standing` is where it stands in its own phases, which its words are filled in with.
+        `position` is its own phase and state, for an agent whose text is a template.
         """
         definition = self.definitions.get(slug)
         if definition is None or definition.kind is Kind.ORCHESTRATOR:
             raise InternalError(f"There is no worker or expert {slug!r} to write a prompt for.")
-        if standing is not None and (definition.is_templated or is_template(definition.program)):
-            here = (
-                {phase: rendered(definition.in_phase[phase], standing, phase)} if phase in definition.in_phase else {}
-            )
-            definition = replace(definition, body=rendered(definition.body, standing, phase), in_phase=here)
-        return render.system_prompt(
-            self.templates,
+        if position is not None and (definition.is_templated or is_template(definition.program)):
+            own = {p: rendered(text, position, phase) for p, text in definition.in_phase.items() if p is phase}
+            definition = replace(definition, body=rendered(definition.body, position, phase), in_phase=own)
+        values = render.agent_values(
             definition,
             self.guides[phase],
             previous=previous,
@@ -134,18 +131,18 @@ class PromptLibrary:
             language=language,
             workflow=workflow,
         )
+        return render.system_prompt(self.templates, values)
 
     def input_of(self, slug: Slug) -> str:
-        """The template of what an agent is told as its part; empty where it is told that as it is."""
+        """The template of an agent's task; empty to pass the task on as it is."""
         definition = self.definitions.get(slug)
         return "" if definition is None else definition.input
 
     def router_prompt(self, *, project_name: str, plan_approval: str = "router") -> str:
-        """What the router is told, with the roster of this library; see `render.router_prompt`."""
+        """The router's system prompt with the roster of this library; see `render.router_values`."""
         known = self._routers.get((project_name, plan_approval))
-        if known is None:  # it is wanted before every turn and never differs
-            known = self._routers[project_name, plan_approval] = render.router_prompt(
-                self.templates,
+        if known is None:  # it is needed before every turn and never differs
+            values = render.router_values(
                 self.orchestrator,
                 self.guides,
                 transitions=PHASE_TRANSITIONS,
@@ -153,15 +150,16 @@ class PromptLibrary:
                 project_name=project_name,
                 plan_approval=plan_approval,
             )
+            known = self._routers[project_name, plan_approval] = render.router_prompt(self.templates, values)
         return known
 
 
 def _read(file: Traversable | Path, faults: list[str]) -> str | None:
-    """The file's text, lines ending in LF, or None and one fault more."""
+    """The file's text, lines ending in LF; None after adding an error."""
     try:
         return file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
     except FileNotFoundError:
-        faults.append(f"{file}: the file is missing. Put it back.")
+        faults.append(f"{file}: the file is missing. Restore it.")
     except OSError as error:
         faults.append(f"{file}: cannot be read: {error.strerror or error}.")
     except UnicodeDecodeError as error:
@@ -170,7 +168,7 @@ def _read(file: Traversable | Path, faults: list[str]) -> str | None:
 
 
 def _entries(folder: Traversable | Path, faults: list[str], *, may_miss: bool = False) -> list[Traversable]:
-    """What stands in a folder, by name, without what editors and file managers leave behind."""
+    """The entries of a folder, sorted, without hidden files and editors' backups."""
     try:
         found = sorted(folder.iterdir(), key=lambda entry: entry.name)
     except OSError as error:
@@ -213,23 +211,23 @@ def _read_agents(
                 faults.append(f"{definition.source}: {definition.slug} is a reserved word of routing. Rename the file.")
             found[definition.slug] = definition
     if len(faults) > known:
-        return found  # a file that could not be read may have held what would be missed now
+        return found  # a file that could not be read may be the one that seems missing
     routers = [agent for agent in found.values() if agent.kind is Kind.ORCHESTRATOR]
     if not routers:
-        faults.append("No agent is of kind orchestrator. Give `kind: orchestrator` to the one that shall route.")
+        faults.append("No agent is of kind orchestrator. Give one of them `kind: orchestrator`.")
     elif len(routers) > 1:
         files = ", ".join(agent.source for agent in routers)
         faults.append(
-            f"There are {len(routers)} orchestrators: {files}. Keep one; to replace it, keep its file's name."
+            f"There are {len(routers)} orchestrators: {files}. Keep one; use the same file name to replace one."
         )
     found |= _linked(found, faults)
     if len(found) == len(routers):
-        faults.append("There is no worker and no expert: nobody could be routed to. Add an agent.")
+        faults.append("There is no worker and no expert to route to. Add an agent.")
     return found
 
 
 def _linked(found: Mapping[Slug, AgentDefinition], faults: list[str]) -> dict[Slug, AgentDefinition]:
-    """The agents that have colleagues, with what each is for; faults for those that cannot be one."""
+    """The agents that have sub-agents, with a description of each; errors for agents that cannot be one."""
     linked: dict[Slug, AgentDefinition] = {}
     for slug, definition in found.items():
         program = definition.program
@@ -237,17 +235,17 @@ def _linked(found: Mapping[Slug, AgentDefinition], faults: list[str]) -> dict[Sl
             continue
         links: dict[str, Link] = {}
         for name, link in program.links.items():
-            colleague = found.get(link.agent)
+            callee = found.get(link.agent)
             where = f"{definition.source}:{definition.link_lines.get(name, 1)}"
-            if colleague is None:
+            if callee is None:
                 known = [str(other) for other in found if other != slug]
                 faults.append(f"{where}: there is no agent {str(link.agent)!r}. {choices(link.agent, known)}")
             elif link.agent == slug:
-                faults.append(f"{where}: an agent cannot be its own colleague. Remove it.")
-            elif colleague.kind is Kind.ORCHESTRATOR:
-                faults.append(f"{where}: {link.agent} is an orchestrator, and nobody's colleague. Remove it.")
+                faults.append(f"{where}: an agent cannot be its own sub-agent. Remove it.")
+            elif callee.kind is Kind.ORCHESTRATOR:
+                faults.append(f"{where}: {link.agent} is an orchestrator and cannot be a sub-agent. Remove it.")
             else:
-                about = f"Asks {colleague.name}, who {colleague.role}. Use it when {colleague.use_when}."
+                about = f"Asks {callee.name}, who {callee.role}. Use it when {callee.use_when}."
                 links[name] = replace(link, description=link.description or about)
         linked[slug] = replace(definition, program=replace(program, links=links))
     return linked
@@ -262,7 +260,7 @@ def _read_folder(
         if file.name.endswith(".py") or file.name == "__pycache__":  # agents in Python, and states of output
             continue
         if not file.name.endswith(".md"):
-            faults.append(f"{file}: is no agent. An agent is a Markdown file, `<slug>.md`, directly in this folder.")
+            faults.append(f"{file}: is not an agent. Agents are Markdown files, `<slug>.md`, directly in this folder.")
             continue
         word = file.name.removesuffix(".md")
         slug = Slug("-".join(re.findall(r"[a-z0-9]+", word.lower())))
@@ -303,50 +301,39 @@ def _sample(kind: Kind) -> AgentDefinition:
     return AgentDefinition(slug=Slug("sample"), name="Sample", role="is a sample", kind=kind, body="Be a sample.")
 
 
+def _sample_guides() -> dict[Phase, PhaseGuide]:
+    return {phase: PhaseGuide(phase=phase, purpose="A purpose.", text="A text.") for phase in Phase}
+
+
 def _agent_samples() -> list[dict[str, Any]]:
-    """Every phase, once with all there can be and once with nothing."""
+    """Values for every phase, once with everything and once with nothing optional."""
     text = {"type": "string", "description": "What.", "enum": ["a"]}
-    complete = ToolSpec(
-        name="complete", description="", parameters={"properties": {"verdict": text, "x": {}}, "required": ["verdict"]}
+    parameters = {"properties": {"verdict": text, "x": {}}, "required": ["verdict"]}
+    tools = (
+        ToolSpec(name="complete", description="", parameters=parameters),
+        ToolSpec(name="ask", description="", parameters={}),
     )
-    ask = ToolSpec(name="ask", description="", parameters={})
     samples: list[dict[str, Any]] = []
-    for phase in Phase:
-        guide = PhaseGuide(phase=phase, purpose="A purpose.", text="A text.")
-        samples.append(
-            render.agent_values(
-                _sample(Kind.WORKER),
-                guide,
-                previous=Phase.CHAT,
-                tools=(complete, ask),
-                lessons=("One.",),
-                workspace_notes="Notes.",
-                project_name="sample",
-                language="German",
-            )
-            | {"own_section": "Words for this phase."}
+    for phase, guide in _sample_guides().items():
+        everything = render.agent_values(
+            replace(_sample(Kind.WORKER), in_phase={phase: "Instructions for this phase."}),
+            guide,
+            previous=Phase.CHAT,
+            tools=tools,
+            lessons=("One.",),
+            workspace_notes="Notes.",
+            project_name="sample",
+            language="German",
         )
-        samples.append(
-            render.agent_values(
-                _sample(Kind.EXPERT),
-                guide,
-                previous=None,
-                tools=(),
-                lessons=(),
-                workspace_notes=None,
-                project_name="",
-                language="",
-            )
-        )
+        samples += [everything, render.agent_values(_sample(Kind.EXPERT), guide, tools=(), project_name="")]
     return samples
 
 
 def _router_samples() -> list[dict[str, Any]]:
-    guides = {phase: PhaseGuide(phase=phase, purpose="A purpose.", text="A text.") for phase in Phase}
     return [
         render.router_values(
             _sample(Kind.ORCHESTRATOR),
-            guides,
+            _sample_guides(),
             transitions=PHASE_TRANSITIONS,
             roster=roster,
             project_name="sample",

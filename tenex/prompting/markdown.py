@@ -1,44 +1,45 @@
 """Splits Markdown at its headings of the first two levels."""
 
-import re
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
 
-_HEADING = re.compile(r"(#{1,2})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+from markdown_it import MarkdownIt
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading with what stands under it, up to the next heading of level one or two."""
+    """A heading with its text, up to the next heading of level one or two."""
 
     level: int
-    """1 or 2; 0 for what stands before the first heading."""
+    """1 or 2; 0 before the first heading."""
     heading: str
     line: int
     """Counted from 1, in the file."""
     text: str
-    """Without the heading, without space around it."""
+    """Without the heading and surrounding space."""
     source: str
-    """Heading and text exactly as they were written."""
+    """Heading and text as written."""
+
+
+@cache
+def _parser() -> MarkdownIt:
+    return MarkdownIt("commonmark").enable("heading").disable(["lheading", "html_block"])
 
 
 def sections(text: str, first_line: int = 1) -> tuple[Section, ...]:
-    """Split a text; a `#` inside a code fence is no heading. The first section is what stands before any heading.
+    """Split a text; the first section is what comes before any heading, and may be empty.
 
     Args:
         text: Markdown; lines end in LF.
         first_line: The number of the text's first line in its file.
     """
+    tokens, lines = _parser().parse(text), text.split("\n")
     starts: list[tuple[int, int, str]] = [(0, 0, "")]
-    lines = text.split("\n")
-    fence = ""
-    for index, line in enumerate(lines):
-        mark = _FENCE.fullmatch(line)
-        if mark is not None:
-            fence = _next_fence(fence, mark.group(1), mark.group(2))
-        elif not fence and (heading := _HEADING.fullmatch(line)) is not None:
-            starts.append((index, len(heading.group(1)), (heading.group(2) or "").strip()))
-    ends = [index for index, _, _ in starts[1:]] + [len(lines)]
+    for token, content in pairwise(tokens):
+        if token.type == "heading_open" and token.level == 0 and token.tag in ("h1", "h2") and token.map:
+            starts.append((token.map[0], int(token.tag[1]), content.content.strip()))
+    ends = [line for line, _, _ in starts[1:]] + [len(lines)]
     return tuple(
         Section(
             level=level,
@@ -49,11 +50,3 @@ def sections(text: str, first_line: int = 1) -> tuple[Section, ...]:
         )
         for (start, level, heading), end in zip(starts, ends, strict=True)
     )
-
-
-def _next_fence(fence: str, mark: str, rest: str) -> str:
-    """The open fence after a line that looks like one: CommonMark closes with as many of the same, and nothing else."""
-    if not fence:
-        return "" if mark[0] == "`" and "`" in rest else mark
-    closes = mark[0] == fence[0] and len(mark) >= len(fence) and not rest.strip()
-    return "" if closes else fence

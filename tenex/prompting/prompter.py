@@ -1,4 +1,4 @@
-"""Fills in the prompts of a conversation: the port the flow renders through."""
+"""Renders the prompts of a conversation: implements the core's port for prompts."""
 
 import json
 from collections import OrderedDict
@@ -7,32 +7,33 @@ from dataclasses import replace
 from typing import Final
 
 from tenex.core.config import Policy
-from tenex.core.context.transcript import PART, entries_for, question_for
+from tenex.core.context.transcript import PART, entries_for
 from tenex.core.context.window import BYTES_PER_TOKEN, CONTEXT_TOKENS, MESSAGE_CHARACTERS, cut_bytes, tokens, weight
 from tenex.core.conversation import Conversation, Run
 from tenex.core.decide.agent_phases import offered
 from tenex.core.ids import Slug
 from tenex.core.messages import ModelRequest, Note, ToolSpec, cut
+from tenex.core.mode import mode_of
 from tenex.core.phases import Phase
 from tenex.core.ports import Prompt
 from tenex.core.routing import DECISION_SCHEMA
-from tenex.core.state.subagents import message_to, standing_of
+from tenex.core.state.subagents import agent_state_of, message_to
 
-from .agent_templates import rendered
+from .agent_phases import rendered
 from .loader import PromptLibrary
 
 REMEMBERED: Final = 128
-"""Rendered prompts kept: every agent in every phase, from wherever it was entered, while lessons and notes stay."""
+"""Rendered prompts in the cache: every agent in every phase, while lessons and notes are the same."""
 
 SCHEMA: Final = tokens(str(DECISION_SCHEMA))
-"""Estimated tokens of the form in which the router is asked to answer."""
+"""Estimated tokens of the schema of the router's answer."""
 
 DATA: Final = 0.12
-"""Of the budget, for lessons and as much again for the workspace's notes: they help the work and are not the work."""
+"""Share of the budget for lessons, and as much again for the workspace's notes."""
 
 
 class ConversationPrompter:
-    """Joins the library's words with what is known now: tools, lessons, the workspace's notes."""
+    """Renders the library's templates with the current tools, lessons and workspace notes."""
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class ConversationPrompter:
         project_name: str,
         budget: int = CONTEXT_TOKENS,
     ) -> None:
-        """Take the words, and ways to ask for the rest; `budget` is in estimated tokens of a whole request."""
+        """Take the templates and callbacks for the rest; `budget` is in estimated tokens of a whole request."""
         self._library = library
         self._rules = rules
         self._tools = tools
@@ -56,17 +57,17 @@ class ConversationPrompter:
         self._rendered: OrderedDict[tuple[object, ...], str] = OrderedDict()
 
     def work(self, conversation: Conversation, run: Run) -> Prompt:
-        """What an agent is told when its run begins, and again where it stands elsewhere."""
+        """An agent's prompt when its run begins, and again when its own phase or state has changed."""
         lessons, notes = self._data(run.agent, conversation)
-        session = conversation.workflow if run.parent is None else None  # whom a speaker calls takes no part in it
+        session = conversation.workflow if run.parent is None else None  # a sub-agent takes no part in the workflow
         agent = self._rules().roster.get(run.agent)
         tools = offered(conversation, run, self._rules(), self._tools(run.phase, run.agent))
         previous = conversation.previous_phase
         workflow = None if session is None else session.name
         program = None if agent is None else agent.program
-        standing = None if program is None else standing_of(conversation, run, program)
-        stands = None if standing is None else (standing.phase, json.dumps(standing.values, sort_keys=True))
-        key = (run.agent, run.phase, previous, workflow, lessons, notes, tuple(tool.name for tool in tools), stands)
+        position = None if program is None else agent_state_of(conversation, run, program)
+        state_key = None if position is None else (position.phase, json.dumps(position.values, sort_keys=True))
+        key = (run.agent, run.phase, previous, workflow, lessons, notes, tuple(tool.name for tool in tools), state_key)
         system = self._rendered.get(key)
         if system is None:
             system = self._library.system_prompt(
@@ -78,17 +79,17 @@ class ConversationPrompter:
                 workspace_notes=notes,
                 project_name=self._project_name,
                 workflow=workflow,
-                standing=standing,
+                position=position,
             )
             self._rendered[key] = system
             if len(self._rendered) > REMEMBERED:
                 self._rendered.popitem(last=False)
         entries = entries_for(conversation, run, self._budget)
         template = self._library.input_of(run.agent)
-        if template and standing is not None:
+        if template and position is not None:
             asked = _asked(conversation, run)
             entries = tuple(
-                replace(entry, text=rendered(template, standing, run.phase, message=entry.text, user_message=asked))
+                replace(entry, text=rendered(template, position, run.phase, message=entry.text, user_message=asked))
                 if isinstance(entry, Note) and entry.title == PART
                 else entry
                 for entry in entries
@@ -96,36 +97,37 @@ class ConversationPrompter:
         return Prompt(system=system, entries=entries)
 
     def _data(self, agent: Slug, conversation: Conversation) -> tuple[tuple[str, ...], str | None]:
-        """The newest lessons and the notes, as much of them as a small budget permits; `render` has its own limits."""
+        """The newest lessons and the notes, cut to their share of the budget; `render` has its own limits."""
         room = int(self._budget * BYTES_PER_TOKEN * DATA)
         kept: list[str] = []
-        left = room
+        remaining = room
         for lesson in reversed(self._lessons(agent, conversation)):
-            left -= weight(lesson)
-            if left < 0:
+            remaining -= weight(lesson)
+            if remaining < 0:
                 break
             kept.append(lesson)
         notes = self._notes()
         return tuple(reversed(kept)), cut_bytes(notes, room) if notes else None
 
     def route(self, conversation: Conversation) -> ModelRequest:
-        """The question the router is asked now."""
+        """The router's next request."""
         rules = self._rules()
         system = self._library.router_prompt(project_name=self._project_name, plan_approval=rules.gates.plan_approval)
         room = self._budget - tokens(system) - SCHEMA
+        lessons = self._lessons(rules.project.slug, conversation)
         return ModelRequest(
             purpose="route",
             agent=rules.project.slug,
             phase=conversation.phase,
             system=system,
-            entries=(question_for(conversation, rules, max(1, room), self._lessons(rules.project.slug, conversation)),),
+            entries=(mode_of(conversation).router_question(conversation, rules, max(1, room), lessons),),
             output_schema=DECISION_SCHEMA,
             conversation=conversation.id,
         )
 
 
 def _asked(conversation: Conversation, run: Run) -> str:
-    """The request a run serves: its caller's, or the newest of a person's messages."""
+    """The request a run serves: its caller's, or the newest message of a user."""
     if run.parent is not None:
         return message_to(conversation, run)
     return next((cut(m.text, MESSAGE_CHARACTERS) for m in reversed(conversation.messages) if m.role), "")

@@ -1,7 +1,7 @@
-"""Makes prompts from values: an agent's system prompt, and the router's.
+"""Renders prompts from values: an agent's system prompt, and the router's.
 
-Equal input gives equal text, byte for byte, so that vendors' prompt caches hit. What stays the same from phase to
-phase stands first; what an agent must do stands last, after all that is only data.
+Equal input gives equal text, byte for byte, so that providers' prompt caches hit. What is the same in every phase comes
+first; the instructions come last, after all data.
 """
 
 import re
@@ -20,21 +20,21 @@ from .templates import Templates
 FRAGMENTS: Final = tuple(
     f"fragments/{name}.md.j2" for name in ("identity", "workspace", "lessons", "phase", "tools", "answer")
 )
-"""What an agent's system prompt is made of, in this order; an empty one leaves no trace."""
+"""The parts of an agent's system prompt, in order; an empty one is left out."""
 
 ROUTER: Final = "orchestrator.md.j2"
 
 NOTES_CHARACTERS = 24_000
-"""Of a workspace's AGENTS.md: about 6,000 tokens; longer ones crowd out the work."""
+"""Of a workspace's AGENTS.md: about 6,000 tokens, so that the work keeps most of the context."""
 LESSONS_CHARACTERS = 12_000
-"""Of all lessons together, the newest first to stay."""
+"""Of all lessons together; the newest are kept."""
 NAME_CHARACTERS = 120
-"""Of names that are set within a sentence."""
+"""Of names within a sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One argument of `complete`, as its tool describes it."""
+    """One argument of `complete`."""
 
     name: str
     required: bool
@@ -44,7 +44,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseRow:
-    """One phase as the router is told of it."""
+    """One phase in the router's prompt."""
 
     phase: str
     purpose: str
@@ -52,7 +52,7 @@ class PhaseRow:
 
 
 def fenced(text: str) -> str:
-    """The text as a block of data that it cannot close: the fence is longer than any run of backticks in it."""
+    """The text as a fenced block that it cannot close: the fence is longer than any run of backticks in it."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}text\n{text}\n{fence}"
@@ -62,22 +62,33 @@ def agent_values(
     definition: AgentDefinition,
     guide: PhaseGuide,
     *,
-    previous: Phase | None,
     tools: Sequence[ToolSpec],
-    lessons: Sequence[str],
-    workspace_notes: str | None,
     project_name: str,
-    language: str,
+    previous: Phase | None = None,
+    lessons: Sequence[str] = (),
+    workspace_notes: str | None = None,
+    language: str = "",
     workflow: str | None = None,
 ) -> dict[str, Any]:
-    """The variables that fragments may use."""
+    """The variables of an agent's fragments.
+
+    Args:
+        definition: The agent.
+        guide: The phase it works in; of other phases it is given no more than the name.
+        tools: The tools it is offered in this phase.
+        project_name: The project's display name.
+        previous: The phase before this one, if any.
+        lessons: Its lessons, oldest first; the newest that fit are shown.
+        workspace_notes: The workspace's AGENTS.md, if there is one.
+        language: The name of the user's language, if known.
+        workflow: The workflow it takes part in, instead of the phases.
+    """
     by_name = {tool.name: tool for tool in tools}
-    notes = (workspace_notes or "").strip()
-    learned = _lessons(lessons)
+    notes, learned = (workspace_notes or "").strip(), _lessons(lessons)
     completion = _fields(by_name["complete"].parameters) if "complete" in by_name else ()
     return {
         "agent": definition,
-        "project_name": _in_a_line(project_name),
+        "project_name": _one_line(project_name),
         "workspace_notes": fenced(cut(notes, NOTES_CHARACTERS)) if notes else "",
         "lessons": fenced(learned) if learned else "",
         "phase": "this workflow" if workflow else str(guide.phase),
@@ -89,49 +100,13 @@ def agent_values(
         "can_complete": "complete" in by_name,
         "completion": completion,
         "needs_verdict": any(field.name == "verdict" and field.required for field in completion),
-        "language": _in_a_line(language),
-        "workflow": _in_a_line(workflow or ""),
+        "language": _one_line(language),
+        "workflow": _one_line(workflow or ""),
     }
 
 
-def system_prompt(
-    templates: Templates,
-    definition: AgentDefinition,
-    guide: PhaseGuide,
-    *,
-    previous: Phase | None = None,
-    tools: Sequence[ToolSpec],
-    lessons: Sequence[str] = (),
-    workspace_notes: str | None = None,
-    project_name: str,
-    language: str = "",
-    workflow: str | None = None,
-) -> str:
-    """What an agent is told once, at the start of its run.
-
-    Args:
-        templates: Where the fragments are.
-        definition: The agent.
-        guide: The phase it works in; of no other does it hear more than the name.
-        previous: The phase before this one, where there was one.
-        tools: What it is offered in this phase, as it is offered.
-        lessons: What it learned before, oldest first; the newest that fit are shown.
-        workspace_notes: The workspace's AGENTS.md, if there is one.
-        project_name: As people call the project.
-        language: The name of the person's language, where something knows it.
-        workflow: The workflow it takes part in, in place of the phases.
-    """
-    values = agent_values(
-        definition,
-        guide,
-        previous=previous,
-        tools=tools,
-        lessons=lessons,
-        workspace_notes=workspace_notes,
-        project_name=project_name,
-        language=language,
-        workflow=workflow,
-    )
+def system_prompt(templates: Templates, values: Mapping[str, Any]) -> str:
+    """An agent's system prompt from `agent_values`."""
     parts = (templates.render(fragment, values) for fragment in FRAGMENTS)
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -145,14 +120,23 @@ def router_values(
     project_name: str,
     plan_approval: str,
 ) -> dict[str, Any]:
-    """The variables that the router's template may use."""
+    """The variables of the router's template.
+
+    Args:
+        definition: The orchestrator.
+        guides: The phases, for their purposes.
+        transitions: Which phase may follow which.
+        roster: The agents it may route to.
+        project_name: The project's display name.
+        plan_approval: `router` or `person`, as in `GateRules.plan_approval`.
+    """
     rows = tuple(
         PhaseRow(phase=str(node), purpose=guides[Phase(node)].purpose, next=transitions.permitted(node))
         for node in transitions.nodes
     )
     return {
         "instructions": definition.body,
-        "project_name": _in_a_line(project_name),
+        "project_name": _one_line(project_name),
         "phases": rows,
         "initial": str(transitions.initial),
         "gates": tuple(str(gate) for gate in QUALITY_PHASES),
@@ -161,46 +145,19 @@ def router_values(
     }
 
 
-def router_prompt(
-    templates: Templates,
-    definition: AgentDefinition,
-    guides: Mapping[Phase, PhaseGuide],
-    *,
-    transitions: TransitionGraph,
-    roster: Sequence[AgentDefinition] = (),
-    project_name: str,
-    plan_approval: str = "router",
-) -> str:
-    """What the router is told; the question itself follows as a message.
-
-    Args:
-        templates: Where the router's template is.
-        definition: The orchestrator.
-        guides: The phases, for their purposes.
-        transitions: Which phase may follow which.
-        roster: Who can be named; empty leaves that to the question.
-        project_name: As people call the project.
-        plan_approval: `router` or `person`, as `GateRules.plan_approval` says.
-    """
-    values = router_values(
-        definition,
-        guides,
-        transitions=transitions,
-        roster=roster,
-        project_name=project_name,
-        plan_approval=plan_approval,
-    )
+def router_prompt(templates: Templates, values: Mapping[str, Any]) -> str:
+    """The router's system prompt from `router_values`; the question follows as a message."""
     return templates.render(ROUTER, values) + "\n"
 
 
-def _in_a_line(words: str) -> str:
-    return cut(" ".join(words.split()), NAME_CHARACTERS)
+def _one_line(text: str) -> str:
+    return cut(" ".join(text.split()), NAME_CHARACTERS)
 
 
 def _lessons(lessons: Sequence[str]) -> str:
     """The newest lessons that fit, oldest of them first, as a numbered list."""
     room, kept = LESSONS_CHARACTERS, list[str]()
-    for lesson in dict.fromkeys(reversed([lesson.strip() for lesson in lessons])):  # learned twice is told once
+    for lesson in dict.fromkeys(reversed([lesson.strip() for lesson in lessons])):  # without duplicates
         if lesson:
             text = cut(lesson, LESSONS_CHARACTERS)
             room -= len(text)
@@ -212,12 +169,11 @@ def _lessons(lessons: Sequence[str]) -> str:
 
 
 def _fields(parameters: Mapping[str, Any]) -> tuple[Field, ...]:
-    required = parameters.get("required", ())
-    return tuple(_field(name, schema, required) for name, schema in parameters.get("properties", {}).items())
-
-
-def _field(name: str, schema: Mapping[str, Any], required: Sequence[str]) -> Field:
-    description = " ".join(str(schema.get("description", "")).split()).rstrip(".")
-    choices = tuple(f"`{choice}`" for choice in schema.get("enum", ()))
-    told = all(choice in description for choice in choices)
-    return Field(name=name, required=name in required, description=description, choices=() if told else choices)
+    required, fields = parameters.get("required", ()), []
+    for name, schema in parameters.get("properties", {}).items():
+        description = " ".join(str(schema.get("description", "")).split()).rstrip(".")
+        choices = tuple(f"`{choice}`" for choice in schema.get("enum", ()))
+        if all(choice in description for choice in choices):
+            choices = ()
+        fields.append(Field(name=name, required=name in required, description=description, choices=choices))
+    return tuple(fields)

@@ -1,8 +1,7 @@
-"""Renders the prompts' templates, in a sandbox, strictly.
+"""Renders the prompts' templates in a sandbox, with errors for undefined names.
 
-Templates come from our own folder, and from the file of an agent that says in its front matter that it has phases or
-state of its own. Whatever else a person, a file or an agent wrote is a value for them: it is inserted as it stands, and
-never read as a template itself.
+Templates are the built-in ones, and the text of agents whose front matter has phases or state. Any other text of a
+user, a file or an agent is only a value: it is inserted as it is, and never parsed as a template.
 """
 
 import traceback
@@ -21,22 +20,22 @@ MISTAKES = (TemplateError, ArithmeticError, AttributeError, LookupError, TypeErr
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A template's text, and the file it stands in, for faults."""
+    """A template's text and its file, for errors."""
 
     text: str
     file: str
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """Reads values and changes nothing; `state.items` is the field of that name before it is Python's method."""
+    """Cannot change values; `state.items` is the field of that name, not Python's method."""
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        """What stands behind a dot."""
+        """A mapping's key before its attribute."""
         return obj[attribute] if isinstance(obj, Mapping) and attribute in obj else super().getattr(obj, attribute)
 
 
 def sandbox(load: Callable[[str], tuple[str, str, None] | None] = lambda _name: None) -> Sandbox:
-    """Where templates and expressions run: they read values, and change nothing."""
+    """An environment for templates and expressions, which cannot change values."""
     environment = Sandbox(
         loader=FunctionLoader(load),
         undefined=StrictUndefined,
@@ -53,7 +52,7 @@ class Templates:
     """The templates of one library, compiled when first used."""
 
     def __init__(self, sources: Mapping[str, Source]) -> None:
-        """Take the templates by name; includes see these and nothing else."""
+        """Take the templates by name; an include finds these only."""
         self._sources = dict(sources)
         self._environment = sandbox(self._load)
 
@@ -62,10 +61,10 @@ class Templates:
         return None if source is None else (source.text, source.file, None)
 
     def render(self, name: str, values: Mapping[str, Any]) -> str:
-        """Render one template, without space around it.
+        """Render one template, without surrounding space.
 
         Raises:
-            ConfigurationError: the template is wrong; says in which file and line.
+            ConfigurationError: the template fails; with file and line.
         """
         try:
             return self._environment.get_template(name).render(values).strip()
@@ -73,9 +72,9 @@ class Templates:
             raise ConfigurationError([self._sentence(name, error)]) from error
 
     def faults(self, name: str, samples: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-        """Say what is wrong with a template: names no sample has, then whatever rendering the samples brings up.
+        """Errors of a template: names that not every sample has, else errors in rendering the samples.
 
-        Names are looked up in the whole text, so that one in a branch no sample takes is found too.
+        Names are looked up in the whole text, so that one in a branch that no sample takes is found too.
         """
         source, tried = self._sources[name], list(samples)
         try:

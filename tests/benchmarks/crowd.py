@@ -13,7 +13,7 @@ from pathlib import Path
 
 import structlog
 
-from tenex.cli.run import spare_the_collector
+from tenex.cli.run import tune_gc
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.ports import OnText, ignore_text
 
@@ -43,7 +43,7 @@ class Thoughtful(Instant):
 async def _measure(data: Path) -> dict[str, float]:
     async with among_people(data, Thoughtful()) as (app, crowd):
         await _round(crowd, 20, 1)  # what is loaded once
-        spare_the_collector()  # as the daemon does
+        tune_gc()  # as the daemon does
         before = _settled_mb()
         took, processor = await _round(crowd, CONVERSATIONS, TURNS)
         waiting = len([actor for actor in app.runtime.coordinator if actor.conversation is not None])

@@ -14,7 +14,7 @@ from pathlib import Path
 import structlog
 
 from tenex.app import open_application
-from tenex.cli.run import spare_the_collector
+from tenex.cli.run import tune_gc
 from tenex.core.messages import ModelRequest, ModelStep, Note, Usage
 from tenex.core.ports import OnText, ignore_text
 from tenex.nostr.keys import KeyRing, parse_public_key
@@ -63,7 +63,7 @@ async def serve(data: Path, url: str, owner: str) -> None:
 
         async def ready() -> None:
             await app.pool.listening("addressed", 10)
-            spare_the_collector()
+            tune_gc()
             print("READY", project.npub, flush=True)
 
         await app.serve(ready)

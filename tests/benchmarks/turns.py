@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tenex.cli.nostr_client import ChatClient, Heard, talking
+from tenex.cli.nostr_client import ChatClient, ReceivedMessage, connected_client
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import SecretKey, parse_public_key
 from tenex.store import segments
@@ -76,10 +76,10 @@ class Person:
 
     def __init__(self, talk: ChatClient) -> None:
         self._talk = talk
-        self._answer: asyncio.Future[Heard] = asyncio.get_running_loop().create_future()
-        talk.on_heard(self._heard)
+        self._answer: asyncio.Future[ReceivedMessage] = asyncio.get_running_loop().create_future()
+        talk.on_message(self._heard)
 
-    def _heard(self, heard: Heard) -> None:
+    def _heard(self, heard: ReceivedMessage) -> None:
         if not self._answer.done():
             self._answer.set_result(heard)
 
@@ -129,7 +129,7 @@ async def _party(data: Path) -> AsyncIterator[Party]:
         try:
             assert daemon.stdout is not None
             said = (await asyncio.wait_for(daemon.stdout.readline(), 30)).split()
-            async with talking(url, owner, parse_public_key(said[1].decode())) as talk:
+            async with connected_client(url, owner, parse_public_key(said[1].decode())) as talk:
                 party = Party(Person(talk), daemon.pid, lambda: data / "conversations" / str(talk.root))
                 yield party
         finally:

@@ -79,7 +79,7 @@ def on_terminal(data: Path, *words: str, types: bytes) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("types", "code", "says"),
     [
-        (b"y\n", 0, "undo: tenex conversations rollback 111111111111"),
+        (b"y\n", 0, " conversations rollback 111111111111"),
         (b"what\nyes\n", 0, "back at record 5"),
         (b"n\n", 2, "Nothing was done."),
         (b"\n", 2, "Nothing was done."),

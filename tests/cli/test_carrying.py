@@ -36,7 +36,7 @@ def test_a_disk_that_takes_the_records_and_not_the_view_has_the_conversation(
     assert "conversation.json could not be written: No space left on device." in said
     monkeypatch.undo()
     assert main(["conversations", "import", str(file), "--data", str(tmp_path / "data")]) == 0
-    assert "already here, and the same." in capsys.readouterr().out
+    assert "already here, unchanged." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("content", ["", "no JSON", "[]", '{"id": 5}', '{"id": "../../etc"}'])

@@ -11,7 +11,7 @@ import pytest
 
 from tenex.cli.chat import _agents, _Chat
 from tenex.cli.console import Screen
-from tenex.cli.nostr_client import Activity, Heard
+from tenex.cli.nostr_client import Activity, ReceivedMessage
 from tenex.core.errors import TransientError
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.events import Event
@@ -57,8 +57,8 @@ async def test_a_message_that_nobody_answered_is_an_error(monkeypatch: pytest.Mo
     may_end.set()
     monkeypatch.setattr(sys, "stdin", Typed(may_end))
     async with embedded_relay() as url:
-        with pytest.raises(TransientError, match=r"nobody has answered within 0 s.*tenex status.*people"):
-            await _Chat(Screen(), tmp_path / "none").hold(url, PERSON, PROJECT.public, 0.0, "")
+        with pytest.raises(TransientError, match=r"No answer within 0 s.*tenex status.*people"):
+            await _Chat(Screen(), tmp_path / "none").run(url, PERSON, PROJECT.public, 0.0, "")
 
 
 @pytest.mark.parametrize(
@@ -68,10 +68,10 @@ def test_in_a_terminal_it_is_said_when_nobody_answers_or_is_at_work(
     is_owed: bool, live: list[str], is_told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chat = _Chat(Screen(), tmp_path / "none")
-    chat._is_owed = is_owed
-    talk: Any = SimpleNamespace(live=live)
+    chat._awaits_answer = is_owed
+    talk: Any = SimpleNamespace(activities=live)
     chat._remind(talk, 10)
-    assert ("nobody has answered within 10 s" in capsys.readouterr().out) is is_told
+    assert ("No answer within 10 s" in capsys.readouterr().out) is is_told
 
 
 async def test_a_message_that_was_answered_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ async def test_a_message_that_was_answered_is_none(monkeypatch: pytest.MonkeyPat
         daemon = RelayPool([url], on_event=reply, timings=FAST)
         daemon.subscribe("inbox", [{"kinds": [1], "#p": [PROJECT.public]}], 0)
         async with running(daemon):
-            await _Chat(Shown(answered), tmp_path / "none").hold(url, PERSON, PROJECT.public, 0.0, "")
+            await _Chat(Shown(answered), tmp_path / "none").run(url, PERSON, PROJECT.public, 0.0, "")
     assert answered.is_set()
 
 
@@ -96,26 +96,26 @@ STATUS = {"status": "active", "phase": "execute"}
 
 def test_what_the_daemon_last_said_of_its_work_is_not_shown_once_it_has_gone(tmp_path: Path) -> None:
     chat = _Chat(Screen(), tmp_path / "none")
-    chat._is_active(Activity("ended", ()))
-    chat._forget()  # one that is elsewhere: only the relay tells of it
+    chat._on_activity(Activity("ended", ()))
+    chat._on_gone()  # one that is elsewhere: only the relay tells of it
     assert "has ended" in chat._toolbar("ws://relay")
-    chat._told([], STATUS)
-    chat._forget()
+    chat._on_lines([], STATUS)
+    chat._on_gone()
     assert chat._toolbar("ws://relay") == "ws://relay · write to begin"
 
 
-def said(text: str, event: str) -> Heard:
-    return Heard(event, PROJECT.public, "Executor", text, "execute", "", 0)
+def said(text: str, event: str) -> ReceivedMessage:
+    return ReceivedMessage(event, PROJECT.public, "Executor", text, "execute", "", 0)
 
 
 async def test_words_of_the_relay_do_not_overtake_what_the_daemon_tells_of_the_work_before_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chat = _Chat(Screen(), tmp_path / "none")
-    chat._told([Line("phase", "chat → execute")], STATUS)
-    chat._heard(said("It is done", "e1"))
+    chat._on_lines([Line("phase", "chat → execute")], STATUS)
+    chat._on_message(said("It is done", "e1"))
     words = Line("agent", "Executor", "It is done", 0, "e1")
-    chat._told([Line("tool", "executor · write_file()"), words, Line("end", "END")], STATUS)
+    chat._on_lines([Line("tool", "executor · write_file()"), words, Line("end", "END")], STATUS)
     shown = capsys.readouterr().out
     places = [shown.index(part) for part in ("chat → execute", "write_file", "It is done", "END")]
     assert places == sorted(places)
@@ -125,10 +125,10 @@ async def test_words_of_the_relay_do_not_overtake_what_the_daemon_tells_of_the_w
 async def test_words_the_daemon_does_not_tell_of_are_shown_soon_all_the_same(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tenex.cli.chat.UNTOLD", 0.0)
+    monkeypatch.setattr("tenex.cli.chat.REPORT_DELAY", 0.0)
     chat = _Chat(Screen(), tmp_path / "none")
-    chat._told([Line("phase", "chat → execute")], STATUS)
-    chat._heard(said("The disk is full", "e1"))
+    chat._on_lines([Line("phase", "chat → execute")], STATUS)
+    chat._on_message(said("The disk is full", "e1"))
     await asyncio.sleep(0.01)
     assert "The disk is full" in capsys.readouterr().out
 

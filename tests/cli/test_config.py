@@ -135,7 +135,7 @@ def test_path_prints_the_file_in_use_or_where_one_would_be_read(
     assert main(["config", "path", "--data", str(empty)]) == 0
     out, said = capsys.readouterr()
     assert out == f"{empty / 'tenex.toml'}\n"
-    assert "tenex init" in said
+    assert " init` writes it" in said
     file = write(tmp_path)
     assert main(["config", "path"]) == 0
     assert capsys.readouterr() == (f"{file}\n", "")

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tenex.cli.progress import PATIENCE
-from tenex.cli.stats import _cost, _span, gather
+from tenex.cli.output import PROGRESS_AFTER
+from tenex.cli.stats import _cost, _duration, gather
 from tenex.core.conversation import fold
 from tenex.core.ids import ConversationId
 from tenex.core.messages import Usage
@@ -127,8 +127,8 @@ def test_what_cannot_be_read_is_named_and_left_out_of_the_sums(data: Path, tenex
     assert told["leftOut"][1]["fault"] == "journal.jsonl: it was odd."
     assert told["conversations"] == [before]
     assert told["total"]["usage"] == before["usage"]
-    assert f"left out {TWO[:12]}" in done.stderr
-    assert f"left out {THREE[:12]}" in done.stderr
+    assert f"skipped {TWO[:12]}" in done.stderr
+    assert f"skipped {THREE[:12]}" in done.stderr
     alone = tenex("conversations", "stats", TWO, "--data", data)
     assert (alone.returncode, alone.stdout) == (4, "")
     assert "Traceback" not in alone.stderr
@@ -155,7 +155,7 @@ def test_a_bar_is_shown_on_a_terminal_where_it_takes_long(data: Path) -> None:
     """The figures are on stdout alone, whatever the terminal is shown meanwhile."""
     ours, theirs = pty.openpty()
     code = (
-        "import sys; from tenex.cli import progress; from tenex.cli.main import main; progress.PATIENCE = 0.0;"
+        "import sys; from tenex.cli import output; from tenex.cli.main import main; output.PROGRESS_AFTER = 0.0;"
         "sys.exit(main(sys.argv[1:]))"
     )
     python = command()[0] if command()[0].endswith("python") else str(Path(command()[0]).with_name("python"))
@@ -185,8 +185,8 @@ async def test_a_conversation_that_goes_while_we_read_is_named(data: Path, monke
     found = await gather(folder)
     disk.close()
     assert list(found.each) == [ONE]
-    assert f"no conversation {THREE}" in found.left_out[THREE]
-    assert PATIENCE > 0
+    assert f"no conversation {THREE}" in found.unreadable[THREE]
+    assert PROGRESS_AFTER > 0
 
 
 @pytest.mark.parametrize(
@@ -194,15 +194,15 @@ async def test_a_conversation_that_goes_while_we_read_is_named(data: Path, monke
     [
         (0, "0.0 s"),
         (59_940, "59.9 s"),
-        (60_000, "1 min 0 s"),
+        (60_000, "1 min"),
         (3_599_000, "59 min 59 s"),
-        (3_600_000, "1 h 0 min"),
-        (47 * 3_600_000, "47 h 0 min"),
+        (3_600_000, "1 h"),
+        (47 * 3_600_000, "1 d 23 h"),
         (49 * 3_600_000, "2 d 1 h"),
     ],
 )
 def test_a_duration_is_told_in_two_units(ms: int, told: str) -> None:
-    assert _span(ms) == told
+    assert _duration(ms) == told
 
 
 @pytest.mark.parametrize(

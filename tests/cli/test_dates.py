@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from tenex.cli.dates import since, until
+from tenex.cli.times import since, until
 from tenex.core.errors import UsageError
 
 NOW = datetime(2026, 11, 21, 15, 30, 12, tzinfo=timezone(timedelta(hours=1)))
@@ -72,6 +72,6 @@ def test_what_is_named_begins_and_is_over(text: str, begins: str, is_over: str) 
     ],
 )
 def test_what_is_no_time_is_refused_with_examples(text: str) -> None:
-    with pytest.raises(UsageError, match="is no point in time; give one like 2026-11-21") as fault:
+    with pytest.raises(UsageError, match=r"is not a point in time\. Examples: 2026-11-21") as fault:
         until(text, NOW)
     assert len(str(fault.value)) < 200

@@ -1,4 +1,4 @@
-"""`tenex graph add` and `tenex agents add --like`: what ships is listed, copied whole, and replaces nothing."""
+"""`tenex workflows add` and `tenex agents add --like`: what ships is listed, copied whole, and replaces nothing."""
 
 from pathlib import Path
 
@@ -29,14 +29,14 @@ def texts(folder: Path) -> dict[str, str]:
 
 
 def test_one_of_each_kind_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for command, names in (("graph", set(FILES) - set(AGENTS)), ("agents", AGENTS)):
+    for command, names in (("workflows", set(FILES) - set(AGENTS)), ("agents", AGENTS)):
         assert main(["--data", str(tmp_path), command, "add"]) == 0
         out, said = capsys.readouterr()
         head, *lines = out.splitlines()
         assert head.split() == ["EXAMPLE", "ABOUT"]
         assert [line.split()[0] for line in lines] == sorted(names)
         assert all(line.split()[1:] for line in lines), "each says what it is"
-        assert f"tenex {command} add" in said
+        assert f"`tenex --data {tmp_path} {command} add" in said
     assert list(tmp_path.iterdir()) == []
 
 
@@ -66,7 +66,7 @@ def test_all_together_are_copied_unchanged_and_are_right(tmp_path: Path, capsys:
     before = texts(tmp_path)
     for name in FILES:
         assert add(tmp_path, *(["--like", name] if name in AGENTS else [name])) == 2
-        assert "already" in capsys.readouterr().err
+        assert "exists" in capsys.readouterr().err
     assert texts(tmp_path) == before
 
 
@@ -81,15 +81,15 @@ def test_an_agent_is_copied_under_another_name_with_what_it_needs(tmp_path: Path
 @pytest.mark.parametrize(
     ("there", "words", "said"),
     [
-        ("", ["nobody"], "there is no example 'nobody'; there are: draft-and-review, mission, triage"),
-        ("", ["--like", "nobody"], "there is no example 'nobody'; there are: critic, fact-checker, researcher"),
+        ("", ["nobody"], "There is no example 'nobody'. Choose from draft-and-review, mission, triage"),
+        ("", ["--like", "nobody"], "There is no example 'nobody'. Choose from critic, fact-checker, researcher"),
         ("", ["--like", "critic", "--kind", "worker"], "--kind is for a new file"),
-        ("", ["Doubter", "--like", "critic"], "did you mean doubter?"),
-        ("", ["planner", "--like", "critic"], "planner is an agent already"),
-        ("agents/risks.py", ["--like", "critic"], "risks.py is there already"),
-        ("config/workflows/triage.toml", ["triage"], "triage.toml is there already"),
-        ("agents/skeptic.md", ["--like", "fact-checker"], "skeptic is an agent already"),
-        ("agents/triage.md", ["triage"], "triage is an agent already"),
+        ("", ["Doubter", "--like", "critic"], "Did you mean doubter?"),
+        ("", ["planner", "--like", "critic"], "planner exists already"),
+        ("agents/risks.py", ["--like", "critic"], "risks.py exists"),
+        ("config/workflows/triage.toml", ["triage"], "triage.toml exists"),
+        ("agents/skeptic.md", ["--like", "fact-checker"], "skeptic exists already"),
+        ("agents/triage.md", ["triage"], "triage is the name of an agent"),
     ],
 )
 def test_what_cannot_be_added_is_told_and_nothing_is_written(

@@ -75,11 +75,13 @@ def test_a_workflow_nobody_knows_is_a_fault_of_usage(data: Path, capsys: pytest.
     assert main(["graph", "show", "nobody", "--data", str(data)]) == 2
     said = capsys.readouterr().err
     folder = data / "config" / "workflows"
-    assert f"there is no workflow 'nobody' in {folder}; there are: pair. `tenex graph add`" in " ".join(said.split())
+    assert f"There is no workflow 'nobody' in {folder}. Known: pair. `tenex --data {data} workflows add`" in " ".join(
+        said.split()
+    )
     (folder / "pair.toml").unlink()
     assert main(["graph", "show", "nobody", "--data", str(data)]) == 2
     said = capsys.readouterr().err
-    assert f"there is no workflow 'nobody' in {folder}; there are none yet." in " ".join(said.split())
+    assert f"There is no workflow 'nobody' in {folder}. `tenex" in " ".join(said.split())
 
 
 def test_config_check_and_doctor_name_the_same_faults(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -204,4 +206,4 @@ def test_a_file_is_checked_with_what_it_uses_beside_it(data: Path, capsys: pytes
     assert main(["graph", "check", str(folder / "late.toml"), "--data", str(data)]) == 0
     assert capsys.readouterr().out.startswith("late  ")
     assert main(["graph", "check", "--data", str(data)]) == 0
-    assert "conditions.py  holds no workflow; it is loaded for what it registers" in capsys.readouterr().out
+    assert "conditions.py  defines no workflow; it is loaded for what it registers" in capsys.readouterr().out

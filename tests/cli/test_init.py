@@ -136,14 +136,14 @@ def test_a_wish_that_contradicts_the_file_is_refused_not_dropped(
     before = snapshot(tmp_path / "d")
     value = SecretKey.generate().npub if wish == "--owner" else "wss://new.example"
     assert main(["init", "--dir", str(tmp_path / "d"), wish, value]) == 2
-    assert "stays as it is" in capsys.readouterr().err
+    assert "was not changed" in capsys.readouterr().err
     assert snapshot(tmp_path / "d") == before
 
 
 def test_a_broken_configuration_is_told_and_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "tenex.toml").write_text("[people\n")
     assert main(["init", "--dir", str(tmp_path)]) == 3
-    assert "no valid TOML: line 1" in capsys.readouterr().err
+    assert "not valid TOML: line 1" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["tenex.toml"]
 
 

@@ -41,7 +41,7 @@ def spoil(data: Path, name: ConversationId) -> None:
 def test_verify_says_that_all_is_whole(data: Path, tenex: Tenex, installed: Tenex) -> None:
     done = installed("conversations", "verify", "--data", data)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("2 of 2 conversations whole, ")
+    assert done.stdout.startswith("2 of 2 conversations intact, ")
     assert tenex("conversations", "verify", "1111", "--data", data).stdout.startswith("1 of 1 ")
 
 
@@ -51,8 +51,8 @@ def test_verify_names_what_is_damaged_and_reads_the_others(data: Path, tenex: Te
     assert done.returncode == 4
     first, last = done.stdout.splitlines()
     assert first.startswith(f"{ONE[:12]}  damaged: {journal(data, ONE)}: line 1 cannot be right (byte 0): ")
-    assert f"`tenex conversations rebuild {ONE[:12]} --from conversation.json`" in first
-    assert last.startswith("1 of 2 conversations whole")
+    assert f" conversations rebuild {ONE[:12]} --from conversation.json`" in first
+    assert last.startswith("1 of 2 conversations intact")
     assert done.stderr == "tenex: 1 of 2 conversations are damaged.\n"
     verdicts = json.loads(tenex("conversations", "verify", "--json", "--data", data).stdout)
     assert [(verdict["id"], verdict["ok"], len(verdict["faults"])) for verdict in verdicts] == [
@@ -63,7 +63,7 @@ def test_verify_names_what_is_damaged_and_reads_the_others(data: Path, tenex: Te
 
 def test_verify_of_nothing_is_fine(tmp_path: Path, tenex: Tenex) -> None:
     done = tenex("conversations", "verify", "--data", tmp_path)
-    assert (done.returncode, done.stdout) == (0, "0 of 0 conversations whole, 0 records\n")
+    assert (done.returncode, done.stdout) == (0, "0 of 0 conversations intact, 0 records\n")
 
 
 def test_replay_shows_the_state_after_any_record(data: Path, tenex: Tenex) -> None:
@@ -99,7 +99,7 @@ def test_an_exported_file_is_for_its_owner_and_replaces_nothing(data: Path, tmp_
     file = tmp_path / "one.jsonl"
     done = tenex("conversations", "export", "1111", "--out", file, "--data", data)
     assert (done.returncode, done.stdout) == (0, "")
-    assert f"`tenex conversations import {file}`" in done.stderr
+    assert f" conversations import {file}` reads it" in done.stderr
     assert file.stat().st_mode & 0o777 == 0o600
     before = file.read_bytes()
     done = tenex("conversations", "export", "2222", "--out", file, "--data", data)
@@ -120,7 +120,7 @@ def test_a_conversation_comes_back_as_it_was(data: Path, tmp_path: Path, tenex: 
     exported = tenex("conversations", "export", "1111", "--data", data).stdout
     assert exported.splitlines()[1:-1] == file.read_text().splitlines()[1:]
     again = tenex("conversations", "import", file, "--data", data)
-    assert "already here, and the same" in again.stdout
+    assert "already here, unchanged" in again.stdout
     spoil(data, ONE)
     assert tenex("conversations", "import", file, "--data", data).returncode == 4
 
@@ -132,7 +132,7 @@ def test_what_was_at_work_is_over_after_an_import(tmp_path: Path, tenex: Tenex) 
     tenex("conversations", "export", "--out", file, "--data", tmp_path / "a")
     done = tenex("conversations", "import", file, "--data", tmp_path / "b")
     assert done.returncode == 0
-    assert "nothing runs and nothing is sent before somebody writes" in done.stderr
+    assert "nothing runs and nothing is sent until someone writes" in done.stderr
     shown = json.loads(tenex("conversations", "show", "--json", "--data", tmp_path / "b").stdout)
     assert (shown["status"], shown["openTurn"], shown["running"], shown["undelivered"]) == ("waiting", None, [], 0)
 
@@ -142,7 +142,7 @@ def test_the_file_of_an_older_program_is_imported_too(data: Path, tmp_path: Path
     file = tmp_path / f"{'d' * 64}.json"
     file.write_text(json.dumps({"title": "Login", "phase": "EXECUTE", "history": []}))
     done = tenex("conversations", "import", file, "--json", "--data", tmp_path / "new")
-    assert (done.returncode, json.loads(done.stdout)["result"]) == (0, "taken in")
+    assert (done.returncode, json.loads(done.stdout)["result"]) == (0, "imported")
     assert file.exists()
     (row,) = json.loads(tenex("conversations", "list", "--json", "--data", tmp_path / "new").stdout)
     assert (row["id"], row["title"], row["phase"], row["status"]) == ("d" * 64, "Login", "execute", "waiting")
@@ -188,7 +188,7 @@ def test_rebuild_wants_a_reason_and_a_source(data: Path, tenex: Tenex) -> None:
     assert done.returncode == 2
     assert "is whole" in done.stderr
     done = tenex("conversations", "rebuild", "1111", "--from", "memory", "--data", data)
-    assert (done.returncode, "there are conversation.json and relay" in done.stderr) == (2, True)
+    assert (done.returncode, "Choose conversation.json or relay" in done.stderr) == (2, True)
     done = tenex("conversations", "rebuild", "1111", "--data", data)
     assert (done.returncode, "is whole" in done.stderr) == (2, True), "the readable file is taken where none is named"
 
@@ -200,10 +200,10 @@ def test_rebuild_tells_what_is_lost_and_where_the_rest_lies(data: Path, tenex: T
     lines = done.stdout.splitlines()
     assert lines[0].startswith(f"{ONE}: ")
     assert [line for line in lines if line.startswith("  lost: ")]
-    aside = Path(lines[-1].removeprefix("What was there is in ").removesuffix("."))
+    aside = Path(lines[-1].removeprefix("The old files are in ").partition(". Write")[0])
     assert (aside / "journal.jsonl").exists()
     assert tenex("conversations", "verify", "--data", data).returncode == 0
-    assert "regained from conversation.json" in tenex("conversations", "show", "1111", "--data", data).stdout
+    assert "recovered from conversation.json" in tenex("conversations", "show", "1111", "--data", data).stdout
 
 
 def test_a_view_nested_without_end_stops_no_list(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

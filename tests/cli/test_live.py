@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tenex.cli.activity import FORGET, KEPT, MOST, ActivityView, Lives, live_lines
+from tenex.cli.activity import EXPIRES, KEPT, MOST, Activities, ActivityView, activity_lines
 from tenex.core.ids import PublicKey
 
 EXECUTOR, PLANNER = PublicKey("e" * 64), PublicKey("f" * 64)
@@ -13,43 +13,43 @@ EXECUTOR, PLANNER = PublicKey("e" * 64), PublicKey("f" * 64)
 
 def test_an_agent_begins_writes_and_has_its_say() -> None:
     """One line each, in the order in which they began; who has ended is gone."""
-    lives = Lives()
-    lives.does(EXECUTOR, "Executor", "Executor is typing", 0)
-    lives.does(PLANNER, "Planner", "Planner uses read_file", 1)
-    lives.writes(EXECUTOR, "Executor", "Once", 2)
-    lives.writes(EXECUTOR, "Executor", " upon", 3)
-    assert live_lines(lives.now(4), 80) == ["  Executor … Once upon", "  Planner uses read_file"]
-    assert live_lines(lives.now(4), 80, only_text=True) == ["  Executor … Once upon"]
-    lives.ends(EXECUTOR)
-    lives.ends(EXECUTOR)
-    assert live_lines(lives.now(4), 80) == ["  Planner uses read_file"]
+    lives = Activities()
+    lives.start(EXECUTOR, "Executor", "Executor is typing", 0)
+    lives.start(PLANNER, "Planner", "Planner uses read_file", 1)
+    lives.write(EXECUTOR, "Executor", "Once", 2)
+    lives.write(EXECUTOR, "Executor", " upon", 3)
+    assert activity_lines(lives.current(4), 80) == ["  Executor … Once upon", "  Planner uses read_file"]
+    assert activity_lines(lives.current(4), 80, only_text=True) == ["  Executor … Once upon"]
+    lives.stop(EXECUTOR)
+    lives.stop(EXECUTOR)
+    assert activity_lines(lives.current(4), 80) == ["  Planner uses read_file"]
 
 
 def test_something_else_begins_and_the_text_before_it_is_over() -> None:
     """To be told of the same again changes nothing."""
-    lives = Lives()
-    lives.does(EXECUTOR, "Executor", "Executor is typing", 0)
-    lives.writes(EXECUTOR, "Executor", "Let me look.", 1)
-    lives.does(EXECUTOR, "Executor", "Executor is typing", 20)
-    assert live_lines(lives.now(20), 80) == ["  Executor … Let me look."]
-    lives.does(EXECUTOR, "Executor", "Executor uses read_file", 21)
-    assert live_lines(lives.now(21), 80) == ["  Executor uses read_file"]
+    lives = Activities()
+    lives.start(EXECUTOR, "Executor", "Executor is typing", 0)
+    lives.write(EXECUTOR, "Executor", "Let me look.", 1)
+    lives.start(EXECUTOR, "Executor", "Executor is typing", 20)
+    assert activity_lines(lives.current(20), 80) == ["  Executor … Let me look."]
+    lives.start(EXECUTOR, "Executor", "Executor uses read_file", 21)
+    assert activity_lines(lives.current(21), 80) == ["  Executor uses read_file"]
 
 
 def test_who_is_not_heard_of_for_a_minute_is_gone() -> None:
     """A daemon may be killed in the middle of a word."""
-    lives = Lives()
-    lives.writes(EXECUTOR, "Executor", "Once", 0)
-    assert lives.now(FORGET)
-    assert not lives.now(FORGET + 1)
+    lives = Activities()
+    lives.write(EXECUTOR, "Executor", "Once", 0)
+    assert lives.current(EXPIRES)
+    assert not lives.current(EXPIRES + 1)
 
 
 def test_strangers_cannot_fill_the_screen_or_the_memory() -> None:
     """Anybody may whisper in a thread: so many lines, and so much of a text."""
-    lives = Lives()
+    lives = Activities()
     for number in range(3 * MOST):
-        lives.writes(PublicKey(f"{number:064x}"), "Noise", "x" * 100_000, 0)
-    shown = lives.now(1)
+        lives.write(PublicKey(f"{number:064x}"), "Noise", "x" * 100_000, 0)
+    shown = lives.current(1)
     assert len(shown) == MOST
     assert all(len(live.text) == KEPT for live in shown)
 
@@ -57,7 +57,7 @@ def test_strangers_cannot_fill_the_screen_or_the_memory() -> None:
 @given(st.text(), st.text(min_size=1), st.text(), st.integers(12, 200), st.booleans())
 def test_a_line_is_a_line_and_fits(name: str, text: str, doing: str, width: int, only_text: bool) -> None:
     """Whatever it holds: wide characters, line breaks, controls."""
-    for line in live_lines([ActivityView(name, doing, text, 0)], width, only_text=only_text):
+    for line in activity_lines([ActivityView(name, doing, text, 0)], width, only_text=only_text):
         assert cell_len(line) < width
         assert len(line.splitlines()) == 1
         assert "\x1b" not in line
@@ -66,4 +66,4 @@ def test_a_line_is_a_line_and_fits(name: str, text: str, doing: str, width: int,
 @pytest.mark.parametrize(("text", "shown"), [("one two three four", "two three four"), ("x" * 40, "x" * 16)])
 def test_the_end_is_shown_from_the_beginning_of_a_word(text: str, shown: str) -> None:
     """What is being written now stands at the end."""
-    assert live_lines([ActivityView("E", "", text, 0)], 23) == [f"  E … {shown}"]
+    assert activity_lines([ActivityView("E", "", text, 0)], 23) == [f"  E … {shown}"]

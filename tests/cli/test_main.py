@@ -12,7 +12,7 @@ import typer
 
 from tenex import __version__
 from tenex.cli import main as main_module
-from tenex.cli.main import COMMANDS, load_command, main
+from tenex.cli.main import ALIASES, COMMANDS, load_command, main
 from tenex.core.errors import ConfigurationError, RelayUnavailable, StoreLocked, TenexError, UsageError
 
 from .conftest import Done, command, environment
@@ -25,7 +25,7 @@ def test_help_lists_every_command_with_its_line(installed: Tenex) -> None:
     assert done.returncode == 0
     assert done.stderr == ""
     listed = dict(line.strip().split(maxsplit=1) for line in done.stdout.split("Commands:\n")[1].splitlines())
-    assert listed == {name: line for name, (_, line) in COMMANDS.items()}
+    assert listed == {name: line for name, (_, line) in COMMANDS.items() if name not in ALIASES}
 
 
 def test_help_imports_neither_commands_nor_heavy_libraries() -> None:
@@ -136,7 +136,7 @@ def test_an_unexpected_error_is_one_line_without_secrets_and_with_the_way_to_the
     said = capsys.readouterr().err
     assert said == (
         "tenex: unexpected RuntimeError: lost [redacted] \\x1b[31m\n"
-        "tenex: this is a fault of the program; `tenex --debug ...` shows where it happened\n"
+        "tenex: this is an internal error; `tenex --debug ...` shows where it happened\n"
     )
 
 
@@ -180,7 +180,7 @@ def test_a_full_disk_under_stdout_is_one_line(unbuffered: str) -> None:
             check=False,
         )
     assert done.returncode == 1
-    assert done.stderr == b"tenex: what was asked for could not be written: No space left on device\n"
+    assert done.stderr == b"tenex: the output could not be written: No space left on device\n"
 
 
 def test_a_closed_stdout_is_like_one_nobody_reads() -> None:

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tenex.cli.init_prompts import models_of
 from tenex.cli.main import main
-from tenex.cli.provider import CALLS, READ, WRITTEN, Chosen, Options, cost, from_options
+from tenex.cli.provider import CALLS, READ, WRITTEN, Chosen, Options, cost, from_options, models_of
 from tenex.core.errors import UsageError
 from tenex.nostr.keys import KeyRing
 from tenex.settings import load
@@ -107,7 +106,7 @@ async def test_a_second_run_changes_nothing_and_says_how_to(server: ModelServer,
     before = {path: path.stat().st_mtime_ns for path in data.rglob("*")}
     code, _, said = await init(data, "--model", "openai:gpt-5-mini")
     assert code == 2
-    assert f"{data / 'tenex.toml'} is there and stays as it is" in said
+    assert f"{data / 'tenex.toml'} exists and was not changed" in said
     shown = re.search(r"(    \[models\]\n.*?)\n\n?The key", said, re.DOTALL)
     assert shown is not None
     assert tomllib.loads(shown.group(1))["models"]["default"] == "openai:gpt-5-mini"
@@ -147,7 +146,7 @@ async def test_a_key_that_is_there_is_not_replaced(server: ModelServer, tmp_path
         (["--model", "gpt-5"], "names no provider"),
         (["--provider", "openai"], "needs a key"),
         (["--provider", "local", "--model", "x"], "--base-url"),
-        (["--provider", "ollama"], "say which model"),
+        (["--provider", "ollama"], "Name a model of ollama"),
         (["--model", "nobody:x"], "no provider that is known"),
         (["--model", "offline", "--base-url", "http://x"], "no server and no key"),
         (["--model", "UPPER:x"], "cannot name a provider"),
@@ -247,7 +246,7 @@ async def test_a_person_chooses_mistypes_the_key_and_tries_again(
     terminal.type("")
     await terminal.shows("Its key (not shown")
     terminal.type("sk-mistyped")
-    await terminal.shows("Nobody lists models", "Its model:")
+    await terminal.shows("No models listed", "Its model:")
     terminal.type("test")
     await terminal.shows("That did not work.", "(t)ry again")
     assert not data.exists()

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from tenex.cli.console import Screen
-from tenex.cli.input_line import PASTE, _Pastes
+from tenex.cli.input_line import LONG_PASTE, _Pastes
 from tenex.operations.transcript import Line
 
 
@@ -19,8 +19,8 @@ class Gone(io.StringIO):
 def test_a_reader_that_has_left_costs_nothing_but_the_words() -> None:
     screen = Screen(Gone(), terminal=False)
     screen.show(Line("agent", "Executor", "done"))
-    assert screen.is_gone
-    screen.say("and nothing is raised")
+    assert screen._is_closed
+    screen.message("and nothing is raised")
     screen.show(Line("phase", "chat → execute"))
 
 
@@ -29,7 +29,7 @@ def test_control_characters_of_others_are_made_visible(terminal: bool) -> None:
     file = io.StringIO()
     screen = Screen(file, terminal=terminal)
     screen.show(Line("agent", "Exe\x1b]0;title\x07cutor", "done\x1b[2J"))
-    screen.say("title \x1b]0;x\x07")
+    screen.message("title \x1b]0;x\x07")
     assert "\x1b]0;" not in file.getvalue()
     assert "\x1b[2J" not in file.getvalue()
 
@@ -47,11 +47,11 @@ def test_a_clock_set_to_nonsense_costs_no_word() -> None:
 
 
 def test_a_long_paste_is_a_mark_in_the_line_and_whole_in_what_is_sent() -> None:
-    pastes, text = _Pastes(), "word " * PASTE
-    mark = pastes.keep(text)
+    pastes, text = _Pastes(), "word " * LONG_PASTE
+    mark = pastes.mark(text)
     assert len(mark) < 60
-    assert pastes.put_in(f"look: {mark}!") == f"look: {text}!"
-    assert pastes.put_in(mark) == mark, "a mark that somebody types is only words"
+    assert pastes.expand(f"look: {mark}!") == f"look: {text}!"
+    assert pastes.expand(mark) == mark, "a mark that somebody types is only words"
 
 
 @pytest.mark.parametrize("width", ["24", "60", "100"])

@@ -56,7 +56,7 @@ def test_a_daemon_that_is_well_takes_six_lines() -> None:
         "data           /data (5.0 of 20 GB free)",
         "settings       /data/tenex.toml",
         "relays         0 of 0 connected",
-        "models         nothing held",
+        "models         no conversation on hold",
         "conversations  none",
     ]
 
@@ -78,7 +78,7 @@ def test_a_reload_that_was_refused_or_left_something_for_a_restart() -> None:
     here = {"data": "/data", "file": None, "readAgainAt": NOW}
     told = text(report(configuration={**here, "refused": ["a fault"], "needsRestart": []}))
     assert "no tenex.toml: the defaults" in told
-    assert f"read again at {NOW}: REFUSED, those before it hold\n  - a fault" in told
+    assert f"reloaded at {NOW}: REJECTED, the old ones stay\n  - a fault" in told
     told = text(report(configuration={**here, "refused": [], "needsRestart": ["[relays] has changed"]}))
     assert "REFUSED" not in told
     assert "  - [relays] has changed" in told
@@ -127,8 +127,8 @@ def test_providers_that_ask_us_to_wait() -> None:
     busy = {"name": "openai", "active": 3, "waiting": 2, "paused": 12.4}
     failure = {"at": NOW, "conversation": ID, "who": "executor", "why": "429"}
     told = text(report(models={"providers": [busy], "held": 1, "lastFailure": failure}))
-    assert "models         1 conversation held" in told
-    assert "openai      3 calls, 2 waiting for their turn, asks us to wait 12 s more" in told
+    assert "models         1 conversation on hold" in told
+    assert "openai      3 calls, 2 queued, paused for 12 s at its request" in told
     assert "last failure 0 s ago, executor in ab12cd34: 429" in told
 
 

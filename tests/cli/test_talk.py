@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from tenex.cli.activity import ActivityView
-from tenex.cli.nostr_client import Activity, ChatClient, talking
+from tenex.cli.nostr_client import Activity, ChatClient, connected_client
 from tenex.core.ports import PublishOutcome
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.ephemeral import EphemeralPublisher, operations_event, text_event, typing_event
@@ -27,23 +27,26 @@ AGENTS = [EXECUTOR.public]
 async def until(talk: ChatClient, holds: Callable[[list[ActivityView]], object]) -> list[ActivityView]:
     """Wait until the live lines are as asked; they are looked at, as the screen does."""
     async with asyncio.timeout(60):
-        while not holds(talk.live):
+        while not holds(talk.activities):
             await asyncio.sleep(0.01)
-    return talk.live
+    return talk.activities
 
 
 async def test_what_is_written_is_shown_until_it_has_been_said() -> None:
     """Typing, text, and then the message in their place."""
     async with embedded_relay() as url:
         daemon = RelayPool([url], on_event=Heard(), timings=FAST)
-        async with running(daemon), talking(url, PERSON, PROJECT.public, agents=AGENTS, typing_indicators=True) as talk:
+        async with (
+            running(daemon),
+            connected_client(url, PERSON, PROJECT.public, agents=AGENTS, indicators=True) as talk,
+        ):
             await daemon.connected(5)
             assert (await talk.send("Tell me a tale")).accepted
             assert talk.root is not None
             who = EphemeralPublisher(speaker=EXECUTOR.public, address={"form": "notes", "root": talk.root})
             at = 1_800_000_000
             async with asyncio.timeout(60):  # until the subscription is there nothing is heard, and nothing is lost
-                while not talk.live:
+                while not talk.activities:
                     at += 1
                     daemon.offer(signed(typing_event(who, "Executor is typing", at), EXECUTOR), url)
                     await asyncio.sleep(0.02)
@@ -52,7 +55,7 @@ async def test_what_is_written_is_shown_until_it_has_been_said() -> None:
             (live,) = await until(talk, lambda lives: lives and lives[0].text == "Once upon")
             assert live.doing == "Executor is typing"
             told: list[str] = []
-            talk.on_heard(lambda heard: told.append(heard.text))
+            talk.on_message(lambda heard: told.append(heard.text))
             answer = note("Once upon a time", by=EXECUTOR, tags=[["e", talk.root, url, "root"]])
             assert (await daemon.publish(answer, url)).accepted
             await until(talk, lambda lives: not lives)
@@ -69,7 +72,7 @@ async def test_the_same_words_from_two_clients_in_one_second_are_two_conversatio
     roots = []
     async with embedded_relay() as url:
         for _ in range(2):
-            async with talking(url, PERSON, PROJECT.public) as talk:
+            async with connected_client(url, PERSON, PROJECT.public) as talk:
                 assert (await talk.send("Create hello.py")).accepted
                 roots.append(talk.root)
     assert len(set(roots)) == 2
@@ -77,17 +80,17 @@ async def test_the_same_words_from_two_clients_in_one_second_are_two_conversatio
 
 async def test_typing_that_stops_is_not_shown_any_more() -> None:
     """Where nothing is said in the end."""
-    talk = ChatClient("ws://127.0.0.1:1", PERSON, PROJECT.public, agents=AGENTS, typing_indicators=True)
+    talk = ChatClient("ws://127.0.0.1:1", PERSON, PROJECT.public, agents=AGENTS, indicators=True)
     who = EphemeralPublisher(speaker=EXECUTOR.public, address={"form": "notes", "root": "a" * 64})
-    talk._take(signed(typing_event(who, "Executor is typing", 1), EXECUTOR), "")
-    assert [live.doing for live in talk.live] == ["Executor is typing"]
-    talk._take(signed(typing_event(who, "", 2), EXECUTOR), "")
-    assert talk.live == []
+    talk._on_event(signed(typing_event(who, "Executor is typing", 1), EXECUTOR), "")
+    assert [live.doing for live in talk.activities] == ["Executor is typing"]
+    talk._on_event(signed(typing_event(who, "", 2), EXECUTOR), "")
+    assert talk.activities == []
 
 
 async def test_who_does_not_listen_hears_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a pipe there is nowhere to show them, so the relay is not asked for them."""
-    async with embedded_relay() as url, talking(url, PERSON, PROJECT.public) as talk:
+    async with embedded_relay() as url, connected_client(url, PERSON, PROJECT.public) as talk:
         asked: list[str] = []
         subscribe = talk._pool.subscribe
 
@@ -113,8 +116,8 @@ async def test_agents_are_known_by_what_the_project_says_of_itself_and_by_nothin
             await daemon.connected(5)
             assert (await daemon.publish(signed(introduced, PROJECT), url)).accepted
             assert (await daemon.publish(claims, url)).accepted
-            async with talking(url, PERSON, PROJECT.public) as talk:
-                talk.on_heard(lambda one: heard.append((one.text, one.is_stranger)))
+            async with connected_client(url, PERSON, PROJECT.public) as talk:
+                talk.on_message(lambda one: heard.append((one.text, one.is_stranger)))
                 await talk.send("hello")
                 assert talk.root is not None
                 tags = [["e", talk.root, url, "root"], ["phase", "execute"]]
@@ -128,7 +131,7 @@ async def test_agents_are_known_by_what_the_project_says_of_itself_and_by_nothin
 
 async def test_the_next_line_never_answers_a_stranger(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is the stranger mentioned, or taken for an agent that has had its say."""
-    talk = ChatClient("ws://127.0.0.1:1", PERSON, PROJECT.public, agents=AGENTS, typing_indicators=True)
+    talk = ChatClient("ws://127.0.0.1:1", PERSON, PROJECT.public, agents=AGENTS, indicators=True)
     sent: list[Event] = []
 
     async def publish(event: Event, _url: str) -> PublishOutcome:
@@ -141,8 +144,8 @@ async def test_the_next_line_never_answers_a_stranger(monkeypatch: pytest.Monkey
     asked, called = note("Which name?", by=EXECUTOR, tags=tags), note("Name it x", by=STRANGER, tags=tags)
     who = EphemeralPublisher(speaker=STRANGER.public, address={"form": "notes", "root": str(talk.root)})
     for event in (asked, signed(typing_event(who, "Executor is typing", 1), STRANGER), called):
-        talk._take(event, "")
-    assert talk.live == []
+        talk._on_event(event, "")
+    assert talk.activities == []
     await talk.send("greeter.py")
     (_, answer) = sent
     assert [tag[1] for tag in answer.tags if tag[0] == "e"] == [talk.root, asked.id]
@@ -150,12 +153,12 @@ async def test_the_next_line_never_answers_a_stranger(monkeypatch: pytest.Monkey
 
 
 def test_whispers_tell_who_works_and_how_it_ended_only_from_the_project() -> None:
-    talk = ChatClient("ws://127.0.0.1:1", PERSON, PROJECT.public, agents=AGENTS, typing_indicators=True)
+    talk = ChatClient("ws://127.0.0.1:1", PERSON, PROJECT.public, agents=AGENTS, indicators=True)
     told: list[Activity] = []
-    talk.on_active(told.append)
+    talk.on_activity(told.append)
     who = EphemeralPublisher(speaker=PROJECT.public, address={"form": "notes", "root": "a" * 64})
-    talk._take(signed(operations_event(who, AGENTS, [PERSON.public], 1, "active"), PROJECT), "")
-    talk._take(signed(operations_event(who, [], [PERSON.public], 2, "ended"), PROJECT), "")
+    talk._on_event(signed(operations_event(who, AGENTS, [PERSON.public], 1, "active"), PROJECT), "")
+    talk._on_event(signed(operations_event(who, [], [PERSON.public], 2, "ended"), PROJECT), "")
     forged = EphemeralPublisher(speaker=EXECUTOR.public, address={"form": "notes", "root": "a" * 64})
-    talk._take(signed(operations_event(forged, [], [PERSON.public], 3, "waiting"), EXECUTOR), "")
+    talk._on_event(signed(operations_event(forged, [], [PERSON.public], 3, "waiting"), EXECUTOR), "")
     assert [(one.status, len(one.names)) for one in told] == [("active", 1), ("ended", 0)]

@@ -36,7 +36,6 @@ LOADED: Final = (
     "tenex.cli.workflows",
     "tenex.cli.init",
     "tenex.cli.verify",
-    "tenex.cli.rebuild",
     "tenex.cli.run",
     "tenex.cli.stats",
     "tenex.cli.status",

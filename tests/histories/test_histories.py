@@ -83,7 +83,7 @@ async def test_it_is_whole_and_can_be_replayed_to_any_record(history: Path, tmp_
     state = Conversation(id=ConversationId(name))
     for record in facts:
         state.apply(record)
-        stood = inspecting._stood(state, record, facts[-1].seq)
+        stood = inspecting._state(state, record, facts[-1].seq)
         json.dumps(stood)
         assert inspecting._step(state, record)["seq"] == record.seq == state.next_seq - 1
     assert [record.seq for record in facts] == list(range(1, len(facts) + 1))

@@ -1,4 +1,4 @@
-"""An agent's file becomes a definition, or a list of what is wrong with it."""
+"""An agent's file becomes a definition, or a list of errors."""
 
 import pytest
 
@@ -65,7 +65,7 @@ def test_it_becomes_a_member_of_the_roster() -> None:
     assert agent.agent(PublicKey("a" * 64), "offline").model == "offline"
 
 
-def test_words_that_yaml_takes_for_other_things_stay_words() -> None:
+def test_text_that_yaml_reads_as_another_type_stays_text() -> None:
     agent, faults = read(FRONT.replace("name: Reviewer", "name: yes").replace("reads code", "2026-01-01") + BODY)
     assert faults == []
     assert agent is not None
@@ -80,41 +80,56 @@ def test_words_that_yaml_takes_for_other_things_stay_words() -> None:
         ("", "reviewer.md:1: there is no front matter."),
         (FRONT.replace("name: Reviewer\n", "") + BODY, "reviewer.md:1: `name` is missing"),
         (FRONT.replace("Reviewer", "''") + BODY, "reviewer.md:2: `name` is empty."),
-        (FRONT.replace("Reviewer", "[a]") + BODY, "reviewer.md:2: `name` must be a text."),
-        (FRONT.replace("tools:", "tool:") + BODY, "reviewer.md:7: `tool` is no key of an agent. Did you mean `tools`?"),
-        (FRONT.replace("expert", "exprt") + BODY, "reviewer.md:4: 'exprt' is no kind of agent. Did you mean `expert`?"),
-        (FRONT.replace("Plan", "planing") + BODY, "reviewer.md:6: 'planing' is no phase. Did you mean `plan`?"),
+        (FRONT.replace("Reviewer", "[a]") + BODY, "reviewer.md:2: `name` must be text."),
+        (FRONT.replace("tools:", "tool:") + BODY, "reviewer.md:7: `tool` is not a known key. Did you mean `tools`?"),
+        (
+            FRONT.replace("expert", "exprt") + BODY,
+            "reviewer.md:4: `kind`: 'exprt' is not a kind of agent. Did",
+        ),
+        (
+            FRONT.replace("Plan", "planing") + BODY,
+            "reviewer.md:6: `in_phases`: 'planing' is not a phase. Did",
+        ),
         (
             FRONT.replace("read_file", "raed_file") + BODY,
             "reviewer.md:7: there is no tool 'raed_file'. Did you mean `read_file`? There are: read_file, write_file.",
         ),
         (FRONT.replace("[read_file, complete]", "read_file") + BODY, "reviewer.md:7: `tools` must be a list"),
         (FRONT.replace("[read_file, complete]", "[[a]]") + BODY, "reviewer.md:7: `tools` must be a list"),
-        (FRONT.replace('"a change is: risky"', "a change is: risky") + BODY, "reviewer.md:5: the front matter is no"),
-        (FRONT.replace("role: reads code", "name: Again\nrole: x") + BODY, "reviewer.md:3: `name` stands there twice"),
+        (
+            FRONT.replace('"a change is: risky"', "a change is: risky") + BODY,
+            "reviewer.md:5: the front matter is not",
+        ),
+        (
+            FRONT.replace("role: reads code", "name: Again\nrole: x") + BODY,
+            "reviewer.md:3: `name` appears twice",
+        ),
         ("---\n- a\n---\nbody\n", "reviewer.md:1: the front matter must be lines"),
-        ("---\n\x07\n---\nbody\n", "reviewer.md:1: the front matter is no YAML"),
+        (
+            "---\n\x07\n---\nbody\n",
+            "reviewer.md:1: the front matter is not valid YAML: a character",
+        ),
         (FRONT, "reviewer.md:10: the agent has no instructions."),
         (
             FRONT + BODY + "\n## In planing\n\nx\n",
             "reviewer.md:24: `## In planing` names no phase. Did you mean `plan`?",
         ),
-        (FRONT + BODY + "\n## In Verification\n\nx\n", "reviewer.md:24: `## In Verification` stands there twice."),
-        (FRONT + BODY + "\n## In plan\n", "reviewer.md:24: nothing stands under `## In plan`."),
+        (FRONT + BODY + "\n## In Verification\n\nx\n", "reviewer.md:24: `## In Verification` appears twice"),
+        (FRONT + BODY + "\n## In plan\n", "reviewer.md:24: `## In plan` is empty"),
         (
             FRONT.replace("expert", "orchestrator") + BODY,
             "reviewer.md:7: an orchestrator has no tools: it routes and never works.",
         ),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(text: str, fault: str) -> None:
+def test_an_error_is_reported_with_its_line(text: str, fault: str) -> None:
     agent, faults = read(text)
     assert agent is None
     assert len(faults) == 1, faults
     assert faults[0].startswith(fault)
 
 
-def test_front_matter_that_is_no_yaml_gives_one_fault_and_no_echoes() -> None:
+def test_invalid_yaml_is_one_error_without_missing_keys() -> None:
     _, faults = read("---\nname: [\n---\nbody\n")
     assert len(faults) == 1
 
@@ -125,14 +140,14 @@ def test_only_the_orchestrator_needs_no_use_when() -> None:
     assert len(read(front.replace("Orchestrator", "worker"))[1]) == 1
 
 
-def test_tool_names_are_not_checked_where_nobody_knows_them() -> None:
+def test_tool_names_are_not_checked_without_a_list_of_tools() -> None:
     faults: list[str] = []
     assert read_agent(Slug("r"), FRONT.replace("read_file", "other") + BODY, "r.md", None, faults) is not None
     assert faults == []
 
 
 @pytest.mark.parametrize(
-    ("said", "plan", "act", "least", "most"),
+    ("value", "plan", "act", "least", "most"),
     [
         ("true", ("thinking", "scratchpad", "inner_monologue"), ("tool_call",), None, 3),
         ("{}", ("thinking", "scratchpad", "inner_monologue"), ("tool_call",), None, 3),
@@ -141,17 +156,17 @@ def test_tool_names_are_not_checked_where_nobody_knows_them() -> None:
         ("{plan: []}", (), ("tool_call",), None, 0),
     ],
 )
-def test_an_agent_may_speak_by_states(
-    said: str, plan: tuple[str, ...], act: tuple[str, ...], least: int | None, most: int
+def test_an_agent_may_answer_by_states(
+    value: str, plan: tuple[str, ...], act: tuple[str, ...], least: int | None, most: int
 ) -> None:
-    definition, faults = read(FRONT.replace("---\n", f"---\noutput: {said}\n", 1) + BODY)
+    definition, faults = read(FRONT.replace("---\n", f"---\noutput: {value}\n", 1) + BODY)
     assert faults == []
     assert definition is not None
     assert definition.output is not None
     found = definition.output
     assert (found.plan, found.act, found.least, found.most) == (plan, act, least, most)
     tools = definition.agent(PublicKey("0" * 64)).tools
-    assert ("python" in tools) == ("python" in act), "who may run a program has its tool, by the phase's leave"
+    assert ("python" in tools) == ("python" in act), "the state `python` brings the tool of that name"
 
 
 def test_without_states_an_agent_answers_as_its_model_does() -> None:
@@ -160,11 +175,11 @@ def test_without_states_an_agent_answers_as_its_model_does() -> None:
         assert (faults, definition and definition.output) == ([], None)
 
 
-def test_every_fault_of_states_is_told_with_its_line() -> None:
-    said = "output:\n  plan: thinking\n  act: [[x]]\n  max: -1\n  mxa: 1\n  act: [python]"
-    definition, faults = read(FRONT.replace("---\n", f"---\n{said}\n", 1) + BODY)
+def test_every_error_of_states_is_reported_with_its_line() -> None:
+    output = "output:\n  plan: thinking\n  act: [[x]]\n  max: -1\n  mxa: 1\n  act: [python]"
+    definition, faults = read(FRONT.replace("---\n", f"---\n{output}\n", 1) + BODY)
     assert definition is None
-    assert [fault.split(": ")[0] for fault in faults] == [f"reviewer.md:{line}" for line in (3, 4, 5, 6)]
+    assert [fault.split(": ")[0] for fault in faults] == [f"reviewer.md:{line}" for line in (7, 3, 4, 5, 6)]
 
 
 def test_an_orchestrator_has_no_states() -> None:

@@ -22,7 +22,7 @@ import pytest
 import yaml
 
 from tenex.cli.main import COMMANDS, load_command
-from tenex.cli.run import LETTING_GO
+from tenex.cli.run import CLOSING
 from tenex.settings import Settings
 from tests.repository.tree import files
 
@@ -142,7 +142,7 @@ def test_compose_agrees_with_image_and_settings() -> None:
     build = ROOT / "config" / service["build"]["context"]
     assert (build / "Dockerfile").is_file()
     assert service["volumes"] == ["data:/data"]
-    assert int(service["stop_grace_period"].removesuffix("s")) > Settings().shutdown.deadline + LETTING_GO
+    assert int(service["stop_grace_period"].removesuffix("s")) > Settings().shutdown.deadline + CLOSING
     assert (service["init"], service["read_only"], service["cap_drop"]) == (True, True, ["ALL"])
     assert "no-new-privileges:true" in service["security_opt"]
     for variable in service["environment"]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tenex.cli.run import LETTING_GO
+from tenex.cli.run import CLOSING
 from tenex.core.errors import ConfigurationError, StoreError, UsageError
 from tenex.service.notify import STATUS_EVERY
 from tenex.settings import Settings
@@ -73,7 +73,7 @@ def test_it_agrees_with_the_program() -> None:
     """Exit codes, deadlines, signals and the watchdog mean here what they mean in the code."""
     unit = directives()
     assert unit["ExecStart"] == ["/opt/tenex/bin/tenex run"]
-    assert int(unit["TimeoutStopSec"][0]) > Settings().shutdown.deadline + LETTING_GO
+    assert int(unit["TimeoutStopSec"][0]) > Settings().shutdown.deadline + CLOSING
     assert int(unit["WatchdogSec"][0]) > 2 * STATUS_EVERY
     never_mended = {error.exit_code for error in (UsageError, ConfigurationError, StoreError)}
     assert {int(code) for code in unit["RestartPreventExitStatus"][0].split()} == never_mended

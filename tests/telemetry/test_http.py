@@ -231,7 +231,7 @@ async def test_a_port_that_is_taken_is_told_at_start() -> None:
         health = Health(probe=State().probe, relays=list, is_serving=lambda: True)
         with pytest.raises(ConfigurationError, match=rf"^metrics.port: {number} on 127.0.0.1 is in use"):
             await StatusPort(health, bytes).open(HOST, number)
-        with pytest.raises(ConfigurationError, match=r"^metrics.host: we cannot listen on 192.0.2.1"):
+        with pytest.raises(ConfigurationError, match=r"^metrics.host: cannot listen on 192.0.2.1"):
             await StatusPort(health, bytes).open("192.0.2.1", 0)
 
 

@@ -1,4 +1,4 @@
-"""Front matter becomes a program: phases, state, scoped tools and colleagues, or a list of all that is wrong."""
+"""Front matter becomes a program: phases, state, scoped tools and sub-agents; or a list of errors."""
 
 from pathlib import Path
 from typing import Any
@@ -38,12 +38,12 @@ def test_the_shipped_example_is_whole_and_runs_through_its_phases() -> None:
     assert found is not None
     assert found.program is not None
     assert found.tools == ("read_file", "search_files", "write_file")
-    standing, way = found.program.begin(), []
+    position, way = found.program.begin(), []
     for values in ({"research_plan": "look"}, {"data": [1, 2]}, {"data": [1, 2, 3]}, {}):
-        standing = standing.changed(values)
-        after = found.program.evaluate(standing, Phase.EXECUTE).target
-        standing = AgentPhaseState(phase=after or standing.phase, values=standing.values)
-        way.append(standing.phase)
+        position = position.changed(values)
+        after = found.program.evaluate(position, Phase.EXECUTE).target
+        position = AgentPhaseState(phase=after or position.phase, values=position.values)
+        way.append(position.phase)
     assert way == ["research", "research", "analysis", "analysis"]
 
 
@@ -90,9 +90,9 @@ def test_a_condition_cannot_change_what_it_sees_and_one_that_raises_is_not_true(
         "state: {data: []}\nphases: [[a, b, 'data.append(1)'], [a, c, 'data[0].x > 1'], [a, d, 'not data']]\n"
     )
     begun = found.begin()
-    told = found.evaluate(begun, None)
-    assert [target for target, _ in told.failed] == ["b", "c"]
-    assert told.target == "d"
+    outcome = found.evaluate(begun, None)
+    assert [target for target, _ in outcome.failed] == ["b", "c"]
+    assert outcome.target == "d"
     assert begun.values == {"data": []}
 
 
@@ -113,47 +113,47 @@ def test_a_tool_has_phases_and_a_condition_and_a_word_alone_has_none() -> None:
 @pytest.mark.parametrize(
     ("front", "fault"),
     [
-        ("phases: [plan, execute]\n", "r.md:6: `phases` is an agent's own graph, a list of `[source, destination, "),
+        ("phases: [plan, execute]\n", "r.md:6: `phases` must be a list of `[source, destination, condition]`"),
         ("phases: x\n", "r.md:6: `phases` must be a list of `[source, destination, condition]`."),
-        ("phases: [[a]]\n", "r.md:6: each of `phases` is `[source, destination, condition]`."),
-        ("phases: [[a, 'b c']]\n", "r.md:6: 'b c' is no name of a phase"),
-        ("phases: [[a, b, 'x +']]\n", "r.md:6: the condition 'x +' is no expression"),
+        ("phases: [[a]]\n", "r.md:6: `phases`: each of them must be `[source, destination, condition]`."),
+        ("phases: [[a, 'b c']]\n", "r.md:6: `phases`: 'b c' is not a phase's name"),
+        ("phases: [[a, b, 'x +']]\n", "r.md:6: the condition 'x +' is not an expression"),
         ("phases: [[a, b, x]]\n", "r.md:6: the condition 'x' names 'x'. There are: conversation, phase, state."),
         ("phases: [[a, END]]\n", "r.md:6: `phases`: END is reserved and cannot be a node."),
-        ("state: x\n", "r.md:6: `state` must be lines of `name: default`."),
-        ("state: {1a: 0}\n", "r.md:6: '1a' cannot be a field of `state`"),
-        ("state: {phase: 0}\n", "r.md:6: `phase` cannot be a field of `state`"),
-        ("state:\n  a: 0\n  a: 1\n", "r.md:8: `a` stands in `state` twice."),
-        ("state: {a: }\n", "r.md:6: `a` has neither a type nor a default."),
-        ("state: {a: {type: txt}}\n", "r.md:6: 'txt' is no type of a field. Did you mean `text`?"),
-        ("state: {a: {typ: text, default: 1}}\n", "r.md:6: 'typ' is no key of `a`. Did you mean `type`?"),
-        ("state: {a: {type: list, default: 1}}\n", "r.md:6: the default of `a` is no list."),
-        ("state: {a: 2026-01-01}\n", "r.md:6: the default of `a` is no value JSON can hold."),
-        ("state: {a: .nan}\n", "r.md:6: the default of `a` is no value JSON can hold."),
-        ("state: {a: !x 1}\n", "r.md:6: the default of `a` is no value JSON can hold."),
+        ("state: x\n", "r.md:6: `state` must be lines of `key: value`."),
+        ("state: {1a: 0}\n", "r.md:6: `state.1a`: this cannot be a field's name"),
+        ("state: {phase: 0}\n", "r.md:6: `state.phase`: this cannot be a field's name: it is reserved."),
+        ("state:\n  a: 0\n  a: 1\n", "r.md:8: `a` appears twice, first in line 7"),
+        ("state: {a: }\n", "r.md:6: `state.a` has neither a type nor a default"),
+        ("state: {a: {type: txt}}\n", "r.md:6: `state.a.type`: 'txt' is not a type. Did you mean `text`?"),
+        ("state: {a: {typ: text, default: 1}}\n", "r.md:6: `state.a.typ` is not a known key. Did you mean `type`?"),
+        ("state: {a: {type: list, default: 1}}\n", "r.md:6: `state.a`: the default is not of type list."),
+        ("state: {a: 2026-01-01}\n", "r.md:6: `state.a`: the default is not a JSON value"),
+        ("state: {a: .nan}\n", "r.md:6: `state.a`: the default is not a JSON value"),
+        ("state: {a: !x 1}\n", "r.md:6: `state.a`: the default is not a JSON value"),
         ("phases: [[a, b]]\ntools: [{shell: {phases: [c]}}]\n", "r.md:7: 'c' is none of the agent's own phases."),
         ("tools: [{shel: {when: '1'}}]\n", "r.md:6: there is no tool 'shel'. Did you mean `shell`?"),
-        ("tools: [{shell: {if: x}}]\n", "r.md:6: 'if' is no key of `shell`."),
-        ("tools: [{shell: 3}]\n", "r.md:6: `shell` must be `key: value`, with: phases, when."),
-        ("tools:\n  - shell\n  - shell: {when: '1'}\n", "r.md:8: `shell` stands in `tools` twice. Keep one; join"),
-        ("tools: [{shell: {when: '1', when: '2'}}]\n", "r.md:6: `when` of `shell` stands there twice. Keep one."),
-        ("agents:\n  - x: {shared: true}\n  - x\n", "r.md:8: `x` stands in `agents` twice."),
-        ("state: {a: {type: list, type: text}}\n", "r.md:6: `type` of `a` stands there twice. Keep one."),
-        ("agents: x\n", "r.md:6: `agents` must be a list of words"),
-        ("agents: [{x: {shared: maybe}}]\n", "r.md:6: `shared` must be true or false."),
+        ("tools: [{shell: {if: x}}]\n", "r.md:6: `tools.shell.if` is not a known key"),
+        ("tools: [{shell: 3}]\n", "r.md:6: `tools.shell` must be lines of `key: value`, with: phases, when."),
+        ("tools:\n  - shell\n  - shell: {when: '1'}\n", "r.md:8: `shell` appears in `tools` twice"),
+        ("tools: [{shell: {when: '1', when: '2'}}]\n", "r.md:6: `when` appears twice, first in line 6"),
+        ("agents:\n  - x: {shared: true}\n  - x\n", "r.md:8: `x` appears in `agents` twice"),
+        ("state: {a: {type: list, type: text}}\n", "r.md:6: `type` appears twice, first in line 6"),
+        ("agents: x\n", "r.md:6: `agents` must be a list of names"),
+        ("agents: [{x: {shared: maybe}}]\n", "r.md:6: `agents.x.shared` must be true or false."),
         ("triggers: 3\n", "r.md:6: `triggers` must be true or false."),
         ("input: x\n", "r.md:6: `input` is a template for agents with `phases` or `state`."),
         ("state: {a: 0}\ninput: '{{ b }}'\n", "r.md:7: there is no variable 'b'."),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(front: str, fault: str) -> None:
+def test_an_error_is_reported_with_its_line(front: str, fault: str) -> None:
     definition, faults = read(front)
     assert definition is None
     assert len(faults) == 1, faults
     assert faults[0].startswith(fault)
 
 
-def test_a_graph_that_could_not_be_walked_is_refused_with_every_reason() -> None:
+def test_an_invalid_graph_is_refused_with_every_reason() -> None:
     _, faults = read("phases: [[a, b], [c, d]]\n")
     assert faults == [f"r.md:6: `phases`: The node {name} cannot be reached from a." for name in "cd"]
     _, faults = read("phases: [[a, b], [a, c]]\n")
@@ -161,12 +161,14 @@ def test_a_graph_that_could_not_be_walked_is_refused_with_every_reason() -> None
     assert read("phases: [[a, b], [a, c]]\ntriggers: true\n")[1] == [], "a model may choose what rules never would"
 
 
-def test_all_that_is_wrong_is_named_at_once() -> None:
-    _, faults = read("phases: [[a, b, nope]]\nstate: {x: {type: y}}\ntools: [{shell: {phases: [z]}}, nothing]\n")
-    assert [fault.split(":")[1] for fault in faults] == ["7", "6", "8", "8"]
+def test_all_errors_are_reported_at_once() -> None:
+    _, faults = read("phases: [[a, b, nope]]\nstate: {x: {type: text}}\ntools: [{shell: {phases: [z]}}, nothing]\n")
+    assert [fault.split(":")[1] for fault in faults] == ["6", "8", "8"]
+    _, faults = read("phases: [[a, 1b]]\nstate: {x: {type: y}}\nfoo: 1\n", body="## In nowhere\n\nx\n")
+    assert [fault.split(":")[1] for fault in faults] == ["7", "6", "8", "10", "10"]
 
 
-def test_the_old_form_of_phases_is_told_where_they_went() -> None:
+def test_phases_of_the_conversation_are_referred_to_in_phases() -> None:
     _, (fault,) = read("phases: [verification, plan]\n")
     assert "`in_phases: [verification, plan]`" in fault
 
@@ -180,13 +182,13 @@ def test_the_old_form_of_phases_is_told_where_they_went() -> None:
         ("You.\n\n## In plan\n\n{{ no }}", "r.md:12: there is no variable 'no'."),
     ],
 )
-def test_words_that_are_templates_are_tried_when_the_file_is_read(body: str, fault: str) -> None:
+def test_templates_are_rendered_when_the_file_is_read(body: str, fault: str) -> None:
     _, faults = read("state: {plan: ''}\n", body)
     assert len(faults) == 1, faults
     assert faults[0].startswith(fault)
 
 
-def test_words_are_templates_only_with_phases_or_state() -> None:
+def test_text_is_a_template_only_with_phases_or_state() -> None:
     for front in ("", "tools: [read_file]\n", "in_phases: [plan]\n", "tools: [{shell: {when: phase}}]\n"):
         definition, faults = read(front, "You {{ see }} {% this %}.")
         assert faults == []
@@ -201,37 +203,37 @@ def library(folder: Path, **agents: str) -> PromptLibrary:
     return PromptLibrary.load(builtin_prompts(), folder, tools=TOOLS)
 
 
-def test_a_prompt_is_filled_in_with_where_the_agent_stands(own: Path) -> None:
+def test_a_prompt_is_rendered_with_the_agents_phase(own: Path) -> None:
     known = library(own, scout="phases: [[a, b, plan]]\nstate: {plan: ''}\n", plain="")
-    told = [
+    prompts = [
         known.system_prompt(
             Slug("scout"),
             Phase.PLAN,
             tools=(),
             project_name="p",
-            standing=AgentPhaseState(phase=phase, values={"plan": ""}),
+            position=AgentPhaseState(phase=phase, values={"plan": ""}),
         )
         for phase in ("a", "b")
     ]
-    assert "In a of plan, scout." in told[0]
-    assert "In b of plan, scout." in told[1]
+    assert "In a of plan, scout." in prompts[0]
+    assert "In b of plan, scout." in prompts[1]
     assert "You work." in known.system_prompt(Slug("plain"), Phase.PLAN, tools=(), project_name="p")
 
 
-def test_words_that_cannot_be_filled_in_now_stand_as_they_were_written(own: Path) -> None:
+def test_a_template_that_fails_is_left_as_it_was_written(own: Path) -> None:
     (own / "scout.md").write_text(
         f"{HEAD}state: {{data: []}}\n---\nThe first: {{{{ data[0] }}}}!\n".replace(
             "{{ data[0] }}", "{% if data %}{{ data[0].title }}{% endif %}"
         )
     )
     known = PromptLibrary.load(builtin_prompts(), own, tools=TOOLS)
-    told = known.system_prompt(
-        Slug("scout"), Phase.PLAN, tools=(), project_name="p", standing=AgentPhaseState(values={"data": [1]})
+    prompt = known.system_prompt(
+        Slug("scout"), Phase.PLAN, tools=(), project_name="p", position=AgentPhaseState(values={"data": [1]})
     )
-    assert "{{ data[0].title }}" in told
+    assert "{{ data[0].title }}" in prompt
 
 
-def test_a_colleague_is_a_tool_described_by_what_the_colleague_is(own: Path) -> None:
+def test_a_sub_agent_is_a_tool_described_by_its_role(own: Path) -> None:
     known = library(
         own,
         lead=(
@@ -254,15 +256,15 @@ def test_a_colleague_is_a_tool_described_by_what_the_colleague_is(own: Path) -> 
     ("named", "fault"),
     [
         ("plannr", "lead.md:6: there is no agent 'plannr'. Did you mean `planner`?"),
-        ("lead", "lead.md:6: an agent cannot be its own colleague."),
+        ("lead", "lead.md:6: an agent cannot be its own sub-agent."),
         ("orchestrator", "lead.md:6: orchestrator is an orchestrator"),
     ],
 )
-def test_a_colleague_must_be_somebody_else_who_works_here(own: Path, named: str, fault: str) -> None:
+def test_a_sub_agent_must_be_another_known_worker(own: Path, named: str, fault: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         library(own, lead=f"agents: [{named}]\n")
-    (told,) = caught.value.faults
-    assert fault in told
+    (found,) = caught.value.faults
+    assert fault in found
 
 
 def test_an_orchestrator_has_no_phases_of_its_own() -> None:
@@ -272,7 +274,7 @@ def test_an_orchestrator_has_no_phases_of_its_own() -> None:
     assert [fault.split(":")[1] for fault in faults] == ["6", "7"]
 
 
-def test_a_field_may_be_called_as_what_python_gives_every_mapping() -> None:
+def test_a_field_may_have_the_name_of_a_mapping_method() -> None:
     found = program(
         "phases:\n - [a, b, state.items|length > 1]\n - [b, a, state.get == 'x']\nstate: {items: [], get: ''}\n"
     )
@@ -285,17 +287,17 @@ def test_a_template_sees_where_the_agent_has_been(own: Path) -> None:
     agent = "phases: [[a, b, n]]\nstate: {n: 0}\n---\n{{ state.phase }} after {{ state.history|length }} moves\n"
     found = library(own, r=agent)
     been = AgentPhaseState(phase="b", values={"n": 1}, history=(Moved(source="a", target="b", at=Millis(1)),))
-    prompt = found.system_prompt(Slug("r"), Phase.CHAT, tools=(), project_name="demo", standing=been)
+    prompt = found.system_prompt(Slug("r"), Phase.CHAT, tools=(), project_name="demo", position=been)
     assert "b after 1 moves" in prompt
 
 
 @pytest.mark.parametrize("begins", ["planing", "plannning", "plannign", "plamning", "Planning"])
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_phase_that_is_written_in_two_ways_is_a_fault(begins: str, is_first: bool) -> None:
+def test_a_phase_spelled_in_two_ways_is_an_error(begins: str, is_first: bool) -> None:
     first, last = (begins, "planning") if is_first else ("planning", begins)
     _, faults = read(f"state: {{a: ''}}\nphases: [[{first}, research, a], [research, {last}]]\n")
     (fault,) = faults
-    assert fault.startswith(f"r.md:7: `phases`: nothing leads to {first} and nothing leads out of {last}. If one phase")
+    assert fault.startswith(f"r.md:7: `phases`: nothing leads to {first} and nothing leads out of {last}. If they are")
 
 
 @pytest.mark.parametrize(
@@ -310,18 +312,18 @@ def test_a_phase_that_is_written_in_two_ways_is_a_fault(begins: str, is_first: b
         ("open", "oven"),
     ],
 )
-def test_phases_with_names_of_their_own_are_none(first: str, last: str) -> None:
+def test_phases_with_different_names_are_not_misspelled(first: str, last: str) -> None:
     assert read(f"state: {{a: ''}}\nphases: [[{first}, research, a], [research, {last}]]\n")[1] == []
 
 
-def test_two_pairs_of_one_trigger_are_a_fault() -> None:
+def test_two_transitions_with_one_trigger_are_an_error() -> None:
     front = "state: {a: ''}\nphases: [[a, b_to_c, a], [b_to_c, a_to_b, a], [a_to_b, c, a]]\n"
     assert read(front)[1] == []
     (fault,) = read(f"{front}triggers: true\n")[1]
     assert "a -> b_to_c and a_to_b -> c would both be the trigger a_to_b_to_c. Rename a phase." in fault
 
 
-def test_a_phase_that_is_left_or_entered_again_is_no_slip() -> None:
+def test_a_phase_that_is_left_or_entered_again_is_not_misspelled() -> None:
     for more in ("[research, planing]", "[planning, review]"):
         front = f"state: {{a: ''}}\nphases: [[planing, research, a], [research, planning, a], {more}]\n"
         assert read(front)[1] == []

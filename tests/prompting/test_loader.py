@@ -1,4 +1,4 @@
-"""The library is whole, or refused with all that is wrong with it."""
+"""The library is complete, or every error in it is reported."""
 
 import shutil
 import subprocess
@@ -101,7 +101,7 @@ def test_a_later_change_of_a_file_changes_nothing(copy: Path) -> None:
     assert library.router_prompt(project_name="demo") == before
 
 
-def test_every_fault_in_every_file_is_told_at_once(copy: Path, own: Path) -> None:
+def test_every_error_in_every_file_is_reported_at_once(copy: Path, own: Path) -> None:
     (copy / "phases" / "chat.md").unlink()
     plan = copy / "phases" / "plan.md"
     plan.write_text(plan.read_text().replace("## Do\n", "## Doing\n"))
@@ -118,7 +118,7 @@ def test_every_fault_in_every_file_is_told_at_once(copy: Path, own: Path) -> Non
     found = faults(copy, own)
     for part in (
         "phases/chat.md: the file is missing",
-        "phases/plan.md:10: `## Doing` is no heading of a phase",
+        "phases/plan.md:10: `## Doing` is not a heading of a phase",
         "phases/plan.md: the heading `## Do` is missing",
         "phases/deploy.md: there is no such phase",
         "fragments/answer.md.j2:2: there is no variable 'langage'",
@@ -131,18 +131,18 @@ def test_every_fault_in_every_file_is_told_at_once(copy: Path, own: Path) -> Non
         "own/My_Helper.md: 'My_Helper' is not kebab-case. Rename the file to my-helper.md.",
         "own/My_Helper.md:6: there is no tool 'fly'",
         "own/my-helper.md: is the same agent as",
-        "own/my-helper.md:2: `nam` is no key of an agent. Did you mean `name`?",
+        "own/my-helper.md:2: `nam` is not a known key. Did you mean `name`?",
         "own/my-helper.md:1: `name` is missing",
-        "own/my-helper.md:4: 'boss' is no kind of agent",
-        "own/notes.txt: is no agent",
+        "own/my-helper.md:4: `kind`: 'boss' is not a kind of agent",
+        "own/notes.txt: is not an agent",
     ):
         assert sum(part in fault for fault in found) == 1, (part, found)
     assert len(found) == 18, found
 
 
-def test_without_an_orchestrator_nobody_could_route(copy: Path) -> None:
+def test_an_orchestrator_is_required(copy: Path) -> None:
     (copy / "agents" / "orchestrator.md").unlink()
-    assert faults(copy) == ("No agent is of kind orchestrator. Give `kind: orchestrator` to the one that shall route.",)
+    assert faults(copy) == ("No agent is of kind orchestrator. Give one of them `kind: orchestrator`.",)
 
 
 def test_two_orchestrators_are_refused_with_both_files(own: Path) -> None:
@@ -152,15 +152,15 @@ def test_two_orchestrators_are_refused_with_both_files(own: Path) -> None:
     assert "agents/orchestrator.md" in fault
 
 
-def test_without_a_worker_nobody_could_be_routed_to(copy: Path) -> None:
+def test_a_worker_or_expert_is_required(copy: Path) -> None:
     for slug in ("executor", "planner", "project-manager", "security-expert"):
         (copy / "agents" / f"{slug}.md").unlink()
-    assert faults(copy) == ("There is no worker and no expert: nobody could be routed to. Add an agent.",)
+    assert faults(copy) == ("There is no worker and no expert to route to. Add an agent.",)
 
 
 def test_a_missing_fragment_is_named(copy: Path) -> None:
     (copy / "fragments" / "tools.md.j2").unlink()
-    assert faults(copy) == (f"{copy}/fragments/tools.md.j2: the file is missing. Put it back.",)
+    assert faults(copy) == (f"{copy}/fragments/tools.md.j2: the file is missing. Restore it.",)
 
 
 def test_a_template_that_breaks_only_in_one_phase_is_found(copy: Path) -> None:
@@ -180,8 +180,8 @@ def test_a_folder_named_like_an_agent_is_a_fault(own: Path) -> None:
     assert faults(builtin_prompts(), own) == (f"{own}/lawyer.md: cannot be read: Is a directory.",)
 
 
-def test_a_prompt_for_the_orchestrator_or_a_stranger_is_our_own_mistake(library: PromptLibrary) -> None:
-    for slug in ("orchestrator", "nobody"):
+def test_a_prompt_for_the_orchestrator_or_an_unknown_agent_is_an_internal_error(library: PromptLibrary) -> None:
+    for slug in ("orchestrator", "unknown"):
         with pytest.raises(InternalError, match=slug):
             library.system_prompt(Slug(slug), Phase.CHAT, tools=(), project_name="demo")
 
@@ -197,7 +197,7 @@ def test_prompts_inside_the_package_come_before_those_beside_it(tmp_path: Path) 
     assert builtin_prompts(package) == package / "prompts"
 
 
-def test_prompts_that_are_nowhere_are_a_fault_that_says_where_it_looked(tmp_path: Path) -> None:
+def test_missing_prompts_are_an_error_with_the_paths_that_were_tried(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=f"looked in {tmp_path}/tenex/prompts and {tmp_path}/prompts"):
         builtin_prompts(tmp_path / "tenex")
 

@@ -1,4 +1,4 @@
-"""A phase's file is read whole or refused with every fault in it."""
+"""A phase's file is read whole, or every error in it is reported."""
 
 import pytest
 
@@ -20,22 +20,22 @@ def test_a_good_file_gives_its_purpose_and_its_whole_text() -> None:
     ("text", "fault"),
     [
         (GOOD.replace("## Do\n\nText of Do.\n\n", ""), "plan.md: the heading `## Do` is missing."),
-        (GOOD.replace("## Do", "## Doo"), "plan.md:9: `## Doo` is no heading of a phase."),
-        (GOOD.replace("## Do", "# Do"), "plan.md:9: `# Do` is no heading of a phase."),
-        (GOOD + "## Do\n\nAgain.\n", "plan.md:20: `## Do` stands there twice."),
-        (GOOD.replace("Text of Do.", ""), "plan.md:9: nothing stands under `## Do`."),
-        ("Hello\n" + GOOD, "plan.md:1: text stands before the first heading."),
-        (GOOD.replace("Enter when", "?").replace("## Do", "## Enter when").replace("?", "Do"), "another order"),
+        (GOOD.replace("## Do", "## Doo"), "plan.md:9: `## Doo` is not a heading of a phase."),
+        (GOOD.replace("## Do", "# Do"), "plan.md:9: `# Do` is not a heading of a phase."),
+        (GOOD + "## Do\n\nAgain.\n", "plan.md:20: `## Do` appears twice."),
+        (GOOD.replace("Text of Do.", ""), "plan.md:9: `## Do` is empty."),
+        ("Hello\n" + GOOD, "plan.md:1: there is text before the first heading."),
+        (GOOD.replace("Enter when", "?").replace("## Do", "## Enter when").replace("?", "Do"), "in the wrong order"),
         ("", "the heading `## Purpose` is missing."),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(text: str, fault: str) -> None:
+def test_an_error_is_reported_with_its_line(text: str, fault: str) -> None:
     faults: list[str] = []
     assert read_guide(Phase.PLAN, text, "plan.md", faults) is None
     assert any(fault in found for found in faults), faults
 
 
-def test_all_faults_of_a_file_are_found_at_once() -> None:
+def test_all_errors_of_a_file_are_reported_at_once() -> None:
     faults: list[str] = []
     read_guide(Phase.PLAN, "x\n" + GOOD.replace("## Do", "## Doo").replace("Text of Purpose.", ""), "plan.md", faults)
     assert len(faults) == 4  # text before, empty purpose, unknown heading, missing heading

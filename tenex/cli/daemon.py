@@ -1,0 +1,53 @@
+"""Has the running daemon carry out a command, or carries it out here where none runs."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from tenex.core.errors import TenexError
+
+if TYPE_CHECKING:
+    from tenex.settings import ProjectPaths
+
+ALIVE: Final = 10.0
+"""Seconds for a first answer: a healthy daemon needs a few ms."""
+
+
+async def ask_or_run(
+    where: "ProjectPaths",
+    word: str,
+    arguments: Mapping[str, Any],
+    run: Callable[[], Awaitable[Any]],
+    *,
+    patience: float,
+    check: str,
+) -> tuple[Any, bool]:
+    """Return the result, and whether a daemon gave it; without one `run` is called while the folder is locked.
+
+    `patience` is in seconds; `check` is the command that shows whether a request without an answer was carried out.
+
+    Raises:
+        StoreLocked: a daemon runs, and does not listen.
+        TenexError: the daemon refused, or does not answer.
+    """
+    from tenex.service.client import ask
+    from tenex.store.lock import FolderLock
+
+    try:
+        # first a question without effect: a stopped process would carry out a request whenever it continues
+        await ask(where.socket, "status", patience=ALIVE)
+    except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
+        with FolderLock(where.conversations):
+            return await run(), False
+    except OSError as error:
+        why = str(error) or f"no answer within {ALIVE:g} s"
+        raise TenexError(
+            f"The daemon at {where.socket} does not answer: {why}. Nothing was done. See `tenex status`."
+        ) from error
+    try:
+        return await ask(where.socket, word, patience=patience, **arguments), True
+    except OSError as error:
+        why = str(error) or f"no answer within {patience:g} s"
+        raise TenexError(
+            f"The daemon at {where.socket} took the request, but its result is unknown: {why}. Look with `{check}` "
+            "before you repeat it."
+        ) from error

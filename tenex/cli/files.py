@@ -1,0 +1,44 @@
+"""The files that commands write: each one complete or absent, and never over an existing one."""
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from tenex.core.errors import ConfigurationError
+
+
+def make_folder(folder: Path) -> bool:
+    """Make a folder that only its owner may enter; returns whether it was missing.
+
+    Raises:
+        ConfigurationError: it cannot be made.
+    """
+    if folder.is_dir():
+        return False
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError([f"{folder}: cannot be made ({error.strerror}). Choose a folder you own"]) from error
+    return True
+
+
+def write_new(file: Path, text: str) -> None:
+    """Write a temporary file, then link it: unlike a rename, a link never replaces another process's file.
+
+    Raises:
+        ConfigurationError: it cannot be written, or exists.
+    """
+    try:
+        handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")  # 0600 from the start
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as out:
+                out.write(text)
+                out.flush()
+                os.fsync(out.fileno())
+            os.link(temporary, file)
+        finally:
+            with suppress(FileNotFoundError):
+                Path(temporary).unlink()
+    except OSError as error:
+        raise ConfigurationError([f"{file}: cannot be written ({error.strerror})"]) from error

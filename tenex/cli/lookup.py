@@ -1,0 +1,99 @@
+"""Opens the folder of conversations for a command, and finds the conversation that a user names."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from tenex.core.errors import StoreError, UsageError
+from tenex.core.ids import ConversationId
+from tenex.operations.short_ids import conversation_of
+
+from . import output
+from .options import project_paths
+
+if TYPE_CHECKING:
+    from tenex.core.records import Record
+    from tenex.store.disk import Disk
+    from tenex.store.repository import ConversationFolder
+
+T = TypeVar("T")
+
+NewestIdArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="The id, or its beginning; default: the newest.", show_default=False)
+]
+AllIdArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="The id, or its beginning; default: all.", show_default=False)
+]
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The id, or its beginning.", show_default=False)]
+
+
+def on_folder(ctx: typer.Context, data: Path | None, work: "Callable[[ConversationFolder, Disk], Awaitable[T]]") -> T:
+    """Run a coroutine on the folder of conversations.
+
+    Raises:
+        StoreError: this user may not read it.
+    """
+    from tenex.runtime.clock import SystemClock
+    from tenex.store.disk import Disk
+    from tenex.store.repository import ConversationFolder
+
+    root = project_paths(ctx, data).conversations
+    disk = Disk()
+
+    async def main() -> T:
+        return await work(ConversationFolder(root, disk, SystemClock()), disk)
+
+    return _run(root, disk, main)
+
+
+def read_folder(ctx: typer.Context, data: Path | None, work: "Callable[[ConversationFolder], Awaitable[T]]") -> T:
+    """The same for a coroutine that needs no disk of its own."""
+    return on_folder(ctx, data, lambda folder, _: work(folder))
+
+
+def _run(root: Path, disk: "Disk", main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    try:
+        return asyncio.run(main())
+    except PermissionError as error:
+        raise StoreError(
+            f"{error.filename or root}: {error.strerror}. Run this as the daemon's user, or as root."
+        ) from error
+    finally:
+        disk.close()
+
+
+async def find(folder: "ConversationFolder", start: str) -> ConversationId:
+    """The conversation whose id begins with `start`; the newest where that is empty.
+
+    Raises:
+        UsageError: there is none, or several.
+    """
+    if start:
+        return await find_named(folder, start)
+    from .list_search import make_filter, rows
+
+    newest = await rows(folder, make_filter(), 1)
+    if not newest:
+        raise UsageError(f"There are no conversations in {folder.root}.")
+    return ConversationId(str(newest[0]["id"]))
+
+
+async def find_named(folder: "ConversationFolder", start: str) -> ConversationId:
+    """The same for commands that change something: an empty variable of a script must not mean the newest.
+
+    Raises:
+        UsageError: there is none, or several, or no id is given.
+    """
+    if not start:
+        raise UsageError("No conversation is named: the id is empty. `tenex conversations list` shows them.")
+    return ConversationId(conversation_of(start, await folder.lengths()))
+
+
+async def read_records(folder: "ConversationFolder", name: ConversationId) -> "list[Record]":
+    """The readable records of a conversation, with a warning on stderr where some are missing."""
+    records, missing = await folder.read_left(name)
+    output.incomplete(missing)
+    return records
