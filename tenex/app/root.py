@@ -45,6 +45,7 @@ from tenex.store.index import Index, Shown
 from tenex.store.index_row import News, summarise
 from tenex.store.lock import FolderLock
 from tenex.store.repository import ConversationFolder
+from tenex.store.search import Filter
 from tenex.store.view import Views
 from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
@@ -232,7 +233,7 @@ async def open_application(
         listening.append(index_updater)
         unfinished = dict.fromkeys([*await index.catch_up(folder, shown), *await folder.behind()])
         known = await index.rows(limit=500)
-        for row in await index.updated_since(Millis(clock.now() - SPENDING_DAYS * DAY)):
+        for row in await index.rows(Filter(since=Millis(clock.now() - SPENDING_DAYS * DAY))):
             daily.load(row.id, row.spending)
         profiles_sync.start()
         listener.start(await last_heard(index, folder, urls, clock), [row.id for row in reversed(known)])
@@ -338,7 +339,7 @@ class _Journals:
     async def show(self, conversation: Conversation) -> None:
         page, row = self._views.page(conversation), summarise(conversation, 0)  # all look before the first await
         if await self._folder.rotate(conversation):  # longer without a record: else a start would read it again
-            self._index.hear(replace(row, bytes=self._folder.length(conversation.id)), News())
+            self._index.update(replace(row, bytes=self._folder.length(conversation.id)), News())
         await self._views.write(page)
 
 
