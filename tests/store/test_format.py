@@ -100,6 +100,17 @@ def test_nan_from_a_model_does_not_end_a_conversation() -> None:
     assert arguments["deep"] == {"a": 1}
 
 
+def test_a_number_that_could_not_be_read_again_is_not_written() -> None:
+    def encoded(value: object) -> bytes:
+        call = CallRequest(id="c", tool="t", arguments={"x": value})  # type: ignore[arg-type]
+        record = ModelResponded(seq=1, at=Millis(1), run=RunId("r"), step=ModelStep(calls=(call,)))
+        return CONVERSATION.encode_decisions([[record]])
+
+    assert CONVERSATION.decode_lines(encoded("9" * 5_000))[2] is None
+    with pytest.raises(SerializationError):
+        encoded(10**4_400)
+
+
 def nested(depth: int) -> object:
     value: object = 1
     for _ in range(depth):
