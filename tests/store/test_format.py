@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenex.core.errors import InternalError
+from tenex.core.errors import InternalError, SerializationError
 from tenex.core.ids import ConversationId, Millis, RunId
 from tenex.core.messages import CallRequest, ModelStep, Note
 from tenex.core.phases import Phase
