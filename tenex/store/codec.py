@@ -49,12 +49,13 @@ class FieldsCodec:
         write = self._schemas[0]
         try:
             data = write.to_json(value, by_alias=True, exclude_defaults=True, warnings="error", fallback=_as_dict)
-            if len(data) > 4300 and _LONG_NUMBER.search(data):
-                self.decode(data)  # what cannot be read again is not written
-            return data
         except PydanticSerializationError as error:
             if wrong := _UNEXPECTED.search(str(error)):
                 raise ValueError(f"`{camel(wrong[2])}` must be {wrong[1]}") from None
+        else:
+            if _LONG_NUMBER.search(data):
+                self.decode(data)  # what cannot be read again is not written
+            return data
         try:  # a lone surrogate has no UTF-8: escaped it survives
             data = write.to_python(value, by_alias=True, exclude_defaults=True)
             return json.dumps(data, separators=(",", ":"), default=_as_dict).encode()
