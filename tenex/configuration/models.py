@@ -38,12 +38,12 @@ def build_mind(
     pace: Pace | None = None,
     on_progress: OnProgress = lambda _: None,
 ) -> ModelClient:
-    """A desk for the models of the settings and of the agents' files; `on_progress` gets what agents write by states.
+    """A client for the models of the settings and of the agents' files; `on_progress` gets what agents write by states.
 
     Raises:
         ConfigurationError: a model cannot be used as it is configured; with all faults.
     """
-    config, faults = desk_config(settings, places)
+    config, faults = client_config(settings, places)
     own = {definition.slug: definition.model or None for definition in library.definitions.values()}
     outputs = outputs_of(library, places)
 
@@ -54,15 +54,15 @@ def build_mind(
 
         return OutputModel(model, outputs, provider.grammar, rejects=rejects_form, on_progress=on_progress)
 
-    desk = ModelClient(config, choice(settings, own), OfflineModel(pace), wrap=by_states)
+    client = ModelClient(config, choice(settings, own), OfflineModel(pace), wrap=by_states)
     for setting, chain in models_in_use(settings, library).items():
         try:
-            desk.check(chain)
+            client.check(chain)
         except ConfigurationError as error:
             faults += [f"{setting}: {fault.removeprefix('models: ')}" for fault in error.faults]
     if faults:
         raise ConfigurationError(faults)
-    return desk
+    return client
 
 
 def get_model(name: str, *, data: Path | None = None) -> ModelClient:
@@ -79,7 +79,7 @@ def get_model(name: str, *, data: Path | None = None) -> ModelClient:
         ConfigurationError: the name is not a model's, its key is missing, or the settings are wrong; with all faults.
     """
     settings = load(None, find_data(data, os.environ, Path.cwd()), overrides={"models": {"default": [name]}})
-    config, faults = desk_config(settings, resolve_paths(settings))
+    config, faults = client_config(settings, resolve_paths(settings))
     model = ModelClient(config, lambda *_: (name,), OfflineModel())
     try:
         model.check([name])
@@ -107,8 +107,8 @@ def choice(settings: Settings, own: Mapping[Slug, str | None]) -> Choice:
     return choose
 
 
-def desk_config(settings: Settings, places: ProjectPaths) -> tuple[ModelClientConfig, list[str]]:
-    """What the desk is told; with a fault for each file of a key that is named and cannot be read."""
+def client_config(settings: Settings, places: ProjectPaths) -> tuple[ModelClientConfig, list[str]]:
+    """What the client is told; with a fault for each file of a key that is named and cannot be read."""
     models = settings.models
     named = {parts[0] for chain in models.named().values() for name in chain if (parts := split_name(name))}
     faults: list[str] = []

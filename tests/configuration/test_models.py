@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tenex.configuration.models import build_mind, choice, desk_config, is_offline, models_in_use
+from tenex.configuration.models import build_mind, choice, client_config, is_offline, models_in_use
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
 from tenex.prompting import PromptLibrary, builtin_prompts
@@ -31,7 +31,7 @@ def library(agents: Path | None = None) -> PromptLibrary:
 
 
 def key_of(settings: Settings, provider: str) -> str | None:
-    config, _ = desk_config(settings, resolve_paths(settings))
+    config, _ = client_config(settings, resolve_paths(settings))
     return config.providers[provider].api_key
 
 
@@ -60,7 +60,7 @@ def test_a_key_is_looked_for_from_the_most_to_the_least_particular(
 
 def test_every_place_that_was_looked_at_is_told(tmp_path: Path) -> None:
     settings = given(tmp_path, default="openai:gpt-5")
-    config, _ = desk_config(settings, resolve_paths(settings))
+    config, _ = client_config(settings, resolve_paths(settings))
     told = config.providers["openai"].key_sources
     assert str(tmp_path / "keys" / "openai.api-key") in told
     assert f"${USUAL}" in told
@@ -145,6 +145,6 @@ def test_a_grammar_is_for_providers_that_take_one(tmp_path: Path) -> None:
         "other": {"kind": "anthropic", "grammar": "structural_tag"},
     }
     settings = given(tmp_path, default="local:m", providers=table)
-    config, faults = desk_config(settings, resolve_paths(settings))
+    config, faults = client_config(settings, resolve_paths(settings))
     assert config.providers["local"].grammar == "structural_tag"
     assert faults == ["models.providers.other.grammar: the kind anthropic takes none; remove it"]

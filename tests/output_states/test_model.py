@@ -27,7 +27,7 @@ from tenex.output_states import (
 )
 from tests.fakes.modelprotocol import Answer, Breaks, Fails, Json, Reply
 from tests.fakes.modelserver import ModelServer, model_server, text_of
-from tests.llm.desks import NAME, provider
+from tests.llm.clients import NAME, provider
 
 from .kit import Engine, Freeform, tool
 
@@ -59,7 +59,7 @@ class Case:
             return OutputModel(model, outputs, enforced, rejects=rejects_form, on_progress=self.told.append)
 
         config = ModelClientConfig(providers={"local": provider(server)}, **settings)
-        self.desk = ModelClient(config, lambda *_: (NAME,), OfflineModel(), wrap=wrap)
+        self.client = ModelClient(config, lambda *_: (NAME,), OfflineModel(), wrap=wrap)
 
     async def step(self, *entries: Entry, tools: Sequence[ToolSpec] = TOOLS) -> ModelStep:
         request = ModelRequest(
@@ -70,7 +70,7 @@ class Case:
             entries=(UserText(author="Ada", text="What is the number?"), *entries),
             tools=tuple(tools),
         )
-        return await self.desk.step(request, self.whispered.append)
+        return await self.client.step(request, self.whispered.append)
 
     @property
     def bodies(self) -> list[Json]:
@@ -89,7 +89,7 @@ async def answered(*answers: Reply | str, enforced: Enforced = "none", **given: 
         try:
             step = await case.step()
         finally:
-            await case.desk.close()
+            await case.client.close()
     assert left == [], "every answer was asked for"
     return case, step
 
@@ -123,7 +123,7 @@ async def test_python_is_a_call_of_its_tool_and_cannot_be_reached_without_it() -
     async with model_server(lambda _: left.pop(0)) as server:
         case = Case(server, "none", output())
         step = await case.step(tools=TOOLS[:1])
-        await case.desk.close()
+        await case.client.close()
     assert step.calls[0].tool == "read", "a program was refused where nothing may run"
     assert "🐍" not in str(case.told)
     assert "```python" not in text_of(case.bodies[0]["messages"][0])
@@ -166,7 +166,7 @@ async def test_who_looks_on_is_told_that_an_answer_broke_off() -> None:
         case = Case(server, "none", output())
         with pytest.raises(ModelUnavailable):
             await case.step()
-        await case.desk.close()
+        await case.client.close()
     assert [told.kind for told in case.told if told.kind != "piece"] == ["broken"]
     assert case.told[-1].kind == "broken"
 
@@ -221,7 +221,7 @@ async def test_a_server_that_takes_no_grammar_is_asked_without_and_checked() -> 
         case = Case(server, "structural_tag", output())
         await case.step()
         await case.step()
-        await case.desk.close()
+        await case.client.close()
     assert ["structured_outputs" in body for body in case.bodies] == [True, False, False, False]
 
 
@@ -234,7 +234,7 @@ async def test_an_agents_own_steps_come_back_to_it_in_its_delimiters() -> None:
         ran = ModelStep(calls=(CallRequest(id=CallId("b"), tool="python", arguments={"program": "print(1)"}),))
         printed = CallResult(id=CallId("b"), tool="python", ok=True, content="1")
         await case.step(first, result, ran, printed)
-        await case.desk.close()
+        await case.client.close()
     said = [(message["role"], text_of(message)) for message in case.bodies[1]["messages"]][2:]
     assert [role for role, _ in said] == ["assistant", "user", "assistant", "user"]
     assert said[0][1] == FENCED
@@ -254,8 +254,8 @@ async def test_others_and_routes_go_through_untouched() -> None:
     async with model_server(lambda _: Answer(text="Hello")) as server:
         case = Case(server, "structural_tag", output())
         request = ModelRequest(purpose="work", agent=Slug("planner"), phase="plan", system="S", entries=(), tools=TOOLS)
-        assert (await case.desk.step(request)).text == "Hello"
-        await case.desk.close()
+        assert (await case.client.step(request)).text == "Hello"
+        await case.client.close()
     assert len(case.bodies[0]["tools"]) == 2
     assert "structured_outputs" not in case.bodies[0]
 
@@ -273,7 +273,7 @@ async def test_1_2_a_grammar_is_made_once_for_a_set_of_tools(monkeypatch: pytest
         await asyncio.gather(case.step(), case.step())
         await case.step(tools=TOOLS[:1])
         await case.step()
-        await case.desk.close()
+        await case.client.close()
     assert sorted(body["grammar"] for body in case.bodies) == [1, 1, 1, 2]
 
 
@@ -281,7 +281,7 @@ async def test_where_no_action_could_be_taken_a_model_answers_as_it_does() -> No
     async with model_server(lambda _: Answer(text="Words.")) as server:
         case = Case(server, "none", output())
         assert (await case.step(tools=())).text == "Words."
-        await case.desk.close()
+        await case.client.close()
 
 
 async def test_an_action_that_neither_calls_nor_runs_is_what_the_agent_says() -> None:
@@ -314,7 +314,7 @@ async def test_people_are_shown_what_readable_format_makes_of_it() -> None:
         case = Case(server, "none", REPORT)
         step = await case.step()
         again = await case.step(step)
-        await case.desk.close()
+        await case.client.close()
     assert step.text == "**report**: done"
     assert [told.text for told in case.told if told.kind == "closed"] == ["**report**: done", "broken"]
     assert text_of(case.bodies[1]["messages"][2]) == "<report>done</report>"
