@@ -1,6 +1,6 @@
-"""The composition root: the one place that knows every part, in the order in which they are put together.
+"""The composition root: the one place that knows every part, in the order in which they are assembled.
 
-settings -> folders -> store -> what can be configured -> relays -> flow -> whoever runs it
+settings -> folders -> store -> configuration -> relays -> runtime -> control
 """
 
 import asyncio
@@ -14,19 +14,19 @@ from tenex.configuration.build import StaticContext, check_people, configure, re
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
 from tenex.core.costs import DAY
-from tenex.core.errors import ConfigurationError
+from tenex.core.errors import ConfigurationError, StoreDamaged
 from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.ports import Journal, Model, Observer
 from tenex.core.records import ConversationImported, Record
 from tenex.core.state.conversation import SPENDING_DAYS
 from tenex.llm.scripted import Pace
-from tenex.nostr.compose import FormSealer
+from tenex.nostr.compose import NostrSealer
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import PROFILE_KINDS
 from tenex.nostr.publisher import Publisher
 from tenex.nostr.subscriptions import KINDS, Listener
-from tenex.operations.recovery import LegacyImport, Recovery, comes_from_elsewhere
+from tenex.operations.recovery import comes_from_elsewhere, legacy_file
 from tenex.operations.rollback import ForkResult, RollbackService
 from tenex.operations.status import Reporter
 from tenex.runtime.clock import SystemClock
@@ -45,6 +45,7 @@ from tenex.store.index import Index, Shown
 from tenex.store.index_row import News, summarise
 from tenex.store.lock import FolderLock
 from tenex.store.repository import ConversationFolder
+from tenex.store.search import Filter
 from tenex.store.view import Views
 from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
@@ -70,7 +71,7 @@ class Application:
     runtime: Runtime
     pool: RelayPool
     names: Mapping[PublicKey, str]
-    """What people call themselves, as far as relays have told."""
+    """The names of users, as far as relays know them."""
     reload: Callable[[], Awaitable[list[str]]]
     """Reads settings and agents again; returns what of the change needs a restart.
 
@@ -86,11 +87,11 @@ class Application:
 
     @property
     def project(self) -> SecretKey:
-        """The key people write to."""
+        """The key users write to."""
         return self.current.now.project
 
     async def serve(self, ready: Callable[[], Awaitable[None]] | None = None) -> bool:
-        """Serve until `runtime.stop`; returns whether everything came to rest within the deadline."""
+        """Serve until `runtime.stop`; returns whether everything ended within the deadline."""
         return await self.runtime.serve(self._services, self._unfinished, ready)
 
 
@@ -104,15 +105,15 @@ async def open_application(
     lines_dropped: Callable[[], int] = int,
     shown: Shown = iter,
 ) -> AsyncIterator[Application]:
-    """Put a daemon together; on leaving, every file is closed and the folder's lock is let go of.
+    """Put a daemon together; on leaving, every file is closed and the folder's lock is released.
 
     Args:
         settings: what the operator set.
-        model: a mind to use in place of the configured ones; it is not trusted like the offline model.
-        observers: hear what becomes durable.
+        model: a model to use in place of the configured ones; it is not trusted like the offline model.
+        observers: receive what becomes durable.
         pace: slows the offline model down, for a demonstration.
-        lines_dropped: how many lines of the log nobody took.
-        shown: shows how far the reading of journals is, where the index has to be made anew.
+        lines_dropped: how many lines of the log were dropped.
+        shown: shows how far the reading of journals is, where the index has to be rebuilt.
 
     Raises:
         ConfigurationError: with all faults of settings, prompts, agents, models and keys.
@@ -136,25 +137,23 @@ async def open_application(
         stack.push_async_callback(folder.close)
         index = Index(where.conversations / "index.sqlite")
         stack.push_async_callback(index.close)
-        regaining = Recovery(settings, where, folder, disk, clock)
-        old = LegacyImport(folder, regaining, lambda *taken: bookkeeper.heard(*taken))  # noqa: PLW0108 it is made below
-        book = await DaemonJournal.begin(where.conversations, disk, clock)
-        stack.push_async_callback(book.close)
+        daemon_journal = await DaemonJournal.begin(where.conversations, disk, clock)
+        stack.push_async_callback(daemon_journal.close)
 
-        # what can be configured: people, agents, tools, words, minds
+        # what a reload replaces: users, agents, tools, prompts, models
         thoughts = Thoughts()
-        ground = StaticContext(
+        static = StaticContext(
             places=where,
             ring=ring,
-            book=book,
+            book=daemon_journal,
             workspace=Workspace(where.workspace),
-            mind=model,
+            model=model,
             pace=pace,
             on_progress=thoughts.hear,
             has_sandbox=await asyncio.to_thread(probe_bubblewrap),
             ask=lambda question: asker(question),  # noqa: PLW0108 it is made below
         )
-        first = configure(settings, ground)
+        first = configure(settings, static)
         current = LiveConfiguration(first)
         stack.push_async_callback(current.close)
 
@@ -162,17 +161,17 @@ async def open_application(
         urls = settings.relays.urls
         pool = RelayPool(
             urls,
-            on_event=lambda event, relay: None if introductions.heard(event) else listener.heard(event, relay),
+            on_event=lambda event, relay: None if profiles_sync.on_event(event) else listener.on_event(event, relay),
             is_seen=index.has_event,
             identity=first.project,
             is_wanted=lambda author: author not in voices and inbox.knows(author),
         )
         voices = former_keys(ring, first.keys, first.everybody)
         voices |= {key.public: key for key in first.keys.values()}
-        publisher, sealer = Publisher(pool, voices, KINDS), FormSealer(urls)
+        publisher, sealer = Publisher(pool, voices, KINDS), NostrSealer(urls)
         profiles = Publisher(pool, voices, PROFILE_KINDS)
-        introductions = ProfileAnnouncer(pool, profiles, book, clock, urls, first.identities, first.everybody)
-        whispers = TypingIndicators(
+        profiles_sync = ProfileAnnouncer(pool, profiles, daemon_journal, clock, urls, first.identities, first.everybody)
+        indicators = TypingIndicators(
             pool,
             voices,
             sealer,
@@ -183,7 +182,7 @@ async def open_application(
             relays=urls,
         )
 
-        # flow
+        # runtime
         daily = DailyLimits(clock, lambda: current.now.rules.limits, lambda: current.now.people, current.quote)
         asker = Asker(
             model=current,
@@ -201,17 +200,17 @@ async def open_application(
             missions=current,
             outbox=Outbox(publisher),
             rules=current.rules,
-            whisper=whispers.whisper,
+            on_text=indicators.on_text,
             budget=lambda: current.now.settings.models.context_tokens,
             daily=daily,
         )
-        listening: list[Observer] = [daily, whispers, Activity(thoughts, clock), *observers]
+        listening: list[Observer] = [daily, indicators, Activity(thoughts, clock), *observers]
         listening += [*([meter] if meter else []), *open_spans(stack, settings)]
         around = ActorDependencies(
-            journals=_Journals(folder, Views(folder, disk), old, index, voices),
-            stages=stages,
+            journals=_Journals(folder, Views(folder, disk), index, voices),
+            executors=stages,
             sealer=sealer,
-            notices=book,
+            notices=daemon_journal,
             prompter=current,
             clock=clock,
             rules=current.rules,
@@ -221,38 +220,38 @@ async def open_application(
         coordinator = ConversationCoordinator(around)
         inbox = Inbox(
             coordinator,
-            _Directory(folder, index, old),
+            _Directory(folder, index),
             first.people,
             clock,
-            names=introductions.names,
+            names=profiles_sync.names,
             slugs=first.named,
             workflows=first.workflows,
             oldest=lambda message: oldest_new(index, clock, message),
         )
         listener = Listener(pool, list(voices), first.slugs, None, inbox.receive, people=first.everybody)
-        bookkeeper = IndexUpdater(folder, index, book, listener, first.rules.project.slug, spawn)
-        listening.append(bookkeeper)
+        index_updater = IndexUpdater(folder, index, daemon_journal, listener, first.rules.project.slug, spawn)
+        listening.append(index_updater)
         unfinished = dict.fromkeys([*await index.catch_up(folder, shown), *await folder.behind()])
         known = await index.rows(limit=500)
-        for row in await index.updated_since(Millis(clock.now() - SPENDING_DAYS * DAY)):
+        for row in await index.rows(Filter(since=Millis(clock.now() - SPENDING_DAYS * DAY))):
             daily.load(row.id, row.spending)
-        introductions.start()
+        profiles_sync.start()
         listener.start(await last_heard(index, folder, urls, clock), [row.id for row in reversed(known)])
 
-        # whoever runs it
-        async def read_again() -> list[str]:
-            changed, needs_restart = await asyncio.to_thread(reconfigure, current.now, ground)
+        # control
+        async def reload_configuration() -> list[str]:
+            changed, needs_restart = await asyncio.to_thread(reconfigure, current.now, static)
             current.change(changed)
             voices.update({key.public: key for key in changed.keys.values()})
             inbox.change(changed.people, changed.named, changed.workflows)
             listener.change(list(voices), changed.slugs, changed.everybody)
-            introductions.change(changed.identities, changed.everybody)
-            whispers.changed()
-            coordinator.try_held()
+            profiles_sync.change(changed.identities, changed.everybody)
+            indicators.changed()
+            coordinator.retry_held()
             return needs_restart
 
         runtime = Runtime(spawn, coordinator, inbox, shutdown_deadline=settings.shutdown.deadline)
-        reload = Reloading(read_again, clock)
+        reload = Reloading(reload_configuration, clock)
         reporter = Reporter(
             places=where,
             runtime=runtime,
@@ -271,21 +270,21 @@ async def open_application(
             await open_port(stack, settings, meter, lambda: disk.probe(where.conversations), pool, inbox)
         back = Awaited(coordinator)
         listening.append(back)
-        travelling = RollbackService(
+        rollbacks = RollbackService(
             folder,
             disk,
             clock,
             sealer,
             first.rules.project,
-            ground.workspace,
-            lambda: shadow_of(current.now.settings, where, ground.workspace),
+            static.workspace,
+            lambda: shadow_of(current.now.settings, where, static.workspace),
         )
 
-        def branched(branch: ForkResult) -> None:
-            bookkeeper.heard(branch.state, branch.records)
+        def on_fork(branch: ForkResult) -> None:
+            index_updater.on_records(branch.state, branch.records)
             coordinator.resume([branch.state.id])
 
-        asked = orders(reporter, reload, runtime, travelling, back, branched, thoughts, book)
+        asked = orders(reporter, reload, runtime, rollbacks, back, on_fork, thoughts, daemon_journal)
         await stack.enter_async_context(control_socket(where.socket, asked))
 
         yield Application(
@@ -294,13 +293,13 @@ async def open_application(
             pool=pool,
             reload=reload,
             runtime=runtime,
-            names=introductions.names,
+            names=profiles_sync.names,
             _unfinished=list(unfinished),
             _services={
-                "whispers": whispers.run,
+                "typing indicators": indicators.run,
                 "relays": pool.run,
-                "cursors": lambda: keep_cursors(pool, index, clock, owed=coordinator.owed_since),
-                "introductions": introductions.run,
+                "cursors": lambda: keep_cursors(pool, index, clock, owed=coordinator.unjournaled_since),
+                "profiles": profiles_sync.run,
             },
         )
 
@@ -319,17 +318,17 @@ def _make_folders(where: ProjectPaths) -> None:
 class _Journals:
     """The folder's journals, and the views beside them."""
 
-    def __init__(
-        self, folder: ConversationFolder, views: Views, old: LegacyImport, index: Index, voices: Container[PublicKey]
-    ) -> None:
+    def __init__(self, folder: ConversationFolder, views: Views, index: Index, voices: Container[PublicKey]) -> None:
         self._voices = voices
         self._folder = folder
         self._views = views
-        self._old = old
         self._index = index
 
     async def open(self, conversation: ConversationId) -> tuple[Journal, Sequence[Record]]:
-        await self._old.take_in(conversation)
+        if file := legacy_file(self._folder.path(conversation)):  # two histories of one thread could not be joined
+            raise StoreDamaged(
+                f"{file} is of an older program. Run `tenex conversations import {file}`, then write again."
+            )
         journal, records = await self._folder.open(conversation)
         if comes_from_elsewhere(records, self._voices):
             closing = ConversationImported(seq=journal.next_seq, at=records[-1].at)
@@ -340,20 +339,20 @@ class _Journals:
     async def show(self, conversation: Conversation) -> None:
         page, row = self._views.page(conversation), summarise(conversation, 0)  # all look before the first await
         if await self._folder.rotate(conversation):  # longer without a record: else a start would read it again
-            self._index.hear(replace(row, bytes=self._folder.length(conversation.id)), News())
+            self._index.update(replace(row, bytes=self._folder.length(conversation.id)), News())
         await self._views.write(page)
 
 
 class _Directory:
     """Which conversations there are."""
 
-    def __init__(self, folder: ConversationFolder, index: Index, old: LegacyImport) -> None:
+    def __init__(self, folder: ConversationFolder, index: Index) -> None:
         self._folder = folder
         self._index = index
-        self._old = old
 
     def conversation_of(self, event_id: str) -> ConversationId | None:
         return self._index.conversation_of(event_id)
 
     def exists(self, conversation: ConversationId) -> bool:
-        return self._folder.path(conversation).exists() or self._old.has(conversation)
+        path = self._folder.path(conversation)
+        return path.exists() or legacy_file(path) is not None

@@ -18,7 +18,7 @@ from pydantic_ai.usage import RequestUsage
 from tenex.core.context.window import request_tokens, squeezed
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Usage
-from tenex.core.ports import EphemeralStatus, unheard
+from tenex.core.ports import OnText, ignore_text
 
 from .config import CallReport, ModelClientConfig, Observer, Outcome, ProviderConfig
 from .errors import rejects_form, rejects_order, translate
@@ -139,7 +139,7 @@ class ProviderModel:
         self._stream_pause = STREAM_PAUSE
         self._unended = 0
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer once; see `core.ports.Model`."""
         began = time.perf_counter()
         state, waited = _StreamState(), None
@@ -150,7 +150,7 @@ class ProviderModel:
             ) as turn:
                 waited = turn.waited
                 try:
-                    step = await self._ask(request, whisper, state)
+                    step = await self._ask(request, on_text, state)
                 except (ModelUnavailable, ModelRefused) as error:
                     if not isinstance(error.__cause__, TimeoutError):  # what the server did until then may be billed
                         turn.settle(error.usage.tokens)
@@ -170,7 +170,7 @@ class ProviderModel:
         self._report(request, "answered", began, turn.waited, state, step.usage)
         return replace(step, queued=int(turn.waited * 1000))
 
-    async def _ask(self, request: ModelRequest, whisper: EphemeralStatus, state: _StreamState) -> ModelStep:
+    async def _ask(self, request: ModelRequest, on_text: OnText, state: _StreamState) -> ModelStep:
         """Ask, and ask at once in another way where the server does not take this one; keep to the way that works."""
         way = self._way if request.output_schema is not None else replace(self._way, form=Form.TEXT)
         spent, sent, attempts = NO_USAGE, request, 0
@@ -178,7 +178,7 @@ class ProviderModel:
             attempts += 1
             sent = _cut_to(sent, way.room)
             try:
-                step = await self._bounded(sent, way, whisper, state)
+                step = await self._bounded(sent, way, on_text, state)
             except (ModelUnavailable, ModelRefused) as error:
                 spent = error.usage = spent + error.usage
                 other = _other_way(way, sent, error.__cause__)
@@ -192,15 +192,13 @@ class ProviderModel:
                     self._way = used
                 return replace(step, usage=spent + step.usage)
 
-    async def _bounded(
-        self, request: ModelRequest, way: _Way, whisper: EphemeralStatus, state: _StreamState
-    ) -> ModelStep:
+    async def _bounded(self, request: ModelRequest, way: _Way, on_text: OnText, state: _StreamState) -> ModelStep:
         state.sent, state.stream = _size(request), None
         sent = messages(request.entries, self._maker, marks_failures=self._marks_failures, is_strict=way.is_strict)
         wanted = parameters(request, way.form)
         try:
             async with asyncio.timeout(self._config.timeout) as limit:
-                response = await self._answer(request, sent, wanted, whisper, state)
+                response = await self._answer(request, sent, wanted, on_text, state)
         except TimeoutError as error:
             if limit.expired():
                 problem = f"did not finish its answer within {self._config.timeout:g} s, which models.timeout sets"
@@ -226,7 +224,7 @@ class ProviderModel:
         request: ModelRequest,
         sent: list[parts.ModelMessage],
         wanted: ModelRequestParameters,
-        whisper: EphemeralStatus,
+        on_text: OnText,
         state: _StreamState,
     ) -> parts.ModelResponse:
         settings = self._settings_for(request)
@@ -242,7 +240,7 @@ class ProviderModel:
             asyncio.timeout(None) as idle,
         ):
             state.stream = stream
-            await self._listen(stream, idle, whisper, state, may_call=bool(request.tools))
+            await self._listen(stream, idle, on_text, state, may_call=bool(request.tools))
         response = stream.get()
         if not _is_ended(response, self._model):
             self._unended += 1
@@ -265,7 +263,7 @@ class ProviderModel:
         self,
         stream: StreamedResponse,
         idle: asyncio.Timeout,
-        whisper: EphemeralStatus,
+        on_text: OnText,
         state: _StreamState,
         *,
         may_call: bool,
@@ -293,7 +291,7 @@ class ProviderModel:
                 listening = listening and shown is not None
             is_certain = self._thoughts == "apart" or has_thought or text.has_thought
             if listening and is_certain and shown and shown.strip():
-                listening = _forward(whisper, shown)
+                listening = _forward(on_text, shown)
 
     def _settings_for(self, request: ModelRequest) -> ModelSettings:
         """Settings of one call. A question to the router is asked once, so only its unchanging beginning is cached."""
@@ -371,10 +369,10 @@ def _separates_thoughts(provider: ProviderConfig) -> bool:
     )
 
 
-def _forward(whisper: EphemeralStatus, text: str) -> bool:
+def _forward(on_text: OnText, text: str) -> bool:
     """Pass on the text so far; False after a failure of the receiver, which must not cost the answer."""
     try:
-        whisper(text)
+        on_text(text)
     except Exception as error:  # noqa: BLE001  nothing depends on the text so far
         log.warning("model.stream_observer_failed", error=type(error).__name__)
         return False

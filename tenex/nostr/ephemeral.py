@@ -43,7 +43,7 @@ class EphemeralPublisher:
 
     speaker: PublicKey
     address: Mapping[str, Any]
-    """Where the conversation lives (`ConversationStarted.address`)."""
+    """Where the conversation subscriptions (`ConversationStarted.address`)."""
     origin: Mapping[str, Any] = field(default_factory=dict)
     """What is being answered (`MessageRecorded.origin`)."""
     phase: str = ""
@@ -65,7 +65,7 @@ class ProjectStatus:
     project: str | None = None
 
 
-def is_whispered_in(address: Mapping[str, Any]) -> bool:
+def is_public_address(address: Mapping[str, Any]) -> bool:
     """Tell whether a conversation may be whispered in: never where it is encrypted, nor in a form unknown here."""
     return address.get("form") in (NOTES.name, THREADS.name)
 

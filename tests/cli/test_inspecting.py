@@ -154,7 +154,7 @@ def test_the_file_of_an_older_program_is_imported_too(data: Path, tmp_path: Path
         (None, "cannot be read: No such file"),
         (b"", "cannot be read: it is no JSON"),
         (b'{"format":"tenex.conversation","version":1}\n', "its checksum does not hold"),
-        (b'{"id":"../../etc","phase":"CHAT"}', "is no conversation's id"),
+        (b'{"id":"../../etc","phase":"CHAT"}', "is not a conversation's id"),
         (b"\0" * 4000, "cannot be read: it is no JSON"),
     ],
 )
@@ -203,7 +203,7 @@ def test_rebuild_tells_what_is_lost_and_where_the_rest_lies(data: Path, tenex: T
     aside = Path(lines[-1].removeprefix("The old files are in ").partition(". Write")[0])
     assert (aside / "journal.jsonl").exists()
     assert tenex("conversations", "verify", "--data", data).returncode == 0
-    assert "regained from conversation.json" in tenex("conversations", "show", "1111", "--data", data).stdout
+    assert "recovered from conversation.json" in tenex("conversations", "show", "1111", "--data", data).stdout
 
 
 def test_a_view_nested_without_end_stops_no_list(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from tenex.core.ports import OutgoingMessage
-from tenex.nostr.compose import FormSealer
+from tenex.nostr.compose import NostrSealer
 from tenex.nostr.events import Event, sign, to_wire, unsigned_event
 from tenex.nostr.keys import SecretKey
-from tenex.nostr.threading import form_named, read_event
+from tenex.nostr.threading import read_event, scheme_named
 
 PROJECT, OWNER = SecretKey.generate(), SecretKey.generate()
 RELAY = "wss://relay.example"
@@ -33,7 +33,7 @@ def begun(form: str, **more: Any) -> tuple[Any, dict[str, Any]]:
         address=address,
         reply_to={},
     )
-    return FormSealer([RELAY]).begin(draft, "Fork of it", [OWNER.public, PROJECT.public, ""])
+    return NostrSealer([RELAY]).begin(draft, "Fork of it", [OWNER.public, PROJECT.public, ""])
 
 
 def replied(*tags: list[str], kind: int) -> Event:
@@ -57,7 +57,7 @@ def test_a_reply_to_it_belongs_to_the_new_conversation(form: str, kind: int) -> 
     answer = OutgoingMessage(
         speaker=PROJECT.public, text="done", created_at=1_700_000_200, address=address, reply_to=incoming.origin
     )
-    (sealed,) = form_named(form).seal(answer, ())
+    (sealed,) = scheme_named(form).seal(answer, ())
     assert event.id in [tag[1] for tag in sealed.tags if tag[0] in ("e", "E")]
 
 

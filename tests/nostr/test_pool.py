@@ -15,8 +15,7 @@ from tenex.core.errors import RelayUnavailable
 from tenex.core.signals import InboundMessage
 from tenex.nostr.events import Event, to_wire
 from tenex.nostr.keys import SecretKey, npub
-from tenex.nostr.pool import RelayPool
-from tenex.nostr.seen import RecentIds
+from tenex.nostr.pool import RecentIds, RelayPool
 from tenex.nostr.subscriptions import Listener
 from tenex.nostr.timeouts import RelayTimeouts
 from tests.fakes.faultrelay import FaultRelay, Peer
@@ -30,7 +29,7 @@ def pool(
     *urls: str, heard: Heard, timings: RelayTimeouts = FAST, is_seen: Callable[[str], bool] = lambda _: False
 ) -> RelayPool:
     return RelayPool(
-        urls, on_event=heard, is_seen=is_seen, identity=ALICE, timings=timings, dice=Random(7), now=lambda: float(NOW)
+        urls, on_event=heard, is_seen=is_seen, identity=ALICE, timings=timings, rng=Random(7), now=lambda: float(NOW)
     )
 
 
@@ -40,7 +39,7 @@ def forged(event: Event) -> dict[str, object]:
 
 
 async def broadcast(fault: FaultRelay, raw: dict[str, object]) -> None:
-    """Send an event under every open live subscription."""
+    """Send an event under every open subscription subscription."""
     for sub_id in fault.peers[0].subscriptions:
         await fault.peers[0].send("EVENT", sub_id, raw)
 
@@ -165,7 +164,7 @@ async def test_long_notes_full_of_keys_by_a_stranger_do_not_delay_the_owner(is_o
     async with FaultRelay() as fault:
         pool = RelayPool(
             [fault.url],
-            on_event=lambda event, relay: listener.heard(event, relay),
+            on_event=lambda event, relay: listener.on_event(event, relay),
             timings=FAST,
             is_wanted=lambda author: is_open or author == ALICE.public,
             now=lambda: float(NOW),
@@ -261,7 +260,7 @@ async def test_a_relay_is_heard_until_nothing_while_something_of_it_has_not_been
 
     async def becomes(*, known: bool) -> None:
         async with asyncio.timeout(30):
-            while (relays.status()[0].heard_until is not None) is not known:
+            while (relays.status()[0].received_until is not None) is not known:
                 await asyncio.sleep(0)
 
     async with FaultRelay() as fault:
@@ -272,7 +271,7 @@ async def test_a_relay_is_heard_until_nothing_while_something_of_it_has_not_been
             first, second = note(), note()
             await fault.spread(to_wire(first))
             await asyncio.wait_for(began.wait(), 30)
-            assert relays.status()[0].heard_until is None, "it is being taken"
+            assert relays.status()[0].received_until is None, "it is being taken"
             await fault.spread(to_wire(second))
             gate.set()
             await heard.has(first, second)

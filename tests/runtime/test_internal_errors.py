@@ -1,0 +1,178 @@
+"""Faults of our own where something is taken in: told, counted, and no reason to do the same work for ever."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tenex.core import records as r
+from tenex.core.config import Policy
+from tenex.core.conversation import Conversation
+from tenex.core.decide.dispatch import decide
+from tenex.core.effects import Key, Work
+from tenex.core.ids import ConversationId, Millis
+from tenex.core.messages import ModelRequest, ModelStep, Usage
+from tenex.core.pending import pending
+from tenex.core.ports import ToolResult
+from tenex.core.signals import (
+    MessageReceived,
+    NodeFailed,
+    NodeReturned,
+    RouteAnswered,
+    Signal,
+    TimerFired,
+    ToolReturned,
+    without_result,
+)
+from tests.fakes.play import ID, says
+from tests.fakes.stage import World
+from tests.fakes.virtual import run
+
+from .test_undeliverable import speak
+
+DAY = 86_400.0
+
+
+def once(question: dict[str, Any]) -> dict[str, Any]:
+    """One turn of execute for each message, then the person is next."""
+    turns, newest = question["turns"], question["messages"][-1]
+    is_new = not turns or newest["after_turn"] == turns[-1]["turn"]
+    go_on = {"agents": ["executor"], "phase": "execute"} if is_new else {"agents": ["USER"]}
+    return {**go_on, "reason": "as it is"}
+
+
+def books(world: World) -> list[r.Record]:
+    return [record for decision in world.books[ConversationId(ID)] for record in decision]
+
+
+def reads(request: ModelRequest) -> ModelStep:
+    """A tool once, then the end."""
+    asked = any(isinstance(entry, ModelStep) for entry in request.entries)
+    return says("it is done") if asked else says("", ("send", {"path": "a"}))
+
+
+@pytest.mark.parametrize("part", ["prompt", "answer", "result"])
+def test_what_cannot_be_taken_in_is_not_asked_for_or_done_for_ever(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends without its result: the cost is counted, the person told, and the next message is heard."""
+    world = World(once, reads)
+    is_broken = True
+
+    def prompt(*_: object) -> Any:
+        raise ZeroDivisionError
+
+    def odd(state: Conversation, signal: Signal, rules: Policy, now: Millis) -> list[r.Record]:
+        if is_broken and part == "answer" and isinstance(signal, RouteAnswered):
+            raise ZeroDivisionError
+        if is_broken and part == "result" and isinstance(signal, ToolReturned) and signal.result.ok:
+            raise ZeroDivisionError
+        return decide(state, signal, rules, now)
+
+    monkeypatch.setattr("tenex.runtime.actor.decide", odd)
+    if part == "prompt":
+        monkeypatch.setattr(world, "prompt", prompt)
+
+    async def main() -> None:
+        nonlocal is_broken
+        async with world.daemon() as daemon:
+            daemon.write("build it")
+            await daemon.until("waiting")
+            await asyncio.sleep(DAY)
+            assert len(world.requests) <= 4
+            assert max(world.calls.values(), default=0) <= 1
+            assert daemon.state().usage.calls == len(world.requests), "all of it is counted"
+            is_broken = False
+            monkeypatch.undo()
+            daemon.write("and now?")
+            await daemon.until("waiting")
+
+    run(main)
+    assert any("it is done" in text for text in world.order)
+    if part == "result":
+        result = next(record for record in books(world) if isinstance(record, r.ToolCallCompleted))
+        assert (result.ok, "The result is lost" in result.content) == (False, True)
+    else:
+        assert any("ZeroDivisionError" in text for text in world.order), "the person was told"
+
+
+def test_what_cannot_be_taken_in_even_without_its_result_waits_for_the_next_start() -> None:
+    """Nobody is asked again until then, and the person knows why nothing comes."""
+    world = World(once, reads)
+    seal, is_mute = world.seal, True
+
+    def mute(draft: Any) -> Any:
+        if is_mute and ("error", "internal") not in draft.tags:
+            raise ZeroDivisionError
+        return seal(draft)
+
+    world.seal = mute  # type: ignore[method-assign]
+
+    async def main() -> None:
+        nonlocal is_mute
+        async with world.daemon() as daemon:
+            speak(daemon, "build it")
+            await asyncio.sleep(DAY)
+            asked = len(world.requests)
+            await asyncio.sleep(DAY)
+            assert len(world.requests) == asked <= 5
+            told = [event.content.partition(":")[0] for event in world.published.values()]
+            assert told == [
+                "An internal error stopped this message several times. I will retry it after the next restart. Operator"
+            ]
+        is_mute = False
+        async with world.daemon() as daemon:
+            await daemon.until("waiting")
+            assert not pending(daemon.state())
+
+    run(main)
+    assert any("it is done" in text for text in world.order)
+
+
+def test_a_message_that_was_put_aside_is_asked_of_the_relays_again_however_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """How far relays are noted as heard stays before it, also when the conversation has gone on and left memory."""
+    world = World(once, lambda _request: says("done"))
+
+    def odd(state: Conversation, signal: Signal, rules: Policy, now: Millis) -> list[r.Record]:
+        if isinstance(signal, MessageReceived) and signal.message.text == "odd":
+            raise ZeroDivisionError
+        return decide(state, signal, rules, now)
+
+    async def main() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr("tenex.runtime.actor.decide", odd)
+            async with world.daemon() as daemon:
+                written = world.clock.now() // 1000
+                daemon.write("odd", event_id="b" * 64)
+                await asyncio.sleep(60)
+                daemon.sent.clear()
+                daemon.write("even")
+                await daemon.until("waiting")
+                await asyncio.sleep(DAY)
+                assert daemon.runtime.coordinator.unjournaled_since() == written
+        async with world.daemon() as daemon:
+            assert daemon.runtime.coordinator.unjournaled_since() is None
+            assert daemon.write("odd", event_id="b" * 64) == "admitted"
+            await daemon.until("waiting")
+
+    run(main)
+    assert [record.text for record in books(world) if isinstance(record, r.MessageRecorded)] == ["even", "odd"]
+
+
+def test_the_end_of_a_task_without_its_result_is_of_the_same_task_and_has_no_lesser_form() -> None:
+    key = Key(Work.TOOL, 3)
+    ends: list[Signal] = [
+        RouteAnswered(key=key, step=says("x")),
+        ToolReturned(key=key, result=ToolResult(ok=True, content="x")),
+        NodeReturned(key=key, to="END", state={}, spent={"large": Usage(input_tokens=7)}),
+    ]
+    for signal in ends:
+        lesser = without_result(signal, "a fault")
+        assert lesser is not None
+        assert getattr(lesser, "key", None) == key
+        assert without_result(lesser, "a fault") is None
+    failed = without_result(ends[2], "a fault")
+    assert isinstance(failed, NodeFailed)
+    assert failed.who == "operator", "the mission pauses, and can go on"
+    assert failed.spent == {"large": Usage(input_tokens=7)}, "what it cost is no part of what is lost"
+    assert without_result(TimerFired(key=key), "a fault") is None

@@ -1,0 +1,292 @@
+"""Missions in the daemon's own flow: commands, restarts, frosts, a drain, and a person who writes meanwhile."""
+
+import asyncio
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+from structlog.testing import capture_logs
+
+from tenex.core import records as r
+from tenex.core.ids import ConversationId, PublicKey, Slug
+from tenex.core.pending import pending
+from tenex.core.state.mission import Mission
+from tenex.workflows.missions import BaseNode, End, Graph, GraphRunContext
+from tenex.workflows.missions.definitions import MissionWorkflow
+from tenex.workflows.missions.runner import NodeRunner
+from tenex.workflows.missions.steps import ReplayName
+from tests.fakes.play import ID, seven_phases
+from tests.fakes.stage import Daemon, World
+from tests.fakes.virtual import run
+from tests.workflows.test_missions_running import Ledger, deaf_graph
+
+
+class Count(BaseModel):
+    """A state."""
+
+    n: int = 0
+
+
+@dataclass
+class Work(BaseNode[Count, Any, int]):
+    """Six steps of some seconds each."""
+
+    replay: ReplayName = "once"
+
+    async def run(self, ctx: GraphRunContext[Count, Any]) -> "Rest":
+        """Count."""
+        for number in range(6):
+            ctx.state.n += 1
+            await ctx.step("tick", ctx.deps, number, replay=self.replay)
+        return Rest()
+
+
+@dataclass
+class Rest(BaseNode[Count, Any, int]):
+    """The end."""
+
+    async def run(self, ctx: GraphRunContext[Count, Any]) -> End[int]:
+        """End."""
+        return End(ctx.state.n)
+
+
+GRAPH: Graph[Count, Any, int] = Graph(nodes=(Work, Rest), state_type=Count, name="count")
+
+
+class Stage:
+    """A world with a mission whose effects are counted outside."""
+
+    def __init__(self, seconds: float = 6) -> None:
+        self.seconds = seconds
+        self.world = World(seven_phases, lambda request: "done")
+        self.world.rules = dataclasses.replace(self.world.rules, missions={"count": GRAPH.rule()})
+        self.done: list[int] = []
+        self.cut: list[int] = []
+        self.world.missions = NodeRunner({"count": (GRAPH, lambda: self.tick)})
+
+    async def tick(self, number: int) -> int:
+        """An effect: begun, and some seconds later had."""
+        try:
+            await asyncio.sleep(self.seconds)
+        except asyncio.CancelledError:
+            self.cut.append(number)
+            raise
+        self.done.append(number)
+        return number
+
+    def begin(self, daemon: Daemon, replay: ReplayName = "once") -> None:
+        """Open the mission."""
+        daemon.runtime.coordinator.deliver(ConversationId(ID), GRAPH.asked(Work(replay), Count(), "alice"))
+
+    def mission(self, daemon: Daemon) -> Mission:
+        """The durable mission."""
+        found = daemon.state().mission
+        assert found is not None
+        return found
+
+    async def until(self, daemon: Daemon, steps: int) -> None:
+        """Wait until so many effects were had."""
+        async with asyncio.timeout(10_000):
+            while len(self.done) < steps:
+                await asyncio.sleep(0.1)
+
+
+def test_a_mission_runs_in_the_daemon_and_its_result_is_said() -> None:
+    stage = Stage()
+
+    async def main() -> None:
+        async with stage.world.daemon() as daemon:
+            stage.begin(daemon)
+            state = await daemon.until("ended")
+            assert state.mission is not None
+            assert (state.mission.outcome, state.mission.result) == ("finished", 6)
+            assert stage.done == [0, 1, 2, 3, 4, 5]
+            assert any("Its result: 6" in event.content for event in stage.world.published.values())
+            assert not stage.world.requests, "no model was asked"
+
+    run(main)
+
+
+def test_stop_cuts_off_a_step_and_continue_goes_on_after_what_returned() -> None:
+    stage = Stage()
+
+    async def main() -> None:
+        async with stage.world.daemon() as daemon:
+            stage.begin(daemon)
+            await stage.until(daemon, 2)
+            daemon.write("how far are you?")
+            await asyncio.sleep(3)
+            daemon.write("/stop")
+            await daemon.until("waiting")
+            assert stage.cut == [2]
+            assert stage.mission(daemon).steps["tick#3"].kind == "OutcomeUnknown"
+            daemon.write("/continue")
+            state = await daemon.until("ended")
+            # nobody knows what the step did that was cut off, and this node does not look: it fails, and says so
+            assert state.mission is not None
+            assert (state.mission.outcome, state.mission.kind) == ("failed", "OutcomeUnknown")
+            assert "check before repeating" in stage.world.order[-1]
+            assert stage.done == [0, 1]
+
+    run(main)
+
+
+def test_a_daemon_that_is_killed_again_and_again_goes_on_after_the_last_step_that_returned() -> None:
+    stage = Stage()
+
+    async def main() -> None:
+        async with stage.world.daemon(kill=True) as daemon:
+            stage.begin(daemon, "idempotent")
+            await stage.until(daemon, 2)
+            await asyncio.sleep(2)
+        for steps in (3, 4):
+            assert stage.world.unfinished() == [ID]
+            async with stage.world.daemon(kill=True) as daemon:
+                await stage.until(daemon, steps)
+                await asyncio.sleep(2)
+        async with stage.world.daemon() as daemon:
+            await daemon.until("ended")
+
+    run(main)
+    assert (stage.done, stage.cut) == ([0, 1, 2, 3, 4, 5], [2, 3, 4])
+
+
+def test_a_drain_lets_the_step_under_way_return_and_begins_no_other() -> None:
+    stage = Stage()
+
+    async def main() -> None:
+        async with stage.world.daemon() as daemon:
+            stage.begin(daemon)
+            await stage.until(daemon, 1)
+            await asyncio.sleep(2)
+            before = asyncio.get_running_loop().time()
+        assert 2 < asyncio.get_running_loop().time() - before < 6, "it waits for this step and for no other"
+        state = daemon.state()
+        assert state.mission is not None
+        assert (stage.done, stage.cut) == ([0, 1], [])
+        assert not state.mission.open_steps
+        assert pending(state), "the node is still wanted"
+        async with stage.world.daemon() as daemon:
+            await daemon.until("ended")
+        assert stage.done == [0, 1, 2, 3, 4, 5]
+
+    run(main)
+
+
+def test_a_frost_between_two_steps_loses_nothing_and_repeats_nothing() -> None:
+    for at in range(2, 16):
+        for kept in (0, 1):
+            stage = Stage(seconds=0.3)
+            stage.world.fail_append = lambda number, at=at, kept=kept: kept if number == at else None
+
+            async def main(stage: Stage = stage) -> None:
+                async with stage.world.daemon() as daemon:
+                    stage.begin(daemon)
+                    state = await daemon.until("ended")
+                    assert state.mission is not None
+                    assert state.mission.result == 6
+
+            run(main)
+            assert stage.done == [0, 1, 2, 3, 4, 5], (at, kept)
+
+
+def test_a_process_without_the_workflow_holds_the_mission_until_one_has_it() -> None:
+    stage = Stage()
+    runner = stage.world.missions
+
+    async def main() -> None:
+        stage.world.missions = None
+        async with stage.world.daemon() as daemon:
+            stage.begin(daemon)
+            await daemon.until("waiting")
+            assert "cannot run the workflow count" in stage.mission(daemon).paused
+        stage.world.missions = runner
+        async with stage.world.daemon() as daemon:
+            daemon.write("/continue")
+            await daemon.until("ended")
+        assert stage.done == [0, 1, 2, 3, 4, 5]
+
+    run(main)
+    assert next(rec for rec in stage.world.heard if isinstance(rec, r.MissionEnded)).outcome == "finished"
+
+
+def test_dependencies_that_cannot_be_made_pause_it_and_a_network_that_is_away_is_tried_again() -> None:
+    stage = Stage()
+    faults: list[Exception] = [ConnectionError("down"), FileNotFoundError("no key file")]
+
+    def deps() -> Any:
+        if faults:
+            raise faults.pop(0)
+        return stage.tick
+
+    stage.world.missions = NodeRunner({"count": (GRAPH, deps)})
+
+    async def main() -> None:
+        async with stage.world.daemon() as daemon:
+            stage.begin(daemon)
+            await daemon.until("waiting")
+            assert "the dependencies of count cannot be made: no key file" in stage.world.order[-1]
+            daemon.write("/continue")
+            await daemon.until("ended")
+        assert stage.done == [0, 1, 2, 3, 4, 5]
+
+    run(main)
+    assert len([rec for rec in stage.world.heard if isinstance(rec, r.NodeRetryScheduled)]) == 1
+
+
+def test_a_node_that_swallows_its_cancellation_does_not_disturb_the_daemon() -> None:
+    stage, effects = Stage(), []  # type: ignore[var-annotated]
+    graph = deaf_graph(effects)
+    stage.world.rules = dataclasses.replace(stage.world.rules, missions={"deaf": graph.rule()})
+    stage.world.missions = NodeRunner({"deaf": (graph, lambda: None)})
+
+    async def main() -> None:
+        async with stage.world.daemon() as daemon:
+            start = graph._shapes["Deaf"].node()
+            daemon.runtime.coordinator.deliver(ConversationId(ID), graph.asked(start, Ledger(), "alice"))
+            state = await daemon.until("ended")
+            assert state.mission is not None
+            assert (state.mission.result, effects) == ("fixed", [])
+
+    with capture_logs() as lines:
+        run(main)
+    assert not [line for line in lines if line["event"] in ("conversation.failed", "signal.dropped")]
+
+
+def test_a_mission_begun_by_a_mention_loses_and_repeats_nothing_whatever_append_fails() -> None:
+    key = PublicKey("e" * 64)
+    begins = MissionWorkflow(graph=GRAPH, begin=lambda _: (Work("once"), Count())).rule(Slug("count"), key)
+    for at in range(1, 18):
+        for kept in (0, 1):
+            stage = Stage(seconds=0.3)
+            stage.world.rules = dataclasses.replace(stage.world.rules, missions={"count": begins})
+            stage.world.fail_append = lambda number, at=at, kept=kept: kept if number == at else None
+
+            async def main(stage: Stage = stage) -> None:
+                async with stage.world.daemon() as daemon:
+                    daemon.write("count for me", tagged=(key,))
+                    state = await daemon.until("ended")
+                    assert state.mission is not None
+                    assert state.mission.result == 6
+
+            run(main)
+            assert stage.done == [0, 1, 2, 3, 4, 5], (at, kept)
+            said = [*dict.fromkeys(stage.world.order)]
+            assert said == ["Now in work", "Now in rest", "The mission count has ended. Its result: 6"], (at, kept)
+            assert len(stage.world.published) == 3, "nothing was said twice in other words"
+
+
+def test_a_tag_begins_it_also_where_a_crash_left_nothing_but_the_folder() -> None:
+    key = PublicKey("e" * 64)
+    begins = MissionWorkflow(graph=GRAPH, begin=lambda _: (Work(), Count())).rule(Slug("count"), key)
+    stage = Stage()
+    stage.world.rules = dataclasses.replace(stage.world.rules, missions={"count": begins})
+    stage.world.exists = lambda conversation: True  # type: ignore[method-assign]
+
+    async def main() -> None:
+        async with stage.world.daemon() as daemon:
+            daemon.write("count for me", event_id=ID, tagged=(key,))
+            assert (await daemon.until("ended")).mission is not None
+
+    run(main)

@@ -1,0 +1,176 @@
+"""What a client that nobody here wrote hears while a real daemon works, and what the relay keeps of it: nothing."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import nostr_sdk as sdk
+import pytest
+
+from tenex.app import Application, open_application
+from tenex.app.run_indicator import GRACE
+from tenex.cli.init import prepare
+from tenex.core.ids import Slug
+from tenex.core.messages import ModelRequest, ModelStep, Note, Usage
+from tenex.core.ports import OnText, ignore_text
+from tenex.nostr.keys import parse_public_key
+from tenex.settings import load
+from tests.interop.person import Person, person
+
+TYPING, STOPPED, SO_FAR, SINCE, OPERATIONS, STATUS = 24111, 24112, 21111, 24135, 24133, 24010
+EPHEMERAL_KINDS = [TYPING, STOPPED, SO_FAR, SINCE, OPERATIONS, STATUS]
+TALE = ["Once", "Once upon", "Once upon a time."]
+
+
+@dataclass
+class Teller:
+    """A mind that tells a tale part by part, each when it has been heard."""
+
+    heard: list[asyncio.Event] = field(default_factory=lambda: [asyncio.Event() for _ in TALE])
+
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
+        """Answer."""
+        usage = Usage(input_tokens=1, output_tokens=1)
+        if request.purpose == "route":
+            note = next(entry for entry in request.entries if isinstance(entry, Note))
+            done = bool(json.loads(note.text)["turns"])
+            route = {"agents": ["USER" if done else "executor"], "reason": "a tale"} | ({} if done else PHASE)
+            return ModelStep(text=json.dumps(route), model="teller", usage=usage)
+        for part, heard in zip(TALE, self.heard, strict=True):
+            on_text(part)
+            async with asyncio.timeout(60):
+                await heard.wait()
+        return ModelStep(text=f"{TALE[-1]} The end.", model="teller", usage=usage)
+
+
+PHASE = {"phase": "execute"}
+
+
+@asynccontextmanager
+async def serving(data: Path, url: str, owner: str, mind: Teller, mode: str = "auto") -> AsyncIterator[Application]:
+    """The daemon as `tenex run` puts it together, with a mind of ours."""
+    made = prepare(data, owner, [url])
+    relays = {"relays": {"typing_indicators": mode}}
+    settings = load(made.config, data, env={}, parse_key=parse_public_key, overrides=relays)
+    async with open_application(settings, model=mind) as app, asyncio.TaskGroup() as group:
+        ready = asyncio.Event()
+
+        async def up() -> None:
+            await app.pool.listening("addressed", 10)
+            ready.set()
+
+        group.create_task(app.serve(up))
+        await ready.wait()
+        try:
+            yield app
+        finally:
+            app.runtime.stop()
+
+
+def of(heard: list[dict[str, Any]], key: str, *kinds: int) -> list[dict[str, Any]]:
+    """What one key said, in the order in which it came."""
+    return [event for event in heard if event["pubkey"] == key and event["kind"] in kinds]
+
+
+async def hear_out(alice: Person, mind: Teller, key: str, kind: int, answer: int) -> list[dict[str, Any]]:
+    """Listen to the whole tale, letting the mind go on with each part that has come; what its agent was heard say."""
+    for number, gate in enumerate(mind.heard, 1):
+        await alice.until(partial(_has, key=key, kind=kind, times=number))
+        gate.set()
+    await alice.until(partial(_has, key=key, kind=answer, times=1))
+    await alice.until(_is_idle)
+    return of(alice.heard, key, TYPING, kind, STOPPED, answer)
+
+
+def _has(heard: list[dict[str, Any]], *, key: str, kind: int, times: int) -> bool:
+    return len(of(heard, key, kind)) >= times
+
+
+def _is_idle(heard: list[dict[str, Any]]) -> bool:
+    return any(event["kind"] == OPERATIONS and not _tags(event, "p") for event in heard)
+
+
+def _tags(event: dict[str, Any], name: str) -> list[str]:
+    return [tag[1] for tag in event["tags"] if tag[0] == name]
+
+
+@pytest.mark.parametrize(("form", "kind", "answer"), [(1, SINCE, 1), (11, SO_FAR, 1111)])
+async def test_a_client_hears_typing_text_and_stop_and_then_the_answer(
+    relay: str, tmp_path: Path, form: int, kind: int, answer: int
+) -> None:
+    """In this order, from the agent itself, and nothing of the run after its answer; the relay keeps just that."""
+    mind, keys = Teller(), sdk.Keys.generate()
+    async with serving(tmp_path, relay, keys.public_key().to_bech32(), mind) as app, person(relay, keys) as alice:
+        executor = app.rules.roster[Slug("executor")].pubkey
+        event = alice.event(form, "Tell me a tale", ["p", app.project.public])
+        root = str(event.id().to_hex())
+        await alice.listen(kinds=[*EPHEMERAL_KINDS, answer], _e=[root])
+        await alice.publish(event)
+        said = await hear_out(alice, mind, executor, kind, answer)
+
+        assert [event["kind"] for event in said] == [TYPING, kind, kind, kind, STOPPED, answer]
+        texts = [event["content"] for event in said if event["kind"] == kind]
+        assert texts == (["Once", " upon", " a time."] if kind == SINCE else TALE)
+        assert said[0]["content"] == "Executor is typing"
+        assert ["phase", "execute"] in said[0]["tags"]
+        assert said[-1]["content"] == "Once upon a time. The end."
+
+        active = [_tags(event, "p") for event in alice.heard if event["kind"] == OPERATIONS]
+        assert [executor] in active
+        assert active[-1] == []
+        assert all(_tags(event, "P") == [alice.pubkey] for event in alice.heard if event["kind"] == OPERATIONS)
+
+        kept = await alice.fetch(kinds=[*EPHEMERAL_KINDS, answer], authors=sorted({executor, app.project.public}))
+        assert [event["content"] for event in kept] == ["Once upon a time. The end."]
+
+
+async def test_the_owner_hears_that_the_project_is_there(relay: str, tmp_path: Path) -> None:
+    """Kind 24010 is found by the owner's key and names who to write to."""
+    keys = sdk.Keys.generate()
+    async with person(relay, keys) as alice:
+        await alice.listen(kinds=[STATUS], _p=[alice.pubkey])
+        async with serving(tmp_path, relay, keys.public_key().to_bech32(), Teller()) as app:
+            await alice.until(bool)
+            (status,) = alice.heard
+            assert status["pubkey"] == app.project.public
+            assert _tags(status, "agent")[0] == app.project.public
+            assert set(_tags(status, "agent")) == {app.project.public, *(a.pubkey for a in app.rules.roster.values())}
+            await app.reload()
+            await alice.until(lambda heard: len(heard) == 2)
+
+
+async def test_off_is_silent(relay: str, tmp_path: Path) -> None:
+    """An operator who wants none has none: only the answer comes."""
+    mind, keys = Teller(), sdk.Keys.generate()
+    for gate in mind.heard:  # slow enough to be heard of, where anything is
+        asyncio.get_running_loop().call_later(10 * GRACE, gate.set)
+    async with (
+        serving(tmp_path, relay, keys.public_key().to_bech32(), mind, "off") as app,
+        person(relay, keys) as alice,
+    ):
+        event = alice.event(1, "Tell me a tale", ["p", app.project.public])
+        await alice.listen(kinds=[*EPHEMERAL_KINDS, 1], _e=[str(event.id().to_hex())])
+        await alice.publish(event)
+        await alice.until(lambda heard: [e for e in heard if e["kind"] == 1])
+        assert [event["kind"] for event in alice.heard] == [1]
+
+
+async def test_a_stop_is_heard_before_what_is_said_of_it(relay: str, tmp_path: Path) -> None:
+    """`/stop` in the middle of a text: typing ends, and nothing more of it comes."""
+    mind, keys = Teller(), sdk.Keys.generate()
+    async with serving(tmp_path, relay, keys.public_key().to_bech32(), mind) as app, person(relay, keys) as alice:
+        executor = app.rules.roster[Slug("executor")].pubkey
+        event = alice.event(1, "Tell me a tale", ["p", app.project.public])
+        root = str(event.id().to_hex())
+        await alice.listen(kinds=[*EPHEMERAL_KINDS, 1], _e=[root])
+        await alice.publish(event)
+        await alice.until(lambda heard: of(heard, executor, SINCE))
+        await alice.say("/stop", ["e", root, relay, "root"], ["p", app.project.public])
+        await alice.until(_is_idle)
+        whispers = [event["kind"] for event in of(alice.heard, executor, TYPING, SINCE, STOPPED)]
+        assert whispers == [TYPING, SINCE, STOPPED]

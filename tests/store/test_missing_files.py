@@ -1,0 +1,173 @@
+"""A journal one of whose earlier files is missing: what is left is told and gone on with, and what is missing is said.
+
+`tenex` is called as an operator calls it; only its output and the folder are looked at.
+"""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tenex.cli.main import main
+from tenex.core.conversation import fold
+from tenex.core.errors import StoreDamaged
+from tenex.core.state.snapshot import StateSnapshot
+from tenex.store.atomic_folder import create
+from tenex.store.disk import Disk
+from tenex.store.index import Index
+from tenex.store.repository import ConversationFolder
+from tenex.store.stats import Stats
+from tenex.store.verify import verify
+from tenex.store.view import Views
+from tests.fakes.play import ID, Play, diligent, seven_phases
+
+from .kit import StillClock
+from .test_rotation import names, records_of, written
+
+
+@pytest.fixture(scope="module")
+def play() -> Play:
+    play = Play(seven_phases, diligent)
+    for text in ("I want something nice", "let us think", "plan it", "blue"):
+        play.person(text)
+        play.settle()
+    return play
+
+
+@pytest.fixture
+async def folder(tmp_path: Path, play: Play) -> AsyncIterator[ConversationFolder]:
+    """Four files, of which the second is going to be missing."""
+    disk = Disk()
+    folder = ConversationFolder(tmp_path / "data" / "conversations", disk, StillClock())
+    await (await written(folder, play)).close()
+    await Views(folder, disk).show(play.conversation)
+    await folder.close()
+    yield folder
+    disk.close()
+
+
+def lose(folder: ConversationFolder, number: int = 2) -> str:
+    """Take a file away; gives its path."""
+    path = folder.path(ID) / ("journal.jsonl" if number == 1 else f"journal-{number:06}.jsonl")
+    path.unlink()
+    return str(path)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+async def test_what_is_left_begins_with_the_checkpoint_behind_the_gap(
+    folder: ConversationFolder, play: Play, number: int
+) -> None:
+    """And folds to where the conversation stands; who needs all of it is still refused."""
+    path = lose(folder, number)
+    records, gone = await folder.read_left(ID)
+    first, *rest = records
+    assert isinstance(first, StateSnapshot)
+    assert rest == [record for record in records_of(play) if record.seq > first.seq]
+    assert fold(ID, records) == play.conversation
+    assert gone.startswith(f"{path} is missing, though journal-{number + 1:06}.jsonl follows it")
+    assert f"before record {first.seq + 1}." in gone
+    assert f"Put {Path(path).name} back from a copy; the daemon goes on from the newest file meanwhile." in gone
+    with pytest.raises(StoreDamaged, match="is missing, though"):
+        await folder.read(ID)
+
+
+async def test_where_nothing_is_missing_all_is_left(folder: ConversationFolder, play: Play) -> None:
+    assert await folder.read_left(ID) == (records_of(play), "")
+
+
+async def test_it_is_a_fault_that_asks_for_the_file_and_not_for_a_rebuild(folder: ConversationFolder) -> None:
+    """To rebuild would throw away what is whole."""
+    lose(folder)
+    (fault,) = (await verify(folder, ID)).faults
+    assert "Put journal-000002.jsonl back from a copy" in fault
+    assert "rebuild" not in fault
+
+
+async def test_what_is_left_is_judged_too(folder: ConversationFolder) -> None:
+    lose(folder)
+    path = folder.path(ID) / "conversation.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "title": "mine"}))
+    missing, changed = (await verify(folder, ID)).faults
+    assert "is missing" in missing
+    assert "title: it was changed by another process" in changed
+    path.write_text(json.dumps({**json.loads(path.read_text()), "seq": 3}))
+    assert len((await verify(folder, ID)).faults) == 1, "as it stood then nobody can say"
+
+
+async def test_figures_are_those_of_what_is_left(folder: ConversationFolder, play: Play) -> None:
+    """The years before the checkpoint's date are no time the conversation took."""
+    whole = Stats.of(ID, records_of(play))
+    lose(folder)
+    left = Stats.of(ID, (await folder.read_left(ID))[0])
+    assert 0 < left.turns < whole.turns
+    assert 0 < left.usage.calls < whole.usage.calls
+    assert left.duration <= whole.duration
+    assert left.ended <= left.cycles <= whole.cycles
+
+
+async def test_the_index_keeps_what_it_knew_of_the_past_and_learns_the_rest(
+    folder: ConversationFolder, play: Play
+) -> None:
+    """An event of the missing file was heard, and must not be answered again."""
+    index = Index(folder.root / "index.sqlite")
+    assert await index.catch_up(folder) == []
+    await index.flush()
+    lose(folder)
+    index._recent.clear()
+    assert await index.catch_up(folder) == []
+    await index.flush()
+    index._recent.clear()
+    events = [event.id for record in records_of(play) for event in getattr(record, "events", ())]
+    assert events
+    assert all(index.has_event(event) for event in events)
+    assert await index.stale(folder) == [], "a start need not read it again"
+    await index.close()
+
+
+def test_every_command_that_only_reads_works_and_says_what_is_missing(
+    folder: ConversationFolder, tmp_path: Path, play: Play, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, packed = ["--data", str(tmp_path / "data")], str(tmp_path / "packed")
+    lose(folder)
+
+    def told(*words: str, code: int = 0) -> tuple[str, str]:
+        assert main(["conversations", *words, *data]) == code
+        out, said = capsys.readouterr()
+        return out, said
+
+    (row,) = json.loads(told("list", "--json")[0])
+    assert (row["id"], row["status"]) == (ID, play.conversation.status)
+    for words in (("show", ID), ("show", ID, "--json"), ("stats", ID), ("stats",), ("replay", ID)):
+        out, said = told(*words)
+        assert out
+        assert "in part only: " in said, words
+        assert "journal-000002.jsonl is missing" in said
+    (lacks,) = json.loads(told("stats", "--json")[0])["inPart"]
+    assert lacks["id"] == ID
+    assert "journal-000002.jsonl is missing" in lacks["fault"]
+    assert "nothing is left before record" in told("replay", ID, "--to", "2", code=2)[1]
+    assert "damaged: " in told("verify", code=4)[0]
+
+    assert "in part only" in told("export", ID, "--out", packed)[1]
+    elsewhere = ["--data", str(tmp_path / "elsewhere")]
+    for word in ("imported.", "already here, and the same."):
+        assert main(["conversations", "import", packed, *elsewhere]) == 0
+        assert word in capsys.readouterr().out
+    assert (tmp_path / "elsewhere" / "conversations" / ID / "journal-000002.jsonl").exists()
+
+
+async def test_what_was_imported_in_part_is_gone_on_with(
+    folder: ConversationFolder, tmp_path: Path, play: Play
+) -> None:
+    """Its file has a number that tells a reader not to look for seq 1."""
+    lose(folder)
+    records, _ = await folder.read_left(ID)
+    disk = Disk()
+    other = ConversationFolder(tmp_path / "other", disk, StillClock())
+    create(other.path(ID), [[record] for record in records])
+    journal, found = await other.open(ID)
+    assert fold(ID, found) == play.conversation
+    assert journal.next_seq == play.conversation.next_seq
+    assert names(other) == ["journal-000002.jsonl"]
+    disk.close()

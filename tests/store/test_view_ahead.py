@@ -1,0 +1,115 @@
+"""A view that tells of records its journal has no more: said once, kept, and no reason to stop."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import structlog
+
+from tenex.core.conversation import fold
+from tenex.core.records import Record
+from tenex.operations.doctor.conversations import _conversation
+from tenex.operations.doctor.findings import Level
+from tenex.store import view_ahead
+from tenex.store.disk import Disk
+from tenex.store.journal_reader import JOURNAL, VIEW
+from tenex.store.repository import ConversationFolder
+from tenex.store.verify import verify
+from tenex.store.view import Views
+from tests.fakes.play import ID
+
+from .kit import StillClock
+from .test_stats import lived
+
+DECISIONS = [list(decision) for decision in lived(0).journal]
+RECORDS: list[Record] = [record for decision in DECISIONS for record in decision]
+KEPT = f"conversation.ahead-{len(RECORDS)}-1"
+
+
+@pytest.fixture
+async def folder(tmp_path: Path) -> AsyncIterator[ConversationFolder]:
+    """One conversation, written as a daemon writes it."""
+    disk = Disk()
+    folder = ConversationFolder(tmp_path / "conversations", disk, StillClock())
+    journal, _ = await folder.open(ID)
+    await journal.append(DECISIONS)
+    await Views(folder, disk).show(fold(ID, RECORDS))
+    await folder.close()
+    yield folder
+    disk.close()
+
+
+def older(folder: ConversationFolder) -> None:
+    """Somebody puts a copy in place that is some decisions old."""
+    path = folder.path(ID) / JOURNAL
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[: -len(DECISIONS[-1])]))
+
+
+def zeroed(folder: ConversationFolder) -> None:
+    """The disk gives zeros for the end."""
+    path = folder.path(ID) / JOURNAL
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[: -len(DECISIONS[-1])]) + bytes(sum(map(len, lines[-len(DECISIONS[-1]) :]))))
+
+
+@pytest.mark.parametrize("lose", [older, zeroed])
+async def test_an_end_that_was_lost_is_told_and_what_the_view_knew_of_it_is_kept(
+    folder: ConversationFolder, lose: object
+) -> None:
+    assert callable(lose)
+    lose(folder)
+    known = (folder.path(ID) / VIEW).read_bytes()
+    before = (await verify(folder, ID)).faults
+    assert f"covers record {len(RECORDS)}, but the journal ends with" in before[0]
+    assert "rebuild ID --from conversation.json --force" in before[0]
+    (finding,) = [found for found in _conversation(folder.path(ID), is_running=False) if found.level is Level.FAULT]
+    assert "the end of it is missing" in finding.message
+    for _ in range(2):
+        with structlog.testing.capture_logs() as logs:
+            journal, records = await folder.open(ID)
+        (log,) = [log for log in logs if log["event"] == "journal.truncated"]
+        assert (log["log_level"], log["seq"], log["view"]) == ("warning", records[-1].seq, len(RECORDS))
+        await journal.close()
+    assert [path.name for path in view_ahead.kept(folder.path(ID))] == [KEPT]
+    assert (folder.path(ID) / KEPT).read_bytes() == known
+
+    await Views(folder, disk := Disk()).show(fold(ID, records))
+    disk.close()
+    with structlog.testing.capture_logs() as logs:
+        await folder.open(ID)
+    assert not [log for log in logs if log["event"] == "journal.truncated"]
+    verdict = await verify(folder, ID)
+    assert verdict.faults == ()
+    assert KEPT in verdict.remarks[0]
+    found = [finding for finding in _conversation(folder.path(ID), is_running=True) if KEPT in finding.location]
+    assert [finding.level for finding in found] == [Level.WARNING]
+    assert not (folder.path(ID) / "QUARANTINED").exists()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b'{\n  "seq": "9"\n}', b'{\n  "seq": 1,\n', b'{"text": "\\n  \\"seq\\": 999,"}']
+)
+async def test_a_view_that_says_nothing_of_the_kind_is_no_word_against_the_journal(
+    folder: ConversationFolder, content: bytes
+) -> None:
+    (folder.path(ID) / VIEW).write_bytes(content)
+    with structlog.testing.capture_logs() as logs:
+        await folder.open(ID)
+    assert not [log for log in logs if log["event"] == "journal.truncated"]
+    assert view_ahead.kept(folder.path(ID)) == []
+
+
+async def test_a_view_that_is_no_file_is_passed_over(folder: ConversationFolder) -> None:
+    (folder.path(ID) / VIEW).unlink()
+    (folder.path(ID) / VIEW).mkdir()
+    _, records = await folder.open(ID)
+    assert records == RECORDS
+
+
+async def test_the_seq_stands_where_it_is_looked_for(folder: ConversationFolder) -> None:
+    """Only the title stands before it that may be longer or shorter."""
+    path = folder.path(ID) / VIEW
+    view = json.loads(path.read_text())
+    assert list(view).index("seq") < 12
+    assert path.read_bytes().index(b'"seq"') < view_ahead.HEAD // 4
