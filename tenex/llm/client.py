@@ -1,4 +1,4 @@
-"""The desk where every model is asked: it picks the models for a request and goes down the list until one answers.
+"""The model client: chooses the models for a request and asks them in order until one answers.
 
 Importing this is cheap; the library is loaded when the first model is made, by `check` at the latest.
 """
@@ -17,8 +17,17 @@ from tenex.core.installation import pip_install
 from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Quote, Usage
 from tenex.core.ports import Model, OnText, ignore_text
 
-from .call_metrics import Observer, ProviderStatus, unobserved
-from .config import OFFLINE, Choice, ModelClientConfig, Price, ProviderConfig, split_name
+from .config import (
+    OFFLINE,
+    Choice,
+    ModelClientConfig,
+    Observer,
+    Price,
+    ProviderConfig,
+    ProviderStatus,
+    split_name,
+    unobserved,
+)
 from .pricing import MILLION, price_of
 from .rate_limit import ProviderQueue
 
@@ -28,22 +37,22 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 Wrap = Callable[[Model, ProviderConfig], Model]
-"""Puts something before a vendor's model: another way to ask it."""
+"""Puts something before a provider's model: another way to ask it."""
 
 
 @dataclass(slots=True)
-class _Reached:
+class _Connection:
     """A provider in use: its client, and the queue before it."""
 
     provider: "Provider[Any]"
-    turns: ProviderQueue
+    queue: ProviderQueue
 
 
 class ModelClient:
-    """A `core.ports.Model` that stands for all of them.
+    """A `core.ports.Model` in front of all configured models.
 
-    It is cheap to make; a model is made at its first use. After settings were read again a new desk takes over, and
-    `close` of the old one lets its calls finish.
+    A model is built at its first use. After a reload of the settings a new client takes over; `close` waits for the
+    calls of the old one.
     """
 
     def __init__(
@@ -59,11 +68,11 @@ class ModelClient:
         self._choose = choose
         self._offline = offline
         self._observe = observe
-        self._reached: dict[str, _Reached] = {}
+        self._connections: dict[str, _Connection] = {}
         self._models: dict[str, Model] = {}
         self._prices: dict[str, Price | None] = {}
-        self._under_way = 0
-        self._quiet = asyncio.Event()
+        self._active = 0
+        self._idle = asyncio.Event()
 
     def check(self, names: Iterable[str]) -> None:
         """Make every model named, without a network call.
@@ -104,18 +113,18 @@ class ModelClient:
         """Answer once, by the first model of the chain that does; its usage holds what the others cost.
 
         Raises:
-            ModelUnavailable: the last model of the chain could not be reached. If none could, `retry_after` is the
+            ModelUnavailable: the last model of the chain could not be connection. If none could, `retry_after` is the
                 shortest of their waits.
             ModelRefused: the last model of the chain gave an answer of no use.
         """
-        self._under_way += 1
+        self._active += 1
         try:
-            return await self._down_the_chain(request, on_text)
+            return await self._step_with_fallback(request, on_text)
         finally:
-            self._under_way -= 1
-            self._quiet.set()
+            self._active -= 1
+            self._idle.set()
 
-    async def _down_the_chain(self, request: ModelRequest, on_text: OnText) -> ModelStep:
+    async def _step_with_fallback(self, request: ModelRequest, on_text: OnText) -> ModelStep:
         names = self._choose(request.purpose, request.agent, request.phase)
         if not names:
             raise ModelUnavailable(f"no model is set for {request.agent} in {request.phase}: set models.default")
@@ -135,64 +144,68 @@ class ModelClient:
                 queued = step.queued + int(sum(failure.queued for failure in failures) * 1000)
                 return replace(step, usage=spent + step.usage, queued=queued) if failures else step
             if len(failures) < len(names):
-                log.info("model.next", failed=name, then=names[len(failures)])
-        raise _joined(failures) from failures[-1]
+                log.info("model.fallback", failed=name, then=names[len(failures)])
+        raise _combined(failures) from failures[-1]
 
     def _model(self, name: str) -> Model:
         if name == OFFLINE:
             return self._offline
         if name not in self._models:
-            self._models[name] = self._made(name)
+            self._models[name] = self._build(name)
         return self._models[name]
 
-    def _made(self, name: str) -> Model:
+    def _build(self, name: str) -> Model:
         own = split_name(name)
         if own is None:
             raise ConfigurationError(
                 [f'models: "{name}" names no model; write <provider>:<model>, as in "openai:gpt-5", or "{OFFLINE}".']
             )
         try:
-            from .provider_model import VendorModel
+            from .provider_model import ProviderModel
             from .providers import make_model, make_provider
         except ImportError as error:
             command = pip_install(requirement="pydantic-ai-slim[openai]")
             raise ConfigurationError([f'models: "{name}" needs {error.name}. Install it: {command}']) from error
         config = self._config.provider(own[0])
-        reached = self._reached.get(config.name)
-        if reached is None:
-            turns = ProviderQueue(
+        connection = self._connections.get(config.name)
+        if connection is None:
+            queue = ProviderQueue(
                 config.name,
                 concurrency=config.concurrency,
                 requests_per_minute=config.requests_per_minute,
                 tokens_per_minute=config.tokens_per_minute,
             )
-            reached = self._reached[config.name] = _Reached(make_provider(config), turns)
-        model = make_model(config, reached.provider, own[1])
-        return self._wrap(VendorModel(name, self._config, config, model, reached.turns, self._observe), config)
+            connection = self._connections[config.name] = _Connection(make_provider(config), queue)
+        model = make_model(config, connection.provider, own[1])
+        return self._wrap(ProviderModel(name, self._config, config, model, connection.queue, self._observe), config)
 
     def status(self) -> tuple[ProviderStatus, ...]:
         """How busy each provider in use is. Call it within the loop."""
         return tuple(
             ProviderStatus(
-                name=name, active=reached.turns.active, waiting=reached.turns.waiting, paused=reached.turns.paused
+                name=name,
+                active=connection.queue.active,
+                waiting=connection.queue.waiting,
+                paused=connection.queue.paused,
             )
-            for name, reached in self._reached.items()
+            for name, connection in self._connections.items()
         )
 
     async def close(self) -> None:
         """Let the calls under way finish, then close the connections; a second call does nothing."""
-        while self._under_way:
-            self._quiet.clear()
-            await self._quiet.wait()
-        reached, self._reached = self._reached, {}
+        while self._active:
+            self._idle.clear()
+            await self._idle.wait()
+        connections = self._connections
+        self._connections = {}
         self._models = {}
-        for one in reached.values():
+        for one in connections.values():
             with suppress(OSError):  # a connection that is gone is closed
                 async with one.provider:
                     pass
 
 
-def _joined(failures: list[ModelUnavailable | ModelRefused]) -> ModelUnavailable | ModelRefused:
+def _combined(failures: list[ModelUnavailable | ModelRefused]) -> ModelUnavailable | ModelRefused:
     """The last failure, with what all of them cost, and the shortest wait where every model may come back."""
     last = failures[-1]
     usage: Usage = sum((failure.usage for failure in failures), start=NO_USAGE)

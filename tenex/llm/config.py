@@ -1,7 +1,7 @@
-"""What the model desk is told: providers, prices and limits, and which models a request may go to.
+"""Configuration of the model client: providers, prices and limits, and which models a request may go to.
 
 A model's name is `<provider>:<model>`, as in `openai:gpt-5` or `local:qwen3`. The provider is an entry here, or a name
-pydantic-ai knows. `offline` stands alone and is the model made of rules.
+pydantic-ai knows. `offline` is the scripted model and has no provider.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from tenex.core.ids import Slug
+from tenex.core.messages import Usage
 
 OFFLINE: Final = "offline"
 
@@ -39,8 +40,8 @@ class ProviderConfig:
     """How the models of one provider are reached, and how hard it may be driven.
 
     `kind` is `openai` (the chat completions protocol, which every compatible server speaks), `anthropic`, `google`,
-    `ollama`, or another name pydantic-ai knows; empty means the name itself. `key_sources` says in words where a key
-    was looked for, for the error that tells it is missing. A limit that is None does not limit.
+    `ollama`, or another name pydantic-ai knows; empty means the name itself. `key_sources` names the
+    places searched for a key, for the error about a missing one. A limit that is None does not limit.
     """
 
     name: str
@@ -70,7 +71,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelClientConfig:
-    """Everything the desk needs to know; cheap to make anew when settings are read again.
+    """Everything the client needs; rebuilt at each reload of the settings.
 
     `prices` are by full name of the model and go before the price list of the library. `timeout` bounds a call once
     it has its turn; `idle_timeout` bounds the silence within a stream that has begun. All in seconds.
@@ -92,3 +93,41 @@ def split_name(name: str) -> tuple[str, str] | None:
     """Provider and model of a name; None where it is not `<provider>:<model>`."""
     provider, colon, model = name.partition(":")
     return (provider, model) if colon and provider.strip() and model.strip() else None
+
+
+Outcome = Literal["answered", "refused", "unavailable", "cancelled"]
+"""`cancelled`: the answer is no longer needed; its cost is known only as far as it was received."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallReport:
+    """One call of a model, for logs and metrics. `seconds` excludes `queued`; `first` is until the first token."""
+
+    model: str
+    agent: str
+    purpose: Literal["route", "work"]
+    phase: str
+    conversation: str
+    outcome: Outcome
+    seconds: float
+    queued: float
+    first: float | None
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderStatus:
+    """How busy a provider is. `paused` is in seconds; 0 where it has not asked for a pause."""
+
+    name: str
+    active: int
+    waiting: int
+    paused: float
+
+
+Observer = Callable[[CallReport], None]
+"""Called with each finished call; must not block or raise."""
+
+
+def unobserved(report: CallReport) -> None:
+    """Ignore the report."""

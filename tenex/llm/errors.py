@@ -1,6 +1,6 @@
 """Turns what a vendor's library raises into our two errors, with a sentence the operator can act on.
 
-What may pass, and what the operator can mend, is `ModelUnavailable`: the work is held and goes on by itself. Only an
+What may pass, and what the operator can fix, is `ModelUnavailable`: the work is paused and resumes by itself. Only an
 answer that would be the same again is `ModelRefused`.
 """
 
@@ -24,7 +24,7 @@ _POLICY = re.compile(
 """How vendors name a request their filters stopped, in a code or a message."""
 
 _ORDER = re.compile(r"roles must alternate|unexpected role|with a length of 9|with length 9")
-"""What Mistral's API and the templates of its models say of a history in another order or with other ids."""
+"""How Mistral's API and the templates of its models reject a history in another order or with other ids."""
 
 _RESET = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
 """A duration as OpenAI's `x-ratelimit-reset-*` headers write it: `1s`, `6m0s`, `120ms`."""
@@ -58,8 +58,8 @@ def _why(error: Exception, provider: str) -> str:
         return f"gave an answer that cannot be read ({type(error).__name__})"
     sentence = next((words for kinds, words in _SENTENCES if isinstance(error, kinds)), _UNREADABLE)
     if isinstance(error, library.ModelHTTPError) and error.status_code in (400, 422, 500):
-        told = (_message(error.body) or "").lower()
-        sentence = next((words for pattern, words in _SETTINGS if pattern.search(told)), sentence)
+        message = (_message(error.body) or "").lower()
+        sentence = next((words for pattern, words in _SETTINGS if pattern.search(message)), sentence)
     return sentence.format(code=_code(error), setting=f"models.providers.{provider}")
 
 
@@ -70,7 +70,7 @@ _SENTENCES: Final[tuple[tuple[type[library.ModelAPIError], str], ...]] = (
     (library.ModelRateLimitError, "asks us to slow down"),
     (
         library.ModelAuthenticationError,
-        "does not accept our key{code}: mend {setting}.api_key_env or {setting}.api_key_file",
+        "does not accept our key{code}: fix {setting}.api_key_env or {setting}.api_key_file",
     ),
     (library.ModelNotFoundError, "is not there{code}: look at the model's name, and at {setting}.base_url"),
     (library.ModelRequestRejectedError, "does not take what we send{code}: choose another model, or look at {setting}"),
@@ -81,7 +81,7 @@ _SENTENCES: Final[tuple[tuple[type[library.ModelAPIError], str], ...]] = (
     (library.ModelConnectionError, "broke off the connection"),
     (library.ModelHTTPError, "failed{code}"),
 )
-"""The first that fits; each is said after the model's name, and says what the operator can do."""
+"""The first match wins; each follows the model's name and names the operator's remedy."""
 
 
 _SETTINGS: Final = (
@@ -95,7 +95,7 @@ _SETTINGS: Final = (
     ),
     (re.compile(r"\bstream(ing)?\b"), "does not take a request for a stream{code}: set models.stream = false"),
 )
-"""Which setting a refused request is about, by what the server says."""
+"""Which setting a refused request is about, by the server's message."""
 
 
 def rejects_form(error: BaseException | None) -> bool:
@@ -113,8 +113,8 @@ def rejects_order(error: BaseException | None) -> bool:
 
 def is_policy(error: library.ModelAPIError) -> bool:
     """Whether a rejected request names the provider's content rules."""
-    told = (error.provider_error_code, error.provider_error_type, _message(error.body))
-    return any(_POLICY.search(text.lower()) for text in told if text)
+    texts = (error.provider_error_code, error.provider_error_type, _message(error.body))
+    return any(_POLICY.search(text.lower()) for text in texts if text)
 
 
 def retry_after(error: Exception) -> float | None:
@@ -128,7 +128,7 @@ def retry_after(error: Exception) -> float | None:
 
 
 def _reset(headers: "dict[str, str]") -> float | None:
-    """Until the limits that are used up are reset, as `x-ratelimit-*` headers tell."""
+    """Until the limits that are used up are reset, as `x-ratelimit-*` headers report."""
     waits: list[float] = []
     for limit in _LIMITS:
         found = _RESET.fullmatch(headers.get(f"x-ratelimit-reset-{limit}", ""))

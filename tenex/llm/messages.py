@@ -1,8 +1,8 @@
 """Turns a request of ours into the messages of pydantic-ai, the same bytes for the same entries each time.
 
 A step becomes an answer of the model. All that lies between two steps becomes one message: first the results of the
-calls, in the order of the calls, then the words of people, agents and the daemon. What others said stands between
-marks that say who said it, and nothing in it can close them or pass for one of them.
+calls, in the order of the calls, then the texts of users, agents and the daemon. Texts of others are enclosed
+in marks that name the author, and no text can close or imitate them.
 """
 
 import re
@@ -38,7 +38,7 @@ NAME_CHARACTERS: Final = 120
 """Of a name in a mark: names are chosen by strangers."""
 
 NOTED: Final = "Noted."
-"""What the model says between results and words, where a template wants an answer after results."""
+"""The model's text between results and other texts, where a template wants an answer after results."""
 
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 """Ids of calls that all providers but Mistral take, OpenAI at most 40 characters; Kimi writes `functions.write:0`."""
@@ -65,7 +65,7 @@ def messages(
     """The entries as messages.
 
     `maker` names the kind of model that is asked; only steps it made get their opaque parts back. `marks_failures`
-    says that its protocol has a flag for a failed call, which then carries what `ok` says. `is_strict` keeps to the
+    is set where the protocol has a flag for a failed call, which then carries `ok`. `is_strict` keeps to the
     rules of Mistral: ids of nine letters and digits, and an answer of the model between results and a person's words.
     """
     made: list[ModelMessage] = []
@@ -116,7 +116,7 @@ def _paired(between: _Between) -> Iterable[tuple[CallRequest, str, bool]]:
 
 
 def _orphans(between: _Between) -> list[str]:
-    """Results without their call, told as words: a vendor takes a result only after its call."""
+    """Results without their call, rendered as text: a vendor takes a result only after its call."""
     known = {call.id for call in between.calls}
     return [marked(Note(title=f"Result of {r.tool}", text=r.content)) for r in between.results if r.id not in known]
 
@@ -137,7 +137,7 @@ def _neutral(step: ModelStep) -> list[ModelResponsePart]:
 
 
 def marked(entry: UserText | AgentText | Note) -> str:
-    """Words between marks that say whose they are; the words themselves are not changed."""
+    """A text between marks that name its author; the text itself is unchanged."""
     match entry:
         case Note(title=title):
             tag, whose = _tag("note", entry.text), f'title="{_name(title)}"'
@@ -153,7 +153,7 @@ def marked(entry: UserText | AgentText | Note) -> str:
 
 
 def _tag(name: str, text: str) -> str:
-    """A tag that does not stand in the text: the name, or the name with the first free number after it."""
+    """A tag that does not occur in the text: the name, or the name with the first free number after it."""
     tag, number, words = name, 1, text.lower()
     while f"<{tag}" in words or f"</{tag}" in words:
         number += 1

@@ -1,4 +1,4 @@
-"""Recognises that a request did not fit into a model's window, by what servers say, and how much smaller it must be.
+"""Recognises a request that exceeds a model's window from the messages of servers, and how much smaller it must be.
 
 The sentences are those of OpenAI, Anthropic, Gemini, vLLM, llama.cpp, llama-cpp-python, Ollama, LM Studio, Groq and
 OpenRouter. A limit of tokens a minute that is smaller than the request is treated alike: waiting does not help.
@@ -40,7 +40,7 @@ MARGIN: Final = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Overflow:
-    """What a server says of a request that was too long, in its own tokens; 0 where it does not say."""
+    """A server's numbers for a request that was too long, in its tokens; 0 where it gives none."""
 
     limit: int = 0
     sent: int = 0
@@ -57,7 +57,7 @@ class Overflow:
 
 
 def overflow(error: BaseException | None) -> Overflow | None:
-    """What an error says of a request that was too long; None where that is not what it says."""
+    """The overflow an error reports; None for other errors."""
     if not isinstance(error, library.ModelAPIError):
         return None
     body = _body(error)

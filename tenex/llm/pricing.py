@@ -1,7 +1,7 @@
 """What calls cost: from our own prices, else from the price list of pydantic-ai, else unknown.
 
 A model on an Ollama of one's own costs nothing. Behind a `base_url` a price is known only if the list knows the
-address: whoever runs a server there sets their own.
+address: the operator of a server there sets them.
 """
 
 from collections.abc import Callable

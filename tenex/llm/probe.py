@@ -1,4 +1,4 @@
-"""Small real calls that tell whether a model can do its work with the settings we have.
+"""Small real calls that check whether a model works with the current settings.
 
 They hold what the work holds: tools, streaming, `models.max_output_tokens`, and the schema of a routing decision.
 """
@@ -50,7 +50,7 @@ _REQUESTS: Final[dict[Purpose, ModelRequest]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """A model that answered. `sentence` says so to a person, with what the calls cost; `doubts` what it may not do."""
+    """A model that answered. `sentence` reports it to the operator with the cost; `doubts` lists what may not work."""
 
     model: str
     seconds: float
@@ -66,21 +66,21 @@ async def probe(config: ModelClientConfig, name: str, purposes: Sequence[Purpose
         ConfigurationError: the model cannot be made: name, kind, key or package.
         ModelUnavailable: it could not be reached, or does not take our key or what is sent.
     """
-    desk = ModelClient(replace(config, timeout=min(config.timeout, PATIENCE)), lambda *_: (name,), OfflineModel())
+    client = ModelClient(replace(config, timeout=min(config.timeout, PATIENCE)), lambda *_: (name,), OfflineModel())
     usage, doubts, began = NO_USAGE, list[str](), time.perf_counter()
     try:
-        desk.check([name])
+        client.check([name])
         began = time.perf_counter()
         for purpose in purposes if name != OFFLINE else ():
             try:
-                step = await desk.step(_REQUESTS[purpose])
+                step = await client.step(_REQUESTS[purpose])
             except ModelRefused as error:
                 usage += error.usage  # cut off while thinking, or filtered: it is there, and it took the key
                 continue
             usage += step.usage
             doubts += _doubts(purpose, name, step)
     finally:
-        await desk.close()
+        await client.close()
     seconds = time.perf_counter() - began
     return Probe(
         model=name,

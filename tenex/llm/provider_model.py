@@ -1,4 +1,4 @@
-"""One model of a vendor: takes its turn, asks in bounded time, listens to the stream, and tells what became of it."""
+"""One model of a provider: waits in the queue, calls in bounded time, reads the stream and reports the outcome."""
 
 import asyncio
 import re
@@ -20,8 +20,7 @@ from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Usage
 from tenex.core.ports import OnText, ignore_text
 
-from .call_metrics import CallReport, Observer, Outcome
-from .config import ModelClientConfig, ProviderConfig
+from .config import CallReport, ModelClientConfig, Observer, Outcome, ProviderConfig
 from .errors import rejects_form, rejects_order, translate
 from .messages import messages
 from .overflow import overflow
@@ -36,7 +35,7 @@ from .written_calls import sayable
 log = structlog.get_logger(__name__)
 
 UNENDED_STREAMS = 2
-"""Streams in a row that stop without saying why, before answers are asked for whole: some servers never say why."""
+"""Streams in a row that stop without a finish reason, before answers are requested whole."""
 
 STREAM_PAUSE = 600.0
 """Seconds for which answers are then asked for whole; doubled each time, because a try costs an answer."""
@@ -63,11 +62,11 @@ text of a stream is passed on before that tag. `unknown` is treated in the same 
 
 
 class _BrokenOff(Exception):
-    """A stream ended without the server saying that the answer is complete."""
+    """A stream ended before the server reported the answer as complete."""
 
 
 @dataclass(slots=True)
-class _Heard:
+class _StreamState:
     """What is known of a call while it runs."""
 
     sent: int = 0
@@ -112,7 +111,7 @@ def _size(request: ModelRequest) -> int:
     return request_tokens(request.system, request.entries, request.tools)
 
 
-class VendorModel:
+class ProviderModel:
     """A `core.ports.Model` for one model of one provider."""
 
     def __init__(
@@ -143,7 +142,7 @@ class VendorModel:
     async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer once; see `core.ports.Model`."""
         began = time.perf_counter()
-        heard, waited = _Heard(), None
+        state, waited = _StreamState(), None
         try:
             size = _size(_cut_to(request, self._way.room))
             async with self._turns.turn(
@@ -151,7 +150,7 @@ class VendorModel:
             ) as turn:
                 waited = turn.waited
                 try:
-                    step = await self._ask(request, on_text, heard)
+                    step = await self._ask(request, on_text, state)
                 except (ModelUnavailable, ModelRefused) as error:
                     if not isinstance(error.__cause__, TimeoutError):  # what the server did until then may be billed
                         turn.settle(error.usage.tokens)
@@ -160,18 +159,18 @@ class VendorModel:
         except (ModelUnavailable, ModelRefused) as error:
             error.model, error.queued = self.name, time.perf_counter() - began if waited is None else waited
             outcome: Outcome = "unavailable" if isinstance(error, ModelUnavailable) else "refused"
-            self._tell(request, outcome, began, error.queued, heard, error.usage, str(error))
+            self._report(request, outcome, began, error.queued, state, error.usage, str(error))
             raise
         except asyncio.CancelledError:
             queued = time.perf_counter() - began if waited is None else waited
-            usage = NO_USAGE if waited is None else self._billed_at_least(heard)
-            self._tell(request, "cancelled", began, queued, heard, usage)
+            usage = NO_USAGE if waited is None else self._billed_at_least(state)
+            self._report(request, "cancelled", began, queued, state, usage)
             request.on_cancelled(usage, self.name)
             raise
-        self._tell(request, "answered", began, turn.waited, heard, step.usage)
+        self._report(request, "answered", began, turn.waited, state, step.usage)
         return replace(step, queued=int(turn.waited * 1000))
 
-    async def _ask(self, request: ModelRequest, on_text: OnText, heard: _Heard) -> ModelStep:
+    async def _ask(self, request: ModelRequest, on_text: OnText, state: _StreamState) -> ModelStep:
         """Ask, and ask at once in another way where the server does not take this one; keep to the way that works."""
         way = self._way if request.output_schema is not None else replace(self._way, form=Form.TEXT)
         spent, sent, attempts = NO_USAGE, request, 0
@@ -179,7 +178,7 @@ class VendorModel:
             attempts += 1
             sent = _cut_to(sent, way.room)
             try:
-                step = await self._bounded(sent, way, on_text, heard)
+                step = await self._bounded(sent, way, on_text, state)
             except (ModelUnavailable, ModelRefused) as error:
                 spent = error.usage = spent + error.usage
                 other = _other_way(way, sent, error.__cause__)
@@ -193,28 +192,28 @@ class VendorModel:
                     self._way = used
                 return replace(step, usage=spent + step.usage)
 
-    async def _bounded(self, request: ModelRequest, way: _Way, on_text: OnText, heard: _Heard) -> ModelStep:
-        heard.sent, heard.stream = _size(request), None
+    async def _bounded(self, request: ModelRequest, way: _Way, on_text: OnText, state: _StreamState) -> ModelStep:
+        state.sent, state.stream = _size(request), None
         sent = messages(request.entries, self._maker, marks_failures=self._marks_failures, is_strict=way.is_strict)
         wanted = parameters(request, way.form)
         try:
             async with asyncio.timeout(self._config.timeout) as limit:
-                response = await self._answer(request, sent, wanted, on_text, heard)
+                response = await self._answer(request, sent, wanted, on_text, state)
         except TimeoutError as error:
             if limit.expired():
-                told = f"did not finish its answer within {self._config.timeout:g} s, which models.timeout sets"
+                problem = f"did not finish its answer within {self._config.timeout:g} s, which models.timeout sets"
             else:
-                told = f"fell silent within its answer for {self._config.idle_timeout:g} s"
-            raise ModelUnavailable(f"{self.name} {told}", usage=self._billed(heard)) from error
+                problem = f"fell silent within its answer for {self._config.idle_timeout:g} s"
+            raise ModelUnavailable(f"{self.name} {problem}", usage=self._billed(state)) from error
         except _BrokenOff as error:
-            raise ModelUnavailable(f"{self.name} broke off its answer", usage=self._billed(heard)) from error
+            raise ModelUnavailable(f"{self.name} broke off its answer", usage=self._billed(state)) from error
         except Exception as error:  # a stranger's server can make a library raise anything; the work must be held
-            failure = translate(error, self.name, self._billed(heard))
+            failure = translate(error, self.name, self._billed(state))
             if isinstance(failure, ModelUnavailable) and failure.retry_after:
                 self._turns.pause(failure.retry_after)
             raise failure from error
         self._learn(response.text or "", request.purpose)
-        usage = self._usage(response.usage, response, heard)
+        usage = self._usage(response.usage, response, state)
         tool = DECISION if request.output_schema is not None and way.form is Form.TOOL else ""
         return step_of(
             response, self.name, "" if request.purpose == "route" else self._maker, usage, tool, request.tools
@@ -226,11 +225,11 @@ class VendorModel:
         sent: list[parts.ModelMessage],
         wanted: ModelRequestParameters,
         on_text: OnText,
-        heard: _Heard,
+        state: _StreamState,
     ) -> parts.ModelResponse:
         settings = self._settings_for(request)
         is_streamed = self._config.stream and monotonic() >= self._streams_from
-        if not is_streamed or request.purpose != "work":  # nobody listens to a decision being written
+        if not is_streamed or request.purpose != "work":  # a decision is not streamed to users
             return await model_request(
                 self._model, sent, model_settings=settings, model_request_parameters=wanted, instrument=False
             )
@@ -240,8 +239,8 @@ class VendorModel:
             ) as stream,
             asyncio.timeout(None) as idle,
         ):
-            heard.stream = stream
-            await self._listen(stream, idle, on_text, heard, may_call=bool(request.tools))
+            state.stream = stream
+            await self._listen(stream, idle, on_text, state, may_call=bool(request.tools))
         response = stream.get()
         if not _is_ended(response, self._model):
             self._unended += 1
@@ -265,7 +264,7 @@ class VendorModel:
         stream: StreamedResponse,
         idle: asyncio.Timeout,
         on_text: OnText,
-        heard: _Heard,
+        state: _StreamState,
         *,
         may_call: bool,
     ) -> None:
@@ -273,8 +272,8 @@ class VendorModel:
         is_empty, has_thought = True, False
         async for event in stream:
             idle.reschedule(clock() + self._config.idle_timeout)
-            if heard.first is None:
-                heard.first = time.perf_counter()
+            if state.first is None:
+                state.first = time.perf_counter()
             match event:
                 case parts.PartStartEvent(part=parts.TextPart(content=piece), previous_part_kind=before):
                     gap = "" if is_empty or before == "text" else "\n\n"
@@ -286,13 +285,13 @@ class VendorModel:
                 case _:
                     continue
             is_empty, seen = is_empty and not piece, len(text.text)
-            said: str | None = text.add(gap + piece)
-            if may_call and said:
-                said = sayable(said, seen)
-                listening = listening and said is not None
+            shown: str | None = text.add(gap + piece)
+            if may_call and shown:
+                shown = sayable(shown, seen)
+                listening = listening and shown is not None
             is_certain = self._thoughts == "apart" or has_thought or text.has_thought
-            if listening and is_certain and said and said.strip():
-                listening = _publish_text(on_text, said)
+            if listening and is_certain and shown and shown.strip():
+                listening = _forward(on_text, shown)
 
     def _settings_for(self, request: ModelRequest) -> ModelSettings:
         """Settings of one call. A question to the router is asked once, so only its unchanging beginning is cached."""
@@ -306,34 +305,34 @@ class VendorModel:
             settings["extra_body"] = dict(request.extra)
         return settings
 
-    def _billed(self, heard: _Heard) -> Usage:
-        """What is known to be billed of a call that failed: what its stream has told so far."""
-        if heard.stream is None:
+    def _billed(self, state: _StreamState) -> Usage:
+        """What is known to be billed of a call that failed: what its stream has reported so far."""
+        if state.stream is None:
             return NO_USAGE
-        return self._usage(heard.stream.usage, heard.stream.get(), heard)
+        return self._usage(state.stream.usage, state.stream.get(), state)
 
-    def _billed_at_least(self, heard: _Heard) -> Usage:
+    def _billed_at_least(self, state: _StreamState) -> Usage:
         """What a call costs that we end: a server that has begun to answer has read the request."""
-        if heard.stream is not None:
-            return self._billed(heard)
-        return usage_of(RequestUsage(), "", self._bill, heard.sent) if heard.sent else NO_USAGE
+        if state.stream is not None:
+            return self._billed(state)
+        return usage_of(RequestUsage(), "", self._bill, state.sent) if state.sent else NO_USAGE
 
-    def _usage(self, used: RequestUsage, response: parts.ModelResponse, heard: _Heard) -> Usage:
+    def _usage(self, used: RequestUsage, response: parts.ModelResponse, state: _StreamState) -> Usage:
         """The usage of a call, estimated as far as the server did not report it."""
-        return usage_of(used, response.model_name or "", self._bill, heard.sent, written_tokens(response))
+        return usage_of(used, response.model_name or "", self._bill, state.sent, written_tokens(response))
 
-    def _tell(
+    def _report(
         self,
         request: ModelRequest,
         outcome: Outcome,
         began: float,
         queued: float,
-        heard: _Heard,
+        state: _StreamState,
         usage: Usage,
         message: str = "",
     ) -> None:
         seconds = time.perf_counter() - began - queued
-        first = None if heard.first is None else heard.first - began - queued
+        first = None if state.first is None else state.first - began - queued
         report = CallReport(
             model=self.name,
             agent=request.agent,
@@ -346,8 +345,8 @@ class VendorModel:
             first=first,
             usage=usage,
         )
-        say: Callable[..., Any] = log.info if outcome in ("answered", "cancelled") else log.warning
-        say(
+        write: Callable[..., Any] = log.info if outcome in ("answered", "cancelled") else log.warning
+        write(
             f"model.{outcome}",
             model=self.name,
             agent=request.agent,
@@ -370,23 +369,23 @@ def _separates_thoughts(provider: ProviderConfig) -> bool:
     )
 
 
-def _publish_text(on_text: OnText, text: str) -> bool:
-    """Whether whoever listens still does: a fault of theirs must not cost the answer."""
+def _forward(on_text: OnText, text: str) -> bool:
+    """Pass on the text so far; False after a failure of the receiver, which must not cost the answer."""
     try:
         on_text(text)
-    except Exception as error:  # noqa: BLE001  nothing depends on it
-        log.warning("on_text.failed", error=type(error).__name__)
+    except Exception as error:  # noqa: BLE001  nothing depends on the text so far
+        log.warning("model.stream_observer_failed", error=type(error).__name__)
         return False
     return True
 
 
 def _is_ended(response: parts.ModelResponse, model: Model[Any]) -> bool:
-    """Whether a server said why its stream ended; where it did not, the answer may be half an answer.
+    """Whether the server gave a reason for the end of its stream; without one the answer may be incomplete.
 
     The library fills in a reason for chat completions, so there only what the server itself sent counts.
     """
-    told = bool((response.provider_details or {}).get("finish_reason"))
-    if told or response.finish_reason in ("content_filter", "length", "error"):
+    has_reason = bool((response.provider_details or {}).get("finish_reason"))
+    if has_reason or response.finish_reason in ("content_filter", "length", "error"):
         return True
     fills_in = any(kind.__name__ == "OpenAIChatModel" for kind in type(model).__mro__)
     return response.finish_reason is not None and not fills_in

@@ -1,8 +1,8 @@
 """Keeps the parts of an answer that only their maker understands: signed thinking, signatures on calls.
 
-They travel in `ModelStep.vendor` as a JSON value: `{"by": maker, "from": {...}, "parts": [...]}`. What the step says
-itself (its text, its thinking, the names, ids and arguments of its calls) is left out and put back on the way in, so
-nothing is on disk twice and the core may rename a call.
+They travel in `ModelStep.vendor` as a JSON value: `{"by": maker, "from": {...}, "parts": [...]}`. What the step
+holds itself (its text, its thinking, the names, ids and arguments of its calls) is left out and restored on the way in,
+so nothing is on disk twice and the core may rename a call.
 """
 
 import json
@@ -23,7 +23,7 @@ _RESPONSES: Final = TypeAdapter(ModelResponse)
 
 
 def kept(response: ModelResponse, step: ModelStep, maker: str) -> dict[str, Any] | None:
-    """What has to be kept of an answer besides the step; None where the step says it all."""
+    """What has to be kept of an answer besides the step; None where the step holds everything."""
     if not any(_is_special(part) for part in response.parts):
         return None
     full = _RESPONSES.dump_python(response, mode="json", exclude_none=True)

@@ -124,8 +124,8 @@ NO_KEY: Final = "none"
 _KEY_NEEDED: Final = ("openai", "openai-responses", "anthropic", "google")
 
 
-def _missing_key(config: ProviderConfig, told: str) -> str:
-    variables = KEY_VARIABLES.get(config.protocol) or _VARIABLE.findall(told)
+def _missing_key(config: ProviderConfig, message: str) -> str:
+    variables = KEY_VARIABLES.get(config.protocol) or _VARIABLE.findall(message)
     where = f"models.providers.{config.name}"
     looked = f" Looked at: {config.key_sources}." if config.key_sources else ""
     default = f", or set the variable {' or '.join(variables)}" if variables else ""

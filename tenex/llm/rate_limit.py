@@ -1,17 +1,16 @@
 """How hard one provider is driven: calls at once, requests and tokens a minute, and pauses it asked for.
 
-One `ProviderQueue` is shared by every conversation; who is served next is for `fairness`.
+One `ProviderQueue` is shared by every conversation; `FairQueue` chooses the next call.
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
 
 from tenex.core.errors import ModelUnavailable
-
-from .fairness import FairQueue
 
 MINUTE = 60.0
 
@@ -20,6 +19,71 @@ PATIENCE = 30.0
 
 LONGEST_PAUSE = 3600.0
 """Seconds; a server that asks for more is asked again after an hour, because such answers are often mistakes."""
+
+
+ADVANTAGE: Final = 4
+"""Calls of a higher priority that may go before a waiting one: an owner hardly notices a crowd, and a crowd goes on."""
+
+T = TypeVar("T")
+
+
+class FairQueue(Generic[T]):
+    """Serves priorities in order (0 first), the users of one priority in turn, and the calls of a user in order.
+
+    A priority that was passed over `ADVANTAGE` times in a row is served next, so no call waits for ever.
+    """
+
+    def __init__(self) -> None:
+        self._by_user: dict[int, OrderedDict[str, deque[T]]] = {}
+        self._passed: Counter[int] = Counter()
+
+    def __len__(self) -> int:
+        return sum(len(calls) for users in self._by_user.values() for calls in users.values())
+
+    def add(self, item: T, user: str, priority: int) -> None:
+        """Let a call wait, behind this user's other calls and after the next call of everyone else who waits."""
+        self._by_user.setdefault(priority, OrderedDict()).setdefault(user, deque()).append(item)
+
+    def discard(self, item: T, user: str, priority: int) -> None:
+        """Take a call out, if it still waits."""
+        calls = self._by_user.get(priority, OrderedDict()).get(user)
+        if calls is not None and item in calls:
+            calls.remove(item)
+            self._tidy(priority, user)
+
+    def peek(self) -> T | None:
+        """The call that is served next; None where none waits."""
+        if not self._by_user:
+            return None
+        return next(iter(next(iter(self._by_user[self._next()].values()))))
+
+    def pop(self) -> T:
+        """Take out the call that is served next.
+
+        Raises:
+            IndexError: none waits.
+        """
+        if not self._by_user:
+            raise IndexError("pop from an empty queue")
+        priority = self._next()
+        user, calls = next(iter(self._by_user[priority].items()))
+        item = calls.popleft()
+        self._by_user[priority].move_to_end(user)
+        self._passed[priority] = 0
+        self._passed.update(other for other in self._by_user if other > priority)
+        self._tidy(priority, user)
+        return item
+
+    def _next(self) -> int:
+        starved = [priority for priority in self._by_user if self._passed[priority] >= ADVANTAGE]
+        return min(starved or self._by_user)
+
+    def _tidy(self, priority: int, user: str) -> None:
+        users = self._by_user[priority]
+        if not users[user]:
+            del users[user]
+        if not users:
+            del self._by_user[priority], self._passed[priority]
 
 
 @dataclass(slots=True)
@@ -161,7 +225,7 @@ class ProviderQueue:
         self._serve()
 
     def _serve(self) -> None:
-        """Let the calls begin that may begin now. Who is next is asked as late as that, so nobody has a place ahead."""
+        """Start the calls that may start now. The next one is chosen only here, so that no call reserves a place."""
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None

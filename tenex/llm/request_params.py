@@ -24,7 +24,7 @@ class Form(StrEnum):
     TOOL = "tool"
     """The answer is the arguments of one call that must be made."""
     TEXT = "text"
-    """The schema stands in the prompt. Every model that writes can do it."""
+    """The schema is part of the prompt. Every model that writes can do it."""
 
 
 def best_form(model: Model[Any]) -> Form:

@@ -36,7 +36,7 @@ def step_of(
 
     Raises:
         ModelRefused: the answer was filtered, or cut off where its text ends.
-        ModelUnavailable: the server says that it failed in the middle of it.
+        ModelUnavailable: the server reports a failure in the middle of it.
     """
     if response.finish_reason == "content_filter":
         raise ModelRefused(f"{name} did not answer: the provider's content filter stopped it", usage)

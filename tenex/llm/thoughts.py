@@ -19,8 +19,8 @@ _OPENING_QUOTE: Final = re.compile(r"""(?:^|[\s(\[{=,:])([`"'])$""")
 class ThoughtSplitter:
     """Splits a text that arrives in pieces; each piece costs the same, however long the text before it was.
 
-    `text` is the answer so far. `unopened` tells whether a thought ended that no tag had opened: text given out before
-    may then have been a thought. `has_thought` tells whether a thought has been separated from the text.
+    `text` is the answer so far. `unopened`: whether a thought ended that no tag had opened: text given out before
+    may then have been a thought. `has_thought`: whether a thought has been separated from the text.
     """
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class ThoughtSplitter:
 
 
 def split(text: str) -> ThoughtSplitter:
-    """A whole text, split. A text that is one JSON value holds no thoughts, whatever its strings say."""
+    """A whole text, split. A text that is one JSON value holds no thoughts, whatever its strings contain."""
     splitter = ThoughtSplitter()
     if text.lstrip().startswith("{") and _is_json(text):
         splitter.text = text

@@ -1,6 +1,6 @@
 """Reads tool calls that a model wrote into its text, because its server did not take them out of it.
 
-Marked calls (`<tool_call>`, `[TOOL_CALLS]`, `<function=name>` and others) are calls wherever they stand, and one that
+Marked calls (`<tool_call>`, `[TOOL_CALLS]`, `<function=name>` and others) are calls at any position, and one that
 cannot be read is asked for again. JSON without a mark is a call only where it ends the answer, names an offered tool
 and fits its parameters: an answer may quote JSON.
 """
@@ -49,7 +49,7 @@ _HEADER: Final = re.compile(
     r"(?:functions\.)?([A-Za-z_][\w-]*)(?::\d+)?\s*"
     r"(?:\[ARGS\]|\[CALL_ID\]\w+\[ARGS\]|<\|tool_call_argument_begin\|>|```json)?\s*\Z"
 )
-"""A name that stands before its arguments."""
+"""A name before its arguments."""
 HEADER: Final = 200
 """Characters in which such a name is looked for."""
 
@@ -102,7 +102,7 @@ def sayable(text: str, since: int) -> str | None:
 
 
 def _first_mark(text: str) -> int | None:
-    """Where the first mark stands that is not quoted: neither in backticks nor in a block of another language."""
+    """The position of the first mark that is not quoted: neither in backticks nor in a block of another language."""
     fences = [fence.span() for fence in _FENCE.finditer(text) if not MARK.match(fence[0])]
     for mark in islice(MARK.finditer(text), MOST):
         is_fenced = any(start < mark.start() < end for start, end in fences)
@@ -161,7 +161,7 @@ def _value(text: str, schema: Any) -> Any:
 
 
 def _unmarked(text: str) -> tuple[str, list[Any]]:
-    """The JSON that ends a text, in a block or not, and what stands before it."""
+    """The JSON that ends a text, in a block or not, and the text before it."""
     lead, value = "", text.strip()
     if value.endswith("```"):
         lead, fence, value = value[:-3].rpartition("```")

@@ -7,7 +7,7 @@ from tenex.core.context.window import fitted, request_tokens
 from tenex.core.messages import CallResult, Entry, UserText
 from tests.fakes.modelprotocol import Answer, Call, Json, Reply
 
-from .desks import WRITE, talking, work
+from .clients import WRITE, talking, work
 
 BUDGET = 30_000
 OFF = 1.1
@@ -26,10 +26,10 @@ async def test_a_long_run_of_a_model_that_thinks_is_never_sent_more_than_the_bud
 
     entries: list[Entry] = [UserText(author="Ada", text="Write it." + " please" * 500)]
     sizes: list[float] = []
-    async with talking(mind) as (desk, server):
+    async with talking(mind) as (client, server):
         for _ in range(9):
             sent = fitted(SYSTEM, entries, (WRITE,), BUDGET)
-            step = await desk.step(work(*sent, tools=(WRITE,), system=SYSTEM))
+            step = await client.step(work(*sent, tools=(WRITE,), system=SYSTEM))
             sizes.append(len(json.dumps(server.exchanges[-1].request, ensure_ascii=False).encode()) / 4)
             assert sizes[-1] <= OFF * request_tokens(SYSTEM, sent, (WRITE,))
             entries.append(step)

@@ -1,4 +1,4 @@
-"""What the desk is told: names, defaults, and keys that do not show."""
+"""What the client is told: names, defaults, and keys that do not show."""
 
 from dataclasses import replace
 

@@ -2,8 +2,7 @@
 
 import asyncio
 
-from tenex.llm.fairness import ADVANTAGE, FairQueue
-from tenex.llm.rate_limit import PATIENCE, ProviderQueue
+from tenex.llm.rate_limit import ADVANTAGE, PATIENCE, FairQueue, ProviderQueue
 from tests.fakes.virtual import run
 
 

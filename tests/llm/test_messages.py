@@ -17,7 +17,7 @@ from pydantic_ai.messages import (
 from tenex.core.messages import AgentText, Entry, ModelStep, Note, UserText
 from tenex.llm.messages import NOTHING, UNANSWERED, marked, messages
 
-from .desks import called, result
+from .clients import called, result
 
 ADA = UserText(author="Ada", text="Write a file")
 

@@ -12,7 +12,7 @@ from tenex.core.messages import CallResult, Entry, Note, UserText
 from tenex.llm.config import ProviderConfig
 from tests.fakes.modelprotocol import Answer, Fails, Json, Reply
 
-from .desks import NAME, WRITE, called, desk_for, talking, work
+from .clients import NAME, WRITE, called, client_for, talking, work
 from .otherservers import Request, anthropic, google, serving
 
 WINDOW = 2_000
@@ -180,13 +180,13 @@ async def test_a_request_that_is_too_large_is_cut_to_what_fits(name: str) -> Non
 
     entries = long_run()
     async with serving(answering) as served:
-        desk = desk_for(ProviderConfig(name="local", kind="openai", base_url=served.url, api_key="k"), stream=False)
+        client = client_for(ProviderConfig(name="local", kind="openai", base_url=served.url, api_key="k"), stream=False)
         with capture_logs() as logs:
-            step = await desk.step(work(*entries, tools=(WRITE,), system=SYSTEM))
+            step = await client.step(work(*entries, tools=(WRITE,), system=SYSTEM))
         tries = len(served.requests)
         entries += [step, UserText(author="Ada", text="Good.")]
-        await desk.step(work(*entries, tools=(WRITE,), system=SYSTEM))
-        await desk.close()
+        await client.step(work(*entries, tools=(WRITE,), system=SYSTEM))
+        await client.close()
     assert step.text == "I have read it."
     assert 2 <= tries <= 5
     assert len(served.requests) == tries + 1, "what fits was forgotten"
@@ -246,9 +246,11 @@ async def test_vendors_say_so_in_their_own_protocols(kind: str, model: str, erro
         )
 
     async with serving(answering) as served:
-        desk = desk_for(ProviderConfig(name="x", kind=kind, base_url=served.url, api_key="k"), chain=(f"x:{model}",))
-        assert (await desk.step(work(*long_run(), tools=(WRITE,), system=SYSTEM))).calls
-        await desk.close()
+        client = client_for(
+            ProviderConfig(name="x", kind=kind, base_url=served.url, api_key="k"), chain=(f"x:{model}",)
+        )
+        assert (await client.step(work(*long_run(), tools=(WRITE,), system=SYSTEM))).calls
+        await client.close()
     assert 2 <= len(served.requests) <= 5
 
 
@@ -258,9 +260,9 @@ async def test_a_request_that_cannot_be_cut_is_refused_with_what_to_do() -> None
     def mind(request: Json) -> Reply:
         return Fails(status=400, message="the request exceeds the available context size, try increasing it")
 
-    async with talking(mind) as (desk, server):
+    async with talking(mind) as (client, server):
         with pytest.raises(ModelRefused, match="too long for local:test") as caught:
-            await desk.step(work(*long_run(1), tools=(WRITE,), system="x" * 40_000))
+            await client.step(work(*long_run(1), tools=(WRITE,), system="x" * 40_000))
     assert "models.context_tokens" in str(caught.value)
     assert len(server.exchanges) <= 3
 
@@ -271,9 +273,9 @@ async def test_a_server_that_takes_nothing_is_not_asked_for_ever() -> None:
     def mind(request: Json) -> Reply:
         return Fails(status=400, message=f"prompt is too long: {size(request)} tokens > {size(request) - 1} maximum")
 
-    async with talking(mind) as (desk, server):
+    async with talking(mind) as (client, server):
         with pytest.raises(ModelRefused):
-            await desk.step(work(*long_run(30)))
+            await client.step(work(*long_run(30)))
     assert len(server.exchanges) <= 6
 
 
@@ -282,9 +284,9 @@ async def test_an_answer_that_alone_would_fill_the_window_is_not_asked_for_again
         "'max_tokens' is too large: 9000. This model's maximum context length is 8192 tokens and your request has 500 "
         "input tokens (9000 > 8192 - 500)."
     )
-    async with talking(lambda _request: Fails(status=400, message=message)) as (desk, server):
+    async with talking(lambda _request: Fails(status=400, message=message)) as (client, server):
         with pytest.raises(ModelRefused, match=r"models\.max_output_tokens"):
-            await desk.step(work(*long_run()))
+            await client.step(work(*long_run()))
     assert len(server.exchanges) == 1
 
 
@@ -294,8 +296,8 @@ async def test_a_long_message_of_a_person_is_cut_where_nothing_else_can_be() -> 
             return Fails(status=400, message="the input length exceeds the context length")
         return Answer(text="Short.")
 
-    async with talking(mind, chain=(NAME,)) as (desk, server):
-        await desk.step(work(UserText(author="Ada", text="begin " + "x" * 30_000 + " end")))
+    async with talking(mind, chain=(NAME,)) as (client, server):
+        await client.step(work(UserText(author="Ada", text="begin " + "x" * 30_000 + " end")))
     sent = json.dumps(server.exchanges[-1].request)
     assert "begin" in sent
     assert "end\\n" in sent

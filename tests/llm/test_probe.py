@@ -10,7 +10,7 @@ from tenex.llm.probe import price_of, probe
 from tests.fakes.modelprotocol import Answer, Call, Fails, Json, Reply
 from tests.fakes.modelserver import ModelServer, model_server
 
-from .desks import NAME, provider
+from .clients import NAME, provider
 
 
 def config(server: ModelServer, **settings: str) -> ModelClientConfig:

@@ -14,7 +14,7 @@ from tenex.llm.providers import base_settings, make_model, make_provider
 from tests.fakes.modelprotocol import Answer
 from tests.fakes.modelserver import model_server
 
-from .desks import WRITE, desk_for, result, route, work
+from .clients import WRITE, client_for, result, route, work
 from .otherservers import anthropic, google, serving
 
 KEY = "sk-very-secret"
@@ -128,12 +128,12 @@ def test_a_provider_without_models_to_talk_to_is_refused() -> None:
 async def test_claude_is_asked_in_its_own_protocol() -> None:
     async with serving(anthropic) as served:
         config = ProviderConfig(name="anthropic", base_url=served.url, api_key=KEY)
-        desk = desk_for(config, chain=("anthropic:claude-sonnet-4-6",), max_output_tokens=500)
+        client = client_for(config, chain=("anthropic:claude-sonnet-4-6",), max_output_tokens=500)
         person = UserText(author="Ada", text="Write")
-        step = await desk.step(work(person, tools=(WRITE,)))
-        await desk.step(work(person, step, result(step.calls[0].id, "no", ok=False), tools=(WRITE,)))
-        decision = parse((await desk.step(route())).text)
-        await desk.close()
+        step = await client.step(work(person, tools=(WRITE,)))
+        await client.step(work(person, step, result(step.calls[0].id, "no", ok=False), tools=(WRITE,)))
+        decision = parse((await client.step(route())).text)
+        await client.close()
     first, second, third = (request.body for request in served.requests)
     assert KEY in served.requests[0].headers["authorization"]
     assert (first["max_tokens"], first["stream"]) == (500, True)
@@ -152,10 +152,10 @@ async def test_claude_is_asked_in_its_own_protocol() -> None:
 async def test_gemini_is_asked_in_its_own_protocol() -> None:
     async with serving(google) as served:
         config = ProviderConfig(name="google", base_url=served.url, api_key=KEY)
-        desk = desk_for(config, chain=("google:gemini-2.5-pro",), max_output_tokens=500)
-        step = await desk.step(work(tools=(WRITE,)))
-        decision = parse((await desk.step(route())).text)
-        await desk.close()
+        client = client_for(config, chain=("google:gemini-2.5-pro",), max_output_tokens=500)
+        step = await client.step(work(tools=(WRITE,)))
+        decision = parse((await client.step(route())).text)
+        await client.close()
     first, second = served.requests
     assert first.headers["x-goog-api-key"] == KEY
     assert "gemini-2.5-pro:streamGenerateContent" in first.path
@@ -169,16 +169,18 @@ async def test_gemini_is_asked_in_its_own_protocol() -> None:
 @pytest.mark.parametrize("kind", ["anthropic", "google"])
 async def test_no_vendor_tries_again_by_itself(kind: str) -> None:
     async with serving(lambda _request: (500, "application/json", b'{"error": {"message": "x"}}')) as served:
-        desk = desk_for(ProviderConfig(name=kind, base_url=served.url, api_key=KEY), chain=(f"{kind}:some-model",))
+        client = client_for(ProviderConfig(name=kind, base_url=served.url, api_key=KEY), chain=(f"{kind}:some-model",))
         with pytest.raises(ModelUnavailable, match="fails at the moment"):
-            await desk.step(work())
-        await desk.close()
+            await client.step(work())
+        await client.close()
     assert len(served.requests) == 1
 
 
 async def test_ollama_costs_nothing_and_speaks_the_common_protocol() -> None:
     async with model_server(lambda _request: Answer(text="Hello"), key="ollama") as server:
-        desk = desk_for(ProviderConfig(name="ollama", base_url=server.url, api_key="ollama"), chain=("ollama:qwen3",))
-        step = await desk.step(work())
-        await desk.close()
+        client = client_for(
+            ProviderConfig(name="ollama", base_url=server.url, api_key="ollama"), chain=("ollama:qwen3",)
+        )
+        step = await client.step(work())
+        await client.close()
     assert (step.text, step.usage.cost_usd) == ("Hello", 0.0)

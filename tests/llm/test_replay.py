@@ -13,7 +13,7 @@ from tenex.llm.config import ProviderConfig
 from tests.fakes import providerrules
 from tests.fakes.modelprotocol import Answer, Fails, Json, Reply
 
-from .desks import WRITE, desk_for, talking, work
+from .clients import WRITE, client_for, talking, work
 from .otherservers import Request, anthropic, google, serving
 
 SEEDS = range(25)
@@ -65,9 +65,9 @@ async def test_servers_of_the_common_protocol_take_every_run(rule: providerrules
             return Fails(status=500 if rule is providerrules.mistral_template else 400, message=fault)
         return Answer(text="ok")
 
-    async with talking(mind) as (desk, server):
+    async with talking(mind) as (client, server):
         for seed in SEEDS:
-            assert (await desk.step(work(*entries(seed), tools=(WRITE,)))).text == "ok", seed
+            assert (await client.step(work(*entries(seed), tools=(WRITE,)))).text == "ok", seed
         assert not server.refused
     assert len(faults) <= 1, "a server is asked in its way once it has said what it does not take"
 
@@ -77,9 +77,9 @@ async def test_a_server_whose_model_is_known_to_be_strict_is_asked_so_from_the_s
         fault = providerrules.mistral(request)
         return Fails(status=400, message=fault) if fault else Answer(text="ok")
 
-    async with talking(mind, chain=("local:Mistral-Small-3.2",)) as (desk, server):
+    async with talking(mind, chain=("local:Mistral-Small-3.2",)) as (client, server):
         for seed in SEEDS:
-            await desk.step(work(*entries(seed), tools=(WRITE,)))
+            await client.step(work(*entries(seed), tools=(WRITE,)))
     assert {exchange.outcome for exchange in server.exchanges} == {"delivered"}
 
 
@@ -100,11 +100,11 @@ async def test_vendors_take_every_run_in_their_own_protocol(
 
     async with serving(answering) as served:
         provider = ProviderConfig(name="x", kind=kind, base_url=served.url, api_key="k")
-        desk = desk_for(provider, chain=("x:claude-sonnet-4-6" if kind == "anthropic" else "x:gemini-2.5-pro",))
+        client = client_for(provider, chain=("x:claude-sonnet-4-6" if kind == "anthropic" else "x:gemini-2.5-pro",))
         for seed in SEEDS:
             try:
-                await desk.step(work(*entries(seed), tools=(WRITE,)))
+                await client.step(work(*entries(seed), tools=(WRITE,)))
             except (ModelUnavailable, ModelRefused) as error:
                 raise AssertionError(f"{seed}: {faults}") from error
-        await desk.close()
+        await client.close()
     assert not faults

@@ -9,7 +9,7 @@ from tenex.core.messages import ToolSpec
 from tenex.llm.written_calls import UNREADABLE, written_calls
 from tests.fakes.modelprotocol import Answer, Call, nonsense
 
-from .desks import WRITE, talking, work
+from .clients import WRITE, talking, work
 
 COMPLETE = ToolSpec(
     name="complete",
@@ -146,10 +146,10 @@ async def test_a_written_call_is_neither_said_nor_whispered(stream: bool) -> Non
     answers = iter(
         [Answer(text="Hello."), Answer(text=text), Answer(text=CALL), Answer(text=f"<think>hm</think>{text}")]
     )
-    async with talking(lambda _request: next(answers), stream=stream) as (desk, _):
-        await desk.step(work(tools=TOOLS))
+    async with talking(lambda _request: next(answers), stream=stream) as (client, _):
+        await client.step(work(tools=TOOLS))
         for said in ("I write it.", "", "I write it."):
-            step = await desk.step(work(tools=TOOLS), heard.append)
+            step = await client.step(work(tools=TOOLS), heard.append)
             assert (step.text, [call.tool for call in step.calls]) == (said, ["write_file"])
             assert step.calls[0].arguments == {"path": "a.txt"}
     assert all("I write it.".startswith(one.strip()) for one in heard)
@@ -157,8 +157,8 @@ async def test_a_written_call_is_neither_said_nor_whispered(stream: bool) -> Non
 
 async def test_native_calls_leave_the_text_as_it_is() -> None:
     answer = Answer(text=CALL, calls=(Call(tool="complete", arguments={"response": "x"}),))
-    async with talking(lambda _request: answer) as (desk, _):
-        step = await desk.step(work(tools=TOOLS))
+    async with talking(lambda _request: answer) as (client, _):
+        step = await client.step(work(tools=TOOLS))
     assert (step.text, [call.tool for call in step.calls]) == (CALL, ["complete"])
 
 

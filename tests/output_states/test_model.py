@@ -27,7 +27,7 @@ from tenex.output_states import (
 )
 from tests.fakes.modelprotocol import Answer, Breaks, Fails, Json, Reply
 from tests.fakes.modelserver import ModelServer, model_server, text_of
-from tests.llm.desks import NAME, provider
+from tests.llm.clients import NAME, provider
 
 from .kit import Engine, Freeform, tool
 

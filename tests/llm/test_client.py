@@ -1,4 +1,4 @@
-"""The desk: chains, what failures cost, configuration checked at once, laziness, closing."""
+"""The client: chains, what failures cost, configuration checked at once, laziness, closing."""
 
 import asyncio
 import subprocess
@@ -17,7 +17,7 @@ from tenex.llm.scripted import OfflineModel
 from tests.fakes.modelprotocol import Answer, Fails, Json, Reply
 from tests.fakes.modelserver import model_server
 
-from .desks import NAME, desk_for, provider, result, talking, work
+from .clients import NAME, client_for, provider, result, talking, work
 
 PRICES = {f"local:{name}": Price(input=1.0, output=1.0) for name in ("a", "b", "c")}
 
@@ -30,8 +30,8 @@ async def test_the_next_model_answers_and_what_the_first_cost_is_counted() -> No
     cut = Answer(text="Half", finish="length", usage=(100, 50))
     good = Answer(text="Whole", usage=(100, 5))
     chain = ("local:a", "local:b", "local:c")
-    async with talking(minds(a=Fails(status=500), b=cut, c=good), chain=chain, prices=PRICES) as (desk, server):  # type: ignore[arg-type]
-        step = await desk.step(work())
+    async with talking(minds(a=Fails(status=500), b=cut, c=good), chain=chain, prices=PRICES) as (client, server):  # type: ignore[arg-type]
+        step = await client.step(work())
     assert (step.text, step.model) == ("Whole", "local:c")
     assert (step.usage.input_tokens, step.usage.output_tokens, step.usage.calls) == (200, 55, 2)
     assert step.usage.cost_usd == pytest.approx(255 / 1_000_000)
@@ -44,34 +44,34 @@ async def test_where_nobody_answers_the_shortest_wait_is_told() -> None:
     )
     async with model_server(replies) as server:  # type: ignore[arg-type]
         one, other = provider(server), provider(server, name="other")
-        desk = desk_for(one, other, chain=("local:a", "other:b"))
+        client = client_for(one, other, chain=("local:a", "other:b"))
         with pytest.raises(ModelUnavailable, match="other:b is overloaded") as caught:
-            await desk.step(work())
-        await desk.close()
+            await client.step(work())
+        await client.close()
     assert caught.value.retry_after == 40
     assert caught.value.model == "other:b"
 
 
 async def test_a_model_that_asks_for_no_wait_may_be_asked_soon() -> None:
     replies = minds(a=Fails(status=429, headers={"Retry-After": "20"}), b=Fails(status=500))
-    async with talking(replies, chain=("local:b", "local:a")) as (desk, _):  # type: ignore[arg-type]
+    async with talking(replies, chain=("local:b", "local:a")) as (client, _):  # type: ignore[arg-type]
         with pytest.raises(ModelUnavailable) as caught:
-            await desk.step(work())
+            await client.step(work())
     assert caught.value.retry_after is None
 
 
 async def test_the_last_refusal_is_told_with_what_all_cost() -> None:
     cut = Answer(text="Half", finish="length", usage=(10, 5))
-    async with talking(minds(a=cut, b=cut), chain=("local:a", "local:b")) as (desk, _):  # type: ignore[arg-type]
+    async with talking(minds(a=cut, b=cut), chain=("local:a", "local:b")) as (client, _):  # type: ignore[arg-type]
         with pytest.raises(ModelRefused, match="local:b") as caught:
-            await desk.step(work())
+            await client.step(work())
     assert caught.value.usage.output_tokens == 10
     assert caught.value.model == "local:b"
 
 
 async def test_the_model_made_of_rules_may_stand_at_the_end_of_a_chain() -> None:
-    async with talking(lambda _request: Fails(status=500), chain=(NAME, "offline")) as (desk, _):
-        step = await desk.step(work(UserText(author="Ada", text="hi")))
+    async with talking(lambda _request: Fails(status=500), chain=(NAME, "offline")) as (client, _):
+        step = await client.step(work(UserText(author="Ada", text="hi")))
     assert step.model == "offline"
 
 
@@ -86,12 +86,12 @@ async def test_a_step_of_another_vendor_is_sent_in_neutral_form() -> None:
 
     async with model_server(mind) as server:
         providers = {name: provider(server, name=name) for name in ("one", "two")}
-        desk = ModelClient(ModelClientConfig(providers=providers), lambda *_asked: tuple(chain), OfflineModel())
+        client = ModelClient(ModelClientConfig(providers=providers), lambda *_asked: tuple(chain), OfflineModel())
         person = UserText(author="Ada", text="hi")
-        step = await desk.step(work(person))
+        step = await client.step(work(person))
         chain[:] = ["two:test"]
-        await desk.step(work(person, step, person))
-        await desk.close()
+        await client.step(work(person, step, person))
+        await client.close()
     assert step.vendor is not None
     sent = server.exchanges[1].request["messages"]
     assert sent[2] == {"role": "assistant", "content": "ok"}
@@ -105,31 +105,31 @@ async def test_the_choice_is_asked_for_each_request() -> None:
         asked.append((purpose, agent, phase))
         return ("offline",)
 
-    desk: Model = ModelClient(ModelClientConfig(), choose, OfflineModel())
-    await desk.step(work())
-    await desk.step(replace(work(), phase="plan", agent=Slug("planner")))
+    client: Model = ModelClient(ModelClientConfig(), choose, OfflineModel())
+    await client.step(work())
+    await client.step(replace(work(), phase="plan", agent=Slug("planner")))
     assert asked == [("work", "executor", "execute"), ("work", "planner", "plan")]
 
 
 async def test_no_model_at_all_is_held_not_lost() -> None:
     with pytest.raises(ModelUnavailable, match=r"models\.default"):
-        await desk_for(chain=()).step(work())
+        await client_for(chain=()).step(work())
     with pytest.raises(ModelUnavailable, match="no key"):
-        await desk_for(chain=("anthropic:claude",)).step(work())
+        await client_for(chain=("anthropic:claude",)).step(work())
 
 
 def test_all_faults_of_a_configuration_are_told_at_once() -> None:
     keyed = ProviderConfig(name="openai", api_key="k")
-    desk = desk_for(keyed)
+    client = client_for(keyed)
     with pytest.raises(ConfigurationError) as caught:
-        desk.check(
+        client.check(
             ["offline", "openai:gpt-5", "gpt-4", "anthropic:a", "anthropic:b", "nobody:x", "gpt-4", ":x", "openai:"]
         )
     told = "\n".join(caught.value.faults)
     assert len(caught.value.faults) == 5
     for part in ('"gpt-4"', '":x"', '"openai:"', "models.providers.anthropic: no key", '"nobody" is no provider'):
         assert part in told
-    desk.check(["offline", "openai:gpt-5"])
+    client.check(["offline", "openai:gpt-5"])
 
 
 def test_neither_the_package_nor_a_desk_loads_the_library() -> None:
@@ -140,8 +140,8 @@ def test_neither_the_package_nor_a_desk_loads_the_library() -> None:
         "from tenex.llm.client import ModelClient\n"
         "from tenex.llm import probe\n"
         "from tenex.llm.scripted import OfflineModel\n"
-        "desk = ModelClient(ModelClientConfig(), lambda *asked: ('offline',), OfflineModel())\n"
-        "desk.check(['offline'])\n"
+        "client = ModelClient(ModelClientConfig(), lambda *asked: ('offline',), OfflineModel())\n"
+        "client.check(['offline'])\n"
         "print(asyncio.run(probe.probe(ModelClientConfig(), 'offline')).model)\n"
         "assert not {'pydantic_ai', 'openai', 'httpx', 'httpx2', 'genai_prices'} & sys.modules.keys()\n"
     )
@@ -151,32 +151,32 @@ def test_neither_the_package_nor_a_desk_loads_the_library() -> None:
 
 async def test_closing_lets_what_is_under_way_finish() -> None:
     slow = Answer(text="Hello", delay=0.1)
-    async with talking(lambda _request: slow) as (desk, server):
-        task = asyncio.create_task(desk.step(work()))
+    async with talking(lambda _request: slow) as (client, server):
+        task = asyncio.create_task(client.step(work()))
         await server.until(lambda at: at.exchanges)
-        await desk.close()
+        await client.close()
         assert task.done()
         assert (await task).text == "Hello"
-        await desk.close()
-        assert desk.status() == ()
+        await client.close()
+        assert client.status() == ()
 
 
 async def test_a_failure_of_one_call_of_many_hurts_no_other() -> None:
     def mind(request: Json) -> Reply:
         return Fails(status=500) if "bad" in str(request["messages"]) else Answer(text="ok")
 
-    async with talking(mind, provider_concurrency=4) as (desk, server):
+    async with talking(mind, provider_concurrency=4) as (client, server):
         words = ["good", "bad"] * 8
         done = await asyncio.gather(
-            *(desk.step(work(UserText(author="Ada", text=word))) for word in words), return_exceptions=True
+            *(client.step(work(UserText(author="Ada", text=word))) for word in words), return_exceptions=True
         )
-        assert desk.status()[0].active == desk.status()[0].waiting == 0
+        assert client.status()[0].active == client.status()[0].waiting == 0
     assert [isinstance(one, ModelUnavailable) for one in done] == [word == "bad" for word in words]
     assert len(server.exchanges) == len(words)
 
 
 async def test_an_answer_after_a_call_and_its_result_is_understood_by_every_server() -> None:
-    async with talking(lambda _request: Answer(text="ok")) as (desk, server):
+    async with talking(lambda _request: Answer(text="ok")) as (client, server):
         entries = [UserText(author="Ada", text="hi")]
-        await desk.step(work(*entries, result("lost", "an orphan")))
+        await client.step(work(*entries, result("lost", "an orphan")))
     assert not server.refused

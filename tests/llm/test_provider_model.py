@@ -13,13 +13,12 @@ from tenex.core.context.window import request_tokens
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.messages import NO_USAGE, ModelStep, Usage, UserText
 from tenex.core.routing import RoutingDecision, parse
-from tenex.llm.call_metrics import CallReport
-from tenex.llm.config import Price
+from tenex.llm.config import CallReport, Price
 from tenex.llm.provider_model import STREAM_PAUSE
 from tests.fakes.modelprotocol import Answer, Breaks, Call, Closes, Fails, Hangs, Json, Reply, Sends, nonsense
 from tests.fakes.modelserver import KEY, text_of
 
-from .desks import NAME, WRITE, result, route, talking, work
+from .clients import NAME, WRITE, result, route, talking, work
 
 BOTH = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 DECISION = {"agents": ["planner"], "phase": "plan", "reason": "it needs a design"}
@@ -29,8 +28,8 @@ LONG = Answer(text=nonsense(40))
 @BOTH
 async def test_text_thinking_usage_and_model_come_back(stream: bool) -> None:
     answer = Answer(text="Hello you there", reasoning="let me see", usage=(120, 7))
-    async with talking(lambda _request: answer, stream=stream) as (desk, server):
-        step = await desk.step(work())
+    async with talking(lambda _request: answer, stream=stream) as (client, server):
+        step = await client.step(work())
         assert (step.text, step.thinking, step.model, step.calls) == ("Hello you there", "let me see", NAME, ())
         assert (step.usage.input_tokens, step.usage.output_tokens, step.usage.calls) == (120, 7, 1)
         request = server.exchanges[0].request
@@ -48,8 +47,8 @@ async def test_usage_that_is_not_reported_is_estimated_and_marked(stream: bool, 
     )
     request = work(UserText(author="Ada", text="x" * 40_000), tools=(WRITE,))
     prices = {NAME: Price(input=1.0, output=10.0)}
-    async with talking(lambda _request: answer, stream=stream, prices=prices) as (desk, _):
-        usage = (await desk.step(request)).usage
+    async with talking(lambda _request: answer, stream=stream, prices=prices) as (client, _):
+        usage = (await client.step(request)).usage
     assert 10_000 <= usage.input_tokens <= 10_200
     assert 200 <= usage.output_tokens <= 600
     assert usage.estimated == usage.tokens
@@ -64,8 +63,8 @@ async def test_usage_that_is_reported_in_part_is_used_as_far_as_it_goes(
     stream: bool, reports: Any, known: tuple[int, int]
 ) -> None:
     answer = Answer(text="Hello you there", usage=(120, 7), reports=reports)
-    async with talking(lambda _request: answer, stream=stream) as (desk, _):
-        step = await desk.step(work())
+    async with talking(lambda _request: answer, stream=stream) as (client, _):
+        step = await client.step(work())
     assert step.text == "Hello you there"
     assert step.usage.input_tokens == known[0] or (not known[0] and step.usage.input_tokens > 0)
     assert step.usage.output_tokens == known[1] or (not known[1] and step.usage.output_tokens > 0)
@@ -74,32 +73,32 @@ async def test_usage_that_is_reported_in_part_is_used_as_far_as_it_goes(
 
 async def test_of_usage_that_comes_with_every_chunk_the_last_counts() -> None:
     answer = Answer(text=nonsense(60), usage=(120, 60), reports="each chunk")
-    async with talking(lambda _request: answer) as (desk, _):
-        usage = (await desk.step(work())).usage
+    async with talking(lambda _request: answer) as (client, _):
+        usage = (await client.step(work())).usage
     assert (usage.input_tokens, usage.output_tokens, usage.estimated) == (120, 60, 0)
 
 
 async def test_a_limit_of_tokens_counts_what_a_server_does_not_report() -> None:
     request = work(UserText(author="Ada", text="x" * 4_000))
     mind = lambda _request: Answer(text="Hi", reports="nothing")  # noqa: E731
-    async with talking(mind, provider_tokens_per_minute=1_500) as (desk, server):
-        await desk.step(request)
+    async with talking(mind, provider_tokens_per_minute=1_500) as (client, server):
+        await client.step(request)
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(desk.step(request), 0.3)
+            await asyncio.wait_for(client.step(request), 0.3)
     assert len(server.exchanges) == 1
 
 
 async def test_what_a_broken_stream_took_is_estimated() -> None:
-    async with talking(lambda _request: Breaks(answer=LONG, after=5)) as (desk, _):
+    async with talking(lambda _request: Breaks(answer=LONG, after=5)) as (client, _):
         with pytest.raises(ModelUnavailable) as caught:
-            await desk.step(work(UserText(author="Ada", text="x" * 4_000)))
+            await client.step(work(UserText(author="Ada", text="x" * 4_000)))
     assert caught.value.usage.estimated == caught.value.usage.tokens > 1_000
 
 
 async def test_whispers_hold_the_text_so_far_and_never_a_thought() -> None:
     heard: list[str] = []
-    async with talking(lambda _request: Answer(text=nonsense(30), reasoning="secret " * 20)) as (desk, _):
-        step = await desk.step(work(), heard.append)
+    async with talking(lambda _request: Answer(text=nonsense(30), reasoning="secret " * 20)) as (client, _):
+        step = await client.step(work(), heard.append)
     assert len(heard) > 3
     assert heard[-1] == step.text
     assert all(step.text.startswith(text) for text in heard)
@@ -109,8 +108,8 @@ async def test_whispers_hold_the_text_so_far_and_never_a_thought() -> None:
 async def test_a_thought_written_into_the_text_is_told_apart(stream: bool) -> None:
     heard: list[str] = []
     answer = Answer(text="<think>a private thought</think>Hello you there")
-    async with talking(lambda _request: answer, stream=stream) as (desk, _):
-        step = await desk.step(work(), heard.append)
+    async with talking(lambda _request: answer, stream=stream) as (client, _):
+        step = await client.step(work(), heard.append)
     assert (step.text.strip(), step.thinking.strip()) == ("Hello you there", "a private thought")
     assert "private" not in "".join(heard)
 
@@ -119,9 +118,9 @@ async def test_a_thought_written_into_the_text_is_told_apart(stream: bool) -> No
 async def test_a_thought_whose_opening_tag_was_in_the_prompt_is_never_said(stream: bool) -> None:
     heard: list[str] = []
     said = "The answer is forty-two, as far as anybody knows."
-    async with talking(lambda _request: Answer(text=f"{nonsense(40)}</think>\n\n{said}"), stream=stream) as (desk, _):
+    async with talking(lambda _request: Answer(text=f"{nonsense(40)}</think>\n\n{said}"), stream=stream) as (client, _):
         for _ in range(2):
-            step = await desk.step(work(), heard.append)
+            step = await client.step(work(), heard.append)
             assert (step.text, step.thinking) == (said, nonsense(40))
     assert all(said.startswith(text) for text in heard)
     assert bool(heard) is stream
@@ -129,24 +128,27 @@ async def test_a_thought_whose_opening_tag_was_in_the_prompt_is_never_said(strea
 
 async def test_text_is_passed_on_as_it_comes_once_a_model_has_shown_how_it_marks_thoughts() -> None:
     heard: list[str] = []
-    async with talking(lambda _request: LONG) as (desk, _):
-        await desk.step(work(), heard.append)
+    async with talking(lambda _request: LONG) as (client, _):
+        await client.step(work(), heard.append)
         assert not heard
-        await desk.step(work(), heard.append)
+        await client.step(work(), heard.append)
     assert len(heard) > 3
     assert heard[-1] == LONG.text
 
 
 @BOTH
 async def test_a_tag_that_comes_together_with_text_ends_a_thought(stream: bool) -> None:
-    async with talking(lambda _request: Answer(text=f"<think>{nonsense(9)}</think>\nHi"), stream=stream) as (desk, _):
-        assert (await desk.step(work())).text == "Hi"
+    async with talking(lambda _request: Answer(text=f"<think>{nonsense(9)}</think>\nHi"), stream=stream) as (client, _):
+        assert (await client.step(work())).text == "Hi"
 
 
 async def test_a_decision_within_a_thought_is_not_obeyed() -> None:
     thought = json.dumps({**DECISION, "agents": ["executor"]})
-    async with talking(lambda _request: Answer(text=f"{thought} is wrong</think>{json.dumps(DECISION)}")) as (desk, _):
-        decision = parse((await desk.step(route())).text)
+    async with talking(lambda _request: Answer(text=f"{thought} is wrong</think>{json.dumps(DECISION)}")) as (
+        client,
+        _,
+    ):
+        decision = parse((await client.step(route())).text)
     assert isinstance(decision, RoutingDecision)
     assert decision.agents == ("planner",)
 
@@ -158,9 +160,9 @@ async def test_who_listens_badly_costs_nothing() -> None:
         heard.append(text)
         raise RuntimeError("no ears")
 
-    async with talking(lambda _request: LONG) as (desk, _):
-        await desk.step(work())
-        assert (await desk.step(work(), deaf)).text == LONG.text
+    async with talking(lambda _request: LONG) as (client, _):
+        await client.step(work())
+        assert (await client.step(work(), deaf)).text == LONG.text
     assert len(heard) == 1
 
 
@@ -172,8 +174,8 @@ async def test_several_calls_keep_their_order_and_a_bad_one_spoils_no_other(stre
         Call(tool="no_such_tool", arguments="[1]"),
         Call(tool="write_file", arguments=""),
     )
-    async with talking(lambda _request: Answer(text="Now.", calls=calls), stream=stream) as (desk, server):
-        step = await desk.step(work(tools=(WRITE,)))
+    async with talking(lambda _request: Answer(text="Now.", calls=calls), stream=stream) as (client, server):
+        step = await client.step(work(tools=(WRITE,)))
         assert [tool["function"]["name"] for tool in server.exchanges[0].request["tools"]] == ["write_file"]
         assert server.exchanges[0].request["tools"][0]["function"]["parameters"] == WRITE.parameters
     assert [call.tool for call in step.calls] == ["write_file", "write_file", "no_such_tool", "write_file"]
@@ -188,12 +190,12 @@ async def test_a_second_step_sends_the_first_back_with_its_thought_and_the_same_
             return Answer(text="Done.")
         return Answer(calls=(Call(tool="write_file", arguments={"path": "a"}, id="c"),), reasoning="I must write")
 
-    async with talking(mind) as (desk, server):
+    async with talking(mind) as (client, server):
         person = UserText(author="Ada", text="Write")
-        first = await desk.step(work(person, tools=(WRITE,)))
+        first = await client.step(work(person, tools=(WRITE,)))
         stored: Any = json.loads(json.dumps(first.vendor))
         kept = ModelStep(calls=first.calls, thinking=first.thinking, vendor=stored)
-        await desk.step(work(person, kept, result("c"), tools=(WRITE,)))
+        await client.step(work(person, kept, result("c"), tools=(WRITE,)))
     one, two = (exchange.request for exchange in server.exchanges)
     assert json.dumps(two["messages"]).startswith(json.dumps(one["messages"])[:-1])
     assert two["messages"][2]["reasoning_content"] == "I must write"
@@ -203,8 +205,8 @@ async def test_a_second_step_sends_the_first_back_with_its_thought_and_the_same_
 
 @pytest.mark.parametrize("reply", [json.dumps(DECISION), f"Sure!\n```json\n{json.dumps(DECISION)}\n```"])
 async def test_a_decision_is_asked_for_by_schema_and_comes_back_as_text(reply: str) -> None:
-    async with talking(lambda _request: Answer(text=reply)) as (desk, server):
-        decision = parse((await desk.step(route())).text)
+    async with talking(lambda _request: Answer(text=reply)) as (client, server):
+        decision = parse((await client.step(route())).text)
         asked = server.exchanges[0].request["response_format"]["json_schema"]["schema"]
     assert asked["required"] == ["agents", "reason"]
     assert isinstance(decision, RoutingDecision)
@@ -217,9 +219,9 @@ async def test_a_server_without_structured_answers_is_asked_in_words_from_then_o
             return Fails(status=400, message="response_format is not supported", code="unsupported_parameter")
         return Answer(text=json.dumps(DECISION))
 
-    async with talking(mind) as (desk, server):
+    async with talking(mind) as (client, server):
         for _ in range(2):
-            assert isinstance(parse((await desk.step(route())).text), RoutingDecision)
+            assert isinstance(parse((await client.step(route())).text), RoutingDecision)
         forms = ["response_format" in exchange.request for exchange in server.exchanges]
         assert "JSON Schema" in server.exchanges[-1].system
     assert forms == [True, False, False]
@@ -229,10 +231,10 @@ async def test_a_server_without_structured_answers_is_asked_in_words_from_then_o
 async def test_a_request_that_fails_in_words_too_changes_no_form(message: str) -> None:
     fails = [Fails(status=400, message=message)] * (1 if "policy" in message else 2)
     replies: list[Reply] = [*fails, Answer(text=json.dumps(DECISION))]
-    async with talking(lambda _request: replies.pop(0)) as (desk, server):
+    async with talking(lambda _request: replies.pop(0)) as (client, server):
         with pytest.raises((ModelRefused, ModelUnavailable)):
-            await desk.step(route())
-        await desk.step(route())
+            await client.step(route())
+        await client.step(route())
         assert "response_format" in server.exchanges[-1].request
 
 
@@ -260,9 +262,9 @@ async def test_a_request_that_fails_in_words_too_changes_no_form(message: str) -
     ids=lambda value: value.__class__.__name__ + str(getattr(value, "status", "")),
 )
 async def test_what_may_pass_or_be_mended_is_held_with_a_sentence(stream: bool, fails: Reply, says: str) -> None:
-    async with talking(lambda _request: fails, stream=stream) as (desk, server):
+    async with talking(lambda _request: fails, stream=stream) as (client, server):
         with pytest.raises(ModelUnavailable) as caught, capture_logs() as logs:
-            await desk.step(work())
+            await client.step(work())
         assert len(server.exchanges) == 1, "it was tried again"
     told = str(caught.value)
     if not (stream and isinstance(fails, Sends)):
@@ -285,9 +287,9 @@ async def test_what_may_pass_or_be_mended_is_held_with_a_sentence(stream: bool, 
     ],
 )
 async def test_what_would_be_the_same_again_is_refused(stream: bool, fails: Reply) -> None:
-    async with talking(lambda _request: fails, stream=stream) as (desk, _):
+    async with talking(lambda _request: fails, stream=stream) as (client, _):
         with pytest.raises(ModelRefused) as caught:
-            await desk.step(work())
+            await client.step(work())
     assert (caught.value.usage.input_tokens > 0) is isinstance(fails, Answer)
 
 
@@ -300,11 +302,11 @@ def unended() -> Sends:
 
 async def test_a_stream_that_breaks_is_no_answer_even_if_it_ends_in_good_order() -> None:
     replies: list[Reply] = [unended(), unended()]
-    async with talking(lambda _request: replies.pop(0) if replies else Answer(text="whole")) as (desk, server):
+    async with talking(lambda _request: replies.pop(0) if replies else Answer(text="whole")) as (client, server):
         for _ in range(2):
             with pytest.raises(ModelUnavailable, match="broke off"):
-                await desk.step(work())
-        assert (await desk.step(work())).text == "whole"
+                await client.step(work())
+        assert (await client.step(work())).text == "whole"
     assert [exchange.stream for exchange in server.exchanges] == [True, True, False]  # it never says it has ended
 
 
@@ -317,10 +319,10 @@ async def test_after_broken_streams_a_stream_is_tried_again_later_and_rarer(monk
     async def asked(times: int) -> list[bool]:
         for _ in range(times):
             with suppress(ModelUnavailable):
-                await desk.step(work())
+                await client.step(work())
         return [exchange.stream for exchange in server.exchanges[-times:]]
 
-    async with talking(mind) as (desk, server):
+    async with talking(mind) as (client, server):
         with capture_logs() as logs:
             assert await asked(3) == [True, True, False]
             now += STREAM_PAUSE
@@ -333,35 +335,35 @@ async def test_after_broken_streams_a_stream_is_tried_again_later_and_rarer(monk
 
 @BOTH
 async def test_an_answer_that_does_not_come_is_not_waited_for(stream: bool) -> None:
-    async with talking(lambda _request: Hangs(), stream=stream, timeout=0.2) as (desk, server):
+    async with talking(lambda _request: Hangs(), stream=stream, timeout=0.2) as (client, server):
         with pytest.raises(ModelUnavailable, match=r"did not finish its answer within 0\.2 s"):
-            await desk.step(work())
+            await client.step(work())
         await server.until(lambda at: at.exchanges[0].outcome == "cut")  # the connection is not left behind
 
 
 async def test_a_stream_that_falls_silent_is_broken() -> None:
     stalls = Breaks(answer=LONG, after=4, stall=True)
-    async with talking(lambda _request: stalls, timeout=60.0, idle_timeout=0.2) as (desk, server):
+    async with talking(lambda _request: stalls, timeout=60.0, idle_timeout=0.2) as (client, server):
         with pytest.raises(ModelUnavailable, match="fell silent") as caught:
-            await desk.step(work())
+            await client.step(work())
         assert caught.value.usage.calls == 1
         await server.until(lambda at: at.exchanges[0].outcome == "cut")
 
 
 async def test_thinking_before_the_first_word_is_no_silence() -> None:
     slow = Answer(text="Hello", delay=1.0)
-    async with talking(lambda _request: slow, idle_timeout=0.5) as (desk, _):
-        assert (await desk.step(work())).text == "Hello"
+    async with talking(lambda _request: slow, idle_timeout=0.5) as (client, _):
+        assert (await client.step(work())).text == "Hello"
 
 
 async def test_a_closed_port_is_held_and_answers_once_it_is_open() -> None:
-    async with talking(lambda _request: Answer(text="Hello")) as (desk, server):
+    async with talking(lambda _request: Answer(text="Hello")) as (client, server):
         await server.down()
         with pytest.raises(ModelUnavailable, match="cannot be reached: is its server up") as caught:
-            await desk.step(work())
+            await client.step(work())
         assert caught.value.usage == NO_USAGE
         await server.up()
-        assert (await desk.step(work())).text == "Hello"
+        assert (await client.step(work())).text == "Hello"
 
 
 @pytest.mark.parametrize(
@@ -378,26 +380,26 @@ async def test_a_closed_port_is_held_and_answers_once_it_is_open() -> None:
     ],
 )
 async def test_a_wait_that_was_asked_for_is_told_and_kept_by_all(headers: dict[str, str], seconds: int | None) -> None:
-    async with talking(lambda _request: Fails(status=429, headers=headers)) as (desk, server):
+    async with talking(lambda _request: Fails(status=429, headers=headers)) as (client, server):
         with pytest.raises(ModelUnavailable, match="slow down") as caught:
-            await desk.step(work())
+            await client.step(work())
         assert caught.value.retry_after == seconds
         asked = len(server.exchanges)
         with pytest.raises(ModelUnavailable) as again:
-            await desk.step(work())
+            await client.step(work())
         assert (len(server.exchanges) == asked) is (seconds is not None)
         if seconds is not None:
             assert again.value.retry_after == pytest.approx(seconds, abs=5)
-            assert desk.status()[0].paused == pytest.approx(seconds, abs=5)
+            assert client.status()[0].paused == pytest.approx(seconds, abs=5)
 
 
 async def test_a_short_wait_is_waited_for_and_not_counted_as_time() -> None:
     replies: list[Reply] = [Fails(status=429, headers={"retry-after-ms": "1500"}), Answer(text="Hello")]
     reports: list[CallReport] = []
-    async with talking(lambda _request: replies.pop(0), timeout=1.2, observe=reports.append) as (desk, _):
+    async with talking(lambda _request: replies.pop(0), timeout=1.2, observe=reports.append) as (client, _):
         with pytest.raises(ModelUnavailable):
-            await desk.step(work())
-        assert (await desk.step(work())).text == "Hello"
+            await client.step(work())
+        assert (await client.step(work())).text == "Hello"
     assert [report.outcome for report in reports] == ["unavailable", "answered"]
     assert reports[1].queued > 1.2
     assert reports[1].first is not None
@@ -406,8 +408,8 @@ async def test_a_short_wait_is_waited_for_and_not_counted_as_time() -> None:
 
 async def test_never_more_at_once_than_the_provider_may_have() -> None:
     slow = Answer(text="Hello", delay=0.02)
-    async with talking(lambda _request: slow, provider_concurrency=3) as (desk, server):
-        steps = await asyncio.gather(*(desk.step(work()) for _ in range(12)))
+    async with talking(lambda _request: slow, provider_concurrency=3) as (client, server):
+        steps = await asyncio.gather(*(client.step(work()) for _ in range(12)))
     assert all(step.text == "Hello" for step in steps)
     assert server.most_at_once == 3
 
@@ -415,8 +417,8 @@ async def test_never_more_at_once_than_the_provider_may_have() -> None:
 async def test_the_wait_for_a_turn_comes_with_the_step_and_with_the_failure() -> None:
     """So that it counts against no deadline, whatever became of the call."""
     replies: list[Reply] = [Answer(text="Hello", delay=0.3), Answer(text="Hello", delay=0.3), Fails(status=500)]
-    async with talking(lambda _request: replies.pop(0), provider_concurrency=1) as (desk, _):
-        first, second, third = await asyncio.gather(*(desk.step(work()) for _ in range(3)), return_exceptions=True)
+    async with talking(lambda _request: replies.pop(0), provider_concurrency=1) as (client, _):
+        first, second, third = await asyncio.gather(*(client.step(work()) for _ in range(3)), return_exceptions=True)
     assert isinstance(first, ModelStep)
     assert isinstance(second, ModelStep)
     assert isinstance(third, ModelUnavailable)
@@ -428,8 +430,8 @@ async def test_the_wait_for_a_turn_comes_with_the_step_and_with_the_failure() ->
 
 async def test_a_wait_that_ended_without_a_turn_is_told_too() -> None:
     replies: list[Reply] = [Answer(text="Hello", delay=0.3), Fails(status=429, headers={"Retry-After": "90"})]
-    async with talking(lambda _request: replies.pop(0), provider_concurrency=1) as (desk, server):
-        found = await asyncio.gather(*(desk.step(work()) for _ in range(3)), return_exceptions=True)
+    async with talking(lambda _request: replies.pop(0), provider_concurrency=1) as (client, server):
+        found = await asyncio.gather(*(client.step(work()) for _ in range(3)), return_exceptions=True)
     assert len(server.exchanges) == 2
     last = found[-1]
     assert isinstance(last, ModelUnavailable)
@@ -444,8 +446,8 @@ async def test_a_cancelled_call_costs_at_least_its_request(stream: bool) -> None
     asked = replace(work(), on_cancelled=lambda usage, model: told.append((usage, model)))
     slow = Answer(text=nonsense(200), delay=30)
     prices = {NAME: Price(input=1_000_000, output=0)}
-    async with talking(lambda _: slow, stream=stream, provider_concurrency=1, prices=prices) as (desk, server):
-        tasks = [asyncio.create_task(desk.step(asked)) for _ in range(2)]
+    async with talking(lambda _: slow, stream=stream, provider_concurrency=1, prices=prices) as (client, server):
+        tasks = [asyncio.create_task(client.step(asked)) for _ in range(2)]
         await server.until(lambda at: at.exchanges)
         for task in tasks:
             task.cancel()
@@ -458,8 +460,8 @@ async def test_a_cancelled_call_costs_at_least_its_request(stream: bool) -> None
 async def test_what_is_known_of_a_cancelled_call_is_logged() -> None:
     reports: list[CallReport] = []
     slow = Answer(text=nonsense(200), pace=0.05)
-    async with talking(lambda _request: slow, observe=reports.append) as (desk, server):
-        task = asyncio.create_task(desk.step(work()))
+    async with talking(lambda _request: slow, observe=reports.append) as (client, server):
+        task = asyncio.create_task(client.step(work()))
         await server.until(lambda at: at.exchanges)
         task.cancel()
         with capture_logs() as logs, pytest.raises(asyncio.CancelledError):
@@ -471,30 +473,30 @@ async def test_what_is_known_of_a_cancelled_call_is_logged() -> None:
 @BOTH
 async def test_a_call_that_is_cancelled_lets_go_of_everything(stream: bool) -> None:
     slow = Answer(text=nonsense(200), pace=0.05)
-    async with talking(lambda _request: slow, stream=stream, provider_concurrency=1) as (desk, server):
-        task = asyncio.create_task(desk.step(work()))
+    async with talking(lambda _request: slow, stream=stream, provider_concurrency=1) as (client, server):
+        task = asyncio.create_task(client.step(work()))
         await server.until(lambda at: at.exchanges)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         await server.until(lambda at: at.exchanges[0].outcome == "cut")
         server.mind = lambda _request: Answer(text="next")
-        assert (await desk.step(work())).text == "next"
+        assert (await client.step(work())).text == "next"
 
 
 @BOTH
 async def test_cached_tokens_are_priced_as_such(stream: bool) -> None:
     answer = Answer(text="Hello", usage=(1000, 100), cached=800)
     prices = {NAME: Price(input=2.0, output=10.0, cached_input=0.5)}
-    async with talking(lambda _request: answer, prices=prices, stream=stream) as (desk, _):
-        step = await desk.step(work())
+    async with talking(lambda _request: answer, prices=prices, stream=stream) as (client, _):
+        step = await client.step(work())
     assert step.usage.cost_usd == pytest.approx((200 * 2.0 + 800 * 0.5 + 100 * 10.0) / 1_000_000)
 
 
 async def test_one_line_is_logged_for_a_call_without_what_was_said() -> None:
-    async with talking(lambda _request: Answer(text="PRIVATE")) as (desk, _):
+    async with talking(lambda _request: Answer(text="PRIVATE")) as (client, _):
         with capture_logs() as logs:
-            await desk.step(work(UserText(author="Ada", text="SECRET")))
+            await client.step(work(UserText(author="Ada", text="SECRET")))
     (line,) = [entry for entry in logs if entry["event"].startswith("model.")]
     assert line["event"] == "model.answered"
     assert (line["model"], line["agent"], line["purpose"]) == (NAME, "executor", "work")
@@ -503,7 +505,7 @@ async def test_one_line_is_logged_for_a_call_without_what_was_said() -> None:
 
 
 async def test_the_limit_of_an_answer_is_told_to_the_server() -> None:
-    async with talking(lambda _request: Answer(text="Hi"), max_output_tokens=123) as (desk, server):
-        await desk.step(work())
+    async with talking(lambda _request: Answer(text="Hi"), max_output_tokens=123) as (client, server):
+        await client.step(work())
     assert server.exchanges[0].request["max_tokens"] == 123
     assert text_of(server.exchanges[0].request["messages"][1]).startswith("<message from=")

@@ -7,7 +7,7 @@ from pydantic_ai.profiles import ModelProfile
 
 from tenex.llm.request_params import DECISION, Form, best_form, parameters
 
-from .desks import WRITE, route, work
+from .clients import WRITE, route, work
 
 
 @pytest.mark.parametrize(

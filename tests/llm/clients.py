@@ -1,4 +1,4 @@
-"""What the tests of the model desk share: requests in one line, and a desk before a loopback server."""
+"""What the tests of the model client share: requests in one line, and a client before a loopback server."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -7,9 +7,8 @@ from typing import Any
 from tenex.core.ids import CallId, Slug
 from tenex.core.messages import CallRequest, CallResult, Entry, ModelRequest, ModelStep, Note, ToolSpec, UserText
 from tenex.core.routing import DECISION_SCHEMA
-from tenex.llm.call_metrics import CallReport
 from tenex.llm.client import ModelClient
-from tenex.llm.config import ModelClientConfig, Price, ProviderConfig
+from tenex.llm.config import CallReport, ModelClientConfig, Price, ProviderConfig
 from tenex.llm.scripted import OfflineModel
 from tests.fakes.modelprotocol import Json, Reply
 from tests.fakes.modelserver import ModelServer, model_server
@@ -58,7 +57,7 @@ def provider(server: ModelServer, **settings: Any) -> ProviderConfig:
     return ProviderConfig(**given)
 
 
-def desk_for(
+def client_for(
     *providers: ProviderConfig,
     chain: tuple[str, ...] = (NAME,),
     prices: Mapping[str, Price] | None = None,
@@ -71,13 +70,13 @@ def desk_for(
 
 @asynccontextmanager
 async def talking(mind: Callable[[Json], Reply], **settings: Any) -> AsyncIterator[tuple[ModelClient, ModelServer]]:
-    """A desk whose only model is the mind, behind real HTTP. Settings of the provider are given as `provider_*`."""
+    """A client whose only model is the mind, behind real HTTP. Settings of the provider are given as `provider_*`."""
     own = {
         name.removeprefix("provider_"): settings.pop(name) for name in list(settings) if name.startswith("provider_")
     }
     async with model_server(mind) as server:
-        desk = desk_for(provider(server, **own), **settings)
+        client = client_for(provider(server, **own), **settings)
         try:
-            yield desk, server
+            yield client, server
         finally:
-            await desk.close()
+            await client.close()
