@@ -256,8 +256,8 @@ class _Demo:
 
         agents = ", ".join(agent.name for agent in app.rules.roster.values())
         model = ", ".join(app.current.now.settings.models.for_agent("", Phase.CHAT))
-        mind = "offline model: rules, not a mind" if model == "offline" else model
-        self._screen.message(f"tenex demo · relay {url} · {agents} · {mind}", "bold")
+        label = "offline model: fixed rules, no intelligence" if model == "offline" else model
+        self._screen.message(f"tenex demo · relay {url} · {agents} · {label}", "bold")
         self._screen.message(f"Try: {REQUEST}   (/help, /stop, /quit; you may type at any time)")
         watch = DaemonWatch(app.places.socket, self._screen, lambda: talk.root)
         async with asyncio.TaskGroup() as group:
