@@ -1,23 +1,23 @@
-"""What a person can say besides talk: a word after a slash (PROTOCOL, "What a person can say besides talk")."""
+"""Commands of users: a word after a slash (PROTOCOL, "What a person can say besides talk")."""
 
 import re
 from dataclasses import dataclass, replace
 
-from tenex.core.decide.outgoing import say
+from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
-from tenex.core.decide.turns import STOPPED, close_calls, close_turn, end_run, go_on
+from tenex.core.decide.turns import STOPPED, advance, close_calls, close_turn, finish_run
 
 from . import names
 from . import records as r
 from .config import Role
-from .decide import daily_limits, gates
+from .decide import daily_limits, permissions
 from .ids import Millis, RunId, Slug
 from .mode import mode_of
 from .signals import MessageReceived
 
 HELP = """Write what you want in your own words. I also understand these commands:
 @NAME  in a message: goes straight to that agent; in a new note: begins that workflow
-/status  where we stand
+/status  where the conversation is
 /stop  end what is running
 /pause  let a mission finish its step, and wait
 /retry  run the last turn again
@@ -87,13 +87,13 @@ def _first(text: str) -> str:
 
 
 def _callable(draft: Transaction) -> dict[Slug, names.Named | None]:
-    """Everybody a message can call: agents, workflows of speakers, missions, also disabled ones."""
+    """Everyone a message can call: agents, workflows of speakers, missions, also disabled ones."""
     rules = draft.rules
     return {**{Slug(name): None for name in (*rules.missions, *rules.disabled)}, **rules.workflows, **rules.roster}
 
 
 def _is_ours_or_a_person(draft: Transaction, signal: MessageReceived, name: str) -> bool:
-    """Whether a name is the project's, or of a person who writes here: then it is talk."""
+    """Whether a name is the project's, or of a user who writes here: then it is talk."""
     project = draft.rules.project
     people = [signal.name, *(message.name for message in draft.state.recent if message.role is not None)]
     shown = {part.casefold() for person in people for part in (person, *person.split()[:1])}
@@ -101,7 +101,7 @@ def _is_ours_or_a_person(draft: Transaction, signal: MessageReceived, name: str)
 
 
 def _unknown(draft: Transaction, text: str) -> str:
-    """What is said to a message that begins with a command or a name there is not."""
+    """The answer to a message that begins with an unknown command or name."""
     first = _first(text)
     if first.startswith("/"):
         near = names.nearest(first[1:], NAMES)
@@ -115,36 +115,36 @@ def _unknown(draft: Transaction, text: str) -> str:
     return f"{sentence} Nothing was started. To send this as text, put a word before it."
 
 
-def obey(  # noqa: C901 one case a command: flat, and complete
+def execute_command(  # noqa: C901 one case a command: flat, and complete
     draft: Transaction, command: Command, signal: MessageReceived
 ) -> None:
-    """Carry a command out, or say who may give it."""
+    """Execute a command, or report who may give it."""
     if command.name == UNKNOWN:
-        say(draft, _unknown(draft, command.argument))
+        notify(draft, _unknown(draft, command.argument))
         return
     left = "" if command.name in ("skip", "set") else command.argument
     if left:  # words that would be lost without a sign
-        say(draft, f"/{command.name} takes nothing after it; please send the rest as a message of its own.")
+        notify(draft, f"/{command.name} takes nothing after it; please send the rest as a message of its own.")
     is_starter = signal.role is Role.MEMBER and signal.message.author == draft.state.starter
     mode = mode_of(draft.state)
     if command.name == "help":
-        say(draft, HELP)
+        notify(draft, HELP)
     elif command.name == "status":
-        say(draft, status(draft))
-    elif command.name in ("quick", "skip") and not gates.may_waive(signal.role, draft.rules.gates):
-        say(draft, "Only an owner may skip a quality gate.")
+        notify(draft, status(draft))
+    elif command.name in ("quick", "skip") and not permissions.may_waive(signal.role, draft.rules.gates):
+        notify(draft, "Only an owner may skip a quality gate.")
     elif command.name not in ("quick", "skip") and signal.role is not Role.OWNER and not is_starter:
-        say(draft, f"/{command.name} is for an owner, or the member who began this conversation.")
+        notify(draft, f"/{command.name} is for an owner, or the member who began this conversation.")
     elif mode.command(draft, command.name, command.argument, signal):
         return
     elif command.name in ("quick", "skip"):
-        say(draft, "A workflow has no quality gates; there is nothing to skip.")
+        notify(draft, "A workflow has no quality gates; there is nothing to skip.")
     elif command.name == "stop":
         stop(draft, signal.name)
     elif command.name == "pause":
-        say(draft, "Only a mission that is under way can be paused; `/stop` ends what is running.")
+        notify(draft, "Only a mission that is under way can be paused; `/stop` ends what is running.")
     elif command.name == "set":
-        say(draft, "Only a workflow has variables; mention one in a new note to begin it.")
+        notify(draft, "Only a workflow has variables; mention one in a new note to begin it.")
     elif command.name == "new":
         stop(draft, signal.name, quiet=True)
         end_cycle(draft, signal.name)
@@ -159,7 +159,7 @@ def stop(draft: Transaction, name: str, *, quiet: bool = False) -> None:
     draft.add(r.Stopped, name=name)
     for run in draft.state.own_runs:
         close_calls(draft, run, STOPPED)
-        end_run(draft, draft.state.runs[run.id], "stopped", error=f"stopped by {name}", announce=False)
+        finish_run(draft, draft.state.runs[run.id], "stopped", error=f"stopped by {name}", announce=False)
     if draft.state.turn is not None:
         close_turn(draft)
     then = "Write to go on, or `/retry`."
@@ -168,7 +168,7 @@ def stop(draft: Transaction, name: str, *, quiet: bool = False) -> None:
         then = "`/continue` goes on, `/new` ends it."
     if not quiet:
         what = ", ".join(running) or ("the orchestrator" if asked else "")
-        say(draft, f"Stopped: {what}. {then}" if what else "Nothing is running.")
+        notify(draft, f"Stopped: {what}. {then}" if what else "Nothing is running.")
     if draft.state.status == "active":
         draft.add(r.Waiting, reason="stopped")
 
@@ -177,14 +177,14 @@ def end_cycle(draft: Transaction, name: str) -> None:
     """End the cycle as a user asks."""
     if draft.state.status != "ended":
         draft.add(r.Ended, reason=f"{name} asked to begin anew")
-    say(draft, "Done. Your next message begins a new cycle.")
+    notify(draft, "Done. Your next message begins a new cycle.")
 
 
 def resume(draft: Transaction, name: str) -> None:
     """Continue after a limit, a hold or a pause, as a user asks."""
     state = draft.state
     if sentence := daily_limits.refusal(state):
-        say(draft, sentence)
+        notify(draft, sentence)
         return
     held: list[RunId | None] = [run.id for run in state.runs.values() if run.retry is not None]
     if state.question is not None and state.question.retry is not None:
@@ -193,14 +193,14 @@ def resume(draft: Transaction, name: str) -> None:
         for subject in held:
             warn_at = Millis(draft.now + draft.rules.limits.router_warn_after) if subject is None else Millis(0)
             draft.add(r.RetryDue, run=subject, by=name, warn_at=warn_at)
-        say(draft, "I try again now.")
+        notify(draft, "I try again now.")
     elif state.turn is not None or state.status == "ended":
-        say(draft, "I am at work." if state.turn is not None else "This cycle is over; just write what is next.")
+        notify(draft, "I am at work." if state.turn is not None else "This cycle is over; just write what is next.")
     elif not state.messages and not state.turns:
-        say(draft, "There is nothing to go on with yet; write what you want.")
+        notify(draft, "There is nothing to go on with yet; write what you want.")
     else:
         draft.add(r.Continued, name=name)
-        go_on(draft)
+        advance(draft)
 
 
 def status(draft: Transaction) -> str:

@@ -19,7 +19,7 @@ from .workflow_config import Compile, Workflow, no_graphs
 
 
 class Role(StrEnum):
-    """What a person may do here."""
+    """What a user may do here."""
 
     OWNER = "owner"
     MEMBER = "member"
@@ -36,7 +36,7 @@ class PeerGroup:
     is_open: bool = False
 
     def role(self, pubkey: PublicKey) -> Role | None:
-        """What somebody may do here; None for a stranger before a closed door."""
+        """What someone may do here; None for a stranger before a closed door."""
         if pubkey in self.owners:
             return Role.OWNER
         if pubkey in self.members:
@@ -62,7 +62,7 @@ class Replay(StrEnum):
     IDEMPOTENT = "idempotent"
     """Run again with the same idempotency key."""
     ONCE = "once"
-    """Never run again: its outcome is told as unknown."""
+    """Never run again: its outcome is reported as unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ class Agent:
     methods: Mapping[str, ToolRule] = field(default_factory=dict)
     """Tools that only it has, by name: the methods of one written in Python."""
     is_called_only: bool = False
-    """Whether other agents call it and nobody routes to it: a class that another agent's Python file links."""
+    """Whether other agents call it and no one routes to it: a class that another agent's Python file links."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,17 +106,17 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a conversation may use before it asks a person. All are settings; each hit is a record and a message."""
+    """What a conversation may use before it asks a user. All are settings; each hit is a record and a message."""
 
     turns_per_message: int = 25
-    """Turns since a person last spoke: a full cycle with two rounds of repair is 12."""
+    """Turns since a user last spoke: a full cycle with two rounds of repair is 12."""
     same_route: int = 4
     """The same agents in the same phase, in a row, with nothing changed between."""
     steps_per_run: int = 50
     link_depth: int = 3
-    """Colleagues called by a colleague, in a row: whoever passes work on any further does none of it."""
+    """Sub-agents called by a sub-agent, in a row: an agent that passes work on any further does none of it."""
     nodes_per_mission: int = 1_000
-    """Nodes a mission enters before somebody lets it go on: five times the rounds of the longest search we know of."""
+    """Nodes a mission enters before a user must continue it: five times the rounds of the longest search we know of."""
     steps_per_node: int = 500
     """Durable steps of one visit of a node: all of them are state, and read again when it goes on."""
     tokens_per_run: int = 1_000_000
@@ -140,9 +140,9 @@ class Limits:
     cost_per_day_usd: float = 300.0
     routing_attempts: int = 3
     router_warn_after: int = 25_000
-    """ms without a decision after which the person is told, once: silence for half a minute looks like a crash."""
+    """ms without a decision after which the user is informed, once: silence for half a minute looks like a crash."""
     handoff_window: int = 30_000
-    """ms; a transition younger than this is told to the next agents."""
+    """ms; a transition younger than this is reported to the next agents."""
     announce_after: int = 1_000
     """ms; a transition no message has shown by then is announced in one line."""
     expectations: Mapping[Phase, Expectation] = field(default_factory=dict)
@@ -152,7 +152,7 @@ class Limits:
     retry_delays: tuple[int, ...] = (1_000, 4_000, 16_000)
     """ms before each new try of a model call that failed in transport."""
     hold_for: int = 300_000
-    """ms; after the last try the work is held this long, the person told once, then tried again."""
+    """ms; after the last try the work is held this long, the user informed once, then tried again."""
 
     def expectation(self, phase: Phase) -> Expectation:
         """The expectation for a phase."""
@@ -191,7 +191,7 @@ class Policy:
         return {slug: agent for slug, agent in self.roster.items() if not agent.is_called_only}
 
     def tools_of(self, agent: Agent) -> Mapping[str, ToolRule]:
-        """All tools that an agent may name: everybody's and its own."""
+        """All tools that an agent may name: everyone's and its own."""
         return {**self.tools, **agent.methods} if agent.methods else self.tools
 
     def find(self, written: str) -> Agent | None:

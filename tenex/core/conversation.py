@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Final
 
-from tenex.core.reducers.conversation import FOLDS
+from tenex.core.reducers.conversation import REDUCERS
 from tenex.core.state.conversation import State
 from tenex.core.state.run import Run
 from tenex.core.state.snapshot import StateSnapshot
@@ -21,7 +21,7 @@ __all__ = ["Conversation", "Run", "fold"]
 
 @dataclass(slots=True)
 class Conversation(State):
-    """Where a conversation stands, and how it gets there. Build one with `fold`."""
+    """The state of a conversation, and how records change it. Build one with `fold`."""
 
     def fork(self) -> "Conversation":
         """A copy to draft on, without the history."""
@@ -36,26 +36,26 @@ class Conversation(State):
             ValueError: the record is not the next one; nothing has changed.
         """
         if isinstance(record, StateSnapshot):
-            self._stand(record)
+            self._restore(record)
             return
         if record.seq != self.next_seq:
             raise ValueError(f"{type(record).__name__} has seq {record.seq}, but {self.next_seq} is next")
-        fold = FOLDS.get(type(record))
-        if fold is not None:
-            fold(self, record)
+        reducer = REDUCERS.get(type(record))
+        if reducer is not None:
+            reducer(self, record)
         self.next_seq = record.seq + 1
         self.updated_at = record.at
 
-    def _stand(self, checkpoint: StateSnapshot) -> None:
-        """Begin where a checkpoint stands; one that is passed on the way says nothing new."""
-        state = checkpoint.state
-        if state.id != self.id or state.next_seq != checkpoint.seq + 1:
-            raise ValueError(f"the checkpoint of seq {checkpoint.seq} is of another conversation or another moment")
+    def _restore(self, snapshot: StateSnapshot) -> None:
+        """Begin with a snapshot's state; one that is passed on the way changes nothing."""
+        state = snapshot.state
+        if state.id != self.id or state.next_seq != snapshot.seq + 1:
+            raise ValueError(f"the snapshot of seq {snapshot.seq} is of another conversation or another moment")
         if self.next_seq == 1:
             for spec in fields(State):
                 setattr(self, spec.name, getattr(state, spec.name))
         elif self.next_seq != state.next_seq:
-            raise ValueError(f"the checkpoint of seq {checkpoint.seq} stands where {self.next_seq} is next")
+            raise ValueError(f"the snapshot of seq {snapshot.seq} comes where {self.next_seq} is next")
 
 
 _VALUES: Final = attrgetter(*(spec.name for spec in fields(State)))
@@ -63,7 +63,7 @@ _VALUES: Final = attrgetter(*(spec.name for spec in fields(State)))
 
 
 def fold(conversation: ConversationId, records: Iterable[r.Record]) -> Conversation:
-    """The state after these records, the first of which has seq 1 or is a checkpoint."""
+    """The state after these records, the first of which has seq 1 or is a snapshot."""
     state = Conversation(id=conversation)
     for record in records:
         state.apply(record)

@@ -20,7 +20,7 @@ def cost_of(record: Record) -> Usage:
 
 
 def model_of(record: Record) -> str:
-    """The model that was asked; empty where nothing tells which one."""
+    """The model that was asked; empty where it is not known."""
     return record.step.model if isinstance(record, ModelResponded) else str(getattr(record, "model", ""))
 
 

@@ -14,7 +14,7 @@ from tenex.core.state.mission import Step
 from .config import Role
 from .ids import ConversationId, Millis, PublicKey, RunId
 from .messages import CallRequest, Entry
-from .ports import ExecutionContext, UnsignedEvent
+from .port_values import ExecutionContext, UnsignedEvent
 
 
 class Work(StrEnum):
@@ -38,7 +38,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Ask the router; `is_urgent` where a person wants it tried now."""
+    """Ask the router; `is_urgent` where a user wants it tried now."""
 
     key: Key
     is_urgent: bool = False
@@ -100,7 +100,7 @@ class NodeRun:
     steps: Mapping[str, Step]
     attempt: int
     author: PublicKey | None = None
-    """The person on whose behalf it works, as in `ExecutionContext`."""
+    """The user on whose behalf it works, as in `ExecutionContext`."""
     role: Role | None = None
 
 

@@ -1,4 +1,4 @@
-"""Every error we raise on purpose, in one tree; the branches say who can mend it.
+"""Every error we raise on purpose, in one tree; the branches say who can fix it.
 
 TenexError
 ├── Bug                      we can: the program contradicts itself            exit 1
@@ -8,7 +8,7 @@ TenexError
 │   └── StoreError           the folder is locked or damaged                   exit 4
 │       ├── StoreLocked
 │       └── StoreDamaged
-├── WorkflowError            whoever wrote the workflow can                         exit 1
+├── WorkflowError            the author of the workflow can                    exit 1
 │   ├── StepFailed           a durable step of a node failed
 │   ├── MissionFailed        a mission ended without a result
 │   ├── Unwritable           a value cannot be journaled as its type says
@@ -16,7 +16,7 @@ TenexError
 ├── RemoteError                a stranger's software can; we only refuse         exit 1
 │   ├── InvalidEvent
 │   └── ModelRefused         its answer is of no use: refused, filtered, not to be read
-└── TransientError               nobody needs to: it may pass                      exit 1, retryable
+└── TransientError               no one needs to: it may pass                      exit 1, retryable
     ├── AppendFailed         the disk did not take a record
     ├── RelayUnavailable
     └── ModelUnavailable
@@ -29,10 +29,10 @@ from .messages import NO_USAGE, Usage
 
 
 def words_of(error: BaseException) -> str:
-    """What an error says of itself; "" where it says nothing, or cannot: its class may be anybody's."""
+    """What an error says of itself; "" where it says nothing, or cannot: its class may be anyone's."""
     try:
         return str(error).strip()
-    except Exception:  # noqa: BLE001 - whoever handles a failure must not fail of it
+    except Exception:  # noqa: BLE001 - the handling of a failure must not fail of it
         return ""
 
 
@@ -44,11 +44,11 @@ class TenexError(Exception):
 
 
 class InternalError(TenexError):
-    """The program contradicts itself; nobody outside can mend it."""
+    """The program contradicts itself; no one outside can fix it."""
 
 
 class OperatorError(TenexError):
-    """The person who runs the program can mend it."""
+    """The operator can fix it."""
 
     exit_code = 2
 
@@ -88,7 +88,7 @@ class WorkflowError(TenexError):
 class StepFailed(WorkflowError):
     """A durable step of a node failed, now or before the process started again: the same error both times.
 
-    `kind` is the name of the exception's class, `may_pass` whether another try may help, `is_unknown` whether nobody
+    `kind` is the name of the exception's class, `may_pass` whether another try may help, `is_unknown` whether no one
     knows what the step did: check before repeating it.
     """
 
@@ -111,7 +111,7 @@ class DeserializationError(WorkflowError):
 
 
 class RemoteError(TenexError):
-    """Somebody sent what their software should not have sent."""
+    """Someone sent what their software should not have sent."""
 
 
 class InvalidEvent(RemoteError):
@@ -136,7 +136,7 @@ class TransientError(TenexError):
 
 
 class AppendFailed(TransientError):
-    """The disk did not take a record; the conversation is frozen until it has been read again."""
+    """The disk did not take a record; the conversation is suspended until its journal is read again."""
 
 
 class RelayUnavailable(TransientError):

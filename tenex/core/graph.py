@@ -21,7 +21,7 @@ END = "END"
 
 
 class Condition(Protocol):
-    """Says whether an edge is open, from facts given by whoever asks. Pure."""
+    """Returns whether an edge is open, from facts that the caller gives. Pure."""
 
     def holds(self, facts: Any) -> bool:
         """Whether the edge is open."""
@@ -31,7 +31,7 @@ class Condition(Protocol):
 class Target(Protocol):
     """Names the next node from the facts, for edges whose end is not fixed (round robin, back to the first).
 
-    `str()` of it stands in diagrams.
+    `str()` of it is in diagrams.
     """
 
     def resolve(self, node: str, facts: Any) -> "Choice":
@@ -70,7 +70,7 @@ class Edge:
     label: str = ""
 
     def is_open(self, node: str, facts: Any) -> bool:
-        """Whether one standing at `node` may take this edge now."""
+        """Whether this edge may be taken from `node` now."""
         return (self.source is None or self.source == node) and (self.when is None or self.when.holds(facts))
 
     def __str__(self) -> str:

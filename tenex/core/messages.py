@@ -1,6 +1,6 @@
 """What goes to a model and what comes back, as values of our own.
 
-A run's transcript is a sequence of entries: words of a person, notes of the daemon, answers of the model
+A run's transcript is a sequence of entries: words of a user, notes of the daemon, answers of the model
 and results of its calls. Adapters in `llm/` turn them into a vendor's messages and back.
 """
 
@@ -76,7 +76,7 @@ class CallRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserText:
-    """Words of a person. `role` and `key`, their public key, tell people of one name apart."""
+    """Text of a user. `role` and `key`, their public key, tell users of one name apart."""
 
     author: str
     text: str
@@ -94,7 +94,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentText:
-    """What another agent said earlier in the conversation."""
+    """What another agent wrote earlier in the conversation."""
 
     author: str
     text: str
@@ -203,7 +203,7 @@ class ModelRequest:
     priority: int = 0
     """Which of the waiting calls are served first: 0 of owners, 1 of members, 2 of all others."""
     is_urgent: bool = False
-    """Whether a person wants it tried now: it goes through a pause that the provider asked for."""
+    """Whether a user wants it tried now: it goes through a pause that the provider asked for."""
     idempotency_key: str = ""
     methods: frozenset[str] = frozenset()
     """Which of the tools are the agent's own code."""

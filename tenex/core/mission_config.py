@@ -39,12 +39,12 @@ class Beginning:
 
 
 Begin = Callable[[str], Beginning]
-"""What somebody wrote, to where a mission begins; raises `UsageError` with a sentence for who wrote it."""
+"""What someone wrote, to where a mission begins; raises `UsageError` with a sentence for who wrote it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissionRule:
-    """A mission's graph as configured now; with a key and `begin`, people begin it by a mention."""
+    """A mission's graph as configured now; with a key and `begin`, users begin it by a mention."""
 
     graph: TransitionGraph
     nodes: Mapping[str, NodeRule]

@@ -9,13 +9,14 @@ from dataclasses import replace
 from typing import Final
 
 from tenex.core.config import Agent, Policy
+from tenex.core.conversation import Conversation
 from tenex.core.decide.transaction import Transaction
 from tenex.core.effects import Key
 from tenex.core.errors import InternalError
 from tenex.core.ids import Slug
 from tenex.core.messages import Note, ToolSpec
 from tenex.core.phases import Phase
-from tenex.core.ports import ToolResult
+from tenex.core.port_values import ToolResult
 from tenex.core.records.run import Outcome
 from tenex.core.signals import MessageReceived, Signal
 from tenex.core.state.conversation import State
@@ -57,6 +58,17 @@ class Mode:
 
     def on_turn_closed(self, draft: Transaction, run: Run, outcome: Outcome, text: str, *, completed: bool) -> None:
         """Decide what follows from a turn whose last run has just ended; `next` is called afterwards."""
+
+    def router_question(self, conversation: Conversation, policy: Policy, budget: int, lessons: Sequence[str]) -> Note:
+        """The question that the kind's router is asked, in `budget` estimated tokens.
+
+        Args:
+            conversation: which wants its router.
+            policy: what is configured.
+            budget: estimated tokens.
+            lessons: the router's, from other conversations.
+        """
+        raise NotImplementedError
 
     def gate_met(self, draft: Transaction, turn: OrchestratorTurn) -> Phase | None:
         """The quality gate that a turn meets by closing."""

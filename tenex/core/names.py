@@ -1,4 +1,4 @@
-"""Names of agents as people and models write them: read leniently, and the nearest one where there is none."""
+"""Names of agents as users and models write them: read leniently, and the nearest one where there is none."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -8,23 +8,23 @@ from typing import Final, Protocol, TypeVar
 from .ids import PublicKey
 
 _AROUND: Final = " \t\r\n`*_~\"'“”‘’„«»()[]<>,.;:!?"
-"""What may stand around a name: quotes, Markdown, punctuation."""
+"""What may surround a name: quotes, Markdown, punctuation."""
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
 _BECH32: Final = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 _KEY_CHARACTERS: Final = 57
 """Of an npub, prefix and key; six characters of checksum follow."""
 _SHORT: Final = 12
-"""Of an npub that tells two people of one name apart."""
+"""Of an npub that tells two users of one name apart."""
 _NEAR: Final = 0.6
 """How like a name must be to be suggested: `stats` is like `status`, `exit` is like nothing."""
 
 
 class Named(Protocol):
-    """Somebody with a name and a key."""
+    """Someone with a name and a key."""
 
     @property
     def name(self) -> str:
-        """The name people are shown."""
+        """The name users are shown."""
         ...
 
     @property
@@ -57,12 +57,12 @@ def find(written: str, agents: Mapping[Found, Named | None]) -> Found | None:
 
 
 def plain(written: str) -> str:
-    """The name without what may stand around it: `@executor,`, **Executor** and nostr:npub1... are names."""
+    """The name without what may surround it: `@executor,`, **Executor** and nostr:npub1... are names."""
     return written.strip(_AROUND).removeprefix("nostr:").lstrip("@").strip(_AROUND)
 
 
 def is_mention(word: str) -> bool:
-    """Whether a word calls somebody by name."""
+    """Whether a word calls someone by name."""
     return word.strip(_AROUND).startswith("@")
 
 

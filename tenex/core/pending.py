@@ -4,26 +4,26 @@ from tenex.core.state.run import Call, CallState, Run
 
 from .conversation import Conversation
 from .effects import Effect, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall, Work
-from .ports import ExecutionContext
+from .port_values import ExecutionContext
 from .trust import least_trusted
 
 
 def pending(conversation: Conversation) -> dict[Key, Effect]:
     """Every piece of work that is wanted, by its key."""
     effects: list[Effect] = []
-    for said, row in conversation.outbox.items():
+    for message, row in conversation.outbox.items():
         for part, relay in row.open:
-            key = Key(Work.PUBLISH, said, f"{part} {relay}")
+            key = Key(Work.PUBLISH, message, f"{part} {relay}")
             effects.append(Publish(key=key, event=row.events[part], relay=relay))
         if row.expires_at:
-            effects.append(Timer(key=Key(Work.TIMER, said, "expire"), due=row.expires_at))
+            effects.append(Timer(key=Key(Work.TIMER, message, "expire"), due=row.expires_at))
     question = conversation.question
     if question is not None:
         if question.retry is not None:
             effects.append(Timer(key=Key(Work.TIMER, question.retry.seq, "route"), due=question.retry.due))
         else:
             effects.append(Route(key=Key(Work.ROUTE, question.seq), is_urgent=question.urgent == question.seq))
-        is_held = question.retry is not None and question.retry.on_hold  # and then the person knows
+        is_held = question.retry is not None and question.retry.on_hold  # and then the user knows
         if question.warn_at and not question.outage_reported and not is_held:
             effects.append(Timer(key=Key(Work.TIMER, question.seq, "route-warn"), due=question.warn_at))
     for run in conversation.runs.values():
@@ -102,7 +102,7 @@ def _context(conversation: Conversation, run: Run, call: Call) -> ExecutionConte
         call_id=call.request.id,
         touched=conversation.touched,
         read=run.read,
-        standing=conversation.agent_states.get(run.stands_as),
+        standing=conversation.agent_states.get(run.state_key),
         author=person.author if person else None,
         role=person.role if person else None,
     )

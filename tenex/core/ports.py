@@ -1,22 +1,43 @@
 """What the flow needs of the world, as protocols; `app.py` is the only place that fills them in."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
-from tenex.core.state.agent import AgentPhaseState
-from tenex.core.workflow.rounds import Route
-
-from .config import Role
-from .ids import CallId, ConversationId, EventId, Millis, PublicKey, Slug
+from .conversation import Conversation, Run
+from .effects import NodeRun
+from .ids import ConversationId, Millis, PublicKey, Slug
 from .messages import Entry, ModelRequest, ModelStep, Shown, ToolSpec
 from .phases import Phase
+from .port_values import ExecutionContext, Handoff, PublishOutcome, ToolResult, UnsignedEvent
+from .records import Record
+from .signals import Signal
 
-if TYPE_CHECKING:
-    from .conversation import Conversation, Run
-    from .effects import NodeRun
-    from .records import Record
-    from .signals import Signal
+__all__ = [
+    "Clock",
+    "Directory",
+    "EphemeralStatus",
+    "ExecutionContext",
+    "Handoff",
+    "Journal",
+    "Journals",
+    "Missions",
+    "Model",
+    "NodeTask",
+    "Notice",
+    "Notices",
+    "Observer",
+    "OutgoingMessage",
+    "Prompt",
+    "Prompter",
+    "PublishOutcome",
+    "Publisher",
+    "Sealer",
+    "ToolResult",
+    "Tools",
+    "UnsignedEvent",
+    "unheard",
+]
 
 
 class Clock(Protocol):
@@ -29,19 +50,6 @@ class Clock(Protocol):
     async def sleep_until(self, due: Millis) -> None:
         """Return once `now() >= due`; at once if that has passed."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnsignedEvent:
-    """An event whose id is fixed and whose signature is still to come."""
-
-    id: EventId
-    pubkey: PublicKey
-    created_at: int
-    """Seconds (NIP-01)."""
-    kind: int
-    tags: tuple[tuple[str, ...], ...]
-    content: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,14 +84,6 @@ class Sealer(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishOutcome:
-    """How one relay took one event, finally."""
-
-    accepted: bool
-    detail: str = ""
-
-
 class Publisher(Protocol):
     """Signs and sends."""
 
@@ -97,7 +97,7 @@ EphemeralStatus = Callable[[str], None]
 
 
 def unheard(text: str) -> None:
-    """A whisper nobody hears."""
+    """Discard the text so far."""
 
 
 class Model(Protocol):
@@ -111,69 +111,6 @@ class Model(Protocol):
             ModelRefused: the answer is of no use (refused, not parsable); trying the same again is no help.
         """
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handoff:
-    """What the last transition or hand-off tells the next agents."""
-
-    from_: Phase
-    to: Phase
-    message: str
-    reason: str
-    summary: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionContext:
-    """What every tool is told about the call it serves."""
-
-    conversation_id: ConversationId
-    cycle: int
-    turn: str
-    phase: Phase
-    previous_phase: Phase | None
-    handoff: Handoff | None
-    agent: Slug
-    idempotency_key: str
-    call_id: CallId = CallId("")
-    touched: frozenset[str] = frozenset()
-    """Paths, relative to the workspace, that this cycle has changed."""
-    read: Mapping[str, str] = field(default_factory=dict)
-    """Paths this agent has read in this run, with the sha256 of what it saw."""
-    standing: AgentPhaseState | None = None
-    """Where the agent stands in its own phases; None for one that has none."""
-    author: PublicKey | None = None
-    """The person on whose behalf it works: of several in the conversation, one who may do least."""
-    role: Role | None = None
-    """What that person may do; None where no message is known."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolResult:
-    """What a call gave back. A refusal or a failure is a result like any other: `ok` is False."""
-
-    ok: bool
-    content: str
-    """What the model reads."""
-    read: Mapping[str, str] = field(default_factory=dict)
-    """Paths read, relative to the workspace, with the sha256 of their content."""
-    touched: tuple[str, ...] = ()
-    """Paths changed, relative to the workspace."""
-    lesson: str = ""
-    """The lesson recorded, if that is what the call did."""
-    reverted: tuple[str, ...] = ()
-    """Paths changed beyond what the phase permits, and put back."""
-    values: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of the agent's own state that were changed, as JSON values."""
-    moves: tuple[tuple[str, str], ...] = ()
-    """From which to which of its own phases the agent went by the call itself."""
-    route: Route | None = None
-    """Who speaks next in a workflow, or that it ends, if the call asks for that."""
-    context: Mapping[str, Any] = field(default_factory=dict)
-    """Variables of the workflow that the call sets."""
-    removed: tuple[str, ...] = ()
-    """Variables of the workflow that the call deletes."""
 
 
 class Tools(Protocol):
@@ -192,12 +129,12 @@ class Tools(Protocol):
 class NodeTask(Protocol):
     """A node's run: ends in one signal, and says by others which steps it wants and what came of them."""
 
-    async def __call__(self) -> "Signal":
+    async def __call__(self) -> Signal:
         """Run the node; whatever happens, end in `NodeReturned` or `NodeFailed`."""
         ...
 
-    def see(self, effect: "NodeRun") -> None:
-        """Hear what has become durable of its steps since."""
+    def see(self, effect: NodeRun) -> None:
+        """Receive what has become durable of its steps since."""
         ...
 
     def rest(self) -> None:
@@ -213,7 +150,7 @@ class NodeTask(Protocol):
 class Missions(Protocol):
     """Runs the nodes of missions."""
 
-    def prepare(self, effect: "NodeRun", post: "Callable[[Signal], None]") -> NodeTask:
+    def prepare(self, effect: NodeRun, post: Callable[[Signal], None]) -> NodeTask:
         """The run of a node, to be begun later or never; it posts signals about its steps while it runs."""
         ...
 
@@ -229,11 +166,11 @@ class Prompt:
 class Prompter(Protocol):
     """Renders prompts. Synchronous."""
 
-    def work(self, conversation: "Conversation", run: "Run") -> Prompt:
-        """What an agent is told at the start of its run."""
+    def work(self, conversation: Conversation, run: Run) -> Prompt:
+        """The prompt of an agent at the start of its run."""
         ...
 
-    def route(self, conversation: "Conversation") -> ModelRequest:
+    def route(self, conversation: Conversation) -> ModelRequest:
         """The question the router is asked now."""
         ...
 
@@ -246,7 +183,7 @@ class Journal(Protocol):
         """The seq the next record must have."""
         ...
 
-    async def append(self, decisions: Sequence[Sequence["Record"]]) -> None:
+    async def append(self, decisions: Sequence[Sequence[Record]]) -> None:
         """Make the records durable, each decision whole or not at all, in order.
 
         Raises:
@@ -262,7 +199,7 @@ class Journal(Protocol):
 class Journals(Protocol):
     """All conversations on this disk."""
 
-    async def open(self, conversation: ConversationId) -> tuple[Journal, "Sequence[Record]"]:
+    async def open(self, conversation: ConversationId) -> tuple[Journal, Sequence[Record]]:
         """The journal, made if missing, and what is to be folded: its records, or a checkpoint and those after it.
 
         Raises:
@@ -270,21 +207,21 @@ class Journals(Protocol):
         """
         ...
 
-    async def show(self, conversation: "Conversation") -> None:
+    async def show(self, conversation: Conversation) -> None:
         """Write the readable view (`conversation.json`), atomically, and put away what the journal need not read again.
 
-        Called with a state that is wholly durable, at a moment when nobody waits.
+        Called with a state that is wholly durable, at a moment when no one waits.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Somebody's message has no answer, and they are told why: what the word about it is made of."""
+    """A user is informed why their message has no answer: what that notice is made of."""
 
     conversation: ConversationId
     author: PublicKey
-    """Who is told."""
+    """Who is informed."""
     failure: str
     written: int
     """Seconds: when what waits, or the last word after it, was written."""
@@ -331,8 +268,8 @@ class Directory(Protocol):
 
 
 class Observer(Protocol):
-    """Hears what has become durable, in order; must not block or raise."""
+    """Receives what has become durable, in order; must not block or raise."""
 
-    def heard(self, conversation: "Conversation", records: "Sequence[Record]") -> None:
+    def heard(self, conversation: Conversation, records: Sequence[Record]) -> None:
         """Called once per append, after it."""
         ...

@@ -1,6 +1,6 @@
 """What came in: the only inputs of `decide`.
 
-A signal is not stored. Those that end a task carry its key; if the key is no longer wanted they say nothing new.
+A signal is not stored. Those that end a task carry its key; if the key is no longer wanted they change nothing.
 `InboundMessage` is the step before: a message as its form read it, not yet admitted to a conversation.
 """
 
@@ -16,12 +16,12 @@ from .effects import Key
 from .errors import ModelRefused, ModelUnavailable
 from .ids import ConversationId, EventId, Millis, PublicKey, RunId, Slug
 from .messages import NO_USAGE, ModelStep, Usage
-from .ports import PublishOutcome, ToolResult
+from .port_values import PublishOutcome, ToolResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboundMessage:
-    """A person's message as its form read it off the wire; everything a conversation needs to know of it.
+    """A user's message as its form read it off the wire; everything a conversation needs to know of it.
 
     `references` are the ids it names, the most telling first (the message it replies to, then the root, then the
     rest); the first that a conversation knows decides where it belongs. If none is known and `starts` is true, it
@@ -44,7 +44,7 @@ class InboundMessage:
     """Keys of ours in p tags, which clients copy from the message that is answered."""
     title: str = ""
     by_machine: bool = False
-    """The event says of itself that no person wrote it (NIP-32)."""
+    """The event says of itself that no user wrote it (NIP-32)."""
     address: Mapping[str, Any] = field(default_factory=dict)
     origin: Mapping[str, Any] = field(default_factory=dict)
 
@@ -63,7 +63,7 @@ class ClockJumped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageReceived:
-    """Somebody who may talk here wrote a message."""
+    """Someone who may talk here wrote a message."""
 
     message: InboundMessage
     role: Role
@@ -110,7 +110,7 @@ class ModelFailed:
 
     @classmethod
     def of(cls, key: Key, error: ModelUnavailable | ModelRefused, run: RunId | None = None) -> "ModelFailed":
-        """What an error of a model tells."""
+        """The signal of a model's error."""
         after = error.retry_after if isinstance(error, ModelUnavailable) else None
         return cls(
             key=key,
@@ -185,7 +185,7 @@ class RollBack:
 
 
 Who = Literal["world", "author", "operator"]
-"""Whose a failure of a node is: the world's, of whoever wrote the node, or of whoever runs the program."""
+"""Whose a failure of a node is: the world's, of the author of the node, or of the operator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +198,7 @@ class AgentStateProvided:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissionRequested:
-    """Somebody wants a mission to begin at a node, with this state; both are JSON as the workflow writes it."""
+    """Someone wants a mission to begin at a node, with this state; both are JSON as the workflow writes it."""
 
     workflow: str
     node: str
@@ -249,8 +249,8 @@ class NodeReturned:
 class NodeFailed:
     """A node ended without an answer.
 
-    `who` can mend it: nobody need ("world": it may pass), whoever wrote the node ("author"), or whoever runs the
-    program ("operator": the workflow is not what it was when this began).
+    `who` can fix it: no one need ("world": it may pass), the author of the node ("author"), or the
+    operator ("operator": the workflow is not what it was when this began).
     """
 
     key: Key
@@ -258,22 +258,22 @@ class NodeFailed:
     kind: str
     message: str
     retry_after: int | None = None
-    """ms, where somebody asked for it."""
+    """ms, where someone asked for it."""
     spent: Mapping[str, Usage] = field(default_factory=dict)
     """What models that the node asked have cost meanwhile, by model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeInterrupted:
-    """A node's task has let go: nobody wants its answer any more. What it had spent was spent all the same."""
+    """A node's task has ended without an answer that is wanted. What it had spent was spent all the same."""
 
     spent: Mapping[str, Usage]
-    """What models that the node asked have cost since that was last told, by model."""
+    """What models that the node asked have cost since that was last reported, by model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseRequested:
-    """Somebody wants the mission to pause; where a node itself does, `node` is its key and `step` names the place."""
+    """Someone wants the mission to pause; where a node itself does, `node` is its key and `step` names the place."""
 
     by: str
     reason: str
@@ -283,7 +283,7 @@ class PauseRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContinueRequested:
-    """Somebody lets a mission go on that is paused or waits."""
+    """Someone lets a mission go on that is paused or waits."""
 
     by: str
 
@@ -318,7 +318,7 @@ Signal = (
 
 
 def without_result(signal: Signal, why: str) -> Signal | None:
-    """What to hear in the place of a task's end that cannot be taken in: that it ended with nothing to show.
+    """The signal in place of a task's result that cannot be recorded: it ended without a result.
 
     Returns:
         The same end without its result; None where that is what it was, or where nothing has ended.

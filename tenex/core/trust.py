@@ -12,21 +12,21 @@ _RANKS: Final = (Role.OWNER, Role.MEMBER, Role.GUEST)
 
 
 def least_trusted(state: State) -> Message | None:
-    """The newest message of a person who may do least, of all who have written; None where no message is known."""
-    return max(_of_people(state), key=lambda said: (_rank(said.role), said.seq), default=None)
+    """The newest message of a user who may do least, of all who have written; None where no message is known."""
+    return max(_of_people(state), key=lambda message: (_rank(message.role), message.seq), default=None)
 
 
 def may_reach(role: Role | None, state: State) -> bool:
-    """Whether a lesson that was learned on behalf of a person with that role may be shown in a conversation.
+    """Whether a lesson that was learned on behalf of a user with that role may be shown in a conversation.
 
-    It may where nobody has written who may do more. Without a role it is from before roles were kept.
+    It may where no one has written who may do more. Without a role it is from before roles were kept.
     """
-    most = min((_rank(said.role) for said in _of_people(state)), default=0)
+    most = min((_rank(message.role) for message in _of_people(state)), default=0)
     return _rank(role) <= most or role is None
 
 
 def _of_people(state: State) -> list[Message]:
-    return [said for said in (*state.recent, *state.messages) if said.role is not None]
+    return [message for message in (*state.recent, *state.messages) if message.role is not None]
 
 
 def _rank(role: Role | None) -> int:

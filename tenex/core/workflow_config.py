@@ -9,10 +9,10 @@ from .graph import TransitionGraph
 from .ids import PublicKey, Slug
 
 PERSON: Final = Slug("person")
-"""Reserved: the part of whoever opens a workflow, where its participants name it."""
+"""Reserved: the part of the user who opens a workflow, where its participants name it."""
 
 View = Literal["full", "windowed", "summary"]
-"""What a speaker is shown of what was said: all there is room for; the newest messages, twice as many as take part, and
+"""What a speaker is shown of what was written: all that fits; the newest messages, twice as many as take part, and
 a line on each round before; the request, the newest message, and a line on each round."""
 
 Compile = Callable[[Mapping[str, Any], tuple[str, ...]], TransitionGraph]
@@ -21,12 +21,12 @@ Compile = Callable[[Mapping[str, Any], tuple[str, ...]], TransitionGraph]
 TURN_WITHIN, ACKS_WITHIN, REPLY_WITHIN = "turn_within", "acks_within", "reply_within"
 MAX_SILENCE, TTL = "max_silence", "ttl"
 EXPECTATIONS: Final = (TURN_WITHIN, ACKS_WITHIN, REPLY_WITHIN, MAX_SILENCE, TTL)
-"""A round is closed; everybody has acknowledged; a person answers; somebody says something; the whole has ended."""
+"""A round is closed; everyone has acknowledged; a user answers; someone says something; the whole has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Within:
-    """After how many ms people are told, and after how many the workflow closes; 0 is never."""
+    """After how many ms users are informed, and after how many the workflow closes; 0 is never."""
 
     warn: int = 0
     close: int = 0
@@ -40,7 +40,7 @@ DEFAULTS: Final[Mapping[str, Within]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
-    """A workflow of speakers; `participants` are agents' slugs, and `PERSON` where the person takes part."""
+    """A workflow of speakers; `participants` are agents' slugs, and `PERSON` where the user takes part."""
 
     slug: Slug
     name: str

@@ -19,7 +19,7 @@ from tenex.core.config import Kind, Policy, Role
 from tenex.core.context.window import request_tokens
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.transaction import Transaction
-from tenex.core.decide.turns import ask_router, open_turn
+from tenex.core.decide.turns import open_turn
 from tenex.core.effects import ModelCall, Route
 from tenex.core.errors import InternalError, UsageError
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
@@ -41,6 +41,7 @@ from tenex.store.journal_reader import NEWEST
 from tenex.store.repository import ConversationFolder
 from tenex.tools.sandbox import probe_bubblewrap
 from tenex.tools.workspace import Workspace
+from tenex.workflows.phases.decide import ask_router
 
 from .lessons import StoredLessons
 from .short_ids import conversation_of

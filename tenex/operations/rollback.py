@@ -18,7 +18,7 @@ from tenex.core import records as r
 from tenex.core.config import Agent, Policy
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.dispatch import decide
-from tenex.core.decide.rollback import stood
+from tenex.core.decide.rollback import state_at
 from tenex.core.errors import StoreDamaged, TenexError, UsageError
 from tenex.core.ids import ConversationId, Millis, TurnId
 from tenex.core.ports import Clock, OutgoingMessage
@@ -289,7 +289,7 @@ async def _state_of(
             f"There is no record {at} in conversation {conversation[:12]}: they go from 1 to {last}. "
             f"`tenex conversations replay {conversation[:12]} --each` lists them."
         )
-    return records, await asyncio.to_thread(stood, conversation, records, at)
+    return records, await asyncio.to_thread(state_at, conversation, records, at)
 
 
 async def _after_files(act: Act, conversation: ConversationId, order: RollBack) -> RolledBack:

@@ -7,16 +7,17 @@ from dataclasses import replace
 from typing import Final
 
 from tenex.core.config import Policy
-from tenex.core.context.transcript import PART, entries_for, question_for
+from tenex.core.context.transcript import PART, entries_for
 from tenex.core.context.window import BYTES_PER_TOKEN, CONTEXT_TOKENS, MESSAGE_CHARACTERS, cut_bytes, tokens, weight
 from tenex.core.conversation import Conversation, Run
 from tenex.core.decide.agent_phases import offered
 from tenex.core.ids import Slug
 from tenex.core.messages import ModelRequest, Note, ToolSpec, cut
+from tenex.core.mode import mode_of
 from tenex.core.phases import Phase
 from tenex.core.ports import Prompt
 from tenex.core.routing import DECISION_SCHEMA
-from tenex.core.state.subagents import message_to, standing_of
+from tenex.core.state.subagents import agent_state_of, message_to
 
 from .agent_phases import rendered
 from .loader import PromptLibrary
@@ -64,7 +65,7 @@ class ConversationPrompter:
         previous = conversation.previous_phase
         workflow = None if session is None else session.name
         program = None if agent is None else agent.program
-        position = None if program is None else standing_of(conversation, run, program)
+        position = None if program is None else agent_state_of(conversation, run, program)
         state_key = None if position is None else (position.phase, json.dumps(position.values, sort_keys=True))
         key = (run.agent, run.phase, previous, workflow, lessons, notes, tuple(tool.name for tool in tools), state_key)
         system = self._rendered.get(key)
@@ -113,12 +114,13 @@ class ConversationPrompter:
         rules = self._rules()
         system = self._library.router_prompt(project_name=self._project_name, plan_approval=rules.gates.plan_approval)
         room = self._budget - tokens(system) - SCHEMA
+        lessons = self._lessons(rules.project.slug, conversation)
         return ModelRequest(
             purpose="route",
             agent=rules.project.slug,
             phase=conversation.phase,
             system=system,
-            entries=(question_for(conversation, rules, max(1, room), self._lessons(rules.project.slug, conversation)),),
+            entries=(mode_of(conversation).router_question(conversation, rules, max(1, room), lessons),),
             output_schema=DECISION_SCHEMA,
             conversation=conversation.id,
         )

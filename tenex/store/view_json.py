@@ -13,10 +13,10 @@ from tenex.core.records import HandedOff, PhaseTransition, Record
 from tenex.core.reducers.phase_metrics import phase_metrics
 from tenex.core.state.agent import AgentPhaseState
 from tenex.core.state.conversation import BLOCK, History, Refusal, Rollback
-from tenex.core.state.mission import shown
+from tenex.core.state.mission import mission_view
 from tenex.core.state.rollback import ConversationForked
 from tenex.core.state.run import Completion, Message, OrchestratorTurn, Run
-from tenex.core.state.workflow import told
+from tenex.core.state.workflow import session_view
 
 SEGMENT: Final = BLOCK
 """Turns in a file of their own: the view then stays near 100 KB, which a disk replaces in a ms or two."""
@@ -116,9 +116,9 @@ def render(conversation: Conversation, rendered: Rendered | None = None) -> str:
     if (origin := c.forked_from) is not None:
         head["forkedFrom"] = {"id": origin.id, "seq": origin.seq, "title": origin.title}
     if c.workflow is not None:
-        head["workflow"] = told(c.workflow)
+        head["workflow"] = session_view(c.workflow)
     if c.mission is not None:
-        head["mission"] = shown(c.mission)
+        head["mission"] = mission_view(c.mission)
     if c.agent_states:
         head["agents"] = {name: _standing(standing) for name, standing in c.agent_states.items()}
     if c.history is not None and c.history.rollbacks:

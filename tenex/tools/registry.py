@@ -1,7 +1,7 @@
 """The registry: which tools an agent is offered, and the one door through which calls reach them.
 
 The gate stands here twice, when tools are listed and when one is called, because an answer of a model may hold two
-calls of which the first changes what the second is permitted. `core.gates.may_use` is the rule both times.
+calls of which the first changes what the second is permitted. `permissions.may_use` is the rule both times.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Any, Final
 import structlog
 
 from tenex.core.config import Agent, ToolRule
-from tenex.core.decide.gates import may_use
+from tenex.core.decide.permissions import may_use
 from tenex.core.errors import InternalError
 from tenex.core.ids import Slug
 from tenex.core.messages import ToolSpec

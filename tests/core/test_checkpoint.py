@@ -48,7 +48,7 @@ def test_a_checkpoint_of_anything_else_is_refused_and_changes_nothing() -> None:
     assert beside == Conversation(id=ConversationId("d" * 64))
     with pytest.raises(ValueError, match="another moment"):
         Conversation(id=ID).apply(replace(good, seq=good.seq + 1))
-    with pytest.raises(ValueError, match="stands where"):
+    with pytest.raises(ValueError, match="comes where"):
         fold(ID, [good, r.RetryDue(seq=good.seq + 1, at=Millis(1), run=None)]).apply(good)
 
 

@@ -141,7 +141,7 @@ def test_silence_is_counted_from_the_last_word() -> None:
     assert timers(one)["max_silence.close"].due == one.all(r.RoundClosed)[-1].at + 9_000
     one.fire("max_silence.close")
     assert reason(one) == "max_silence"
-    assert one.said()[-1].startswith("Nobody has said anything for 0.15 min.")
+    assert one.said()[-1].startswith("No one has written for 0.15 min.")
 
 
 def test_a_question_or_a_person_in_anothers_round_breaks_the_silence() -> None:

@@ -9,7 +9,7 @@ from tenex.core import records as r
 from tenex.core.config import Expectation, Limits, Policy
 from tenex.core.context.transcript import entries_for
 from tenex.core.costs import run_agent
-from tenex.core.decide.rollback import stood
+from tenex.core.decide.rollback import state_at
 from tenex.core.effects import ModelCall, Timer, ToolCall
 from tenex.core.graph import Edge, TransitionGraph
 from tenex.core.ids import Millis, RunId, Slug
@@ -177,7 +177,7 @@ def test_one_that_keeps_its_standing_works_for_one_call_at_a_time() -> None:
     config = linked(rules(), executor=[link("helper", is_shared=True)])
     play = at_work(config, executor=[says("", *to("helper", "helper")), "built"])
     child = step_until_called(play)
-    assert child.stands_as == "helper"
+    assert child.state_key == "helper"
     assert len(play.conversation.runs) == 2
     play.settle()
     assert [ok for _, ok, _ in results(play)] == [True, True]
@@ -186,7 +186,7 @@ def test_one_that_keeps_its_standing_works_for_one_call_at_a_time() -> None:
 def test_one_that_begins_anew_stands_alone() -> None:
     play = at_work(executor=[says("", *to("helper", "helper")), "built"])
     step_until_called(play)
-    names = [run.stands_as for run in play.conversation.runs.values()]
+    names = [run.state_key for run in play.conversation.runs.values()]
     assert len(set(names)) == 3
     assert names[0] == "executor"
 
@@ -527,7 +527,7 @@ def test_going_back_to_the_middle_of_a_colleague_s_work_leaves_nothing_of_it_ope
     step_until_called(play)
     middle = play.conversation.next_seq - 1
     play.settle()
-    then = stood(play.conversation.id, [record for decision in play.journal for record in decision], middle)
+    then = state_at(play.conversation.id, [record for decision in play.journal for record in decision], middle)
     assert {run.agent for run in then.runs.values()} == {"executor", "helper"}
     play.hear(RollBack(to=middle, then=then, by="the operator"))
     assert (play.conversation.runs, play.conversation.status) == ({}, "waiting")

@@ -11,7 +11,7 @@ from tenex.core import records as r
 from tenex.core.config import Limits, Policy, Replay
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.dispatch import decide
-from tenex.core.decide.rollback import stood
+from tenex.core.decide.rollback import state_at
 from tenex.core.effects import Key, ModelCall, NodeRun, Route, Timer, Work
 from tenex.core.graph import END, Edge, TransitionGraph
 from tenex.core.ids import ConversationId, Millis
@@ -446,7 +446,7 @@ def test_one_goes_back_to_every_record_and_on_to_the_end_from_there() -> None:
     whole = [record for decision in tale.journal for record in decision]
     keys = {seq for record in whole if (seq := getattr(record, "seq", 0))}
     for to in range(2, len(whole)):
-        then = stood(ID, whole, to)
+        then = state_at(ID, whole, to)
         again = Tale()
         again.journal, again.conversation = [tuple(whole)], fold(ID, whole)
         if not again.hear(RollBack(to=then.next_seq - 1, then=then, by="bob")):

@@ -8,7 +8,7 @@ import pytest
 from tenex.core import records as r
 from tenex.core.commands import HELP
 from tenex.core.config import Policy, Replay, Role
-from tenex.core.decide.rollback import stood
+from tenex.core.decide.rollback import state_at
 from tenex.core.errors import UsageError
 from tenex.core.graph import END, Edge
 from tenex.core.graph import TransitionGraph as Graph
@@ -84,7 +84,7 @@ def test_who_goes_back_is_told_where_the_mission_stood(last: int, where: str) ->
     tale.returns(END)
     ends.append(tale.conversation.next_seq - 1)
     tale.person("and now?")
-    then = stood(ID, [record for decision in tale.journal for record in decision], ends[last])
+    then = state_at(ID, [record for decision in tale.journal for record in decision], ends[last])
     tale.hear(RollBack(to=then.next_seq - 1, then=then, by="bob"))
     assert f"we are {where} Nothing that a turn did is undone." in tale.said()[-1]
 
@@ -101,7 +101,7 @@ def test_the_same_message_twice_begins_it_once() -> None:
 def test_a_message_of_no_use_is_answered_and_nothing_runs() -> None:
     tale = Tale(mine())
     tale.person("@m", addressed=("m",))
-    assert tale.said() == ["The mission m cannot begin: Say more. Write it here once more, mended."]
+    assert tale.said() == ["The mission m cannot begin: Say more. Correct it and write it here again."]
     assert (tale.conversation.mission, tale.status()) == (None, "ended")
     assert not tale.running or all(key.work == "publish" for key in tale.running)
 
@@ -226,7 +226,7 @@ def test_a_mission_and_a_workflow_of_speakers_do_not_begin_each_other() -> None:
 @pytest.mark.parametrize(
     ("who", "kind", "remedy"),
     [
-        ("author", "ValueError", "Whoever looks after its code has to mend that; then mention @m in a new note."),
+        ("author", "ValueError", "The author of its code has to fix that; then mention @m in a new note."),
         ("world", "ConnectionError", "That may pass by itself; to try again, mention @m in a new note."),
         ("author", "OutcomeUnknown", "Somebody has to look at what that step did; then mention @m in a new note."),
     ],
@@ -246,7 +246,7 @@ def test_a_mission_whose_node_is_gone_waits_for_the_operator() -> None:
     tale.crash()
     tale.hear(Opened())
     assert tale.is_paused()
-    assert "Once the operator has mended that, `/continue` lets it go on." in tale.last_words()
+    assert "Once the operator has fixed that, `/continue` lets it go on." in tale.last_words()
     tale.person("/continue")
     assert "no workflow m is configured any more" in tale.last_words(), "and not that it goes on"
     tale.rules = mine()

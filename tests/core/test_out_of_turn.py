@@ -23,7 +23,7 @@ def test_what_was_written_in_the_last_round_is_not_passed_over_in_silence() -> N
     one.person("and mind the title")
     one.settle()
     assert closed(one) == "sequence_complete"
-    assert "Nobody has read what was written since checker began" in one.said()[-1]
+    assert "No one has read what was written since checker began" in one.said()[-1]
     quiet = begun(LINE)
     quiet.settle()
     assert "Nobody has read" not in quiet.said()[-1]

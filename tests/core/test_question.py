@@ -9,7 +9,11 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.config import Limits
-from tenex.core.context.router_prompt import (
+from tenex.core.context.window import tokens
+from tenex.core.ids import ConversationId
+from tenex.core.phases import Phase
+from tenex.core.state.conversation import CYCLE_MESSAGES
+from tenex.workflows.phases.router_prompt import (
     COMPLETIONS,
     MESSAGES,
     PER_VALUE,
@@ -18,10 +22,6 @@ from tenex.core.context.router_prompt import (
     _whole_turns,
     question_for,
 )
-from tenex.core.context.window import tokens
-from tenex.core.ids import ConversationId
-from tenex.core.phases import Phase
-from tenex.core.state.conversation import CYCLE_MESSAGES
 from tests.fakes.play import Play, rules, says
 
 from .kit import ENDS, WAITS, Script, go, plain, standing

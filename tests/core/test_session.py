@@ -6,12 +6,12 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.conversation import fold
-from tenex.core.decide.rollback import stood
+from tenex.core.decide.rollback import state_at
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.messages import Note, Shown
 from tenex.core.signals import RollBack
 from tenex.core.state.rollback import ConversationForked, RolledBack, of_fork
-from tenex.core.state.workflow import told
+from tenex.core.state.workflow import session_view
 from tenex.store.format import CONVERSATION
 from tenex.workflows.speakers import TransitionGraph
 from tests.fakes.play import ID, Play
@@ -62,7 +62,7 @@ def test_going_back_takes_rounds_and_variables_back_and_counts_time_anew() -> No
     one = begun(ROUND, LINES)
     one.settle()
     first = one.all(r.RoundClosed)[0]
-    then = stood(ID, records(one), first.seq)
+    then = state_at(ID, records(one), first.seq)
     to = then.next_seq - 1
     one.now = Millis(one.now + 50_000_000)
     one.hear(RollBack(to=to, then=then, by="olga"))
@@ -85,7 +85,7 @@ def test_from_whatever_record_it_goes_back_to_it_comes_to_its_end_and_counts_eve
     for to in range(1, len(records(whole))):
         one = begun(graph, LINES)
         one.settle()
-        then = stood(ID, records(one), to)
+        then = state_at(ID, records(one), to)
         one.hear(RollBack(to=then.next_seq - 1, then=then, by="olga"))
         if not one.all(RolledBack):
             continue
@@ -115,7 +115,7 @@ def test_from_whatever_record_it_goes_back_to_it_comes_to_its_end_and_counts_eve
 def test_a_fork_goes_on_by_the_rules_of_what_it_was_forked_from() -> None:
     one = begun(ROUND, LINES)
     one.settle()
-    then = stood(ID, records(one), one.all(r.RoundClosed)[1].seq)
+    then = state_at(ID, records(one), one.all(r.RoundClosed)[1].seq)
     state = of_fork(then, Millis(one.now), id=ConversationId("d" * 64), address={"form": "notes"}, title="Again")
     fork = ConversationForked(
         seq=1, at=Millis(one.now), id=state.id, origin=ID, at_seq=then.next_seq - 1, title="Again", state=state
@@ -129,7 +129,7 @@ def test_a_fork_goes_on_by_the_rules_of_what_it_was_forked_from() -> None:
 def test_people_read_where_it_stands() -> None:
     one = begun(ROUND, LINES)
     one.settle()
-    view = told(session(one))
+    view = session_view(session(one))
     assert view["name"] == "review"
     assert (view["next"], view["turnCount"], view["context"]) == (None, 9, {"n": 1})
     assert view["closeReason"] == "max_turns"

@@ -168,7 +168,7 @@ def test_after_the_end_nobody_may_speak_and_nothing_changes() -> None:
     state = folded(graph, state).state
     for name in (*WHO, "ghost", ""):
         assert isinstance(fold(graph, state, Envelope(name)), Refused)
-        assert may_speak(state, name) == "The workflow has ended (over); nobody may speak in it any more."
+        assert may_speak(state, name) == "The workflow has ended (over); no one may speak in it any more."
         assert isinstance(change_context(state, name, {"k": 1}), Refused)
 
 
@@ -201,17 +201,17 @@ class Broken:
 @pytest.mark.parametrize(
     ("rule", "reason", "sentence"),
     [
-        (Transition(Broken(), OVER), "rule_failed", "The condition Broken failed with KeyError; mend its code."),
-        (Transition(Always(), Broken()), "rule_failed", "The target Broken failed with AttributeError; mend its code."),
+        (Transition(Broken(), OVER), "rule_failed", "The condition Broken failed with KeyError; fix its code."),
+        (Transition(Always(), Broken()), "rule_failed", "The target Broken failed with AttributeError; fix its code."),
         (
             Transition(Always(), Broken(TransitionDecision("ghost"))),
             "unknown_speaker",
-            "A rule names ghost, who does not take part; mend the graph.",
+            "A rule names ghost, who does not take part; fix the graph.",
         ),
         (
             Transition(Always(), AgentTarget("ghost")),
             "unknown_speaker",
-            "A rule names ghost, who does not take part; mend the graph.",
+            "A rule names ghost, who does not take part; fix the graph.",
         ),
     ],
 )
@@ -264,7 +264,7 @@ def test_what_cannot_begin_says_everything_at_once() -> None:
         begin(graph, ["a", "a", "END"], context_vars={"k": object()})
     assert refused.value.faults == (
         "The participant a is listed twice.",
-        "END and the empty name are reserved; nobody who takes part can be called so.",
+        "END and the empty name are reserved; no one who takes part can be called so.",
         "context_vars.k is a object; only values that JSON can hold are allowed.",
         "The initial speaker ghost does not take part; those who do: a, a, END.",
         "The graph was compiled without a, a, END; compile it for all who take part.",

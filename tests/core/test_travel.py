@@ -8,7 +8,7 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
-from tenex.core.decide.rollback import stood
+from tenex.core.decide.rollback import state_at
 from tenex.core.effects import Effect, Key, Publish, Timer, ToolCall, Work
 from tenex.core.ids import ConversationId, Millis, Slug
 from tenex.core.messages import Usage
@@ -87,7 +87,7 @@ def twin_of(play: Play) -> Play:
 
 def back(play: Play, to: int, **more: Any) -> list[r.Record]:
     """The operator goes back."""
-    then = stood(ID, records_of(play), to)
+    then = state_at(ID, records_of(play), to)
     return play.hear(RollBack(to=then.next_seq - 1, then=then, by="the operator", **more))
 
 
@@ -111,7 +111,7 @@ def spread(first: int, last: int, step: int) -> list[Any]:
 @pytest.mark.parametrize("to", spread(1, LAST - 2, 3))
 def test_after_going_back_nothing_is_pending_and_the_end_is_reached_again(to: int) -> None:
     play = twin_of(WHOLE)
-    before, then = play.conversation.fork(), stood(ID, records_of(play), to)
+    before, then = play.conversation.fork(), state_at(ID, records_of(play), to)
     assert to < then.next_seq <= to + 3
     play.settle()
     wrote = back(play, to)
@@ -274,7 +274,7 @@ def busy_colleagues() -> tuple[Play, int]:
 
 def test_who_was_called_at_the_moment_gone_back_to_stands_nowhere_and_its_caller_where_it_stood() -> None:
     play, at = busy_colleagues()
-    then = stood(ID, records_of(play), at)
+    then = state_at(ID, records_of(play), at)
     forked = of_fork(then, play.now, id=OTHER, address={}, title="other")
     back(play, at)
     for state in (play.conversation, forked):
@@ -325,7 +325,7 @@ def test_a_phase_that_was_left_by_going_back_has_its_stay_counted() -> None:
 @pytest.mark.parametrize("at", spread(1, LAST, 4))
 def test_a_fork_from_every_record_is_at_rest_and_comes_to_its_own_end(at: int) -> None:
     play = forked(at)
-    then = stood(ID, records_of(WHOLE), at)
+    then = state_at(ID, records_of(WHOLE), at)
     state = play.conversation
     assert not pending(state)
     assert (state.id, state.next_seq, state.title) == (OTHER, 2, "Fork of it")
@@ -350,7 +350,7 @@ class OtherPlay(Play):
 
 
 def forked(at: int) -> OtherPlay:
-    then = stood(ID, records_of(WHOLE), at)
+    then = state_at(ID, records_of(WHOLE), at)
     play = OtherPlay(patient, diligent)
     play.now, play.count = Millis(WHOLE.now + 60_000), 50
     state = of_fork(then, play.now, id=OTHER, address={"form": "notes"}, title="Fork of it")
@@ -395,7 +395,7 @@ def test_what_was_said_before_a_fork_is_never_taken_for_what_is_said_in_it() -> 
     recent = play.conversation.recent
     assert [message.text for message in recent[: len(old) + 1]] == [*old, "one thing more"]
     assert [message.seq for message in recent] == sorted({message.seq for message in recent})
-    then = stood(OTHER, records_of(play), 2)
+    then = state_at(OTHER, records_of(play), 2)
     play.hear(RollBack(to=then.next_seq - 1, then=then, by="the operator"))
     assert play.conversation.history is not None
     turned = [turn.turn_id for turn in play.conversation.history.turns]
@@ -419,7 +419,7 @@ def test_a_word_that_was_said_at_the_end_of_a_run_counts_as_its_end(kind: str) -
     else:
         play = twin_of(WHOLE)
     first = next(record for record in play.all(r.MessageSent) if record.purpose == "completion")
-    then = stood(ID, records_of(play), first.seq)
+    then = state_at(ID, records_of(play), first.seq)
     assert then.turn is None
     assert [done.outcome for done in then.turns[-1].completions] == ["finished"]
     if then.workflow is not None:

@@ -56,7 +56,7 @@ def test_whatever_a_person_writes_a_wish_of_the_router_is_a_question(text: str) 
     question = play.all(r.MessageSent)[-1]
     assert question.purpose == "question"
     assert question.text == (
-        "May I skip verification and chores in this cycle? Then nobody will have tried whether it works; documentation "
+        "May I skip verification and chores in this cycle? Then no one will have tried whether it works; documentation "
         "and leftovers stay as they are. Answer “yes” to skip them; any other answer keeps them."
     )
     check_rest(play)
@@ -72,7 +72,7 @@ def test_a_yes_skips_all_that_was_asked_and_the_router_is_asked_again() -> None:
     play.settle()
     assert play.conversation.status == "ended"
     assert play.phases() == [Phase.EXECUTE, *QUALITY_PHASES]
-    assert any("nobody will have tried whether it works" in text for text in play.said())
+    assert any("no one will have tried whether it works" in text for text in play.said())
 
 
 @pytest.mark.parametrize("phase", ["execute", "chat", "plan", "everything", "\0"])

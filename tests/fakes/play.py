@@ -14,7 +14,7 @@ from typing import Any
 from tenex.core import records as r
 from tenex.core.config import Agent, GateRules, Kind, Limits, Policy, Replay, Role, ToolRule
 from tenex.core.context.prompt_lookup import prompted
-from tenex.core.context.transcript import entries_for, question_for
+from tenex.core.context.transcript import entries_for
 from tenex.core.conversation import Conversation, fold
 from tenex.core.decide.dispatch import decide
 from tenex.core.effects import Effect, Key, ModelCall, NodeRun, Publish, Route, Timer, ToolCall
@@ -36,6 +36,7 @@ from tenex.core.signals import (
     ToolReturned,
 )
 from tenex.core.state.run import Run
+from tenex.workflows.phases.router_prompt import question_for
 
 ID = ConversationId("c" * 64)
 RELAY = "ws://relay"
@@ -82,7 +83,7 @@ def rules(*, limits: Limits | None = None, gates: GateRules | None = None) -> Po
 
 def _shown(conversation: Conversation, run: Run) -> Prompt:
     """A prompt that shows where its agent stands."""
-    stands = conversation.agent_states[run.stands_as]
+    stands = conversation.agent_states[run.state_key]
     return Prompt(system=f"You are an agent. You know {json.dumps(stands.values)}.", entries=())
 
 

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tenex.core.config import PeerGroup, Policy
-from tenex.core.context.transcript import entries_for, question_for
+from tenex.core.context.transcript import entries_for
 from tenex.core.conversation import Conversation, Run, fold
 from tenex.core.errors import AppendFailed
 from tenex.core.ids import ConversationId, EventId, PublicKey, Slug
@@ -41,6 +41,7 @@ from tenex.runtime.executors import Executors
 from tenex.runtime.inbox import Inbox
 from tenex.runtime.lifecycle import Runtime, TaskFactory
 from tenex.runtime.outbox import Outbox
+from tenex.workflows.phases.router_prompt import question_for
 
 from .play import ALICE, RELAY, rules, says
 from .virtual import VirtualClock

@@ -7,7 +7,7 @@ from typing import Any
 from tenex.core import records as r
 from tenex.core.config import Policy, Replay, ToolRule
 from tenex.core.conversation import Conversation
-from tenex.core.decide.rollback import stood
+from tenex.core.decide.rollback import state_at
 from tenex.core.effects import Key, ModelCall, ToolCall, Work
 from tenex.core.ids import Slug
 from tenex.core.messages import ModelStep, ToolSpec
@@ -95,7 +95,7 @@ def own_phases() -> Decisions:
     play.crash()
     play.settle()
     first = next(record for record in play.all(r.AgentPhaseChanged))
-    then = stood(ID, [record for decision in play.journal for record in decision], first.seq)
+    then = state_at(ID, [record for decision in play.journal for record in decision], first.seq)
     play.hear(RollBack(to=then.next_seq - 1, then=then, by="the operator", reason="it went astray"))
     _begins(play, "from there on")
     play.settle()

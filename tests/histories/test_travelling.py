@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tenex.core.conversation import Conversation, fold
-from tenex.core.decide.rollback import stood
+from tenex.core.decide.rollback import state_at
 from tenex.core.effects import Publish
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.pending import pending
@@ -53,7 +53,7 @@ def check_rest(state: Conversation) -> None:
 def test_from_every_record_one_can_go_back_and_branch_off(told: tuple[ConversationId, list[Record]], step: int) -> None:
     name, records = told
     for at in range(1, records[-1].seq, step):
-        then = stood(name, records, at)
+        then = state_at(name, records, at)
         assert again(then) == then, "a checkpoint in the middle of it tells all of it"
         assert pending(again(then)) == pending(then), "also what is in flight"
         play = Play(Script(WAITS), plain, config=household())
@@ -75,7 +75,7 @@ def test_from_every_record_one_can_go_back_and_branch_off(told: tuple[Conversati
 def test_what_was_gone_back_to_is_gone_on_from(told: tuple[ConversationId, list[Record]]) -> None:
     name, records = told
     for at in range(6, records[-1].seq, 31):
-        then = stood(name, records, at)
+        then = state_at(name, records, at)
         play = Play(Script(WAITS), plain, config=household())
         play.journal, play.now, play.count = [(record,) for record in records], Millis(records[-1].at + 1), 100
         play.conversation = play.refold()

@@ -1,4 +1,4 @@
-"""What only its maker understands: kept small, given back whole, and to nobody else."""
+"""What only its maker understands: kept small, given back whole, and to no one else."""
 
 import json
 from dataclasses import replace

@@ -10,7 +10,7 @@ import pytest
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation, fold
-from tenex.core.decide.rollback import stood
+from tenex.core.decide.rollback import state_at
 from tenex.core.errors import StoreDamaged, StoreError, TenexError, UsageError
 from tenex.core.ids import ConversationId, Millis
 from tenex.core.pending import pending
@@ -121,7 +121,7 @@ async def test_a_record_in_an_older_file_is_gone_back_to(
     records = await folder.read(ID)
     state = fold(ID, records)
     assert state == fold(ID, await folder.read(ID, NEWEST)), "the newest file alone tells the same"
-    then = stood(ID, RECORDS, 30)
+    then = state_at(ID, RECORDS, 30)
     assert (state.phase, state.messages, state.status) == (then.phase, then.messages, "waiting")
     assert len(state.outbox) == 1, "what is said waits for the next start"
     (event,) = next(iter(state.outbox.values())).events

@@ -357,7 +357,7 @@ async def test_errors_and_pauses_are_sentences_in_the_thread_and_tracebacks_in_t
         pause = (await heard(folder, paused))[-1]["content"]
         failed = [log for log in process.logs if log["event"] == "node.failed"]
         assert await process.stop() == 0
-    again = "Whoever looks after its code has to mend that; then mention @faulty in a new note."
+    again = "The author of its code has to fix that; then mention @faulty in a new note."
     whole = "The mission faulty has failed: Try: "
     unable = "`number`: input should be a valid integer, unable to parse string as an integer."
     assert last["invalid"] == f"{whole}{unable} {again}"
@@ -365,7 +365,7 @@ async def test_errors_and_pauses_are_sentences_in_the_thread_and_tracebacks_in_t
     assert "the state is no Case that can be journaled: `count`: should be int, and is str." in last["state"]
     assert pause == (
         "The mission faulty is paused at Try: the dependencies of faulty cannot be made: `number`: field required. "
-        "Once the operator has mended that, `/continue` lets it go on."
+        "Once the operator has fixed that, `/continue` lets it go on."
     )
     assert sorted(log["kind"] for log in failed) == ["KeyError", "ValidationError"]
     assert all("Traceback" in log["exception"] for log in failed)

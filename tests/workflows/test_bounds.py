@@ -127,7 +127,7 @@ def test_a_beginning_that_does_not_return_refuses_the_message() -> None:
             return End(None)
 
     mission = MissionWorkflow(graph=Graph(nodes=(Only,), state_type=None), begin=lambda _message: loops())
-    with pytest.raises(UsageError, match=r"its `begin` failed with TimeoutError\. Whoever looks after"):
+    with pytest.raises(UsageError, match=r"its `begin` failed with TimeoutError\. The author of its code"):
         Starting(Slug("endless"), mission)("Begin")
 
 
@@ -182,4 +182,4 @@ def test_a_rule_that_does_not_return_ends_its_workflow_with_what_to_mend(rule: T
     found = fold(graph, state, Envelope(sender_id="ann"))
     assert isinstance(found, Folded)
     assert found.decision.close_reason == "rule_failed"
-    assert found.sentences == (f"The {what} failed with TimeoutError; mend its code.",)
+    assert found.sentences == (f"The {what} failed with TimeoutError; fix its code.",)

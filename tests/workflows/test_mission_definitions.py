@@ -187,11 +187,11 @@ def test_no_message_holds_up_the_daemon(tmp_path: Path, text: str) -> None:
     ("body", "said"),
     [
         ("raise ValueError('say how many')", "say how many."),
-        ("raise KeyError('x')", "its `begin` failed with KeyError. Whoever looks after its code has to mend that."),
-        ("raise SystemExit(2)", "its `begin` failed with SystemExit. Whoever looks after its code has to mend that."),
+        ("raise KeyError('x')", "its `begin` failed with KeyError. The author of its code has to fix that."),
+        ("raise SystemExit(2)", "its `begin` failed with SystemExit. The author of its code has to fix that."),
         ("return State(many='few')", "field required"),
-        ("return 3", "Whoever looks after its code has to mend that."),
-        ("return None", "Whoever looks after its code has to mend that."),
+        ("return 3", "The author of its code has to fix that."),
+        ("return None", "The author of its code has to fix that."),
         ("return Asked(number='one'), State(topic=message)", "is no node of the workflow"),
     ],
 )

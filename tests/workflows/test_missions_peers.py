@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from tenex.core import records as r
 from tenex.core.conversation import fold
-from tenex.core.decide.rollback import stood
+from tenex.core.decide.rollback import state_at
 from tenex.core.errors import AppendFailed
 from tenex.core.ids import ConversationId, Millis
 from tenex.operations.mission_folder import mission_folder
@@ -152,7 +152,7 @@ def test_1_4_everything_of_the_same_second_is_kept_and_can_be_gone_back_to() -> 
     name = ConversationId(GRAPH.mission_id("main"))
     assert len({rec.at for rec in records}) == 1
     ticks = [rec.seq for rec in records if isinstance(rec, r.StepCompleted)]
-    states = [stood(name, records, seq).mission for seq in ticks]
+    states = [state_at(name, records, seq).mission for seq in ticks]
     assert [mission.state["n"] for mission in states if mission is not None] == list(range(1, 11))
 
 

@@ -1,4 +1,4 @@
-"""The prompt of a run as its records hold it: rendered where it begins, and again where its agent stands elsewhere."""
+"""The prompt of a run as its records hold it: rendered where it begins, and again when its agent's phase changes."""
 
 import hashlib
 from collections.abc import Callable
@@ -16,11 +16,11 @@ def prompted(
     record: RunStarted | AgentPhaseChanged | PromptRerendered,
     render: Callable[[Conversation, Run], Prompt],
 ) -> RunStarted | AgentPhaseChanged | PromptRerendered:
-    """The record of a run that begins, or whose agent stands elsewhere, with the prompt that holds from then on."""
+    """The record of a run that begins, or whose agent changed its phase, with the prompt that holds from then on."""
     ahead = state.fork()
     ahead.apply(record)
     prompt = render(ahead, ahead.runs[record.run])
     digest = hashlib.sha256(prompt.system.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     system = None if digest in state.systems else prompt.system
-    told = replace(record, digest=digest, system=system, forgets=state.spare_systems(digest))
-    return replace(told, entries=prompt.entries) if isinstance(told, RunStarted) else told
+    record = replace(record, digest=digest, system=system, forgets=state.spare_systems(digest))
+    return replace(record, entries=prompt.entries) if isinstance(record, RunStarted) else record

@@ -25,7 +25,7 @@ class Prompted(Protocol):
 
 
 def recalled(c: State, record: Prompted) -> str | None:
-    """The prompt of a record, from now on the last used; None where nobody has rendered it."""
+    """The prompt of a record, from now on the last used; None where it is not rendered."""
     system = c.systems.get(record.digest) if record.system is None else record.system
     if system is not None:
         gone = {record.digest, *record.forgets}

@@ -1,7 +1,7 @@
 """What an agent is shown of a conversation when its run begins, chosen within a budget.
 
 Each message is shown once. What is chosen costs the same however long the history is: the state keeps the newest
-messages, the turns of the cycle, and a few lines on each of the last cycles. What the router is asked is `question`'s.
+messages, the turns of the cycle, and a few lines on each of the last cycles.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from tenex.core.conversation import Conversation
 from tenex.core.messages import Entry, Note, Shown, cut
 from tenex.core.mode import mode_of
-from tenex.core.ports import Handoff
+from tenex.core.port_values import Handoff
 from tenex.core.state.conversation import RECENT
 from tenex.core.state.run import Message, OrchestratorTurn, Run
 from tenex.core.state.subagents import entries_of_called
 
-from .router_prompt import question_for
 from .window import (
     BYTES_PER_TOKEN,
     CONTEXT_TOKENS,
@@ -27,7 +26,7 @@ from .window import (
     weight,
 )
 
-__all__ = ["MESSAGE_CHARACTERS", "PART", "START", "entries_for", "question_for"]
+__all__ = ["MESSAGE_CHARACTERS", "PART", "START", "entries_for"]
 
 START = 0.3
 """Of the budget, for all an agent is shown when its run begins: the rest is for its instructions and its work."""
@@ -36,29 +35,29 @@ SHORTER = (MESSAGE_CHARACTERS, 8_000, 2_400, 800, 240)
 HANDED_ON = 4_000
 """Bytes of what a hand-off says was done."""
 TURN_CHARACTERS = 600
-"""Of the summary of a turn that is told in a line."""
+"""Of the summary of a turn that is reported in a line."""
 PART = "Your part"
 """The title of the note that says what an agent is wanted for."""
-ABOVE = "finished; what it said stands above"
+ABOVE = "finished; its text is above"
 MARKS = 250
-"""Bytes of what is said between messages: that some are not shown, that others belong to earlier work."""
+"""Bytes of the notes between messages: that some are not shown, that others belong to earlier work."""
 FILES = 200
-"""Names of changed files an agent is told: a run that changed more has moved a tree, and can list it."""
+"""Names of changed files an agent is given: a run that changed more has moved a tree, and can list it."""
 
 
 def entries_for(conversation: Conversation, run: Run, budget: int = CONTEXT_TOKENS) -> tuple[Entry | Shown, ...]:
-    """What an agent is shown when its run begins: what was said, the hand-off, what it is asked to do.
+    """What an agent is shown when its run begins: what was written, the hand-off, what it is asked to do.
 
-    In this order of importance, and then in the order in which it was said: the request that began the cycle and what
-    nobody has answered yet; all that was said in this phase of this cycle; the person's other messages of the cycle;
-    recent messages. The rest is told in a line for each turn and cycle. A part too large is cut before it is left out.
+    In this order of importance, and then in order of time: the request that began the cycle, what no one has answered
+    yet; all that was written in this phase of this cycle; the user's other messages of the cycle;
+    recent messages. The rest is a line for each turn and cycle. A part too large is cut before it is left out.
 
-    One that a colleague called is shown that call's message and which files have changed, and nothing that was said.
+    One that a sub-agent called is shown that call's message and which files have changed, and nothing that was written.
 
     Messages are named by their record, not repeated: the fold of `RunStarted` puts their words in.
 
     Args:
-        conversation: As it stands with the run in it.
+        conversation: As it is with the run in it.
         run: The run that begins.
         budget: Estimated tokens of a whole request; the entries take `START` of them at most.
     """
@@ -74,9 +73,7 @@ def entries_for(conversation: Conversation, run: Run, budget: int = CONTEXT_TOKE
     shown = [message for message in choice.pool if message.seq in choice.limits]
     for place, message in enumerate(shown):
         if place and message.seq == request:
-            entries.append(
-                Note(title="A new request", text="What stands above belongs to earlier work, which is done.")
-            )
+            entries.append(Note(title="A new request", text="What is above belongs to earlier work, which is done."))
         entries.append(Shown(seq=message.seq, limit=choice.limits[message.seq]))
     return (*entries, *_notes(conversation, run, at_most, choice))
 
@@ -92,18 +89,18 @@ class _Choice:
     hidden: Sequence[Message]
     """Those of the pool that are not shown."""
     oldest: int | None
-    """The record from which on the state holds everything that was said; None: from the first."""
+    """The record from which on the state holds everything that was written; None: from the first."""
 
-    def tells(self, turn: OrchestratorTurn) -> bool:
-        """Whether all that was said in a turn is shown; a failure is not said in a message that is kept."""
+    def shows(self, turn: OrchestratorTurn) -> bool:
+        """Whether all that was written in a turn is shown; a failure is in no message that is kept."""
         return (
             self._holds(turn.seq)
             and all(done.outcome == "finished" for done in turn.completions)
             and not any(m.after_turn == turn.turn_id and m.role is None for m in self.hidden)
         )
 
-    def tells_all(self, start: int, end: int) -> bool:
-        """Whether all that was said between two records is shown."""
+    def shows_all(self, start: int, end: int) -> bool:
+        """Whether all that was written between two records is shown."""
         return self._holds(start) and not any(start <= m.seq < end for m in self.hidden)
 
     def _holds(self, seq: int) -> bool:
@@ -118,9 +115,9 @@ def _notes(conversation: Conversation, run: Run, room: int, choice: _Choice | No
     hand = turn.handoff
     if hand is not None and (hand.summary or hand.message):
         done = _done(conversation, hand, choice)
-        told = f"\n\nWhat has been done:\n{cut_bytes(done, min(HANDED_ON, room // 3))}" if done else ""
+        summary = f"\n\nWhat has been done:\n{cut_bytes(done, min(HANDED_ON, room // 3))}" if done else ""
         reason = cut_bytes(hand.reason, room // 8)
-        yield Note(title="Hand-off", text=f"From {hand.from_} to {hand.to}: {reason}{told}")
+        yield Note(title="Hand-off", text=f"From {hand.from_} to {hand.to}: {reason}{summary}")
     yield from mode_of(conversation).notes(conversation, run, room // 2)
     others = cut_bytes(", ".join(agent for agent in turn.agents if agent != run.agent), room // 8)
     beside = f" Beside you, at the same time: {others}." if others else ""
@@ -129,15 +126,15 @@ def _notes(conversation: Conversation, run: Run, room: int, choice: _Choice | No
 
 
 def _done(conversation: Conversation, hand: Handoff, choice: _Choice | None) -> str:
-    """What the turn before has done; what its agents said without a summary stands above, and is not told twice."""
+    """What the turn before has done; what its agents wrote without a summary is above, and is not repeated."""
     last = conversation.last_turn
-    if last is None or last.summary != hand.summary or choice is None or not choice.tells(last):
+    if last is None or last.summary != hand.summary or choice is None or not choice.shows(last):
         return hand.summary
     lines: list[str] = []
     for done in last.completions:
         is_short = len(done.text) <= len(ABOVE)
-        told = done.summary if done.summary and done.summary != done.text else done.text if is_short else ABOVE
-        lines.append(f"{done.agent}{f' [{done.verdict}]' if done.verdict else ''}: {told}")
+        text = done.summary if done.summary and done.summary != done.text else done.text if is_short else ABOVE
+        lines.append(f"{done.agent}{f' [{done.verdict}]' if done.verdict else ''}: {text}")
     return "\n".join(lines)
 
 
@@ -210,12 +207,12 @@ def _earlier(conversation: Conversation, choice: _Choice, room: int) -> Iterator
     lines = [
         f"Cycle {past.cycle}, asked for: {past.request}" + "".join(f"\n- {line}" for line in past.done)
         for past, end in zip(cycles, ends[: len(cycles)], strict=True)
-        if not choice.tells_all(past.since, end)
+        if not choice.shows_all(past.since, end)
     ]
     lines += [
         f"{turn.turn_id}, in {turn.phase}: {in_a_line(turn.summary, TURN_CHARACTERS)}"
         for turn in turns
-        if turn.summary and not choice.tells(turn) and not (hand is not None and hand.summary == turn.summary)
+        if turn.summary and not choice.shows(turn) and not (hand is not None and hand.summary == turn.summary)
     ]
     kept: list[str] = []
     for line in reversed(lines):

@@ -30,7 +30,7 @@ NAMED = 80
 OLD_ARGUMENT = 400
 """Characters of a text an old call was given, such as the file it wrote, once results alone give too little room."""
 OLD_TEXT = 4_000
-"""Characters of what an old step said, likewise."""
+"""Characters of an old step's text, likewise."""
 MESSAGE_CHARACTERS = 24_000
 """Of one message, as a model is shown it: a pasted log must not push the request out of a model's window."""
 LEAST = 1_000
@@ -97,8 +97,8 @@ def fitted(system: str, entries: Sequence[Entry], tools: Sequence[ToolSpec], bud
 
     What goes first is the results of old calls, the oldest before the others, each for a line that names it; then, of
     old steps, the long arguments, what a vendor added and the end of long texts. The results of the newest calls stay,
-    cut in the middle where they alone are too much, and then their arguments likewise. What stands before the first
-    step stays as it is, and so do words of people and of the daemon: if those alone are more than the budget, so is
+    cut in the middle where they alone are too much, and then their arguments likewise. What is before the first
+    step stays as it is, and so do words of users and of the daemon: if those alone are more than the budget, so is
     the result.
 
     The entries keep their number, their order and their ids. What was left out of a request is left out of all later
@@ -119,7 +119,7 @@ def fitted(system: str, entries: Sequence[Entry], tools: Sequence[ToolSpec], bud
 def squeezed(system: str, entries: Sequence[Entry], tools: Sequence[ToolSpec], budget: int) -> tuple[Entry, ...]:
     """The entries as `fitted` shortens them; if those are still too large, the longest texts are cut to one length.
 
-    For a model whose window is smaller than what it is sent: there, words of people and of the daemon are cut too.
+    For a model whose window is smaller than what it is sent: there, words of users and of the daemon are cut too.
     """
     shown = list(fitted(system, entries, tools, budget))
     room = budget * BYTES_PER_TOKEN - _overhead(system, tools)
@@ -150,7 +150,7 @@ class _Fitting:
         self.weights: list[int] = []
         self.total = 0
         self.newest = 0
-        """Where the newest step with calls stands; what comes after it holds their results."""
+        """Where the newest step with calls is; what comes after it holds their results."""
         self.left_out = 0
         """Up to where results have been left out."""
         self.shortened = 0
@@ -176,7 +176,7 @@ class _Fitting:
         target = int(self.room * RELIEF)
         while self.total > target and self.left_out < self.newest:
             entry = self.shown[self.left_out]
-            if isinstance(entry, CallResult) and entry.tool != "ask":  # an answer is a person's words
+            if isinstance(entry, CallResult) and entry.tool != "ask":  # an answer is a user's text
                 self._put(self.left_out, replace(entry, content=self._line(entry)))
             self.left_out += 1
         while self.total > target and self.shortened < self.newest:
@@ -275,15 +275,15 @@ def remembered(
 ) -> tuple[PastCycle, ...]:
     """What is known of the past when a cycle is over: bounded, and made of what agents wrote to be handed on.
 
-    A cycle in which nobody worked leaves nothing; of reflection the lessons stay, and they stand elsewhere.
+    A cycle in which no one worked leaves nothing; of reflection the lessons stay, and they are kept elsewhere.
     """
     last = {turn.phase: turn.summary for turn in turns if turn.phase is not Phase.REFLECTION and turn.summary}
     if not last:
         return past
     since, request = (messages[0].seq, messages[0].text) if messages else (turns[0].seq, "")
     done = tuple(f"{phase}: {in_a_line(summary, PAST_CHARACTERS)}" for phase, summary in last.items())
-    told = PastCycle(cycle=cycle, since=since, request=in_a_line(request, PAST_CHARACTERS), done=done)
-    return (*past, told)[-PAST_CYCLES:]
+    newest = PastCycle(cycle=cycle, since=since, request=in_a_line(request, PAST_CHARACTERS), done=done)
+    return (*past, newest)[-PAST_CYCLES:]
 
 
 def in_a_line(text: str, limit: int) -> str:

@@ -1,9 +1,9 @@
-"""An agent's own phases at work: where it stands, what it is offered there, and when it moves on.
+"""An agent's own phases at work: where it is, what it is offered there, and when it moves on.
 
-Asked in three places with one answer: when tools are offered to a model, when they stand in its prompt, and when a
+Asked in three places with one answer: when tools are offered to a model, when they are in its prompt, and when a
 call is about to start, because a call before it may have changed the phase.
 
-Evaluated after each answer of its model, each result of a call and each colleague's end; what asks is `evaluate`.
+Evaluated after each answer of its model, each result of a call and each sub-agent's end; what asks is `evaluate`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,15 +15,15 @@ from tenex.core.config import Agent, Policy
 from tenex.core.ids import RunId
 from tenex.core.messages import ToolSpec
 from tenex.core.mode import mode_of
-from tenex.core.ports import ToolResult
+from tenex.core.port_values import ToolResult
 from tenex.core.state import agent_tools
 from tenex.core.state.agent import AgentPhaseState, Program
 from tenex.core.state.agent_tools import APPEND, SET, change, names, refused_move, specs, unfit
 from tenex.core.state.conversation import State
 from tenex.core.state.run import Call, Run
-from tenex.core.state.subagents import link_specs, standing_of
+from tenex.core.state.subagents import agent_state_of, link_specs
 
-from . import gates
+from . import permissions
 from .transaction import Transaction
 
 
@@ -37,25 +37,29 @@ def offered(state: State, run: Run, rules: Policy, tools: Sequence[ToolSpec]) ->
 
 
 def _there_for(state: State, run: Run, rules: Policy, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
-    """Of these tools those the agent's own phase offers, then the calls about itself, then its colleagues."""
+    """Of these tools those the agent's own phase offers, then the calls about itself, then its sub-agents."""
     agent = rules.roster.get(run.agent)
     if agent is None or agent.program is None:
         return tuple(tools)
     program = agent.program
-    standing = standing_of(state, run, program)
-    there = (tool for tool in tools if program.offers(tool.name, standing, state.phase))
-    return (*there, *specs(program, standing, state.phase), *link_specs(state, run, rules))
+    agent_state = agent_state_of(state, run, program)
+    there = (tool for tool in tools if program.offers(tool.name, agent_state, state.phase))
+    return (*there, *specs(program, agent_state, state.phase), *link_specs(state, run, rules))
 
 
-def stand(draft: Transaction, run: Run) -> None:
-    """Record where the agent stands, if that is not what is recorded: at its first run, and after a change of it."""
+def sync_agent_state(draft: Transaction, run: Run) -> None:
+    """Record the agent's state where it differs from the recorded one: at its first run, after a reload."""
     program = _program(draft, run)
     if program is None:
         return
-    standing = standing_of(draft.state, run, program)
-    if standing is not draft.state.agent_states.get(run.stands_as):
+    agent_state = agent_state_of(draft.state, run, program)
+    if agent_state is not draft.state.agent_states.get(run.state_key):
         draft.add(
-            r.AgentStateInitialized, run=run.id, agent=run.agent, phase=standing.phase, values=dict(standing.values)
+            r.AgentStateInitialized,
+            run=run.id,
+            agent=run.agent,
+            phase=agent_state.phase,
+            values=dict(agent_state.values),
         )
 
 
@@ -65,14 +69,16 @@ def evaluate(draft: Transaction, run_id: RunId) -> None:
     program = None if run is None else _program(draft, run)
     if run is None or program is None:
         return
-    stand(draft, run)
-    standing = standing_of(draft.state, run, program)
-    found = program.evaluate(standing, draft.state.phase)
+    sync_agent_state(draft, run)
+    agent_state = agent_state_of(draft.state, run, program)
+    found = program.evaluate(agent_state, draft.state.phase)
     for target, error in found.failed:
-        if (standing.phase, target) not in draft.state.runs[run_id].failed_edges:
-            draft.add(r.ConditionFailed, run=run.id, agent=run.agent, source=standing.phase, target=target, error=error)
+        if (agent_state.phase, target) not in draft.state.runs[run_id].failed_edges:
+            draft.add(
+                r.ConditionFailed, run=run.id, agent=run.agent, source=agent_state.phase, target=target, error=error
+            )
     if found.target is not None:
-        _move(draft, run, standing.phase, found.target)
+        _move(draft, run, agent_state.phase, found.target)
 
 
 def _move(draft: Transaction, run: Run, source: str, target: str) -> None:
@@ -80,7 +86,7 @@ def _move(draft: Transaction, run: Run, source: str, target: str) -> None:
     draft.add(r.AgentPhaseChanged, run=run.id, agent=run.agent, source=source, target=target)
 
 
-def renew(draft: Transaction) -> None:
+def rerender_prompts(draft: Transaction) -> None:
     """Have the prompts rendered again that show state which has changed, of runs whose model is wanted from now on."""
     first = draft.records[0].seq if draft.records else draft.state.next_seq
     for run in tuple(draft.state.runs.values()):
@@ -92,25 +98,27 @@ def renew(draft: Transaction) -> None:
 
 def refusal(draft: Transaction, run: Run, agent: Agent, tool: str) -> str | None:
     """Why a call is not permitted, by the conversation's phase or the agent's own; None if it is."""
-    standing = None if agent.program is None else standing_of(draft.state, run, agent.program)
-    return _refusal(draft, run, agent, tool, standing)
+    agent_state = None if agent.program is None else agent_state_of(draft.state, run, agent.program)
+    return _refusal(draft, run, agent, tool, agent_state)
 
 
-def _refusal(draft: Transaction, run: Run, agent: Agent, tool: str, standing: AgentPhaseState | None) -> str | None:
-    def colleagues() -> list[str]:
+def _refusal(draft: Transaction, run: Run, agent: Agent, tool: str, agent_state: AgentPhaseState | None) -> str | None:
+    def subagents() -> list[str]:
         return [spec.name for spec in link_specs(draft.state, run, draft.rules)]
 
-    return gates.refusal(tool, draft.state.phase, agent, draft.rules, standing, colleagues)
+    return permissions.refusal(tool, draft.state.phase, agent, draft.rules, agent_state, subagents)
 
 
 def withholds(draft: Transaction, run: Run, agent: Agent, tool: str) -> bool:
-    """Whether the agent's own phase is what keeps a call from it, as it stands now."""
+    """Whether the agent's own phase is what keeps a call from it, as it is now."""
     program = agent.program
-    return program is not None and not program.offers(tool, standing_of(draft.state, run, program), draft.state.phase)
+    return program is not None and not program.offers(
+        tool, agent_state_of(draft.state, run, program), draft.state.phase
+    )
 
 
 def is_own(agent: Agent, call: Call) -> bool:
-    """Whether a call is about the agent itself, in the phase where it stands or in another."""
+    """Whether a call is about the agent itself, in the phase where it is or in another."""
     return agent.program is not None and agent_tools.is_own(agent.program, call.request.tool)
 
 
@@ -125,22 +133,22 @@ def decide(draft: Transaction, run: Run, agent: Agent, call: Call) -> None:
 def _decide(draft: Transaction, run: Run, agent: Agent, program: Program, call: Call) -> str | None:
     """Why the call is refused; None if it was carried out."""
     request, phase = call.request, draft.state.phase
-    standing = standing_of(draft.state, run, program)
+    agent_state = agent_state_of(draft.state, run, program)
     if request.tool in (SET, APPEND):
-        if request.tool not in names(program, standing, phase):
-            return _refusal(draft, run, agent, request.tool, standing)
-        values = change(program, standing, request.tool, request.arguments)
+        if request.tool not in names(program, agent_state, phase):
+            return _refusal(draft, run, agent, request.tool, agent_state)
+        values = change(program, agent_state, request.tool, request.arguments)
         if isinstance(values, str):
             return values
         done = "set" if request.tool == SET else "longer by one"
         _grant(draft, run, call, f"{', '.join(values)} is {done}.", values)
         evaluate(draft, run.id)
         return None
-    if sentence := refused_move(program, standing, request.tool, phase):
+    if sentence := refused_move(program, agent_state, request.tool, phase):
         return sentence
     target = agent_tools.target_of(program, request.tool)
     _grant(draft, run, call, f"You are in {target} now.", {})
-    _move(draft, run, standing.phase, target)  # it is the one step: nothing is evaluated on top of it
+    _move(draft, run, agent_state.phase, target)  # it is the one step: nothing is evaluated on top of it
     return None
 
 
@@ -160,19 +168,22 @@ def kept(draft: Transaction, run: Run, result: ToolResult) -> ToolResult:
         return replace(result, values={}, moves=())
     unknown = [name for name in result.values if name not in program.defaults]
     sentence = f"It has no state {', '.join(unknown)}; nothing of its state is changed." if unknown else None
-    standing = standing_of(draft.state, run, program)
-    sentence = sentence or unfit(standing, result.values) or _no_way(program, standing, result.moves)
+    agent_state = agent_state_of(draft.state, run, program)
+    sentence = sentence or unfit(agent_state, result.values) or _no_way(program, agent_state, result.moves)
     if sentence:
         return replace(result, ok=False, content=f"{result.content}\n\n{sentence}", values={}, moves=())
     return result
 
 
-def _no_way(program: Program, standing: AgentPhaseState, moves: Sequence[tuple[str, str]]) -> str | None:
-    """Why a call cannot have gone that way; whether the conditions held, whoever went has asked."""
-    here, pairs = standing.phase, {(edge.source, edge.target) for edge in program.graph.edges} if program.graph else ()
+def _no_way(program: Program, agent_state: AgentPhaseState, moves: Sequence[tuple[str, str]]) -> str | None:
+    """Why a call cannot have gone that way; whether the conditions held, the tool has checked."""
+    here, pairs = (
+        agent_state.phase,
+        {(edge.source, edge.target) for edge in program.graph.edges} if program.graph else (),
+    )
     for source, target in moves:
         if source != here or (source, target) not in pairs:
-            return f"It stands in {here}, from where it cannot go from {source} to {target}; nothing of it is changed."
+            return f"It is in {here}, from where it cannot go from {source} to {target}; nothing of it is changed."
         here = target
     return None
 

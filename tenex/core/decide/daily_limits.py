@@ -10,7 +10,7 @@ from tenex.core.state.conversation import State
 from tenex.core.state.mission import Wait
 from tenex.core.state.run import Retry, Run
 
-from .outgoing import say
+from .outgoing import notify
 from .transaction import Transaction
 
 
@@ -34,7 +34,7 @@ def report(draft: Transaction, reached: DayLimitReached) -> None:
     """Tell users that a limit of a day is reached, once a day for each limit."""
     if draft.state.limit_reported != (reached.limit, reached.until):
         draft.add(r.LimitReached, limit=reached.limit, sentence=reached.sentence, until=reached.until)
-        say(draft, reached.sentence, error="limit")
+        notify(draft, reached.sentence, error="limit")
 
 
 def on_hold(state: State) -> str:

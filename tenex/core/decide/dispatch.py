@@ -1,4 +1,4 @@
-"""What follows from what we just heard.
+"""What follows from a signal.
 
 `decide` is pure: the same conversation, signal, rules and time give the same records. It never raises on strange
 input; it refuses by recording a refusal. A signal whose key is no longer wanted gives no record, so a result that
@@ -12,7 +12,7 @@ from tenex.core.effects import Key, Work
 from tenex.core.ids import Millis, RunId
 from tenex.core.mode import all_modes, mode_of
 from tenex.core.pending import pending
-from tenex.core.ports import PublishOutcome
+from tenex.core.port_values import PublishOutcome
 from tenex.core.records import Record
 from tenex.core.signals import (
     AgentStateProvided,
@@ -33,7 +33,7 @@ from tenex.core.signals import (
 from tenex.core.state.run import Call, Run
 
 from . import daily_limits, runs
-from .agent_phases import renew, stand
+from .agent_phases import rerender_prompts, sync_agent_state
 from .messages import on_message
 from .rollback import roll_back
 from .transaction import Transaction
@@ -74,12 +74,12 @@ def decide(  # noqa: C901 one case a signal: flat, and complete
             _published(draft, key, outcome)
         case RollBack():
             roll_back(draft, signal, conversation.history)
-        case AgentStateProvided(agent=agent, standing=standing):
-            draft.add(r.AgentStateSet, agent=agent, state=standing)
+        case AgentStateProvided(agent=agent, standing=agent_state):
+            draft.add(r.AgentStateSet, agent=agent, state=agent_state)
         case _:
             any(mode.on_signal(draft, signal) for mode in all_modes())
     runs.end_loops(draft)
-    renew(draft)
+    rerender_prompts(draft)
     return draft.records
 
 
@@ -104,7 +104,7 @@ def unwanted_cost(conversation: Conversation, signal: Signal) -> ToolCallInterru
 
 
 def _process_noticed(draft: Transaction, signal: Opened | ClockJumped) -> None:
-    """Note what matters to work that is owed; where nothing is, no time is waited for."""
+    """Note what matters to work that is pending; where nothing is, no time is waited for."""
     if not pending(draft.state):
         return
     if isinstance(signal, ClockJumped):
@@ -121,12 +121,12 @@ def _opened(draft: Transaction) -> None:
         draft.add(r.ClockAdjusted, by=away)
     draft.add(r.ProcessRestarted, away=max(0, away))
     for run in list(draft.state.runs.values()):
-        stand(draft, run)
+        sync_agent_state(draft, run)
         before = draft.state.next_seq
         close_calls(draft, run, runs.UNKNOWN, only=Replay.ONCE)
         if draft.state.next_seq != before:
-            runs.settle(draft, run)
-    runs.judge_again(draft)
+            runs.after_result(draft, run)
+    runs.recheck_queued_calls(draft)
     mode_of(draft.state).on_opened(draft)
 
 
@@ -154,7 +154,7 @@ def _timer(draft: Transaction, key: Key) -> None:
     elif key.part == "warn":
         runs.warn(draft, run)
     elif key.part == "close":
-        runs.give_up(draft, run)
+        runs.time_out(draft, run)
     else:
         draft.add(r.RetryDue, run=run.id)
 

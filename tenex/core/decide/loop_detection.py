@@ -15,7 +15,7 @@ from tenex.core.state.run import Completion, Run
 SAME_CALLS: Final = 3
 """Model steps with the same call and the same result: the third could not learn what the first two had not."""
 SAME_FAILURES: Final = 2
-"""Failures of an agent for the same reason since a person last spoke: one more try is fair, a third is not."""
+"""Failures of an agent for the same reason since a user last spoke: one more try is fair, a third is not."""
 
 _NUMBERED: Final = re.compile(r"\S*\d\S*")
 
@@ -41,7 +41,7 @@ def repeated_call(run: Run) -> Made | None:
     """A call of the run's last step that `SAME_CALLS` of its steps have made with the same result.
 
     Steps before the newest change (`Run.changed`) do not count: a test that still fails after an edit is no loop. Nor
-    does a question that a person answered.
+    does a question that a user answered.
     """
     made = list(_made(run, run.changed))
     for last in made:
@@ -69,7 +69,7 @@ def _made(run: Run, since: int) -> Iterator[Made]:
 
 
 def repeated_failure(state: State) -> Completion | None:
-    """The newest failure whose agent failed for that reason `SAME_FAILURES` times since a person last spoke."""
+    """The newest failure whose agent failed for that reason `SAME_FAILURES` times since a user last spoke."""
     turns = state.turns[-state.turns_since_user :] if state.turns_since_user else ()
     failed = [done for turn in turns for done in turn.completions if done.outcome in ("failed", "timed_out")]
     times = Counter(map(_reason, failed))

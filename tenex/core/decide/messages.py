@@ -1,15 +1,15 @@
-"""What a person's message leads to: an answer to a question, a command, or work."""
+"""What a user's message leads to: an answer to a question, a command, or work."""
 
 from tenex.core import records as r
-from tenex.core.commands import Command, obey, parse, read
+from tenex.core.commands import Command, execute_command, parse, read
 from tenex.core.ids import Millis, Slug
 from tenex.core.mode import all_modes, mode_of
 from tenex.core.signals import MessageReceived
 from tenex.core.state.conversation import title_of
 from tenex.core.state.run import CallState, Run
 
-from .outgoing import say
-from .runs import settle
+from .outgoing import notify
+from .runs import after_result
 from .transaction import Transaction
 from .turns import begin_cycle
 
@@ -34,7 +34,7 @@ def on_message(draft: Transaction, signal: MessageReceived) -> None:
             created_at=message.created_at,
             origin=message.origin,
         )
-        obey(draft, command, signal)
+        execute_command(draft, command, signal)
         state = draft.state
         is_idle = state.status == "active" and state.turn is None and state.question is None
         if is_idle and mode_of(state).waits_when_idle:
@@ -87,7 +87,7 @@ def unbegun(draft: Transaction) -> Slug:
 
 def report_elsewhere(draft: Transaction, slug: Slug) -> None:
     """Tell a user that a workflow they mention in a running conversation begins in a thread of its own."""
-    say(draft, f"@{slug} is a workflow; it begins in a thread of its own. Write a new note that mentions it.")
+    notify(draft, f"@{slug} is a workflow; it begins in a thread of its own. Write a new note that mentions it.")
 
 
 def report_disabled(draft: Transaction, signal: MessageReceived) -> bool:
@@ -98,7 +98,7 @@ def report_disabled(draft: Transaction, signal: MessageReceived) -> bool:
     first, *others = draft.rules.disabled[slug]
     more = f" ({len(others)} more.)" if others else ""
     text = f"The workflow {slug} is disabled: {first}{more} The operator can see all by `tenex graph check`."
-    say(draft, text, error="workflow")
+    notify(draft, text, error="workflow")
     return True
 
 
@@ -136,12 +136,12 @@ def answers_question(draft: Transaction, wrote: r.MessageRecorded) -> bool:
         askers = {run.id: run.name for run, _ in open_}
         names = ", ".join(askers.values())
         who = f"Several of us wait for an answer ({names})" if len(askers) > 1 else f"{names} has asked several things"
-        say(draft, f"{who}. Please reply to the question you mean.", "question")
+        notify(draft, f"{who}. Please reply to the question you mean.", "question")
         return True
     if not open_:
         if wrote.addressed and state.is_parked:
             names = ", ".join(dict.fromkeys(run.name for run, _ in parked))
-            say(draft, f"{names} must have an answer first; then it is their turn whom you named.", "question")
+            notify(draft, f"{names} must have an answer first; then it is their turn whom you named.", "question")
         return False
     _answer(draft, *open_[0], wrote)
     return True
@@ -159,4 +159,4 @@ def _answer(draft: Transaction, run: Run, call: str, wrote: r.MessageRecorded) -
         warn_at=Millis(run.warn_at + parked_for),
         close_at=Millis(run.close_at + parked_for),
     )
-    settle(draft, run)
+    after_result(draft, run)

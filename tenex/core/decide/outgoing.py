@@ -10,7 +10,7 @@ from tenex.core.state.run import Run
 from .transaction import Transaction
 
 
-def say(
+def notify(
     draft: Transaction,
     text: str,
     purpose: Purpose = "notice",
@@ -23,7 +23,7 @@ def say(
     return _send(draft, sender, text, purpose, (("error", error), *tags) if error else tags)
 
 
-def agent_says(
+def send_as_agent(
     draft: Transaction, run: Run, text: str, purpose: Purpose, *, call: CallId | None = None, completed: bool = False
 ) -> MessageSent:
     """Send a message of an agent, signed with its own key."""

@@ -14,18 +14,18 @@ from tenex.core.signals import RollBack
 from tenex.core.state.conversation import History, State
 from tenex.core.state.rollback import RolledBack, of_then, undone
 
-from .outgoing import say
+from .outgoing import notify
 from .transaction import Transaction
 
 NAMED = 12
 """Turns named in the message: beyond that only how many they are."""
 
 
-def stood(conversation: ConversationId, records: Iterable[Record], to: int) -> Conversation:
-    """Where a conversation stood after a record, or as soon as the turn it opens or closes was open or closed.
+def state_at(conversation: ConversationId, records: Iterable[Record], to: int) -> Conversation:
+    """Where a conversation was after a record, or as soon as the turn it opens or closes was open or closed.
 
     A turn is opened and closed by several records of one decision, which was never kept by half; so is a run's last
-    word said and the run ended, a mission's node left and the next one entered, a round of a workflow counted, and a
+    message sent and the run ended, a mission's node left and the next one entered, a round of a workflow counted, and a
     conversation begun that is a workflow's.
 
     Args:
@@ -43,7 +43,7 @@ def stood(conversation: ConversationId, records: Iterable[Record], to: int) -> C
 
 
 def _goes_on(state: State, record: Record) -> bool:
-    """Whether a record belongs to the one before it: what an agent said last, or what began a conversation."""
+    """Whether a record belongs to the one before it: the last message of an agent, or what began a conversation."""
     match record:
         case RunEnded() | RoundClosed():
             return True
@@ -64,7 +64,7 @@ def _is_between(state: State) -> bool:
 
 
 def roll_back(draft: Transaction, signal: RollBack, history: History | None) -> None:
-    """Go back, or give no record where there is nothing to go back from; whoever asks has been told before.
+    """Go back, or give no record where there is nothing to go back from; the caller has been informed before.
 
     Args:
         draft: the decision.
@@ -89,7 +89,7 @@ def roll_back(draft: Transaction, signal: RollBack, history: History | None) -> 
         restored_tree=signal.tree,
         previous_tree=signal.was,
     )
-    say(draft, _told(draft, signal, gone))
+    notify(draft, _told(draft, signal, gone))
 
 
 def _told(draft: Transaction, signal: RollBack, gone: Sequence[TurnId]) -> str:

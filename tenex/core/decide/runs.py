@@ -2,7 +2,7 @@
 
 The gate gives its verdict when a call is about to start, not when it was asked for: reads start together, the others
 one by one, so a call sees the phase and the files as the one before it left them. What the agent's own phase withholds
-is refused only when all that stands before it has returned, which may yet make room for it.
+is refused only when all that is before it has returned, which may yet make room for it.
 """
 
 from collections.abc import Mapping
@@ -17,15 +17,15 @@ from tenex.core.ids import CallId, Millis
 from tenex.core.messages import CallRequest, ModelStep
 from tenex.core.mode import mode_of
 from tenex.core.phases import Phase
-from tenex.core.ports import ToolResult
+from tenex.core.port_values import ToolResult
 from tenex.core.signals import ModelFailed
 from tenex.core.state.run import Call, CallState, Run
 from tenex.core.state.subagents import link_of
 
 from . import agent_phases, loop_detection, subagents
-from .outgoing import agent_says, as_sentence, say
+from .outgoing import as_sentence, notify, send_as_agent
 from .transaction import Transaction
-from .turns import STOPPED, close_calls, end_run, go_on, run_spent, spent, stop_at_run_limit
+from .turns import STOPPED, advance, close_calls, finish_run, run_spent, spent, stop_at_run_limit
 
 NUDGES = 2
 """Reminders per run: a model that needs a third does not listen."""
@@ -35,10 +35,10 @@ CALLS = 64
 would not fit into its next request."""
 
 SILENCE = 60_000
-"""ms a server may ask us to wait before the person is told: longer than a minute nobody waits without a word."""
+"""ms a server may ask us to wait before the user is informed: longer than a minute no one waits without a word."""
 
 RESULT_CHARACTERS = 300
-"""Of a result that people are shown: enough to see what went wrong."""
+"""Of a result that users are shown: enough to see what went wrong."""
 
 UNKNOWN = "unknown: the process stopped while this ran; check before repeating"
 
@@ -54,21 +54,21 @@ def stepped(draft: Transaction, run: Run, step: ModelStep) -> None:
         close_calls(draft, run, "not run: the limit of steps is reached")
         fail(draft, _now(draft, run), f"it took {run.steps} steps, which is the limit")
     elif draft.now >= run.close_at and any(call.tool != "complete" for call in step.calls):
-        give_up(draft, run, "not run: the time is up")
+        time_out(draft, run, "not run: the time is up")
     elif (limit := spent(draft) or run_spent(draft, run)) and not any(call.tool == "complete" for call in step.calls):
         _stop_at_limit(draft, run, *limit)
     else:
-        move(draft, run)
+        schedule_calls(draft, run)
 
 
 def _stop_at_limit(draft: Transaction, run: Run, name: str, sentence: str) -> None:
-    """End a run at a limit of tokens or cost; the person is asked once, when the turn has closed."""
+    """End a run at a limit of tokens or cost; the user is asked once, when the turn has closed."""
     close_calls(draft, run, f"not run: {sentence}")
     is_its_own = spent(draft) is None
-    if is_its_own:  # the limits of the cycle and the conversation are recorded where the person is asked
+    if is_its_own:  # the limits of the cycle and the conversation are recorded where the user is asked
         draft.add(r.LimitReached, limit=name, sentence=sentence)
     announce = not mode_of(draft.state).asks_at_limits
-    end_run(draft, _now(draft, run), "over_limit" if is_its_own else "failed", error=sentence, announce=announce)
+    finish_run(draft, _now(draft, run), "over_limit" if is_its_own else "failed", error=sentence, announce=announce)
     _after(draft, run)
 
 
@@ -89,7 +89,7 @@ def _now(draft: Transaction, run: Run) -> Run:
     return draft.state.runs[run.id]
 
 
-def move(draft: Transaction, run: Run) -> None:
+def schedule_calls(draft: Transaction, run: Run) -> None:
     """Let the run's next calls through, refuse what the gate refuses; end it if only `complete` is left."""
     agent = _agent(draft, run)
     busy = any(call.state is CallState.PERMITTED and call.replay is not Replay.READ for call in run.calls)
@@ -107,9 +107,9 @@ def move(draft: Transaction, run: Run) -> None:
         elif mode_of(draft.state).own_call(draft, run, call):
             agent_phases.evaluate(draft, run.id)
         elif _may_be_let_in(draft, run, agent, call):
-            busy = waits = True  # what stands after it makes no room for it
+            busy = waits = True  # what is after it makes no room for it
         elif link_of(agent, call.request.tool) is not None:
-            if not busy:  # else it is judged when what stands before it has returned, which may change the phase
+            if not busy:  # else it is judged when what is before it has returned, which may change the phase
                 subagents.decide(draft, run, agent, call)
             waits = waits or _now(draft, run).find(call.request.id) is not None
         elif agent_phases.is_own(agent, call):
@@ -140,7 +140,7 @@ def _begins(draft: Transaction, run: Run, agent: Agent, call: Call, *, waits: bo
 
 
 def _may_be_let_in(draft: Transaction, run: Run, agent: Agent, call: Call) -> bool:
-    """Whether a call is withheld by the agent's own phase, and one that stands before it may yet change that."""
+    """Whether a call is withheld by the agent's own phase, and one that is before it may yet change that."""
     if not agent_phases.withholds(draft, run, agent, call.request.tool):
         return False
     before = takewhile(lambda known: known.request.id != call.request.id, _now(draft, run).calls)
@@ -162,7 +162,7 @@ def _park(draft: Transaction, run: Run, call: Call) -> None:
     choices = [str(option) for option in options] if isinstance(options, list) else []
     text = question.strip() + "".join(f"\n- {choice}" for choice in choices)
     draft.add(r.QuestionAsked, run=run.id, call=call.request.id, question=text)
-    agent_says(draft, _now(draft, run), text, "question", call=call.request.id)
+    send_as_agent(draft, _now(draft, run), text, "question", call=call.request.id)
 
 
 def _complete_if_last(draft: Transaction, run: Run, agent: Agent) -> None:
@@ -218,12 +218,12 @@ def _finish(draft: Transaction, run: Run, arguments: Mapping[str, Any], *, compl
         lacking = "Verification ends with a verdict: call `complete` with `verdict` `verified` or `issues`."
     if lacking is None:
         known = cast("Literal['', 'verified', 'issues']", verdict if verdict in ("verified", "issues") else "")
-        end_run(draft, run, "finished", text=text, summary=summary, verdict=known, completed=completed)
+        finish_run(draft, run, "finished", text=text, summary=summary, verdict=known, completed=completed)
         _after(draft, run)
     elif run.reprompts < NUDGES and run.steps < draft.rules.limits.steps_per_run:
         draft.add(r.ModelReprompted, run=run.id, text=lacking)
     elif text:  # an answer without a verdict is still an answer; only the gate stays open
-        end_run(draft, run, "finished", text=text, summary=summary, completed=completed)
+        finish_run(draft, run, "finished", text=text, summary=summary, completed=completed)
         _after(draft, run)
     else:
         fail(draft, run, "its model gave empty answers")
@@ -250,11 +250,11 @@ def returned(draft: Transaction, run: Run, call: Call, result: ToolResult) -> No
         agent_phases.follow(draft, run, result.moves)
         _go_on_with_calls(draft, run)
     else:
-        settle(draft, run)
+        after_result(draft, run)
 
 
-def settle(draft: Transaction, run: Run) -> None:
-    """After a call has its result: see where the agent stands, and go on with the others of its answer."""
+def after_result(draft: Transaction, run: Run) -> None:
+    """After a call has its result: see where the agent is, and go on with the others of its answer."""
     agent_phases.evaluate(draft, run.id)
     _go_on_with_calls(draft, run)
 
@@ -262,37 +262,37 @@ def settle(draft: Transaction, run: Run) -> None:
 def _go_on_with_calls(draft: Transaction, run: Run) -> None:
     run = _now(draft, run)
     if run.calls:
-        move(draft, run)
+        schedule_calls(draft, run)
 
 
 def _after(draft: Transaction, run: Run) -> None:
     """What is next when a run has ended: its caller goes on, or else the conversation; and who waited to call it."""
     caller = draft.state.runs.get(run.parent) if run.parent is not None else None
     if caller is not None:
-        settle(draft, caller)
+        after_result(draft, caller)
     elif not stop_at_run_limit(draft):
-        go_on(draft)
-    judge_again(draft)
+        advance(draft)
+    recheck_queued_calls(draft)
 
 
-def judge_again(draft: Transaction) -> None:
+def recheck_queued_calls(draft: Transaction) -> None:
     """Judge the calls that wait, where what they wait for may be over, or be configured no more."""
     for waiting in subagents.queued(draft):
         if waiting in draft.state.runs:  # one that was let through may have ended another
-            move(draft, draft.state.runs[waiting])
+            schedule_calls(draft, draft.state.runs[waiting])
 
 
 def fail(draft: Transaction, run: Run, error: str) -> None:
     """An agent failed; the others of its turn go on."""
-    end_run(draft, run, "failed", error=error)
+    finish_run(draft, run, "failed", error=error)
     _after(draft, run)
 
 
-def give_up(draft: Transaction, run: Run, sentence: str = STOPPED) -> None:
-    """An agent took too long: it counts as failed, and the router is told. Open calls get the sentence as a result."""
+def time_out(draft: Transaction, run: Run, sentence: str = STOPPED) -> None:
+    """Fail an agent that took too long; the router reads of it. Open calls get the sentence as a result."""
     minutes = max(1, round(draft.rules.limits.expectation(run.phase).close_after / 60_000))
     close_calls(draft, run, sentence)
-    end_run(draft, _now(draft, run), "timed_out", error=f"no answer within {minutes} min")
+    finish_run(draft, _now(draft, run), "timed_out", error=f"no answer within {minutes} min")
     _after(draft, run)
 
 
@@ -315,10 +315,10 @@ def end_loops(draft: Transaction) -> None:
 
 
 def warn(draft: Transaction, run: Run) -> None:
-    """A run takes long: the person is told, once."""
+    """A run takes long: the user is informed, once."""
     draft.add(r.RunWarned, run=run.id)
     left = max(1, round((run.close_at - draft.now) / 60_000))
-    say(draft, f"{run.name} is still working; I give it {left} more min. `/stop` ends it now.")
+    notify(draft, f"{run.name} is still working; I give it {left} more min. `/stop` ends it now.")
 
 
 def model_failed(draft: Transaction, run: Run | None, failure: ModelFailed) -> None:
@@ -326,8 +326,8 @@ def model_failed(draft: Transaction, run: Run | None, failure: ModelFailed) -> N
     if not failure.retryable and run is not None:
         _refused(draft, run, failure)
         return
-    if run is not None and run.agent not in draft.rules.roster:  # nobody's tools are offered, which vendors refuse
-        end_run(
+    if run is not None and run.agent not in draft.rules.roster:  # no tools are offered, which vendors refuse
+        finish_run(
             draft, run, "failed", error="it is no longer one of the agents", usage=failure.usage, model=failure.model
         )
         _after(draft, run)
@@ -353,7 +353,7 @@ def model_failed(draft: Transaction, run: Run | None, failure: ModelFailed) -> N
     if held and not is_told:
         who = f"{run.name}'s model" if run else "The orchestrator's model"
         minutes = max(1, round(delay / 60_000))
-        say(
+        notify(
             draft,
             f"{who} cannot be reached: {as_sentence(failure.message[:200])} I hold the work and try again "
             f"{'every' if is_last else 'in'} {minutes} min; `/continue` tries at once.",
@@ -369,5 +369,5 @@ def _refused(draft: Transaction, run: Run, failure: ModelFailed) -> None:
             r.ModelReprompted, run=run.id, text=text, usage=failure.usage, model=failure.model, queued=failure.queued
         )
     else:
-        end_run(draft, run, "failed", error=failure.message, usage=failure.usage, model=failure.model)
+        finish_run(draft, run, "failed", error=failure.message, usage=failure.usage, model=failure.model)
         _after(draft, run)

@@ -1,8 +1,8 @@
-"""Calls of colleagues: each begins a run of another agent, whose outcome is the call's result.
+"""Calls of sub-agents: each begins a run of another agent, whose outcome is the call's result.
 
-Such a run is like any other, so it is journaled, gated, resumed and bounded like any other. Colleagues called in one
+Such a run is like any other, so it is journaled, gated, resumed and bounded like any other. Sub-agents called in one
 answer work at the same time, as the agents of a turn do: what changes the workspace takes turns there. One that keeps
-its standing from call to call works for one call at a time, whoever calls.
+its state from call to call works for one call at a time, whatever the caller.
 """
 
 from collections.abc import Iterator
@@ -16,18 +16,18 @@ from tenex.core.state.agent import Link
 from tenex.core.state.run import Call, CallState, Run
 
 from .transaction import Transaction
-from .turns import begin_run
+from .turns import start_run
 
 AT_ONCE: Final = 8
-"""Colleagues that work for one run at the same time; the others wait. A provider's queue holds no more work than that
+"""Sub-agents that work for one run at the same time; the others wait. A provider's queue holds no more work than that
 back with profit, and each holds its prompt in memory."""
 
 
 def decide(draft: Transaction, run: Run, agent: Agent, call: Call) -> None:
     """Refuse the call of a sub-agent, or begin its run; any other call is ignored.
 
-    Where it has to wait for another to end, the call stays open, and is judged again then; its caller's time stands
-    still, since the other may wait for a person.
+    Where it has to wait for another to end, the call stays open, and is judged again then; its caller's time is
+    suspended, since the other may wait for a user.
     """
     state, request = draft.state, call.request
     link = subagents.link_of(agent, request.tool)
@@ -48,7 +48,7 @@ def decide(draft: Transaction, run: Run, agent: Agent, call: Call) -> None:
             draft.add(r.ToolCallQueued, run=run.id, call=request.id)
     elif len(state.called_by(run.id)) < AT_ONCE:
         turn = state.turn.turn_id if state.turn is not None else ""
-        begin_run(
+        start_run(
             draft,
             RunId(f"{turn}/{state.next_seq}.{link.agent}"),
             draft.rules.roster[link.agent],
@@ -75,8 +75,8 @@ def _wanted(draft: Transaction, run: Run) -> Iterator[Link]:
 
 
 def _ahead(draft: Transaction, link: Link) -> tuple[Run, ...]:
-    """Whoever must end before a colleague that keeps its standing can be called: it stands in one place at a time."""
-    return tuple(run for run in draft.state.runs.values() if link.is_shared and run.stands_as == link.agent)
+    """The runs that must end before a sub-agent that keeps its state can be called: it has one state at a time."""
+    return tuple(run for run in draft.state.runs.values() if link.is_shared and run.state_key == link.agent)
 
 
 def _waits_for(draft: Transaction, run: Run, other: Run) -> bool:

@@ -13,13 +13,12 @@ from tenex.core.ids import CallId, Millis, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, Usage, cut
 from tenex.core.mode import mode_of
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
-from tenex.core.ports import Handoff
+from tenex.core.port_values import Handoff
 from tenex.core.state.run import CallState, Completion, Run
 
-from . import gates
-from .agent_phases import stand
+from .agent_phases import sync_agent_state
 from .loop_detection import SAME_FAILURES, repeated_failure
-from .outgoing import agent_says, as_sentence, say
+from .outgoing import as_sentence, notify, send_as_agent
 from .transaction import Transaction
 
 LIFETIME = 100 * 366 * 24 * 3_600_000
@@ -29,65 +28,24 @@ UNWATCHED = Expectation(warn_after=LIFETIME, close_after=LIFETIME)
 STOPPED = "stopped; outcome unknown"
 
 ERROR_CHARACTERS = 500
-"""Of a failure that is repeated to the person."""
+"""Of a failure that is repeated to the user."""
 
 SUMMARY_CHARACTERS = 1_200
 """Of each completion in a turn's summary: enough to hand on, and no essay in every later prompt."""
 
 
-def go_on(draft: Transaction) -> None:
+def advance(draft: Transaction) -> None:
     """Start what follows by the kind of the conversation, unless a turn is open or the conversation has ended."""
     state = draft.state
     if state.turn is None and state.status != "ended":
         mode_of(state).next(draft)
 
 
-def addressed_now(draft: Transaction) -> tuple[Slug, ...]:
-    """The agents a person mentioned that may have their turn in this phase; the others keep waiting for it.
-
-    One that is only ever called by others has none: the router reads such a message like any.
-    """
-    state, roster = draft.state, draft.rules.routable
-    return tuple(
-        slug
-        for slug in dict.fromkeys(slug for slug, _ in state.addressed)
-        if slug in roster and not (state.phase is Phase.REFLECTION and gates.strangers(state, (slug,), draft.rules))
-    )
-
-
-def ask_router(draft: Transaction, attempt: int) -> None:
-    """Want the router, unless a limit says that a person must be asked first."""
-    limit = _limit(draft)
-    if limit is None:
-        want_router(draft, attempt)
-        return
-    wait_at_limit(draft, *limit)
-
-
-def want_router(draft: Transaction, attempt: int) -> None:
-    """Want the router's answer; that it is slow is said once, however often it has to be asked."""
-    question = draft.state.question
-    warn_at = question.warn_at if question else Millis(draft.now + draft.rules.limits.router_warn_after)
-    draft.add(r.RouteRequested, attempt=attempt, warn_at=warn_at)
-
-
 def wait_at_limit(draft: Transaction, name: str, sentence: str) -> None:
     """Record that a limit is reached, report it and wait until a user continues."""
     draft.add(r.LimitReached, limit=name, sentence=sentence)
-    say(draft, f"{sentence} Write `/continue` to go on.")
+    notify(draft, f"{sentence} Write `/continue` to go on.")
     draft.add(r.Waiting, reason="limit")
-
-
-def _limit(draft: Transaction) -> tuple[str, str] | None:
-    state, limits = draft.state, draft.rules.limits
-    if (many := too_many_turns(draft)) is not None:
-        return many
-    if (failure := same_failure(draft)) is not None:
-        return failure
-    if state.route_streak >= limits.same_route:
-        agents = ", ".join(state.streak_of[1:])
-        return "same_route", f"{agents} worked {state.route_streak} times in {state.phase} and nothing changed."
-    return spent(draft)
 
 
 def same_failure(draft: Transaction) -> tuple[str, str] | None:
@@ -139,30 +97,30 @@ def _over(scope: str, what: str, usage: Usage, tokens: int, cost_usd: float) -> 
 
 
 def stop_at_run_limit(draft: Transaction) -> bool:
-    """Ask the person where an agent of the turn that has just closed was stopped at the limit of a run."""
+    """Ask the user where an agent of the turn that has just closed was stopped at the limit of a run."""
     state = draft.state
     if state.turn is not None or state.last_turn is None or not mode_of(state).asks_at_limits:
         return False
     over = [done.error for done in state.last_turn.completions if done.outcome == "over_limit"]
     if not over:
         return False
-    say(draft, f"{' '.join(over)} Write `/continue` to go on.")
+    notify(draft, f"{' '.join(over)} Write `/continue` to go on.")
     draft.add(r.Waiting, reason="limit")
     return True
 
 
 def open_turn(draft: Transaction, agents: Sequence[Slug], reason: str) -> None:
-    """Set agents to work at the same time, in the phase the conversation stands in."""
+    """Set agents to work at the same time, in the phase the conversation is in."""
     state, rules = draft.state, draft.rules
     turn = TurnId(f"turn-{state.turn_count + 1}")
     draft.add(
         r.TurnOpened, turn_id=turn, phase=state.phase, agents=tuple(agents), reason=reason, handoff=_handoff(draft)
     )
     for slug in agents:
-        begin_run(draft, RunId(f"{turn}.{slug}"), rules.roster[slug])
+        start_run(draft, RunId(f"{turn}.{slug}"), rules.roster[slug])
 
 
-def begin_run(
+def start_run(
     draft: Transaction,
     run: RunId,
     agent: Agent,
@@ -171,7 +129,7 @@ def begin_run(
     call: CallId | None = None,
     is_shared: bool = False,
 ) -> None:
-    """Set an agent to work; `parent` and `call` where a colleague called it."""
+    """Set an agent to work; `parent` and `call` where a sub-agent called it."""
     state = draft.state
     expected = draft.rules.limits.expectation(state.phase) if mode_of(state).has_run_deadlines else UNWATCHED
     draft.add(
@@ -186,7 +144,7 @@ def begin_run(
         call=call,
         is_shared=is_shared,
     )
-    stand(draft, draft.state.runs[run])
+    sync_agent_state(draft, draft.state.runs[run])
 
 
 def _handoff(draft: Transaction) -> Handoff | None:
@@ -196,7 +154,7 @@ def _handoff(draft: Transaction) -> Handoff | None:
     return Handoff(from_=last.from_, to=last.to, message=last.message, reason=last.reason, summary=last.summary)
 
 
-def end_run(
+def finish_run(
     draft: Transaction,
     run: Run,
     outcome: r.Outcome,
@@ -212,18 +170,18 @@ def end_run(
 ) -> None:
     """Count an agent's completion, once; close the turn if it was the last. `usage` is of a call without an answer.
 
-    Whoever it has called ends with it. What a called one says is told to its caller, and to nobody else.
+    The sub-agents it has called end with it. A sub-agent's text goes to its caller only.
     """
     if draft.state.turn is None or run.id not in draft.state.runs:
         return
-    for colleague in draft.state.called_by(run.id):
-        close_calls(draft, colleague, STOPPED)
-        end_run(draft, colleague, "stopped", error=f"{run.name}, who called it, has ended")
+    for called in draft.state.called_by(run.id):
+        close_calls(draft, called, STOPPED)
+        finish_run(draft, called, "stopped", error=f"{run.name}, who called it, has ended")
     announce = announce and run.parent is None
     if announce and outcome == "finished":
-        agent_says(draft, run, text, "completion", completed=completed)
+        send_as_agent(draft, run, text, "completion", completed=completed)
     elif announce:
-        agent_says(draft, run.spent(usage, model), f"I could not finish: {error}", "error")
+        send_as_agent(draft, run.spent(usage, model), f"I could not finish: {error}", "error")
     draft.add(
         r.RunEnded,
         run=run.id,
@@ -249,14 +207,14 @@ def _hand_back(draft: Transaction, run: Run, outcome: r.Outcome, words: str) -> 
     if caller is None or call is None:
         return
     is_done = outcome == "finished"
-    told = words if is_done else f"{run.name} {outcome.replace('_', ' ')}: {words}"
+    content = words if is_done else f"{run.name} {outcome.replace('_', ' ')}: {words}"
     draft.add(
         r.ToolCallCompleted,
         run=caller.id,
         call=call.request.id,
         tool=call.request.tool,
         ok=is_done,
-        content=cut(told, MESSAGE_CHARACTERS),
+        content=cut(content, MESSAGE_CHARACTERS),
     )
 
 

@@ -14,7 +14,7 @@ from tenex.core.config import Role
 from tenex.core.ids import CallId, ConversationId, EventId, Millis, PublicKey, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.phases import Phase
-from tenex.core.ports import Handoff, UnsignedEvent
+from tenex.core.port_values import Handoff, UnsignedEvent
 
 from .agent import AgentPhaseChanged, AgentStateInitialized, AgentStateSet, ConditionFailed, PromptRerendered
 from .base import Record

@@ -21,11 +21,11 @@ def changed(c: State, run: Run, values: Mapping[str, Any]) -> None:
 
 
 def _now(c: State, run: Run) -> AgentPhaseState:
-    return c.agent_states.get(run.stands_as, AgentPhaseState())
+    return c.agent_states.get(run.state_key, AgentPhaseState())
 
 
-def _put(c: State, run: Run, standing: AgentPhaseState) -> None:
-    c.agent_states = {**c.agent_states, run.stands_as: standing}
+def _put(c: State, run: Run, agent_state: AgentPhaseState) -> None:
+    c.agent_states = {**c.agent_states, run.state_key: agent_state}
 
 
 def _stood(c: State, record: r.AgentStateInitialized) -> None:
@@ -66,7 +66,7 @@ def _failed(c: State, record: r.ConditionFailed) -> None:
         c.runs = {**c.runs, run.id: replace(run, failed_edges=failed)}
 
 
-AGENCY_FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
+AGENT_REDUCERS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.AgentStateInitialized: _stood,
     r.AgentStateSet: _placed,
     r.AgentPhaseChanged: _moved,

@@ -15,7 +15,7 @@ from tenex.core.workflow_config import TTL
 
 
 def reopened(c: State, record: r.ProcessRestarted) -> None:
-    """Give back the time nobody was there: to runs, to a mission, and to words a relay has not taken."""
+    """Give back the time no one was there: to runs, to a mission, and to messages a relay has not taken."""
     c.runs = {key: _spared(run, record.away) for key, run in c.runs.items()}
     c.mission = c.mission and c.mission.spared(record.away)
     c.question = c.question and c.question.moved(record.away)
@@ -25,7 +25,7 @@ def reopened(c: State, record: r.ProcessRestarted) -> None:
 
 
 def clock_set(c: State, record: r.ClockAdjusted) -> None:
-    """Tell every time that is waited for, or counted from, as the new clock would have told it."""
+    """Shift every time that is waited for, or counted from, to the new clock."""
     by = record.by
     c.runs = {key: _run(run, by) for key, run in c.runs.items()}
     c.mission = c.mission and c.mission.moved(by)

@@ -30,14 +30,14 @@ from tenex.core.state.conversation import (
 from tenex.core.state.rollback import ConversationForked, RolledBack, forked, rolled_back
 from tenex.core.state.run import Message, OrchestratorTurn, Question, Retry, Run
 
-from .agent import AGENCY_FOLDS, changed
+from .agent import AGENT_REDUCERS, changed
 from .clock import clock_set, reopened
-from .mission import MISSION_FOLDS
+from .mission import MISSION_REDUCERS
 from .outbox import delivered, expired
 from .phase_metrics import leave_phase
 from .rebuild import imported, rebuilt
 from .subagents import answered, counted, linked, refused
-from .workflow import WORKFLOW_FOLDS, in_workflow, let_through, routed
+from .workflow import WORKFLOW_REDUCERS, counting_call, routed, with_workflow
 
 ANSWER_WORDS = 3
 """`yes`, `ja bitte`, `oui merci beaucoup`: a longer message says more than yes."""
@@ -62,7 +62,7 @@ def _cycle(c: State, record: r.CycleStarted) -> None:
     c.executed, c.gates_met, c.waivers = False, frozenset(), ()
     c.waiver_asked, c.waiver_asked_of, c.waiver_declined = (), PublicKey(""), frozenset()
     c.touched, c.read_files, c.cycle_usage = frozenset(), {}, NO_USAGE
-    c.route_streak, c.streak_of = 0, ()  # turns go on counting: a router must not run in cycles without a person
+    c.route_streak, c.streak_of = 0, ()  # turns go on counting: a router must not run in cycles without a user
 
 
 def _see(c: State, event_id: str) -> None:
@@ -81,14 +81,14 @@ def _wrote(c: State, record: r.MessageRecorded) -> None:
     c.turns_since_user, c.route_streak, c.streak_of = 0, 0, ()
     c.wrote_since_entry, c.waiver_declined = True, frozenset()
     c.status, c.waiting_for = "active", ""
-    if c.workflow is not None:  # it is no order here, and a speaker hears of it when their round has closed
-        c.workflow = c.workflow.heard(record.seq, record.at)
+    if c.workflow is not None:  # it is no order here, and a speaker learns of it when their round has closed
+        c.workflow = c.workflow.message_received(record.seq, record.at)
         return
     c.addressed = (*c.addressed, *((slug, record.name) for slug in record.addressed))
     text = UserText(
         author=record.name, text=cut(record.text, MESSAGE_CHARACTERS), role=str(record.role), key=record.author
     )
-    c.runs = {key: run.hears(text, record.seq) for key, run in c.runs.items()}
+    c.runs = {key: run.receives(text, record.seq) for key, run in c.runs.items()}
 
 
 def _remember(c: State, record: r.Record, event_id: str, author: PublicKey, name: str, text: str, role: Any) -> None:
@@ -106,8 +106,8 @@ def _remember(c: State, record: r.Record, event_id: str, author: PublicKey, name
     )
     c.recent = (*c.recent, message)[-RECENT:]
     if role is not None:
-        said = (*c.messages, message)  # what began the cycle stays, however much is said after it
-        c.messages = said if len(said) <= CYCLE_MESSAGES else (said[0], *said[2:])
+        messages = (*c.messages, message)  # what began the cycle stays, however many follow
+        c.messages = messages if len(messages) <= CYCLE_MESSAGES else (messages[0], *messages[2:])
 
 
 def _command(c: State, record: r.CommandGiven) -> None:
@@ -183,7 +183,7 @@ def _waiver_asked(c: State, record: r.WaiverRequested) -> None:
 
 
 def _waiver_closed(c: State, _: r.Record) -> None:
-    """The question about gates is over without a yes: it is not put again before a person has written."""
+    """The question about gates is over without a yes: it is not put again before a user has written."""
     c.waiver_declined, c.waiver_asked = c.waiver_declined | frozenset(c.waiver_asked), ()
     c.waiver_asked_of = PublicKey("")
 
@@ -252,11 +252,11 @@ def _run_started(c: State, record: r.RunStarted) -> None:
 
 def _words(c: State, entries: tuple[Entry | Shown, ...]) -> Iterator[Entry]:
     """The entries with the messages they name put in; what is named is always among the newest."""
-    said = {message.seq: message for message in (*c.messages, *c.recent)}
+    by_seq = {message.seq: message for message in (*c.messages, *c.recent)}
     for entry in entries:
         if not isinstance(entry, Shown):
             yield entry
-        elif (message := said.get(entry.seq)) is not None:
+        elif (message := by_seq.get(entry.seq)) is not None:
             text = cut(message.text, entry.limit)
             if message.role is None:
                 yield AgentText(author=message.name, text=text)
@@ -265,12 +265,12 @@ def _words(c: State, entries: tuple[Entry | Shown, ...]) -> Iterator[Entry]:
 
 
 def _change_run(change: Callable[[Run, Any], Run]) -> Callable[[State, Any], None]:
-    def fold_run(c: State, record: Any) -> None:
+    def reduce_run(c: State, record: Any) -> None:
         run = c.runs.get(record.run)
         if run is not None:
             c.runs = {**c.runs, record.run: change(run, record)}
 
-    return fold_run
+    return reduce_run
 
 
 def _model_stepped(c: State, record: r.ModelResponded) -> None:
@@ -302,7 +302,7 @@ def _ask_answered(run: Run, record: r.QuestionAnswered) -> Run:
     run = replace(run.answered(record.seq, record.warn_at, record.close_at), unseen=unseen)
     answer = cut(record.text, MESSAGE_CHARACTERS)
     run = run.returned(CallResult(id=record.call, tool="ask", ok=True, content=answer), record.seq)
-    waits = run.has_parked or run.has_linked  # for another answer, or for a colleague
+    waits = run.has_parked or run.has_linked  # for another answer, or for a sub-agent
     return replace(run, parked_at=record.at) if waits else run
 
 
@@ -326,8 +326,8 @@ def _retrying(c: State, record: r.RetryScheduled) -> None:
     if record.run is not None:
         _change_run(Run.retrying)(c, record)
     elif c.question is not None:
-        told = c.question.outage_reported or (record.on_hold and not record.limit)
-        c.question = replace(c.question, retry=Retry.of(record), tries=record.attempt, outage_reported=told)
+        reported = c.question.outage_reported or (record.on_hold and not record.limit)
+        c.question = replace(c.question, retry=Retry.of(record), tries=record.attempt, outage_reported=reported)
 
 
 def _due(run: Run, record: r.RetryDue) -> Run:
@@ -344,7 +344,7 @@ def _retry_due(c: State, record: r.RetryDue) -> None:
         c.question = replace(c.question, seq=record.seq, retry=None)
         if retry is not None and retry.on_hold:
             c.question = c.question.moved(record.at - retry.since)
-        if record.by:  # they hear of it if it fails again
+        if record.by:  # they learn of it if it fails again
             c.question = replace(c.question, urgent=record.seq, outage_reported=False, warn_at=record.warn_at)
 
 
@@ -359,8 +359,8 @@ def _run_ended(c: State, record: r.RunEnded) -> None:
     if run is None or c.turn is None:
         return
     counted(c, run, record)
-    if run.stands_as == run.id:  # its next call finds it at its beginning
-        c.agent_states = {name: standing for name, standing in c.agent_states.items() if name != run.id}
+    if run.state_key == run.id:  # its next call finds it at its beginning
+        c.agent_states = {name: state for name, state in c.agent_states.items() if name != run.id}
     c.runs = {key: other for key, other in c.runs.items() if key != record.run}
     _asks_closed(c, record.run)
 
@@ -409,7 +409,7 @@ def _spend(c: State, usage: Usage, at: Millis) -> None:
         c.spending = dict([*others, (day, people)][-SPENDING_DAYS:])
 
 
-FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
+REDUCERS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.ConversationStarted: _started,
     r.ProcessRestarted: reopened,
     r.ClockAdjusted: clock_set,
@@ -434,16 +434,18 @@ FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.WaiverDeclined: _waiver_closed,
     r.Waived: _waived,
     r.TurnOpened: _turn_opened,
-    r.RunStarted: let_through(_run_started),
+    r.RunStarted: counting_call(_run_started),
     r.RunWarned: _change_run(lambda run, _: replace(run, warned=True)),
     r.ModelResponded: _model_stepped,
     r.ModelReprompted: _nudged,
-    r.ToolCallStarted: let_through(_change_run(lambda run, rec: run.permitted(rec.call, rec.seq, rec.replay, rec.at))),
+    r.ToolCallStarted: counting_call(
+        _change_run(lambda run, rec: run.permitted(rec.call, rec.seq, rec.replay, rec.at))
+    ),
     r.ToolCallRejected: _change_run(refused),
     r.ToolCallCompleted: routed(_call_returned),
     r.ToolCallQueued: _change_run(lambda run, rec: run.queued(rec.call, rec.seq, rec.at)),
-    r.QuestionAsked: in_workflow(
-        let_through(_change_run(lambda run, rec: run.parked(rec.call, rec.seq, rec.at))),
+    r.QuestionAsked: with_workflow(
+        counting_call(_change_run(lambda run, rec: run.parked(rec.call, rec.seq, rec.at))),
         lambda session, rec: session.asked(rec.seq, rec.at),
     ),
     r.QuestionAnswered: _answered,
@@ -458,7 +460,7 @@ FOLDS: dict[type[r.Record], Callable[[State, Any], None]] = {
     r.ConversationImported: imported,
     RolledBack: rolled_back,
     ConversationForked: forked,
-    **AGENCY_FOLDS,
-    **MISSION_FOLDS,
-    **WORKFLOW_FOLDS,
+    **AGENT_REDUCERS,
+    **MISSION_REDUCERS,
+    **WORKFLOW_REDUCERS,
 }

@@ -29,14 +29,14 @@ def _resumed(c: State, record: m.NodeRetryDue) -> None:
 
 
 def _change(change: Callable[[Mission, Any], Mission]) -> Callable[[State, Any], None]:
-    def fold_mission(c: State, record: Any) -> None:
+    def reduce_mission(c: State, record: Any) -> None:
         if c.mission is not None:
             c.mission = change(c.mission, record)
 
-    return fold_mission
+    return reduce_mission
 
 
-MISSION_FOLDS: dict[type[Any], Callable[[State, Any], None]] = {
+MISSION_REDUCERS: dict[type[Any], Callable[[State, Any], None]] = {
     m.MissionOpened: _opened,
     m.MissionRefused: _refused,
     m.NodeEntered: _change(Mission.entered),

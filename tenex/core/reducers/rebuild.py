@@ -20,13 +20,13 @@ def rebuilt(c: State, record: JournalRebuilt) -> None:
     c.turn_count = max(c.turn_count, record.turns)
     newest = list(dict.fromkeys((*record.known_events, *c.seen)))[-SEEN:]
     c.seen = dict.fromkeys(newest)
-    for name, usage in record.spent.items():  # nobody knows how much of it this cycle spent: its limits begin again
+    for name, usage in record.spent.items():  # no one knows how much of it this cycle spent: its limits begin again
         c.usage = c.usage + usage
         if (phase := Phase.parse(name)) is not None:
             past = c.metrics.get(phase, PhaseMetrics())
             c.metrics = {**c.metrics, phase: replace(past, usage=past.usage + usage)}
     if record.position is not None:
-        _stand(c, record.position)
+        _restore_position(c, record.position)
     if record.forked_from is not None:
         origin, seq, title = record.forked_from
         c.forked_from = ForkOrigin(id=origin, seq=seq, title=title)
@@ -35,7 +35,7 @@ def rebuilt(c: State, record: JournalRebuilt) -> None:
 
 
 def imported(c: State, record: ConversationImported) -> None:
-    """Leave nothing in flight and no relay that another folder's records name; a person is awaited.
+    """Leave nothing in flight and no relay that another folder's records name; a user is awaited.
 
     What it cost today was spent by another daemon.
     """
@@ -49,12 +49,12 @@ def imported(c: State, record: ConversationImported) -> None:
         c.workflow = replace(c.workflow, watches={})
 
 
-def _stand(c: State, standing: RecoveredPosition) -> None:
-    c.phase, c.phase_started_at = standing.phase, standing.phase_started_at
-    c.cycle = standing.cycle or c.cycle
-    if standing.participants is not None:
-        c.participants = standing.participants
-    if standing.open_gates is not None:
-        c.executed = c.executed or bool(standing.open_gates)
-        c.gates_met = frozenset(QUALITY_PHASES) - frozenset(standing.open_gates)
-    c.touched, c.read_files = frozenset(standing.touched), dict(list(standing.read_files.items())[-READ_FILES:])
+def _restore_position(c: State, position: RecoveredPosition) -> None:
+    c.phase, c.phase_started_at = position.phase, position.phase_started_at
+    c.cycle = position.cycle or c.cycle
+    if position.participants is not None:
+        c.participants = position.participants
+    if position.open_gates is not None:
+        c.executed = c.executed or bool(position.open_gates)
+        c.gates_met = frozenset(QUALITY_PHASES) - frozenset(position.open_gates)
+    c.touched, c.read_files = frozenset(position.touched), dict(list(position.read_files.items())[-READ_FILES:])

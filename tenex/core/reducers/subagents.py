@@ -1,4 +1,4 @@
-"""What calling a colleague does to the state: the caller's call waits for the run it began, and is answered by it."""
+"""What calling a sub-agent does to the state: the caller's call waits for the run it began, and is answered by it."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from tenex.core.state.run import Completion, Run
 
 
 def linked(c: State, record: r.RunStarted) -> None:
-    """A run began; where a colleague called it, that call waits for it from now on."""
+    """A run began; where a sub-agent called it, that call waits for it from now on."""
     caller = c.runs.get(record.parent) if record.parent is not None else None
     if caller is not None and record.call is not None:
         c.runs = {**c.runs, caller.id: caller.linked(record.call, record.seq, record.at)}
@@ -27,14 +27,14 @@ def refused(run: Run, record: r.ToolCallRejected) -> Run:
 
 
 def _given(run: Run, record: r.Record, result: CallResult) -> Run:
-    """The run with the result of a call; one who waited for a colleague is given the time back."""
+    """The run with the result of a call; one who waited for a sub-agent is given the time back."""
     call = run.find(result.id)
     returned = run.returned(result, record.seq)
-    return returned.resumed(record.at, record.seq) if call and call.waits_for_colleague else returned
+    return returned.resumed(record.at, record.seq) if call and call.waits_for_subagent else returned
 
 
 def counted(c: State, run: Run, record: r.RunEnded) -> None:
-    """A run is over: the part of an agent in the turn, unless a colleague called it."""
+    """A run is over: the part of an agent in the turn, unless a sub-agent called it."""
     if c.turn is None or run.parent is not None:
         return
     done = Completion(

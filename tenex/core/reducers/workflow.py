@@ -8,48 +8,48 @@ from tenex.core.phases import Phase
 from tenex.core.state.conversation import State
 from tenex.core.state.workflow import WorkflowSession, opened
 
-Fold = Callable[[State, Any], None]
+Reducer = Callable[[State, Any], None]
 
 
-def in_workflow(fold: Fold, change: Callable[[WorkflowSession, Any], WorkflowSession]) -> Fold:
+def with_workflow(fold: Reducer, change: Callable[[WorkflowSession, Any], WorkflowSession]) -> Reducer:
     """A fold that changes the session too, where there is one."""
 
-    def fold_both(c: State, record: Any) -> None:
+    def reduce_both(c: State, record: Any) -> None:
         fold(c, record)
         _changing(change)(c, record)
 
-    return fold_both
+    return reduce_both
 
 
-def let_through(fold: Fold) -> Fold:
+def counting_call(fold: Reducer) -> Reducer:
     """A fold of a record that lets a call through: it counts for the round, if the round's own speaker made it."""
 
-    def fold_both(c: State, record: Any) -> None:
+    def reduce_both(c: State, record: Any) -> None:
         fold(c, record)
         made_by = c.runs.get(getattr(record, "parent", None) or record.run)
         if c.workflow is not None and record.call is not None and made_by is not None and made_by.parent is None:
             c.workflow = c.workflow.let_through(record.call)
 
-    return fold_both
+    return reduce_both
 
 
-def routed(fold: Fold) -> Fold:
+def routed(fold: Reducer) -> Reducer:
     """A fold of a call's result: what it asks for is the round's, if the round's own speaker made the call."""
 
-    def fold_both(c: State, record: r.ToolCallCompleted) -> None:
+    def reduce_both(c: State, record: r.ToolCallCompleted) -> None:
         fold(c, record)
         if c.workflow is not None and record.route is not None:
             c.workflow = c.workflow.routed(record.call, record.route)
 
-    return fold_both
+    return reduce_both
 
 
-def _changing(change: Callable[[WorkflowSession, Any], WorkflowSession]) -> Fold:
-    def fold_session(c: State, record: Any) -> None:
+def _changing(change: Callable[[WorkflowSession, Any], WorkflowSession]) -> Reducer:
+    def reduce_session(c: State, record: Any) -> None:
         if c.workflow is not None:
             c.workflow = change(c.workflow, record)
 
-    return fold_session
+    return reduce_session
 
 
 def _opened(c: State, record: r.WorkflowOpened) -> None:
@@ -62,7 +62,7 @@ def _advanced(c: State, record: r.RoundClosed) -> None:
         c.workflow = c.workflow.advanced(record, c.last_turn.turn_id if c.last_turn else "")
 
 
-WORKFLOW_FOLDS: dict[type[r.Record], Fold] = {
+WORKFLOW_REDUCERS: dict[type[r.Record], Reducer] = {
     r.WorkflowOpened: _opened,
     r.InviteAcknowledged: _changing(WorkflowSession.acknowledged),
     r.ContextSet: _changing(WorkflowSession.changed),

@@ -1,4 +1,4 @@
-"""An agent's own phases: its graph, its typed state, and which tools and colleagues each phase offers.
+"""An agent's own phases: its graph, its typed state, and which tools and sub-agents each phase offers.
 
 A `Program` is what is configured; an `AgentPhaseState` is where an agent is, and all of it is JSON. Conditions are
 asked with what `look` makes of it: the agent itself (Python) or its values (front matter). Of the current phase's
@@ -34,7 +34,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPhaseState:
-    """Where an agent stands."""
+    """The phase, state and history of an agent."""
 
     phase: str = ""
     """Empty for an agent that has state and no phases."""
@@ -52,16 +52,16 @@ class AgentPhaseState:
 
 
 class Look(Protocol):
-    """What a program's conditions are asked with. Pure: a copy, which no condition can change the standing by."""
+    """What a program's conditions are asked with. Pure: a copy, which no condition can change the state by."""
 
     def __call__(self, standing: AgentPhaseState, conversation: Phase | None) -> Any:
-        """The agent as it stands; `conversation` is the conversation's phase, None outside one."""
+        """The agent as it is; `conversation` is the conversation's phase, None outside one."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """When a tool or a colleague is there: in these phases (empty means all) AND while the condition holds."""
+    """When a tool or a sub-agent is there: in these phases (empty means all) AND while the condition holds."""
 
     phases: frozenset[str] = frozenset()
     when: Condition | None = None
@@ -72,13 +72,13 @@ ALWAYS: Final = Scope()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A colleague that is called like a tool."""
+    """A sub-agent that is called like a tool."""
 
     agent: Slug
     description: str
     scope: Scope = ALWAYS
     is_shared: bool = False
-    """Whether it keeps its standing from call to call; else each call finds it at its beginning."""
+    """Whether it keeps its state from call to call; else each call finds it at its beginning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,67 +120,67 @@ class Program:
     has_triggers: bool = False
     """Whether its model may ask for a change of phase by the name of the pair."""
     shows_state: bool = False
-    """Whether its prompt shows more of where it stands than its phase, and so is another when its state is."""
+    """Whether its prompt shows more of where it is than its phase, and so is another when its state is."""
 
     def begin(self) -> AgentPhaseState:
-        """Where an agent stands before it has done anything."""
+        """An agent's state before it has done anything."""
         return AgentPhaseState(phase=self.graph.initial if self.graph else "", values={**self.defaults, **self.made()})
 
-    def evaluate(self, standing: AgentPhaseState, conversation: Phase | None) -> Evaluation:
+    def evaluate(self, agent_state: AgentPhaseState, conversation: Phase | None) -> Evaluation:
         """Ask the edges of the current phase, and only those, in order: one step, never more."""
         failed: list[tuple[str, str]] = []
 
         def is_open(edge: Edge, node: str, facts: Any) -> bool:
             try:
                 return edge.is_open(node, facts)
-            except Exception as error:  # noqa: BLE001  the code of whoever wrote it: a condition that fails is not true
+            except Exception as error:  # noqa: BLE001  user code: a condition that fails is not true
                 failed.append((str(edge.target), _told(error)))
                 return False
 
         if self.graph is None:
             return STAYS
         try:
-            facts = self.look(standing, conversation)
+            facts = self.look(agent_state, conversation)
         except Exception as error:  # noqa: BLE001  as above
             return Evaluation(failed=(("", _told(error)),))
-        choice = self.graph.first_match(standing.phase, facts, is_open=is_open)
-        stays = choice is None or choice.is_end or choice.node == standing.phase
+        choice = self.graph.first_match(agent_state.phase, facts, is_open=is_open)
+        stays = choice is None or choice.is_end or choice.node == agent_state.phase
         return Evaluation(target=None if stays or choice is None else choice.node, failed=tuple(failed))
 
-    def offers(self, tool: str, standing: AgentPhaseState, conversation: Phase | None) -> bool:
-        """Whether a tool or a colleague is there now: phases AND condition."""
-        return self.withheld(tool, standing, conversation) is None
+    def offers(self, tool: str, agent_state: AgentPhaseState, conversation: Phase | None) -> bool:
+        """Whether a tool or a sub-agent is there now: phases AND condition."""
+        return self.withheld(tool, agent_state, conversation) is None
 
-    def withheld(self, tool: str, standing: AgentPhaseState, conversation: Phase | None) -> str | None:
-        """Why a tool or a colleague is not there now, as the end of a sentence; None if it is."""
+    def withheld(self, tool: str, agent_state: AgentPhaseState, conversation: Phase | None) -> str | None:
+        """Why a tool or a sub-agent is not there now, as the end of a sentence; None if it is."""
         link = self.links.get(tool)
         scope = link.scope if link is not None else self.scopes.get(tool, ALWAYS)
-        if scope.phases and standing.phase not in scope.phases:
+        if scope.phases and agent_state.phase not in scope.phases:
             return f"it belongs to {', '.join(sorted(scope.phases))}"
         try:
-            holds = scope.when is None or scope.when.holds(self.look(standing, conversation))
+            holds = scope.when is None or scope.when.holds(self.look(agent_state, conversation))
         except Exception as error:  # noqa: BLE001  as above
             return f"its condition failed ({_told(error)})"
         return None if holds else "its condition does not hold"
 
-    def fitted(self, standing: AgentPhaseState | None) -> AgentPhaseState:
-        """The standing as one of this program, which may have changed since it was recorded.
+    def fitted(self, agent_state: AgentPhaseState | None) -> AgentPhaseState:
+        """The state as one of this program, which may have changed since it was recorded.
 
         A phase that is gone becomes the initial one; a field that is new, or was of another type, has its default, and
         one that is gone is dropped. The same object where nothing has changed.
         """
-        if standing is None:
+        if agent_state is None:
             return self.begin()
-        known = standing.values
+        known = agent_state.values
         values = {
             name: known[name] if name in known and self._keeps(name, known[name]) else default
             for name, default in self.defaults.items()
         }
         nodes = self.graph.nodes if self.graph is not None else ("",)
-        phase = standing.phase if standing.phase in nodes else self.begin().phase
-        if values == known and phase == standing.phase:
-            return standing
-        return replace(standing, phase=phase, values=values)
+        phase = agent_state.phase if agent_state.phase in nodes else self.begin().phase
+        if values == known and phase == agent_state.phase:
+            return agent_state
+        return replace(agent_state, phase=phase, values=values)
 
     def _keeps(self, name: str, value: Any) -> bool:
         return fits(value, self.schema.get(name, {})) and self.takes(name, value)

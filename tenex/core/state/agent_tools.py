@@ -20,18 +20,18 @@ from .agent import AgentPhaseState, Program, fits
 SET, APPEND = "set_state", "append_state"
 
 LARGEST: Final = 64_000
-"""Characters of an agent's whole state as JSON: it stands in checkpoints and may stand in its prompt."""
+"""Characters of an agent's whole state as JSON: it is in snapshots and may be in its prompt."""
 
 _WORDS: Final = {"string": "text", "array": "list"}
 
 
-def names(program: Program, standing: AgentPhaseState, conversation: Phase | None) -> tuple[str, ...]:
-    """The calls an agent may make about itself where it stands, by name; none while it reflects."""
+def names(program: Program, agent_state: AgentPhaseState, conversation: Phase | None) -> tuple[str, ...]:
+    """The calls an agent may make about itself in its current phase, by name; none while it reflects."""
     if conversation is Phase.REFLECTION:
         return ()
     fields = program.schema if program.is_settable else {}
     lists = any(schema.get("type") == "array" for schema in fields.values())
-    return (*([SET] if fields else []), *([APPEND] if lists else []), *_triggers(program, standing))
+    return (*([SET] if fields else []), *([APPEND] if lists else []), *_triggers(program, agent_state))
 
 
 def is_own(program: Program, tool: str) -> bool:
@@ -55,17 +55,17 @@ def _pairs(program: Program) -> dict[str, tuple[str, str]]:
     return {f"{edge.source}_to_{edge.target}": (str(edge.source), str(edge.target)) for edge in edges}
 
 
-def _triggers(program: Program, standing: AgentPhaseState) -> tuple[str, ...]:
+def _triggers(program: Program, agent_state: AgentPhaseState) -> tuple[str, ...]:
     if not program.has_triggers:
         return ()
-    return tuple(name for name, (source, _) in _pairs(program).items() if source == standing.phase)
+    return tuple(name for name, (source, _) in _pairs(program).items() if source == agent_state.phase)
 
 
-def specs(program: Program, standing: AgentPhaseState, conversation: Phase | None) -> tuple[ToolSpec, ...]:
+def specs(program: Program, agent_state: AgentPhaseState, conversation: Phase | None) -> tuple[ToolSpec, ...]:
     """The tools an agent is offered besides its others, in a stable order."""
-    offered = names(program, standing, conversation)
+    offered = names(program, agent_state, conversation)
     fields = {name: _told(name, schema) for name, schema in program.schema.items()}
-    lists = {name: told for name, told in fields.items() if program.schema[name].get("type") == "array"}
+    lists = {name: text for name, text in fields.items() if program.schema[name].get("type") == "array"}
     found: list[ToolSpec] = []
     if SET in offered:
         found.append(
@@ -78,16 +78,16 @@ def specs(program: Program, standing: AgentPhaseState, conversation: Phase | Non
     for name in offered:
         if name in (SET, APPEND):
             continue
-        text = f"Takes you from your phase {standing.phase} to {target_of(program, name)}, if that is permitted now."
+        text = f"Takes you from your phase {agent_state.phase} to {target_of(program, name)}, if that is permitted now."
         found.append(ToolSpec(name=name, description=text, parameters={"type": "object", "properties": {}}))
     return tuple(found)
 
 
 def _change(name: str, description: str, fields: Mapping[str, str]) -> ToolSpec:
-    told = "; ".join(fields.values())
+    described = "; ".join(fields.values())
     return ToolSpec(
         name=name,
-        description=f"{description} The fields: {told}.",
+        description=f"{description} The fields: {described}.",
         parameters={
             "type": "object",
             "properties": {
@@ -110,7 +110,7 @@ def _kind(schema: Mapping[str, Any]) -> str:
     return _WORDS.get(kind, kind)
 
 
-def change(program: Program, standing: AgentPhaseState, tool: str, given: Mapping[str, Any]) -> dict[str, Any] | str:
+def change(program: Program, agent_state: AgentPhaseState, tool: str, given: Mapping[str, Any]) -> dict[str, Any] | str:
     """The field and its new value that a call asks for, or why it is refused."""
     name = given.get("field")
     fields = program.schema if tool == SET else {n: s for n, s in program.schema.items() if s.get("type") == "array"}
@@ -120,30 +120,30 @@ def change(program: Program, standing: AgentPhaseState, tool: str, given: Mappin
         return f"`{tool}` needs `value`."
     value = given["value"]
     if tool == APPEND:
-        value = [*standing.values.get(name, ()), value]
+        value = [*agent_state.values.get(name, ()), value]
     elif not fits(value, fields[name]):
         return f"{name} is not set: its value must be of type {_kind(fields[name])}."
-    return unfit(standing, {name: value}) or {name: value}
+    return unfit(agent_state, {name: value}) or {name: value}
 
 
-def unfit(standing: AgentPhaseState, values: Mapping[str, Any]) -> str | None:
-    """Why a change is refused, whoever makes it; None if it may be: what is no JSON, or too much of it."""
+def unfit(agent_state: AgentPhaseState, values: Mapping[str, Any]) -> str | None:
+    """Why a change is refused, by any caller; None if it may be: what is no JSON, or too much of it."""
     fault = next((fault for name, value in values.items() for fault in faults_of_value(value, name)), None)
     if fault is not None:
         return f"Nothing is changed: {fault}"
-    if len(json.dumps({**standing.values, **values})) <= LARGEST:
+    if len(json.dumps({**agent_state.values, **values})) <= LARGEST:
         return None
     return f"Nothing is changed: your whole state may have {LARGEST} characters as JSON. Keep long texts in files."
 
 
-def refused_move(program: Program, standing: AgentPhaseState, tool: str, conversation: Phase | None) -> str | None:
+def refused_move(program: Program, agent_state: AgentPhaseState, tool: str, conversation: Phase | None) -> str | None:
     """Why a change of phase by name is refused; None if its condition holds."""
     source, target = _pairs(program)[tool]
-    if source != standing.phase:
-        return f"{tool} leads from {source}, and you are in {standing.phase}."
+    if source != agent_state.phase:
+        return f"{tool} leads from {source}, and you are in {agent_state.phase}."
     assert program.graph is not None
     try:
-        holds = program.graph.permits(source, target, program.look(standing, conversation))
-    except Exception as error:  # noqa: BLE001  the code of whoever wrote the condition: one that fails is not true
+        holds = program.graph.permits(source, target, program.look(agent_state, conversation))
+    except Exception as error:  # noqa: BLE001  user code: a condition that fails is not true
         return f"{tool} is not permitted: its condition failed ({type(error).__name__}: {words_of(error)[:200]})."
     return None if holds else f"{tool} is not permitted: its condition does not hold."

@@ -14,7 +14,7 @@ from tenex.core.context.window import PastCycle
 from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.phases import QUALITY_PHASES, Phase
-from tenex.core.ports import UnsignedEvent
+from tenex.core.port_values import UnsignedEvent
 
 from .agent import AgentPhaseState
 from .mission import Mission
@@ -29,14 +29,14 @@ SEEN = 512
 """Event ids kept against a message that arrives twice; the index remembers the older ones."""
 ROUTER_LESSONS = 10
 READ_FILES = 500
-"""Files read in a cycle that are remembered by name: for people to see, so the newest will do."""
+"""Files read in a cycle that are remembered by name: for users to see, so the newest will do."""
 SYSTEMS = 40
 """System prompts remembered, the lately used: one for each agent and phase of a cycle, and room for changed ones."""
 BLOCK = 100
 """Turns, or transitions, that leave the history together: the readable view keeps them in a file of their own."""
 
 ROLLBACKS = 50
-"""Times the conversation went back that are remembered, the newest: people read them, no rule does."""
+"""Times the conversation went back that are remembered, the newest: users read them, no rule does."""
 
 SPENDING_DAYS = 2
 """Today, and the day before for a clock that is set back a little."""
@@ -138,12 +138,12 @@ class Refusal:
     reason: str
     at: Millis
     is_delivered: bool = False
-    """Another relay has accepted what was said."""
+    """Another relay has accepted what was written."""
 
 
 @dataclass(slots=True)
 class State:
-    """Where a conversation stands."""
+    """The state of a conversation."""
 
     id: ConversationId
     next_seq: int = 1
@@ -158,7 +158,7 @@ class State:
     phase_started_at: Millis = Millis(0)
     cycle: int = 0
 
-    # the cycle at hand
+    # the current cycle
     messages: tuple[Message, ...] = ()
     turns: tuple[OrchestratorTurn, ...] = ()
     participants: tuple[Slug, ...] = ()
@@ -167,12 +167,12 @@ class State:
     gates_met: frozenset[Phase] = frozenset()
     waivers: tuple[r.Waived, ...] = ()
     wrote_since_entry: bool = False
-    """A person has written since the phase was entered."""
+    """A user has written since the phase was entered."""
     touched: frozenset[str] = frozenset()
     read_files: Mapping[str, str] = field(default_factory=dict)
     cycle_usage: Usage = NO_USAGE
 
-    # since a person last spoke
+    # since a user last spoke
     turns_since_user: int = 0
     route_streak: int = 0
     streak_of: tuple[str, ...] = ()
@@ -182,13 +182,13 @@ class State:
     runs: Mapping[RunId, Run] = field(default_factory=dict)
     question: Question | None = None
     addressed: tuple[tuple[Slug, str], ...] = ()
-    """Agents a person mentioned who have not had their turn, with the person's name."""
+    """Agents a user mentioned who have not had their turn, with the user's name."""
     waiver_asked: tuple[Phase, ...] = ()
-    """Gates a person is being asked to give up."""
+    """Gates a user is being asked to give up."""
     waiver_asked_of: PublicKey = PublicKey("")
     """Who is asked; "" for any owner."""
     waiver_declined: frozenset[Phase] = frozenset()
-    """Gates a person was asked to give up, and would not, since somebody last wrote."""
+    """Gates a user was asked to give up, and would not, since someone last wrote."""
     stopped: int = 0
     """The seq of the newest `Stopped`: what was written before it is no reason to begin another cycle."""
     outbox: Mapping[int, OutboxRow] = field(default_factory=dict)
@@ -197,7 +197,7 @@ class State:
     asks: Mapping[str, tuple[RunId, str]] = field(default_factory=dict)
     """Event id of a question we put -> the run and the call it belongs to."""
     mission: Mission | None = None
-    """The mission at hand, or the last one."""
+    """The current mission, or the last one."""
     refused: str = ""
     """The mission that what was written here could not begin yet; "" for none."""
 
@@ -209,7 +209,7 @@ class State:
     """The last transition, as long as no message has shown it."""
     phase_from: Phase | None = None
     origin: Mapping[str, Any] = field(default_factory=dict)
-    """What we answer: the newest thing a person said."""
+    """What we answer: the newest thing a user said."""
     origin_at: int = 0
     last_created_at: int = 0
     answered: int = 0
@@ -223,18 +223,18 @@ class State:
     router_lessons: tuple[str, ...] = ()
     usage: Usage = NO_USAGE
     granted: Usage = NO_USAGE
-    """The sum of `usage` when a person last let the conversation go on: its own limits count from there."""
+    """The sum of `usage` when a user last let the conversation go on: its own limits count from there."""
     spending: Mapping[int, Mapping[PublicKey, Usage]] = field(default_factory=dict, compare=False)
     """What the newest `SPENDING_DAYS` days have cost, by day since 1970 (UTC) and by `on_behalf_of`. No rule of the
     conversation reads it, and a checkpoint written before it was counted lacks it; so it is not compared."""
     limit_reported: tuple[str, Millis] = ("", Millis(0))
-    """The last limit of a day that people were told of, and when that day ends."""
+    """The last limit of a day that users were informed of, and when that day ends."""
     metrics: Mapping[Phase, PhaseMetrics] = field(default_factory=dict)
     forked_from: ForkOrigin | None = None
     workflow: WorkflowSession | None = None
     """The workflow this is a conversation of: its rules are the router, and no phase forbids anything."""
     agent_states: Mapping[str, AgentPhaseState] = field(default_factory=dict)
-    """Where agents stand in their own phases, by `Run.stands_as`."""
+    """Where agents stand in their own phases, by `Run.state_key`."""
     history: History | None = field(default_factory=History)
 
     @property
@@ -244,7 +244,7 @@ class State:
 
     @property
     def on_behalf_of(self) -> PublicKey:
-        """The person whose message began the cycle; who wrote last where the cycle began without one."""
+        """The user whose message began the cycle; who wrote last where the cycle began without one."""
         wrote = (*self.messages[:1], *(m for m in reversed(self.recent) if m.role is not None))
         return wrote[0].author if wrote else self.starter
 
@@ -258,7 +258,7 @@ class State:
 
     @property
     def waived(self) -> frozenset[Phase]:
-        """The gates a person gave up in this cycle."""
+        """The gates a user gave up in this cycle."""
         return frozenset(phase for waiver in self.waivers for phase in waiver.phases)
 
     @property
@@ -268,7 +268,7 @@ class State:
 
     @property
     def is_parked(self) -> bool:
-        """Whether every open run waits for a person, or for a colleague who does."""
+        """Whether every open run waits for a user, or for a sub-agent who does."""
         return bool(self.runs) and all(run.is_waiting for run in self.runs.values())
 
     @property
@@ -277,20 +277,20 @@ class State:
         return tuple(run for run in self.runs.values() if run.parent is None)
 
     def called_by(self, run: RunId) -> tuple[Run, ...]:
-        """The open runs of the colleagues that a run has called."""
+        """The open runs of the sub-agents that a run has called."""
         return tuple(other for other in self.runs.values() if other.parent == run)
 
     @property
     def unanswered(self) -> tuple[Message, ...]:
-        """A person's messages of this cycle that no agent has been shown."""
+        """A user's messages of this cycle that no agent has been shown."""
         return tuple(m for m in self.messages if m.role is not None and m.seq > self.answered)
 
     def spare_systems(self, digest: str) -> tuple[str, ...]:
-        """The prompts that nobody has used for longest, as many as must go if this one is to be remembered too."""
+        """The prompts that no one has used for longest, as many as must go if this one is to be remembered too."""
         surplus = 0 if digest in self.systems else len(self.systems) - SYSTEMS + 1
         return tuple(islice(self.systems, max(0, surplus)))
 
     def newer_than_last_turn(self) -> tuple[Message, ...]:
-        """A person's messages that came after the last turn of this cycle was opened, and were no answer to us."""
+        """A user's messages that came after the last turn of this cycle was opened, and were no answer to us."""
         opened = max(self.turns[-1].seq if self.turns else 0, self.stopped)
         return tuple(m for m in self.messages if m.role is not None and m.seq > opened and not m.is_answer)

@@ -1,4 +1,4 @@
-"""A mission as a value: where it stands, what its node has done, and what each fact does to it.
+"""A mission as a value: where it is, what its node has done, and what each fact does to it.
 
     NodeEntered ─► wants its node run ──NodeCompleted──► NodeEntered ... MissionEnded
                      ▲  │      │
@@ -19,12 +19,12 @@ from tenex.core.ids import Millis, PublicKey
 from tenex.core.records import mission as m
 
 UNKNOWN_KIND = "OutcomeUnknown"
-"""The kind of a failed step of which nobody knows what it did."""
+"""The kind of a failed step of which no one knows what it did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A step of the node at hand; `seq` is the record that permitted it, and never changes when it runs again."""
+    """A step of the current node; `seq` is the record that permitted it, and never changes when it runs again."""
 
     id: str
     replay: Replay
@@ -60,7 +60,7 @@ class Mission:
     pubkey: PublicKey = PublicKey("")
     """What it speaks with; "" where a program began it in a conversation of the project's."""
     entry: Mapping[str, Any]
-    """The state as the node at hand was entered with, JSON."""
+    """The state as the current node was entered with, JSON."""
     node: str = ""
     data: Mapping[str, Any] = field(default_factory=dict)
     wants: int | None = None
@@ -71,7 +71,7 @@ class Mission:
     attempt: int = 0
     wait: Wait | None = None
     steps: Mapping[str, Step] = field(default_factory=dict)
-    """Of the node at hand: those that returned, in that order, then those under way."""
+    """Of the current node: those that returned, in that order, then those under way."""
     pausing: str = ""
     """Why a pause is wanted while a step is under way."""
     pausing_by: str = ""
@@ -79,7 +79,7 @@ class Mission:
     """Why it is paused."""
     paused_at: Millis | None = None
     visits: int = 0
-    """Nodes entered since somebody let it go on."""
+    """Nodes entered since a user last continued it."""
     outcome: m.MissionOutcome | None = None
     result: Any = None
     kind: str = ""
@@ -97,7 +97,7 @@ class Mission:
 
     @property
     def is_paused(self) -> bool:
-        """Whether it goes on only when somebody lets it."""
+        """Whether it goes on only when a user continues it."""
         return self.is_open and bool(self.paused)
 
     @property
@@ -163,7 +163,7 @@ class Mission:
         return replace(self, wants=None, wait=wait, attempt=record.attempt, steps=kept)
 
     def resumed(self, record: m.NodeRetryDue) -> "Mission":
-        """The node runs again; the time it stood still does not count."""
+        """The node runs again; the time it was paused does not count."""
         since = self.paused_at if self.paused_at is not None else self.wait.since if self.wait else record.at
         still = max(0, record.at - since)
         close_at = Millis(self.close_at + still) if self.close_at else self.close_at
@@ -226,7 +226,7 @@ class Mission:
         return replace(self._later(by), wait=wait, paused_at=paused_at)
 
     def spared(self, by: int) -> "Mission":
-        """Nobody was there for so many ms: its deadline is later, a wait or a pause has been that much shorter."""
+        """No process ran for so many ms: its deadline is later, a wait or a pause has been that much shorter."""
         wait = self.wait and replace(self.wait, since=Millis(self.wait.since + by))
         paused_at = None if self.paused_at is None else Millis(self.paused_at + by)
         return replace(self._later(by), wait=wait, paused_at=paused_at)
@@ -235,7 +235,7 @@ class Mission:
         return replace(self, close_at=Millis(self.close_at + by)) if self.close_at else self
 
     def forked(self) -> "Mission":
-        """It in a fork: what was under way is wanted anew, since the seqs of another journal make no keys there."""
+        """The mission in a fork: what was under way is wanted again, since another journal's seqs make no keys."""
         return replace(self, steps={key: step for key, step in self.steps.items() if step.is_done})
 
     def at_rest(self, at: Millis) -> "Mission":
@@ -251,18 +251,18 @@ class Mission:
         return replace(self.stopped(self.paused or "it goes on from an earlier record", at), steps=steps)
 
 
-def shown(mission: Mission) -> dict[str, Any]:
-    """A mission for a person to read: where it stands, what it knows, and what came of it."""
-    told: dict[str, Any] = {"workflow": mission.workflow, "node": mission.node, "state": mission.state}
+def mission_view(mission: Mission) -> dict[str, Any]:
+    """A mission for a user to read: where it is, what it knows, and what came of it."""
+    view: dict[str, Any] = {"workflow": mission.workflow, "node": mission.node, "state": mission.state}
     if mission.steps:
-        told["steps"] = {
+        view["steps"] = {
             step.id: "returned" if step.ok else step.kind or "under way" for step in mission.steps.values()
         }
     if mission.outcome is not None:
-        told |= {"outcome": mission.outcome, "result": mission.result}
+        view |= {"outcome": mission.outcome, "result": mission.result}
     if why := mission.message or mission.paused:
-        told["because"] = why
-    return told
+        view["because"] = why
+    return view
 
 
 def _runs_again(step: Step) -> bool:

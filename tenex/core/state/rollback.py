@@ -1,7 +1,7 @@
 """Going back and branching off: the records of both, and the state a conversation goes on from.
 
     RolledBack   what the conversation thinks is as it was after an earlier record; what happened stays a fact
-    Forked       another conversation begins as this one stood after a record; it shares nothing with it
+    Forked       another conversation begins as this one was after a record; it shares nothing with it
 
 Every field of `State` is in exactly one of the sets below. Both records carry the state itself, so no reader needs the
 records it was folded from, which may lie in an older file of the journal, or in another conversation's. (ADR 15.)
@@ -67,7 +67,7 @@ OVER: Final = frozenset(
         "streak_of",
     }
 )
-"""What was open then, or is now, is over; somebody has just decided, so what counts since a person spoke is nothing."""
+"""What was open then, or is now, is over; someone has just decided, so what counts since a user spoke is nothing."""
 
 STAYS: Final = frozenset(
     {
@@ -97,7 +97,7 @@ STAYS: Final = frozenset(
         "stopped",
     }
 )
-"""What stays: money is spent, what was said is delivered, what was heard is not heard again, no name is used twice.
+"""What stays: money is spent, what was sent is delivered, no message is taken twice, no name is used twice.
 
 `stopped` is the moment of going back itself; so is `phase_started_at` where that changes the phase.
 """
@@ -108,7 +108,7 @@ CUT_OFF: Final = "the conversation goes on from before this was done"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolledBack(Record):
-    """The conversation goes on as it stood after record `to`, at rest; the records between stay, and count no more.
+    """The conversation goes on as it was after record `to`, at rest; the records between stay, and count no more.
 
     `state` holds the fields that are restored. `restored_tree` is the shadow repository's tree that the workspace was
     restored to, `previous_tree` its content before; both are empty where the files stayed as they were.
@@ -124,21 +124,21 @@ class RolledBack(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationForked(Record):
-    """A conversation begins as `origin` stood after its record `at_seq`, at rest."""
+    """A conversation begins as `origin` was after its record `at_seq`, at rest."""
 
     id: ConversationId
     origin: ConversationId
     at_seq: int
     title: str
-    """Its own; what the origin is called stands in `state.forked_from`."""
+    """Its own; what the origin is called is in `state.forked_from`."""
     state: State
 
 
 def at_rest(then: State, at: Millis, seq: int = 1) -> State:
-    """That state as one to go on from after record `seq`: nothing is open, and a person is awaited.
+    """That state as one to go on from after record `seq`: nothing is open, and a user is awaited.
 
     A turn that was open counts as closed: what was done in it is known, the rest as stopped. A cycle that had ended
-    stays ended, and where none had begun the person's next message begins the first.
+    stays ended, and where none had begun the user's next message begins the first.
     """
     changes: dict[str, Any] = {name: _default(name) for name in OVER}
     changes["agent_states"] = {name: one for name, one in then.agent_states.items() if name not in then.runs}
@@ -188,7 +188,7 @@ def of_fork(
 ) -> State:
     """The state a fork begins with: of its own the id, the address and all sums; no event is known to it.
 
-    What stood in the other one's records comes before every record of its own, which are numbered from 1 again.
+    What was in the other one's records comes before every record of its own, which are numbered from 1 again.
     """
     rest = _before(at_rest(then, at), then.next_seq)
     history = rest.history or History()
@@ -267,7 +267,7 @@ def forked(c: State, record: ConversationForked) -> None:
         ValueError: it is not the first, or of another conversation; nothing has changed.
     """
     if record.seq != 1 or record.id != c.id or record.state.id != c.id:
-        raise ValueError(f"a fork stands at the beginning of its own journal, and not at seq {record.seq} of another")
+        raise ValueError(f"a fork is at the beginning of its own journal, not at seq {record.seq} of another")
     for spec in fields(State):
         if spec.name != "history" or c.history is not None:
             setattr(c, spec.name, getattr(record.state, spec.name))

@@ -5,11 +5,11 @@ A run is in exactly one of these states, all derived from its fields:
     wants a model step ──ModelResponded──► has calls ──all done──► wants a model step ...
          ▲    │                             │
          │    └─Retrying─► waits ──RetryDue─┘        a call waits its turn, is permitted, parked (ask), queued (a
-         │                                           colleague is busy), linked (works at it), or done
+         │                                           sub-agent is busy), linked (works at it), or done
          └──────────────────────────────────
     RunEnded closes it from anywhere.
 
-Its deadline counts its work: not the time it waits for a person, a colleague, another try, or a busy provider.
+Its deadline counts its work: not the time it waits for a user, a sub-agent, another try, or a busy provider.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from tenex.core.config import Replay, Role
 from tenex.core.ids import CallId, Millis, PublicKey, RunId, Slug, TurnId
 from tenex.core.messages import NO_USAGE, CallRequest, CallResult, Entry, ModelStep, Note, Usage, UserText
 from tenex.core.phases import Phase
-from tenex.core.ports import Handoff
+from tenex.core.port_values import Handoff
 from tenex.core.records.run import ModelReprompted, Outcome, RetryScheduled
 
 
@@ -38,7 +38,7 @@ class CallState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A tool call of the step at hand."""
+    """A tool call of the current step."""
 
     request: CallRequest
     state: CallState = CallState.ASKED
@@ -49,12 +49,12 @@ class Call:
 
     @property
     def has_begun(self) -> bool:
-        """Whether it was let through: not one that waits its turn, or for a colleague who is busy."""
+        """Whether it was let through: not one that waits its turn, or for a sub-agent who is busy."""
         return self.state not in (CallState.ASKED, CallState.QUEUED)
 
     @property
-    def waits_for_colleague(self) -> bool:
-        """Whether a colleague works at it, or will when they are free."""
+    def waits_for_subagent(self) -> bool:
+        """Whether a sub-agent works at it, or will when they are free."""
         return self.state in (CallState.QUEUED, CallState.LINKED)
 
 
@@ -104,19 +104,19 @@ class Run:
     wants: int | None = None
     """The seq of the record that made a model step wanted."""
     attempt: int = 0
-    """Tries of the model call at hand that failed in transport."""
+    """Tries of the current model call that failed in transport."""
     outage_reported: bool = False
-    """Whether the person was told that its model cannot be reached."""
+    """Whether the user was informed that its model cannot be reached."""
     retry: Retry | None = None
     urgent: int = 0
-    """The newest `wants` that a person asked for: that call goes through a pause of its provider."""
+    """The newest `wants` that a user asked for: that call goes through a pause of its provider."""
     warn_at: Millis
     close_at: Millis
     armed: int
     """The seq of the record that set the deadlines."""
     warned: bool = False
     parked_at: Millis | None = None
-    """Since when it has waited for a person or a colleague."""
+    """Since when it has waited for a user or a sub-agent."""
     steps: int = 0
     reprompts: int = 0
     unseen: tuple[UserText, ...] = ()
@@ -128,7 +128,7 @@ class Run:
     usage: Usage = NO_USAGE
     model: str = ""
     failed_edges: frozenset[tuple[str, str]] = frozenset()
-    """Edges of the agent's own graph, as (source, target), whose condition raised: each is told once."""
+    """Edges of the agent's own graph, as (source, target), whose condition raised: each is reported once."""
     changed: int = 0
     """The place in `entries` of the step that last changed something: files by a call not made before, or its state."""
     is_stale: bool = False
@@ -138,8 +138,8 @@ class Run:
     is_shared: bool = False
 
     @property
-    def stands_as(self) -> str:
-        """The name its agent's standing is kept under: the agent's own, or the run's where each call begins anew."""
+    def state_key(self) -> str:
+        """The key of its agent's state: the agent's own, or the run's where each call begins again."""
         return self.agent if self.parent is None or self.is_shared else self.id
 
     @property
@@ -149,12 +149,12 @@ class Run:
 
     @property
     def is_parked(self) -> bool:
-        """Whether nothing of it can go on before a person has answered."""
+        """Whether nothing of it can go on before a user has answered."""
         return self.has_parked and all(call.state is not CallState.PERMITTED for call in self.calls)
 
     @property
     def is_held(self) -> bool:
-        """Whether it waits for a model that cannot be reached, and the person knows."""
+        """Whether it waits for a model that cannot be reached, and the user knows."""
         return self.retry is not None and self.retry.on_hold and not self.retry.limit
 
     @property
@@ -164,12 +164,12 @@ class Run:
 
     @property
     def has_linked(self) -> bool:
-        """Whether a colleague works at a call of its, or will when they are free."""
-        return any(call.waits_for_colleague for call in self.calls)
+        """Whether a sub-agent works at a call of its, or will when they are free."""
+        return any(call.waits_for_subagent for call in self.calls)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it can do nothing itself before a person or a colleague has answered: its time stands still."""
+        """Whether it can do nothing itself before a user or a sub-agent has answered: its deadline is suspended."""
         waits = self.has_parked or self.has_linked
         return waits and all(call.state is not CallState.PERMITTED for call in self.calls)
 
@@ -177,8 +177,8 @@ class Run:
         """The open call of that id."""
         return next((known for known in self.open_calls if known.request.id == call), None)
 
-    def hears(self, text: UserText, seq: int) -> "Run":
-        """A person wrote while it works: it will see that before its next step."""
+    def receives(self, text: UserText, seq: int) -> "Run":
+        """A user wrote while it works: it will see that before its next step."""
         return replace(self, unseen=(*self.unseen, text), received=seq)
 
     def stepped(self, step: ModelStep, seq: int) -> "Run":
@@ -202,22 +202,22 @@ class Run:
         return run._with(call, state=CallState.PERMITTED, seq=seq, replay=replay)
 
     def parked(self, call: CallId, seq: int, at: Millis) -> "Run":
-        """A call waits for a person."""
+        """A call waits for a user."""
         run = self._with(call, state=CallState.PARKED, seq=seq)
         return replace(run, parked_at=run.parked_at if run.parked_at is not None else at)
 
     def queued(self, call: CallId, seq: int, at: Millis) -> "Run":
-        """A call waits for a colleague who is busy."""
+        """A call waits for a sub-agent who is busy."""
         run = self._with(call, state=CallState.QUEUED, seq=seq)
         return replace(run, parked_at=run.parked_at if run.parked_at is not None else at)
 
     def linked(self, call: CallId, seq: int, at: Millis) -> "Run":
-        """A colleague works at a call."""
+        """A sub-agent works at a call."""
         run = self._with(call, state=CallState.LINKED, seq=seq)
         return replace(run, parked_at=run.parked_at if run.parked_at is not None else at)
 
     def resumed(self, at: Millis, seq: int) -> "Run":
-        """A colleague it waited for is done: its deadlines are later by the wait, and its clock runs again."""
+        """A sub-agent it waited for is done: its deadlines are later by the wait, and its clock runs again."""
         waited = at - self.parked_at if self.parked_at is not None else 0
         return replace(self.delayed(waited, seq), parked_at=at if self.has_parked or self.has_linked else None)
 
@@ -231,7 +231,7 @@ class Run:
         return run if run.open_calls else run.wanting(seq)
 
     def wanting(self, seq: int) -> "Run":
-        """A model step is wanted: the results, in the order of the calls, and what people wrote, are shown now."""
+        """A model step is wanted: the results, in the order of the calls, and what users wrote, are shown now."""
         results = tuple(call.result for call in self.calls if call.result is not None)
         return replace(
             self,
@@ -244,7 +244,7 @@ class Run:
         )
 
     def nudged(self, record: ModelReprompted) -> "Run":
-        """Its model is told what was lacking; results of the calls it made stand before that."""
+        """Its model reads what was missing, after the results of the calls it made."""
         run = self.delayed(record.queued, record.seq).wanting(record.seq).spent(record.usage, record.model)
         note = Note(title="Reminder", text=record.text)
         return replace(run, entries=(*run.entries, note), reprompts=run.reprompts + 1, attempt=0, outage_reported=False)
@@ -252,8 +252,8 @@ class Run:
     def retrying(self, record: RetryScheduled) -> "Run":
         """Its model call waits."""
         run = self.moved(record.queued).spent(record.usage, record.model)
-        told = self.outage_reported or (record.on_hold and not record.limit)
-        return replace(run, wants=None, retry=Retry.of(record), attempt=record.attempt, outage_reported=told)
+        reported = self.outage_reported or (record.on_hold and not record.limit)
+        return replace(run, wants=None, retry=Retry.of(record), attempt=record.attempt, outage_reported=reported)
 
     def spent(self, usage: Usage, model: str) -> "Run":
         """A call that gave no step cost something all the same."""
@@ -268,7 +268,7 @@ class Run:
         return replace(self.moved(by), armed=seq) if by > 0 else self
 
     def answered(self, seq: int, warn_at: Millis, close_at: Millis) -> "Run":
-        """The person answered: the clock runs again."""
+        """The user answered: the clock runs again."""
         return replace(self, warn_at=warn_at, close_at=close_at, armed=seq, parked_at=None)
 
     def _with(
@@ -332,21 +332,21 @@ class Question:
     tries: int = 0
     """Tries that failed in transport."""
     outage_reported: bool = False
-    """Whether the person was told that the router's model cannot be reached."""
+    """Whether the user was informed that the router's model cannot be reached."""
     retry: Retry | None = None
     urgent: int = 0
-    """The newest `seq` that a person asked for, as in `Run`."""
+    """The newest `seq` that a user asked for, as in `Run`."""
     warn_at: Millis = Millis(0)
-    """When the person is told that there is no answer yet; 0 for never, or where they were told."""
+    """When the user is informed that there is no answer yet; 0 for never, or where they were informed."""
 
     def moved(self, by: int) -> "Question":
-        """It is said that many ms later that there is no answer yet."""
+        """The report that there is no answer yet is that many ms later."""
         return replace(self, warn_at=Millis(self.warn_at + by)) if self.warn_at else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """Something said in the conversation, as the router and the agents are shown it."""
+    """A message of the conversation, as the router and the agents are shown it."""
 
     seq: int
     at: Millis
@@ -356,7 +356,7 @@ class Message:
     text: str
     phase: Phase
     role: Role | None = None
-    """Of the person who wrote it; None for one of ours."""
+    """Of the user who wrote it; None for one of ours."""
     after_turn: TurnId | None = None
     """The last turn opened before it was written."""
     is_answer: bool = False

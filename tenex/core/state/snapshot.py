@@ -18,7 +18,7 @@ class SnapshotRecord(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateSnapshot(SnapshotRecord):
-    """Where the conversation stood after the record `seq`.
+    """Where the conversation was after the record `seq`.
 
     A change to what `State` or any value in it means is a change to this record: a higher version, and a migration.
     """

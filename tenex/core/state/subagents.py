@@ -1,10 +1,10 @@
-"""Colleagues an agent may call like tools: which of them are there now, and what one that is called is shown.
+"""Sub-agents an agent may call like tools: which of them are there now, and what one that is called is shown.
 
-    link      what is configured: a colleague, what it is there for, when it may be called (`agency.Link`)
+    link      what is configured: a sub-agent, what it is there for, when it may be called (`state.agent.Link`)
     caller    the run whose call began another; the chain of a run is itself, its caller, that one's caller ...
 
-A colleague sees the message of the call and not the conversation: whoever calls it knows what it needs, and what is not
-shown costs nothing and leads nobody astray.
+A sub-agent sees the message of the call and not the conversation: the caller knows what it needs, and what is not
+shown costs nothing and leads no one astray.
 """
 
 from collections.abc import Iterator
@@ -24,17 +24,17 @@ MESSAGE: Final = "message"
 
 
 def link_of(agent: Agent, tool: str) -> Link | None:
-    """The link a tool's name stands for, if the agent has one of that name."""
+    """The link that a tool's name means, if the agent has one of that name."""
     return agent.program.links.get(tool) if agent.program is not None else None
 
 
-def standing_of(state: State, run: Run, program: Program) -> AgentPhaseState:
-    """Where the agent of a run stands, by its program as configured now."""
-    return program.fitted(state.agent_states.get(run.stands_as))
+def agent_state_of(state: State, run: Run, program: Program) -> AgentPhaseState:
+    """The state of a run's agent, by its program as configured now."""
+    return program.fitted(state.agent_states.get(run.state_key))
 
 
 def link_specs(state: State, run: Run, rules: Policy) -> tuple[ToolSpec, ...]:
-    """The colleagues a run may call now, as tools, in the order in which they are configured."""
+    """The sub-agents a run may call now, as tools, in the order in which they are configured."""
     agent = rules.roster.get(run.agent)
     if agent is None or agent.program is None:
         return ()
@@ -59,7 +59,7 @@ _PARAMETERS: Final = {
 
 
 def refusal(state: State, run: Run, agent: Agent, tool: str, link: Link, rules: Policy) -> str | None:
-    """Why a colleague may not be called now, as a sentence the model can act on; None if it may.
+    """Why a sub-agent may not be called now, as a sentence the model can act on; None if it may.
 
     Asked when tools are listed, and again when one is called.
     """
@@ -74,13 +74,15 @@ def refusal(state: State, run: Run, agent: Agent, tool: str, link: Link, rules: 
     if link.agent in above:
         return f"{tool} cannot be called from here: {link.agent} waits for what you do. Answer with what you have."
     if len(above) > (most := rules.limits.link_depth):
-        return f"{tool} is not called: colleagues call each other {most} deep at most. Do it yourself."
+        return f"{tool} is not called: sub-agents call each other {most} deep at most. Do it yourself."
     if agent.program is None:
         return None
-    standing = standing_of(state, run, agent.program)
-    withheld = agent.program.withheld(tool, standing, state.phase)
-    here = f" You are in your phase {standing.phase}." if standing.phase else ""
-    return f"The colleague {tool} is not there for you now: {withheld}; nothing was done.{here}" if withheld else None
+    agent_state = agent_state_of(state, run, agent.program)
+    withheld = agent.program.withheld(tool, agent_state, state.phase)
+    here = f" You are in your phase {agent_state.phase}." if agent_state.phase else ""
+    return (
+        f"The sub-agent {tool} is not available to you now: {withheld}; nothing was done.{here}" if withheld else None
+    )
 
 
 def chain(state: State, run: Run) -> Iterator[Run]:
@@ -98,7 +100,7 @@ def entries_of_called(state: State, run: Run, changed: str) -> tuple[Entry, ...]
         return ()
     part = (
         f"{caller.name} has called you. Do what the message below asks, as far as your instructions and the phase "
-        f"permit. Your final text goes back to {caller.name}, and to nobody else."
+        f"permit. Your final text goes back to {caller.name}, and to no one else."
     )
     return (
         Note(title="Your part", text=f"{part}{changed}"),
@@ -107,7 +109,7 @@ def entries_of_called(state: State, run: Run, changed: str) -> tuple[Entry, ...]
 
 
 def message_to(state: State, run: Run) -> str:
-    """The message of the call that began a run, cut; empty for one that nobody called."""
+    """The message of the call that began a run, cut; empty for one that no one called."""
     caller = state.runs.get(run.parent) if run.parent is not None else None
     call = next((call for call in caller.calls if call.request.id == run.call), None) if caller is not None else None
     return cut(str(call.request.arguments.get(MESSAGE, "")), MESSAGE_CHARACTERS) if call is not None else ""

@@ -1,4 +1,4 @@
-"""Where a workflow conversation stands, and what each fact does to it.
+"""Where a workflow conversation is, and what each fact does to it.
 
 What is expected is watched: a watch is a time and the record that set it, and `pending` makes a timer of each. A watch
 goes when what was expected has come, or when it has fired.
@@ -65,7 +65,7 @@ class WorkflowSession:
         return tuple(Slug(name) for name in self.speakers.participant_order if name not in self.acked)
 
     def watching(self, seq: int, at: Millis, *names: str) -> "WorkflowSession":
-        """These are expected from now on, counted anew."""
+        """These are expected from now on, counted again."""
         watches = dict(self.disarmed(*names).watches)
         for name in names:
             within = self.expectations.get(name, Within())
@@ -80,7 +80,7 @@ class WorkflowSession:
         return replace(self, watches=kept)
 
     def rested(self, seq: int, at: Millis) -> "WorkflowSession":
-        """As one to go on from, after going back or in a fork: nothing is open, and time counts anew."""
+        """As one to go on from, after going back or in a fork: nothing is open, and time counts again."""
         if self.is_closed:
             return self
         names = [TTL, MAX_SILENCE]
@@ -101,7 +101,7 @@ class WorkflowSession:
     # ---- facts of a workflow -----------------------------------------------------------------------------------------
 
     def acknowledged(self, record: w.InviteAcknowledged) -> "WorkflowSession":
-        """Somebody is there; with the last one nobody is waited for."""
+        """Someone is there; with the last one no one is waited for."""
         session = replace(self, acked=self.acked | {record.participant})
         return session if session.missing else session.disarmed(ACKS_WITHIN)
 
@@ -147,25 +147,25 @@ class WorkflowSession:
         return self.disarmed(TURN_WITHIN, REPLY_WITHIN)
 
     def asked(self, seq: int, at: Millis) -> "WorkflowSession":
-        """The speaker waits for a person, having said so: its own time stands still."""
+        """The speaker waits for a user, who has been asked: its own deadline is suspended."""
         return self.disarmed(TURN_WITHIN).watching(seq, at, REPLY_WITHIN, MAX_SILENCE)
 
     def answered(self, seq: int, at: Millis, *, is_parked: bool) -> "WorkflowSession":
-        """The person answered: the speaker has all its time again, or they have for another question that is open."""
+        """The user answered: the speaker has all its time again, or they have for another question that is open."""
         if is_parked:
             return self.watching(seq, at, REPLY_WITHIN)
         return self.disarmed(REPLY_WITHIN).watching(seq, at, TURN_WITHIN)
 
     def let_through(self, call: str) -> "WorkflowSession":
-        """A call of the open round was permitted, or put to a person: it counts."""
+        """A call of the open round was permitted, or put to a user: it counts."""
         return replace(self, called=self.called | {call})
 
     def routed(self, call: str, route: Route) -> "WorkflowSession":
         """The result of a call of the open round asks for this."""
         return replace(self, routes={**self.routes, call: route})
 
-    def heard(self, seq: int, at: Millis) -> "WorkflowSession":
-        """Somebody said something."""
+    def message_received(self, seq: int, at: Millis) -> "WorkflowSession":
+        """A user wrote."""
         return self if self.is_closed else self.watching(seq, at, MAX_SILENCE)
 
 
@@ -192,8 +192,8 @@ def opened(record: w.WorkflowOpened) -> WorkflowSession:
     return session.watching(record.seq, record.at, TTL, MAX_SILENCE, ACKS_WITHIN)
 
 
-def told(session: WorkflowSession) -> dict[str, Any]:
-    """A session as people are to read it."""
+def session_view(session: WorkflowSession) -> dict[str, Any]:
+    """A session as users are to read it."""
     speakers = session.speakers
     return {
         "name": session.slug,
@@ -209,6 +209,6 @@ def told(session: WorkflowSession) -> dict[str, Any]:
 
 def _why(record: w.RoundClosed) -> str:
     if record.handoff:
-        said = f": {record.reason}" if record.reason else ""
-        return f"{record.speaker} handed over to {record.handoff}{said}"
+        reason = f": {record.reason}" if record.reason else ""
+        return f"{record.speaker} handed over to {record.handoff}{reason}"
     return f"{record.speaker} called {record.tool}" if record.tool else f"it follows {record.speaker}"

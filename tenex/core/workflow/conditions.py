@@ -192,7 +192,7 @@ class AgentTarget:
 
 @dataclass(frozen=True, slots=True)
 class RoundRobinTarget:
-    """The participant after the last speaker, in order; the first where nobody has spoken."""
+    """The participant after the last speaker, in order; the first where no one has spoken."""
 
     name: ClassVar[str] = "round_robin"
 

@@ -13,7 +13,7 @@ OWN: Final = (HANDOFF, FINISH, SET, DELETE)
 """The tools by which a speaker of a workflow directs it."""
 
 DEEPEST = 32
-"""Levels of lists and objects in one variable: nobody writes more by hand, and a value that holds itself ends here."""
+"""Levels of lists and objects in one variable: no one writes more by hand, and a value that holds itself ends here."""
 LONGEST = 4_096
 """Bits of a whole number: readers of JSON bound its digits, Python itself at 4,300."""
 
@@ -28,7 +28,7 @@ class Handoff:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """A tool's result that ends the workflow; `reason` is the reason of the end, `summary` is for whoever reads it."""
+    """A tool's result that ends the workflow; `reason` is the reason of the end, `summary` is for who reads it."""
 
     summary: str = ""
     reason: str = "finished"
@@ -92,7 +92,7 @@ class TransitionDecision:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowState:
-    """Where a workflow stands between two rounds; `expected_next_speaker` None means that it has ended.
+    """Where a workflow is between two rounds; `expected_next_speaker` None means that it has ended.
 
     `participant_order` is the order of a round robin, `creator_id` opened the workflow, `graph_data` is the graph as a
     dict, `context_vars` are values JSON can hold.
@@ -111,7 +111,7 @@ class WorkflowState:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What was not done, as a sentence for whoever asked for it; nothing has changed."""
+    """What was not done, as a sentence for who asked for it; nothing has changed."""
 
     sentence: str
 

@@ -8,7 +8,7 @@ What decides who speaks next, the strongest first:
 2. The rules: lower priority first, then in the order of the list; the first that fires.
 3. The default target.
 
-Where `max_turns` rounds are done, what would go on ends; an end of its own keeps its reason. Never is anybody to speak
+Where `max_turns` rounds are done, what would go on ends; an end of its own keeps its reason. Never is anyone to speak
 who does not take part: a handoff to a stranger is refused and counts as no handoff; a rule that names one, or that
 fails, ends the workflow.
 """
@@ -26,14 +26,14 @@ from .transitions import TERMINATED, Heard, named_tools
 FINISHED = "finished"
 """The reason of an end by a `Finish` that gives none."""
 UNKNOWN_SPEAKER = "unknown_speaker"
-"""The reason where a rule names somebody who does not take part."""
+"""The reason where a rule names someone who does not take part."""
 RULE_FAILED = "rule_failed"
 """The reason where a condition or a target raised."""
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What a round led to; `sentences` say what it asked for in vain, or which rule is to be mended."""
+    """What a round led to; `sentences` say what it asked for in vain, or which rule is to be fixed."""
 
     state: WorkflowState
     decision: TransitionDecision
@@ -84,13 +84,13 @@ def faults_of_participants(participants: Sequence[str]) -> Iterator[str]:
         if participants.count(name) > 1
     )
     if END in participants or "" in participants:
-        yield f"{END} and the empty name are reserved; nobody who takes part can be called so."
+        yield f"{END} and the empty name are reserved; no one who takes part can be called so."
 
 
 def may_speak(state: WorkflowState, sender_id: str) -> str | None:
-    """None if the round is theirs, else a sentence that says whose it is; after the end it is nobody's."""
+    """None if the round is theirs, else a sentence that says whose it is; after the end it is no one's."""
     if state.expected_next_speaker is None:
-        return f"The workflow has ended ({state.pending_close_reason or TERMINATED}); nobody may speak in it any more."
+        return f"The workflow has ended ({state.pending_close_reason or TERMINATED}); no one may speak in it any more."
     if sender_id != state.expected_next_speaker:
         return f"It is {state.expected_next_speaker} who is to speak now, not {sender_id}."
     return None
@@ -99,7 +99,7 @@ def may_speak(state: WorkflowState, sender_id: str) -> str | None:
 def change_context(
     state: WorkflowState, sender_id: str, set_: Mapping[str, Any] | None = None, delete: Iterable[str] = ()
 ) -> WorkflowState | Refused:
-    """The state with variables deleted, then set: at once, by any participant, whoever's turn it is; not at the end."""
+    """The state with variables deleted, then set: at once, by any participant at any turn; not at the end."""
     if state.expected_next_speaker is None:
         return Refused(f"The workflow has ended ({state.pending_close_reason or TERMINATED}); nothing changes in it.")
     if sender_id not in state.participant_order:
@@ -113,7 +113,7 @@ def change_context(
 
 
 def fold(graph: TransitionGraph, state: WorkflowState, envelope: Envelope) -> Folded | Refused:
-    """The state after a closed round, and who speaks next or why it ends; the order is told at the top.
+    """The state after a closed round, and who speaks next or why it ends; the order is described at the top.
 
     Refuses a round that is not the sender's. `graph` is compiled for the participants of the state.
     """
@@ -131,7 +131,7 @@ def fold(graph: TransitionGraph, state: WorkflowState, envelope: Envelope) -> Fo
     choice, faults = _chosen(graph, after, envelope, asked)
     sentences = (*refused, *faults)
     if not choice.is_end and choice.node not in state.participant_order:
-        sentences = (*sentences, f"A rule names {choice.node}, who does not take part; mend the graph.")
+        sentences = (*sentences, f"A rule names {choice.node}, who does not take part; fix the graph.")
         choice = Choice(END, UNKNOWN_SPEAKER)
     reason = choice.reason or TERMINATED
     decision = TransitionDecision(None, reason) if choice.is_end else TransitionDecision(choice.node)
@@ -148,8 +148,8 @@ def _chosen(
         if isinstance(asked, Handoff):
             choice = graph.bounded(Choice(asked.target), after.turn_count)
         else:
-            heard = Heard(after, replace(envelope, routing_tool=asked))
-            choice = graph.first_match(envelope.sender_id, heard, after.turn_count)
+            round_ = Heard(after, replace(envelope, routing_tool=asked))
+            choice = graph.first_match(envelope.sender_id, round_, after.turn_count)
     except ConfigurationError as fault:
         return Choice(END, RULE_FAILED), tuple(fault.faults)
     return choice or Choice(END, TERMINATED), ()

@@ -1,6 +1,6 @@
 """The rules of a workflow as guarded edges of the one graph: its nodes are the speakers, a round is the facts.
 
-An edge leads from the one speaker after whom its rule can fire, where the rule says so, else from anybody.
+An edge leads from the one speaker after whom its rule can fire, where the rule says so, else from anyone.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -67,7 +67,7 @@ class When:
         """Whether the condition fires; raises ConfigurationError where its code fails."""
         try:
             return bool(self.ask(self.condition.evaluate, facts.state, facts.envelope))
-        except Exception as fault:  # the code of whoever wrote the graph: it must not end more than its own workflow
+        except Exception as fault:  # the code of the author of the graph: it must not end more than its own workflow
             raise ConfigurationError([_failed("condition", self.condition, fault)]) from fault
 
 
@@ -88,7 +88,7 @@ class Then:
         return Choice(END, str(reason or TERMINATED)) if speaker is None else Choice(speaker)
 
     def reaches(self, node: str, nodes: Sequence[str]) -> Iterable[str]:
-        """Nobody but the speaker for `stay`, only the end for `terminate`, else anybody; a custom target may end."""
+        """No one but the speaker for `stay`, only the end for `terminate`, else anyone; a custom target may end."""
         match self.target:
             case TerminateTarget():
                 return (END,)
@@ -104,7 +104,7 @@ class Then:
 
 
 def _failed(what: str, rule: object, fault: Exception) -> str:
-    return f"The {what} {type(rule).__name__} failed with {type(fault).__name__}; mend its code."
+    return f"The {what} {type(rule).__name__} failed with {type(fault).__name__}; fix its code."
 
 
 def compiled(
@@ -115,7 +115,7 @@ def compiled(
     participants: Sequence[str] = (),
     ask: Ask = _directly,
 ) -> TransitionGraph:
-    """The rules as a graph over speakers; the nodes are the participants, else everybody whom the rules name.
+    """The rules as a graph over speakers; the nodes are the participants, else everyone whom the rules name.
 
     `ask` calls the functions of conditions and targets that are not built in.
     """
@@ -173,7 +173,7 @@ def _worded(value: Any) -> str:
 
 
 def speaker_of(condition: TransitionCondition) -> str | None:
-    """The one speaker after whom a condition can fire, if it can be told; None means: after anybody."""
+    """The one speaker after whom a condition can fire, if it can be told; None means: after anyone."""
     if isinstance(condition, FromSpeaker):
         return condition.agent_id
     if isinstance(condition, AllOf):
@@ -193,7 +193,7 @@ def parts(condition: object) -> Iterator[object]:
 def named_agents(
     initial_speaker: str, transitions: Sequence[Transition], default_target: TransitionTarget
 ) -> Iterator[str]:
-    """Everybody whom the rules name, in the order in which they do."""
+    """Everyone whom the rules name, in the order in which they do."""
     yield initial_speaker
     for rule in transitions:
         yield from (part.agent_id for part in parts(rule.when) if isinstance(part, FromSpeaker))

@@ -1,4 +1,4 @@
-"""Variables of a workflow as people set them, `name=value`: read, and checked by what the workflow says of them.
+"""Variables of a workflow as users set them, `name=value`: read, and checked by what the workflow says of them.
 
 A variable is known where the workflow begins with it, a rule looks at it, or it is set. Its values have the kinds of
 those that it begins with and that rules compare it with; without any, it may be of any kind.
@@ -40,7 +40,7 @@ def kinds_of(graph: TransitionGraph, *contexts: Mapping[str, Any]) -> Kinds:
 def _of_rules(graph: TransitionGraph) -> Iterator[tuple[str, Any]]:
     for edge in graph.edges:
         for part in parts(edge.when.condition) if isinstance(edge.when, When) else ():
-            key = getattr(part, "key", None)  # a condition of somebody's own names a variable as the built-in ones do
+            key = getattr(part, "key", None)  # a condition of someone's own names a variable as the built-in ones do
             if not isinstance(key, str):
                 continue
             match part:
@@ -68,7 +68,7 @@ def read(text: str, known: Kinds) -> dict[str, Any]:
 
 
 def described(known: Kinds, context: Mapping[str, Any]) -> str:
-    """The variables there are, with their values, as lines for people."""
+    """The variables there are, with their values, as lines for users."""
     if not known:
         return "This workflow has no variables."
     return "\n".join(f"{name} = {_shown(context.get(name))}{_of(kinds)}" for name, kinds in known.items())

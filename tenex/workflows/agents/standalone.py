@@ -37,7 +37,7 @@ from tenex.core.signals import (
 )
 from tenex.core.state.agent import AgentPhaseState, Program
 from tenex.core.state.run import OrchestratorTurn, Run
-from tenex.core.state.subagents import message_to, standing_of
+from tenex.core.state.subagents import agent_state_of, message_to
 from tenex.core.workflow_config import PERSON, Workflow
 from tenex.workflows.driving import CALLER, Drive, Work
 from tenex.workflows.missions.usage import spent
@@ -179,7 +179,7 @@ class AgentDrive(Drive):
     def _prompt(self, conversation: Conversation, run: Run) -> Prompt:
         """What an agent is told at the start of its run, and again where it stands elsewhere."""
         shape = blueprint(type(self._members[run.agent]))
-        standing = standing_of(conversation, run, self._program(run.agent))
+        standing = agent_state_of(conversation, run, self._program(run.agent))
         system = render(shape.system, f"{shape.name}.__system_message__", standing, None)
         return Prompt(system=system, entries=tuple(self._entries(conversation, run, shape, standing)))
 
@@ -248,7 +248,7 @@ class AgentDrive(Drive):
 
     async def _call(self, effect: ToolCall, state: Conversation) -> Signal:
         agent = self._members[effect.context.agent]
-        standing = standing_of(state, state.runs[effect.run], self._program(effect.context.agent))
+        standing = agent_state_of(state, state.runs[effect.run], self._program(effect.context.agent))
         result = await call_method(
             agent,
             effect.request.tool,

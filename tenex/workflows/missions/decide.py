@@ -9,7 +9,7 @@ from typing import Any
 from tenex.core import records as r
 from tenex.core.config import Replay
 from tenex.core.decide import daily_limits
-from tenex.core.decide.outgoing import say
+from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import spent
 from tenex.core.effects import Key, Work
@@ -34,7 +34,7 @@ from tenex.core.signals import (
 )
 from tenex.core.state.mission import UNKNOWN_KIND, Mission
 
-from . import messages as words
+from . import messages
 
 PROGRAM = "the program"
 """Who pauses a mission that cannot go on by the code there is now."""
@@ -42,7 +42,7 @@ UNKNOWN = "the process stopped while this ran; check before repeating"
 CUT_OFF = "the node ended while this ran; check before repeating"
 STOPPED = "it was stopped while this ran; check before repeating"
 MESSAGE_CHARACTERS = 2_000
-"""Of why a node failed; a longer one is somebody's dump."""
+"""Of why a node failed; a longer one is someone's dump."""
 
 
 def on_signal(draft: Transaction, signal: Signal) -> bool:
@@ -58,7 +58,7 @@ def on_signal(draft: Transaction, signal: Signal) -> bool:
         case PauseRequested():
             _pause_asked(draft, signal)
         case ContinueRequested():
-            go_on(draft, signal.by)
+            continue_mission(draft, signal.by)
         case DayLimitReached(key=key) if key.work is Work.NODE:
             if (mission := _running(draft, key)) is not None:
                 draft.add(
@@ -93,13 +93,13 @@ def _of_node(draft: Transaction, signal: StepRequested | StepFinished | NodeRetu
 
 
 def begin(draft: Transaction, workflow: str, text: str, by: str) -> None:
-    """Begin a mission because somebody mentioned it; where it cannot, the conversation waits for what can begin it."""
+    """Begin a mission because someone mentioned it; where it cannot, the conversation waits for what can begin it."""
     rule = draft.rules.missions[workflow]
     try:
         found = rule.begin(text) if rule.begin is not None else None
     except UsageError as fault:
         draft.add(m.MissionRefused, workflow=workflow)
-        say(draft, words.refusal(workflow, str(fault)), error="workflow")
+        notify(draft, messages.refusal(workflow, str(fault)), error="workflow")
         draft.add(r.Ended, reason=f"the mission {workflow} could not begin")
         return
     if found is not None:
@@ -111,11 +111,11 @@ def begin(draft: Transaction, workflow: str, text: str, by: str) -> None:
 def pause(draft: Transaction, mission: Mission, by: str) -> None:
     """Pause an open mission as a user asks; what is under way may return first."""
     if mission.is_paused:
-        say(draft, words.standing(mission))
+        notify(draft, messages.status_line(mission))
         return
     _pause_asked(draft, PauseRequested(by=by, reason=f"{by} asks for it."))
     if (now := _now(draft)) is not None and not now.is_paused:
-        say(draft, "It pauses as soon as the step under way has returned. `/stop` cuts that off.")
+        notify(draft, "It pauses as soon as the step under way has returned. `/stop` cuts that off.")
 
 
 def opened(draft: Transaction) -> None:
@@ -143,14 +143,14 @@ def timer(draft: Transaction, key: Key) -> bool:
     return True
 
 
-def go_on(draft: Transaction, by: str) -> bool:
+def continue_mission(draft: Transaction, by: str) -> bool:
     """Let a mission go on that is paused, or waits for another try; whether there was one."""
     mission = _now(draft)
     if mission is None or mission.wants is not None:
         return False
     if not mission.is_paused and mission.wait is None:
         return False
-    if spent(draft):  # somebody has seen that, and it may cost as much again
+    if spent(draft):  # someone has seen that, and it may cost as much again
         draft.add(r.Continued, name=by)
     draft.add(m.NodeRetryDue, by=by)
     _halt_if_strange(draft, mission)
@@ -166,7 +166,7 @@ def halt(draft: Transaction, by: str, reason: str) -> None:
 
 
 def drop(draft: Transaction, by: str) -> None:
-    """End an open mission for good; where the conversation is its own, that is told and ends too."""
+    """End an open mission for good; where the conversation is its own, that is reported and it ends too."""
     mission = _now(draft)
     if mission is None:
         return
@@ -183,7 +183,7 @@ def drop(draft: Transaction, by: str) -> None:
 def _open(draft: Transaction, signal: MissionRequested) -> None:
     state, rule = draft.state, draft.rules.missions.get(signal.workflow)
     if rule is None or signal.node not in rule.nodes or state.has_mission:
-        return  # whoever asks has been told before
+        return  # the caller has been informed before
     if state.turn is not None or state.workflow is not None:
         return  # agents are at work here
     if state.status == "new":
@@ -212,9 +212,9 @@ def _enter(
     draft.add(m.NodeEntered, node=name, data=dict(data), changed=entering, close_at=close_at)
     mission, most = draft.state.mission, draft.rules.limits.nodes_per_mission
     if mission is not None:
-        words.tell_node(draft, mission, rule, before)
+        messages.announce_node(draft, mission, rule, before)
     if mission is not None and mission.visits >= most:
-        sentence = f"It has entered {mission.visits} nodes since it was last let go on."
+        sentence = f"It has entered {mission.visits} nodes since a user last continued it."
         draft.add(r.LimitReached, limit="nodes_per_mission", sentence=sentence)
         _pause(draft, mission, "the limit", sentence)
     elif mission is not None and mission.pausing:
@@ -232,7 +232,7 @@ def _end(
 ) -> None:
     draft.add(m.MissionEnded, outcome=outcome, result=result, kind=kind, message=message)
     if (mission := draft.state.mission) is not None:
-        words.tell_end(draft, mission, who)
+        messages.report_end(draft, mission, who)
         draft.add(r.Ended, reason=f"the mission {mission.workflow} {outcome}")
 
 
@@ -283,7 +283,7 @@ def _changed(mission: Mission, state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _forsake(draft: Transaction, mission: Mission, sentence: str) -> None:
-    """Record of steps under way that may not run again that nobody knows what they did."""
+    """Record of steps under way that may not run again that no one knows what they did."""
     for step in mission.open_steps:
         if step.replay is Replay.ONCE:
             draft.add(m.StepCompleted, step=step.id, ok=False, kind=UNKNOWN_KIND, message=sentence)
@@ -311,7 +311,7 @@ def _returned(draft: Transaction, mission: Mission, signal: NodeReturned) -> Non
 
 
 def _completed(rule: MissionRule, mission: Mission, state: Mapping[str, Any]) -> dict[str, Any]:
-    """The phase that is over, put to those that are; each stands there once."""
+    """The phase that is over, put to those that are; each is there once."""
     if PHASES_COMPLETED not in rule.tracked or mission.node not in rule.nodes:
         return {}
     known = [*(mission.state.get(PHASES_COMPLETED) or ()), *(state.get(PHASES_COMPLETED) or ())]
@@ -387,7 +387,7 @@ def _settle_pause(draft: Transaction) -> None:
 def _pause(draft: Transaction, mission: Mission, by: str, reason: str) -> None:
     _forsake(draft, mission, STOPPED)
     draft.add(m.MissionPaused, by=by, reason=reason or "a pause")
-    say(draft, words.pause(mission, reason, by_program=by == PROGRAM))
+    notify(draft, messages.pause(mission, reason, by_program=by == PROGRAM))
     draft.add(r.Waiting, reason="mission")
 
 

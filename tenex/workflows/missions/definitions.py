@@ -119,11 +119,11 @@ class Starting:
         except UsageError:
             raise
         except SerializationError as fault:
-            raise UsageError(f"{_sentence(str(fault))} Whoever looks after its code has to mend that.") from fault
+            raise UsageError(f"{_sentence(str(fault))} The author of its code has to fix that.") from fault
         except (Exception, SystemExit) as fault:  # an author's function may fail in any way
             log.warning("mission.not_begun", kind=type(fault).__name__, exc_info=fault)
             what = _sentence(f"its `{BEGIN}` failed with {type(fault).__name__}")
-            raise UsageError(f"{what} Whoever looks after its code has to mend that.") from fault
+            raise UsageError(f"{what} The author of its code has to fix that.") from fault
 
     def _plain(self, text: str) -> str:
         """The text between the mentions; a word at a time, since strangers choose how many there are."""

@@ -1,11 +1,11 @@
-"""Missions as a kind of conversation: its nodes say what is next, and no router does."""
+"""Missions as a kind of conversation: its nodes decide what is next, and no router does."""
 
 from tenex.core import records as r
 from tenex.core.commands import end_cycle, stop
 from tenex.core.config import Agent, Policy
 from tenex.core.decide import daily_limits
 from tenex.core.decide.messages import record_message
-from tenex.core.decide.outgoing import say
+from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
 from tenex.core.effects import Key
 from tenex.core.ids import Slug
@@ -15,8 +15,7 @@ from tenex.core.signals import MessageReceived, Signal
 from tenex.core.state.conversation import State
 from tenex.core.state.mission import Mission
 
-from . import decide
-from . import messages as words
+from . import decide, messages
 
 
 class MissionsMode(Mode):
@@ -35,20 +34,20 @@ class MissionsMode(Mode):
         return mission is not None and mission.begin is not None
 
     def on_message(self, draft: Transaction, signal: MessageReceived, called: Slug) -> None:
-        """Begin the mission, or tell the user what it does: it does not read what is written beside it."""
+        """Begin the mission, or report what it does: it does not read what is written beside it."""
         record_message(draft, signal)
         mission = draft.state.mission
         if mission is None or not self.owns(draft.state):
             decide.begin(draft, called, signal.message.text, signal.name)
         elif not mission.is_open:
-            say(draft, words.over(mission))
+            notify(draft, messages.over(mission))
             draft.add(r.Ended, reason=f"the mission {mission.workflow} {mission.outcome}")
         elif mission.is_paused:
-            say(draft, f"{words.standing(mission)} `/continue` lets it go on, `/new` ends it.")
+            notify(draft, f"{messages.status_line(mission)} `/continue` lets it go on, `/new` ends it.")
             draft.add(r.Waiting, reason="mission")
         else:
             does = "It does not read what is written here; `/stop` and `/pause` stop it."
-            say(draft, f"{words.standing(mission)} {does}")
+            notify(draft, f"{messages.status_line(mission)} {does}")
 
     def on_signal(self, draft: Transaction, signal: Signal) -> bool:
         """Handle the signals of nodes and of the program that drives a mission."""
@@ -79,7 +78,7 @@ class MissionsMode(Mode):
                 decide.pause(draft, mission, signal.name)
             return mission.is_open
         if not mission.is_open:
-            say(draft, words.over(mission))
+            notify(draft, messages.over(mission))
         elif name == "new":
             stop(draft, signal.name, quiet=True)
             decide.drop(draft, signal.name)
@@ -91,11 +90,11 @@ class MissionsMode(Mode):
 
     def _resume(self, draft: Transaction, mission: Mission, name: str) -> None:
         if sentence := daily_limits.refusal(draft.state):
-            say(draft, sentence)
-        elif not decide.go_on(draft, name):
-            say(draft, words.standing(mission))
+            notify(draft, sentence)
+        elif not decide.continue_mission(draft, name):
+            notify(draft, messages.status_line(mission))
         elif (now := draft.state.mission) is not None and not now.is_paused:  # else it has reported why
-            say(draft, "The mission goes on.")
+            notify(draft, "The mission goes on.")
 
     def on_stop(self, draft: Transaction, name: str) -> str:
         """Pause the mission at once."""
@@ -107,7 +106,7 @@ class MissionsMode(Mode):
 
     def status(self, draft: Transaction) -> list[str]:
         """Where the mission is."""
-        return [words.standing(draft.state.mission)] if draft.state.mission is not None else []
+        return [messages.status_line(draft.state.mission)] if draft.state.mission is not None else []
 
     def position(self, state: State) -> str:
         """The node, where the conversation is the mission's own."""

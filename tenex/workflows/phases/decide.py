@@ -1,25 +1,26 @@
 """What follows from the router's answer: a turn, a wait, an end, a question again, or the fallback."""
 
 from tenex.core import records as r
-from tenex.core.decide import gates
-from tenex.core.decide.outgoing import say
+from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
 from tenex.core.decide.turns import (
-    addressed_now,
-    ask_router,
+    advance,
     begin_cycle,
-    go_on,
     handoff_fields,
     open_turn,
+    same_failure,
+    spent,
+    too_many_turns,
     transition,
-    want_router,
+    wait_at_limit,
 )
-from tenex.core.ids import Slug
+from tenex.core.ids import Millis, Slug
 from tenex.core.messages import ModelStep
 from tenex.core.phases import Phase
-from tenex.core.routing import Accepted, Rejected, check, parse
+from tenex.core.routing import parse
 
-from . import waivers
+from . import gates, waivers
+from .routing import Accepted, Rejected, check
 
 
 def answered(draft: Transaction, step: ModelStep) -> None:
@@ -39,7 +40,7 @@ def answered(draft: Transaction, step: ModelStep) -> None:
 
 
 def reject(draft: Transaction, step: ModelStep, rejected: Rejected) -> None:
-    """Refuse an answer with its sentence; ask again, ask the person, or fall back."""
+    """Refuse an answer with its sentence; ask again, ask the user, or fall back."""
     draft.add(
         r.RouteRejected,
         answer=step.text[:2_000],
@@ -61,18 +62,18 @@ def reject(draft: Transaction, step: ModelStep, rejected: Rejected) -> None:
 
 
 def delayed(draft: Transaction) -> None:
-    """The router has not answered in time: say so, once."""
+    """Report, once, that the router has not answered in time."""
     draft.add(r.RouteDelayed)
     seconds = round(draft.rules.limits.router_warn_after / 1000)
-    say(draft, f"{_model(draft)} has not answered for {seconds} s. I keep trying; `/stop` ends it.")
+    notify(draft, f"{_model(draft)} has not answered for {seconds} s. I keep trying; `/stop` ends it.")
 
 
 def _fall_back(draft: Transaction, rejected: Rejected) -> None:
-    """The last attempt was refused: say what the router did, and wait."""
+    """Report what the router did where the last attempt was refused, and wait."""
     question = draft.state.question
     attempts = question.attempt if question else 1
     decisions = "a decision" if attempts == 1 else f"{attempts} decisions"
-    say(
+    notify(
         draft,
         f"I could not decide how to go on. {_model(draft)} gave {decisions} that I cannot use; the last time it "
         f"{rejected.plain}. Write to try again, or `/retry`. If it happens often, set a stronger `models.router`.",
@@ -97,7 +98,7 @@ def accept(draft: Transaction, step: ModelStep, accepted: Accepted, *, by: str) 
             draft.add(r.RouterCorrected, lesson=f"{sentence} The answer that was accepted: {', '.join(agents)}.")
     if accepted.user:
         if not draft.state.turns_since_user:  # `/continue` and nothing to do: silence would look like a fault
-            say(draft, f"I wait for you: {accepted.reason}")
+            notify(draft, f"I wait for you: {accepted.reason}")
         draft.add(r.Waiting, reason="user")
         return
     if accepted.end:
@@ -108,8 +109,8 @@ def accept(draft: Transaction, step: ModelStep, accepted: Accepted, *, by: str) 
 
 
 def _start(draft: Transaction, agents: tuple[Slug, ...], reason: str) -> None:
-    if addressed_now(draft):  # a person named somebody who could not have their turn before: they go first
-        go_on(draft)
+    if addressed_now(draft):  # a user named someone who could not have their turn before: they go first
+        advance(draft)
     else:
         open_turn(draft, agents, reason)
 
@@ -133,7 +134,7 @@ def _waived_by(draft: Transaction, phase: Phase) -> str:
 
 
 def end(draft: Transaction, reason: str) -> None:
-    """End the cycle; open the next at once where a person wrote while it ended."""
+    """End the cycle; open the next at once where a user wrote while it ended."""
     for phase in gates.waived_to_the_end(draft.state):
         transition(draft, phase, _waived_by(draft, phase))
     newer = draft.state.newer_than_last_turn()
@@ -141,3 +142,47 @@ def end(draft: Transaction, reason: str) -> None:
     if newer:
         begin_cycle(draft, "a message came while the last cycle ended")
         ask_router(draft, 1)
+
+
+# ---- asking the router -----------------------------------------------------------------------------------------------
+
+
+def addressed_now(draft: Transaction) -> tuple[Slug, ...]:
+    """The agents a user mentioned that may have their turn in this phase; the others keep waiting for it.
+
+    One that is only ever called by others has none: the router reads such a message like any.
+    """
+    state, roster = draft.state, draft.rules.routable
+    return tuple(
+        slug
+        for slug in dict.fromkeys(slug for slug, _ in state.addressed)
+        if slug in roster and not (state.phase is Phase.REFLECTION and gates.strangers(state, (slug,), draft.rules))
+    )
+
+
+def ask_router(draft: Transaction, attempt: int) -> None:
+    """Want the router, unless a limit says that a user must be asked first."""
+    limit = _limit(draft)
+    if limit is None:
+        want_router(draft, attempt)
+        return
+    wait_at_limit(draft, *limit)
+
+
+def want_router(draft: Transaction, attempt: int) -> None:
+    """Want the router's answer; that it is slow is reported once, however often it has to be asked."""
+    question = draft.state.question
+    warn_at = question.warn_at if question else Millis(draft.now + draft.rules.limits.router_warn_after)
+    draft.add(r.RouteRequested, attempt=attempt, warn_at=warn_at)
+
+
+def _limit(draft: Transaction) -> tuple[str, str] | None:
+    state, limits = draft.state, draft.rules.limits
+    if (many := too_many_turns(draft)) is not None:
+        return many
+    if (failure := same_failure(draft)) is not None:
+        return failure
+    if state.route_streak >= limits.same_route:
+        agents = ", ".join(state.streak_of[1:])
+        return "same_route", f"{agents} worked {state.route_streak} times in {state.phase} and nothing changed."
+    return spent(draft)

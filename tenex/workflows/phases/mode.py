@@ -1,23 +1,28 @@
 """The seven phases as a kind of conversation: every conversation that is of no other kind."""
 
+from collections.abc import Sequence
+
 from tenex.core import records as r
 from tenex.core.commands import activity
-from tenex.core.decide import daily_limits, gates, runs
+from tenex.core.config import Policy
+from tenex.core.conversation import Conversation
+from tenex.core.decide import daily_limits, runs
 from tenex.core.decide.messages import answers_question, record_message, report_disabled, report_elsewhere, unbegun
-from tenex.core.decide.outgoing import say
+from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
-from tenex.core.decide.turns import addressed_now, ask_router, go_on, open_turn
+from tenex.core.decide.turns import advance, open_turn
 from tenex.core.effects import Key, Work
 from tenex.core.ids import Slug
-from tenex.core.messages import ModelStep
+from tenex.core.messages import ModelStep, Note
 from tenex.core.mode import Mode
 from tenex.core.phases import QUALITY_PHASES, Phase
-from tenex.core.routing import Rejected
 from tenex.core.signals import DayLimitReached, MessageReceived, ModelFailed, RouteAnswered, Signal
 from tenex.core.state.conversation import State
 from tenex.core.state.run import OrchestratorTurn
 
-from . import decide, waivers
+from . import decide, gates, waivers
+from .router_prompt import question_for
+from .routing import Rejected
 
 
 class PhasesMode(Mode):
@@ -40,17 +45,21 @@ class PhasesMode(Mode):
             return
         if called:
             report_elsewhere(draft, called)
-        go_on(draft)
+        advance(draft)
 
     def next(self, draft: Transaction) -> None:
         """Open a turn of the agents a user mentioned, or ask the router."""
         state = draft.state
-        if present := addressed_now(draft):
+        if present := decide.addressed_now(draft):
             names = ", ".join(dict.fromkeys(name for slug, name in state.addressed if slug in present))
             draft.add(r.Routed, agents=present, phase=None, reason="addressed by the person", by=names)
             open_turn(draft, present, "addressed by the person")
         elif state.question is None:
-            ask_router(draft, 1)
+            decide.ask_router(draft, 1)
+
+    def router_question(self, conversation: Conversation, policy: Policy, budget: int, lessons: Sequence[str]) -> Note:
+        """The question the router is asked, in `budget` estimated tokens."""
+        return question_for(conversation, policy, budget, lessons)
 
     def gate_met(self, draft: Transaction, turn: OrchestratorTurn) -> Phase | None:
         """The quality gate that a turn meets by closing."""
@@ -83,7 +92,7 @@ class PhasesMode(Mode):
         """Announce a transition, retry the router, or report that it is slow."""
         state = draft.state
         if key.part == "announce" and state.unannounced is not None:
-            say(draft, f"Now in {state.phase}: {state.unannounced.reason}", "announcement")
+            notify(draft, f"Now in {state.phase}: {state.unannounced.reason}", "announcement")
         elif key.part == "route":
             draft.add(r.RetryDue, run=None)
         elif key.part == "route-warn":
@@ -99,7 +108,7 @@ class PhasesMode(Mode):
         elif name == "retry":
             return self._retry(draft, signal.name)
         elif name in ("new", "continue") and (workflow := unbegun(draft)):
-            say(
+            notify(
                 draft,
                 f"The mission {workflow} has not begun. Write here what it is to work on, or anything else in a new "
                 f"note.",
@@ -113,16 +122,16 @@ class PhasesMode(Mode):
         if name == "skip":
             phase = Phase.parse(argument)
             if phase is None or phase not in QUALITY_PHASES:
-                say(draft, f"/skip takes one of: {', '.join(QUALITY_PHASES)}.")
+                notify(draft, f"/skip takes one of: {', '.join(QUALITY_PHASES)}.")
                 return
             phases = (phase,)
         if draft.state.status == "ended":
             sent = f"/skip {phases[0]}" if name == "skip" else "/quick"
-            say(draft, f"This cycle has ended: there is nothing to skip. Write a request, then send `{sent}` again.")
+            notify(draft, f"This cycle has ended: there is nothing to skip. Write a request, then send `{sent}` again.")
             return
         waivers.waive(draft, phases, signal)
         if draft.state.status == "waiting" and draft.state.messages:
-            go_on(draft)
+            advance(draft)
 
     def _retry(self, draft: Transaction, name: str) -> bool:
         """Run the last turn again; False where there is none that may be repeated."""
@@ -131,7 +140,7 @@ class PhasesMode(Mode):
         if daily_limits.on_hold(state):
             return False
         if state.turn is not None:
-            say(draft, "I am at work; `/stop` first.")
+            notify(draft, "I am at work; `/stop` first.")
             return True
         if last is None or state.status == "ended" or last.phase is not state.phase or not state.turns:
             return False

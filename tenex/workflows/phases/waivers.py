@@ -1,4 +1,4 @@
-"""Giving up quality gates: the one question the router may have put to a person, and what counts as their yes.
+"""Giving up quality gates: the one question the router may have put to a user, and what counts as their yes.
 
 Words never waive by themselves: a command does, or a clear yes to that question. (ADR 21.)
 """
@@ -9,17 +9,17 @@ from typing import Final
 
 from tenex.core import records as r
 from tenex.core.config import Role
-from tenex.core.decide import gates
-from tenex.core.decide.outgoing import say
+from tenex.core.decide import permissions
+from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
-from tenex.core.decide.turns import go_on
+from tenex.core.decide.turns import advance
 from tenex.core.ids import PublicKey
 from tenex.core.phases import Phase
 from tenex.core.reducers.conversation import ANSWER_WORDS
 from tenex.core.signals import MessageReceived
 
 RISK: Final[dict[Phase, str]] = {
-    Phase.VERIFICATION: "nobody will have tried whether it works",
+    Phase.VERIFICATION: "no one will have tried whether it works",
     Phase.CHORES: "documentation and leftovers stay as they are",
     Phase.REFLECTION: "nothing will be remembered from this cycle",
 }
@@ -53,11 +53,11 @@ def _is_punctuation(char: str) -> bool:
 def ask(draft: Transaction, phases: Sequence[Phase]) -> None:
     """Ask once whether these gates may be skipped, and wait: who wrote last is asked, or an owner if they may not."""
     newest = draft.state.messages[-1] if draft.state.messages else None
-    of = newest.author if newest and gates.may_waive(newest.role, draft.rules.gates) else PublicKey("")
+    of = newest.author if newest and permissions.may_waive(newest.role, draft.rules.gates) else PublicKey("")
     draft.add(r.WaiverRequested, phases=tuple(phases), of=of)
     owners = "" if of else " Only an owner can allow it."
     keeps = "it" if len(phases) == 1 else "them"
-    say(
+    notify(
         draft,
         f"May I skip {_listed(phases)} in this cycle? Then {'; '.join(RISK[phase] for phase in phases)}.{owners} "
         f"Answer “yes” to skip {keeps}; any other answer keeps {keeps}.",
@@ -73,22 +73,22 @@ def _listed(phases: Sequence[Phase]) -> str:
 def answered(draft: Transaction, signal: MessageReceived) -> bool:
     """Take a message as the answer to the open question, if there is one; whether it waived.
 
-    Any message but a clear yes of the person asked, or of an owner, closes the question and is then read like any.
+    Any message but a clear yes of the user asked, or of an owner, closes the question and is then read like any.
     """
     phases, message = draft.state.waiver_asked, signal.message
     if not phases:
         return False
     is_asked = signal.role is Role.OWNER or message.author == draft.state.waiver_asked_of
-    if is_asked and gates.may_waive(signal.role, draft.rules.gates) and is_clear_yes(message.text):
+    if is_asked and permissions.may_waive(signal.role, draft.rules.gates) and is_clear_yes(message.text):
         waive(draft, phases, signal)
-        go_on(draft)
+        advance(draft)
         return True
     draft.add(r.WaiverDeclined, name=signal.name)
     return False
 
 
 def waive(draft: Transaction, phases: Sequence[Phase], signal: MessageReceived) -> None:
-    """Record that a person gave up gates with this message, and say what that means."""
+    """Record that a user gave up gates with this message, and report what that means."""
     message = signal.message
     draft.add(
         r.Waived,
@@ -99,4 +99,4 @@ def waive(draft: Transaction, phases: Sequence[Phase], signal: MessageReceived) 
         message_id=message.event_id,
     )
     skipped = "; ".join(f"{phase}: {RISK[phase]}" for phase in phases)
-    say(draft, f"As you wish, I skip what follows. {skipped[:1].upper()}{skipped[1:]}.")
+    notify(draft, f"As you wish, I skip what follows. {skipped[:1].upper()}{skipped[1:]}.")

@@ -1,6 +1,6 @@
 """What a speaker of a workflow can ask for by calls: the tools, how a call is decided, and the round they make up.
 
-    handoff, finish                    who speaks next, or that nobody does; it counts when the round closes
+    handoff, finish                    who speaks next, or that no one does; it counts when the round closes
     set_context, delete_context        variables, at once
     any tool a rule names              where there is no such tool otherwise: it does nothing but count for the rule
 
@@ -39,9 +39,9 @@ from tenex.core.workflow.speakers import asked_for, change_context, refuses
 from tenex.core.workflow.transitions import named_tools
 
 LARGEST: Final = 64_000
-"""Characters of all variables together, as JSON: they stand in every prompt and every checkpoint."""
+"""Characters of all variables together, as JSON: they are in every prompt and every checkpoint."""
 REASON: Final = 2_000
-"""Characters of a reason: it is told to people and to the next speaker."""
+"""Characters of a reason: it is reported to users and to the next speaker."""
 
 
 def has_calls(session: WorkflowSession, rules: Policy) -> bool:
@@ -146,7 +146,7 @@ def _first(draft: Transaction, session: WorkflowSession, run: Run) -> str:
     speakers = session.speakers
     try:
         tools = named_tools(draft.rules.compile_graph(speakers.graph_data, speakers.participant_order))
-    except ConfigurationError:  # told when the round closes
+    except ConfigurationError:  # reported when the round closes
         tools = frozenset(session.routing_tools)
     asked, _ = asked_for(speakers, round_of(draft.state, draft.rules, run, ""), tools)
     match asked:
@@ -259,8 +259,8 @@ def _called(session: WorkflowSession, rules: Policy, call: CallRequest) -> Calle
     return Called(tool)
 
 
-def words_of(envelope: Envelope) -> str:
-    """What a speaker who said nothing has said by its calls; "" for nothing."""
+def text_of(envelope: Envelope) -> str:
+    """The text of a speaker who made only calls; "" for none."""
     finish, handoff = envelope.finish, envelope.handoff
     if finish is not None and (finish.summary or finish.reason):
         return finish.summary or finish.reason

@@ -11,9 +11,9 @@ from typing import Any
 from tenex.core import records as r
 from tenex.core.config import Agent, Policy, Role
 from tenex.core.decide.messages import can_begin, report_elsewhere
-from tenex.core.decide.outgoing import say
+from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
-from tenex.core.decide.turns import STOPPED, close_calls, end_run
+from tenex.core.decide.turns import STOPPED, close_calls, finish_run
 from tenex.core.errors import ConfigurationError, UsageError
 from tenex.core.graph import TransitionGraph
 from tenex.core.ids import PublicKey, Slug
@@ -39,7 +39,7 @@ from tenex.core.workflow_config import (
 from . import calls
 
 CLOSED = "closed"
-"""The reason where somebody closes it by a command."""
+"""The reason where someone closes it by a command."""
 
 
 def open_session(draft: Transaction, workflow: Workflow, signal: MessageReceived) -> None:
@@ -51,10 +51,10 @@ def open_session(draft: Transaction, workflow: Workflow, signal: MessageReceived
             values = variables.read(given, variables.kinds_of(graph, workflow.context_vars))
             fields["context"] = {**fields["context"], **values}
     except UsageError as fault:
-        say(draft, f"The workflow {workflow.slug} cannot begin: {fault} Write a new note.", error="workflow")
+        notify(draft, f"The workflow {workflow.slug} cannot begin: {fault} Write a new note.", error="workflow")
         return
     except ConfigurationError as fault:
-        say(draft, f"The workflow {workflow.slug} cannot be opened: {' '.join(fault.faults)}", error="workflow")
+        notify(draft, f"The workflow {workflow.slug} cannot be opened: {' '.join(fault.faults)}", error="workflow")
         return
     draft.add(r.WorkflowOpened, **fields)
     acknowledge(draft)
@@ -104,7 +104,7 @@ def _routing_tools(rules: Policy, graph: TransitionGraph, workflow: Workflow) ->
 
 
 def _own(agent: Agent) -> Iterator[str]:
-    """What only that agent may call: its methods, its colleagues, the calls about itself."""
+    """What only that agent may call: its methods, its sub-agents, the calls about itself."""
     yield from agent.methods
     if agent.program is not None:
         yield from agent.program.links
@@ -114,7 +114,7 @@ def _own(agent: Agent) -> Iterator[str]:
 def set_variables(draft: Transaction, session: WorkflowSession, text: str) -> None:
     """Set variables from a user's `name=value`; without any, list them."""
     if session.is_closed:
-        say(draft, over(session))
+        notify(draft, over(session))
         return
     speakers, workflow = session.speakers, draft.rules.workflows.get(session.slug)
     begins_with = workflow.context_vars if workflow is not None else {}
@@ -122,21 +122,21 @@ def set_variables(draft: Transaction, session: WorkflowSession, text: str) -> No
         graph = draft.rules.compile_graph(speakers.graph_data, speakers.participant_order)
         known = variables.kinds_of(graph, begins_with, speakers.context_vars)
         if not text:
-            say(draft, variables.described(known, speakers.context_vars))
+            notify(draft, variables.described(known, speakers.context_vars))
             return
         values = variables.read(text, known)
     except (ConfigurationError, UsageError) as fault:
-        say(draft, str(fault))
+        notify(draft, str(fault))
         return
     if len(json.dumps({**speakers.context_vars, **values})) > calls.LARGEST:
-        say(draft, f"All variables together may have {calls.LARGEST} characters as JSON.")
+        notify(draft, f"All variables together may have {calls.LARGEST} characters as JSON.")
         return
     draft.add(r.ContextSet, by=PERSON, set_=values)
-    say(draft, variables.confirmation(values))
+    notify(draft, variables.confirmation(values))
 
 
 def acknowledge(draft: Transaction) -> None:
-    """Take note of those who are there: agents of the roster, and the person, who has written."""
+    """Take note of those who are there: agents of the roster, and the user, who has written."""
     session = draft.state.workflow
     for slug in session.missing if session is not None else ():
         if slug == PERSON or slug in draft.rules.roster:
@@ -149,7 +149,7 @@ def on_message(draft: Transaction, wrote: r.MessageRecorded, role: Role) -> None
     if session is None:
         return
     if session.is_closed:
-        say(draft, over(session))
+        notify(draft, over(session))
         draft.add(r.Ended, reason=session.close_reason)
         return
     for slug in wrote.addressed:
@@ -160,13 +160,13 @@ def on_message(draft: Transaction, wrote: r.MessageRecorded, role: Role) -> None
 
 
 def over(session: WorkflowSession) -> str:
-    """What is said to who writes after the end."""
+    """The answer to a message after the end."""
     again = f"To run it again, mention @{session.slug} in a new thread."
     return f"The workflow {session.name} has ended ({session.close_reason}). {again}"
 
 
 def _is_theirs(session: WorkflowSession, author: PublicKey, role: Role | None) -> bool:
-    """Whoever opened the workflow takes the person's part; an owner may stand in for them."""
+    """Whether someone may take the user's part: who opened the workflow, or an owner."""
     return author == session.person or role is Role.OWNER
 
 
@@ -185,11 +185,11 @@ def count_round(draft: Transaction, envelope: Envelope, outcome: r.Outcome = "fi
     if graph is None:
         return
     folded = fold(graph, session.speakers, envelope)
-    if isinstance(folded, Refused):  # going back can leave a round to somebody else's turn
+    if isinstance(folded, Refused):  # going back can leave a round to someone else's turn
         return
     _record(draft, envelope, folded, outcome)
     for sentence in folded.sentences:
-        say(draft, sentence)
+        notify(draft, sentence)
     finish = folded.asked if isinstance(folded.asked, Finish) else None
     if outcome == "timed_out":
         minutes = session.expectations[TURN_WITHIN].close / 60_000 if TURN_WITHIN in session.expectations else 0
@@ -225,7 +225,7 @@ def _record(draft: Transaction, envelope: Envelope, folded: Folded, outcome: r.O
 
 
 def next_speaker(draft: Transaction) -> Slug | None:
-    """The agent whose round begins now; None where nobody's does, and then it is on record what is waited for."""
+    """The agent whose round begins now; None where no one's does, and then it is on record what is waited for."""
     state, session = draft.state, draft.state.workflow
     if session is None or session.is_closed or state.turn is not None or state.status in ("waiting", "ended"):
         return None
@@ -236,14 +236,14 @@ def next_speaker(draft: Transaction) -> Slug | None:
         _hold(draft, f"{missing} should take part and cannot be reached: no agent here has that name.")
         return None
     expected = session.expected
-    if expected is None:  # somebody went back to between the last round and the end
+    if expected is None:  # someone went back to between the last round and the end
         close(draft, session.speakers.pending_close_reason or FINISHED)
         return None
     if expected == PERSON:
         if unread := _unread(draft):
             is_theirs = _is_theirs(session, unread[-1].author, unread[-1].role)
             turn = "It is your turn: write to go on." if is_theirs else "It is the turn of whoever began this."
-            say(draft, f"{turn} What was written meanwhile is kept for whoever speaks next.")
+            notify(draft, f"{turn} What was written meanwhile is kept for whoever speaks next.")
         draft.add(r.Waiting, reason="user")
         return None
     if expected not in draft.rules.roster:
@@ -253,7 +253,7 @@ def next_speaker(draft: Transaction) -> Slug | None:
 
 
 def _unread(draft: Transaction) -> Sequence[Message]:
-    """What people wrote since the last speaker began: in no round of theirs, and nobody has been shown it."""
+    """What users wrote since the last speaker began: in no round of theirs, and no one has been shown it."""
     session = draft.state.workflow
     if session is None or session.speakers.last_speaker_id in (None, PERSON):
         return ()
@@ -261,7 +261,7 @@ def _unread(draft: Transaction) -> Sequence[Message]:
 
 
 def _hold(draft: Transaction, sentence: str) -> None:
-    say(draft, f"{sentence} Once that is mended, `/continue` goes on; `/new` ends it.", error="workflow")
+    notify(draft, f"{sentence} Once that is fixed, `/continue` goes on; `/new` ends it.", error="workflow")
     draft.add(r.Waiting, reason="fallback")
 
 
@@ -273,14 +273,14 @@ def close(draft: Transaction, reason: str, why: str = "", *, by: str = "", summa
     lines = [part for part in (summary, why, f"The workflow {session.name} has ended: {reason}.") if part]
     if _unread(draft) and not by:
         speaker = session.speakers.last_speaker_id
-        lines.append(f"Nobody has read what was written since {speaker} began; say it again where it still matters.")
-    say(draft, "\n".join(lines), tags=(("close-reason", reason),))
+        lines.append(f"No one has read what was written since {speaker} began; write it again where it still matters.")
+    notify(draft, "\n".join(lines), tags=(("close-reason", reason),))
     draft.add(r.WorkflowClosed, reason=reason, by=by, summary=summary)
     draft.add(r.Ended, reason=reason)
 
 
-def standing(session: WorkflowSession) -> str:
-    """Where a workflow stands, in a line."""
+def status_line(session: WorkflowSession) -> str:
+    """Where a workflow is, in a line."""
     bound = session.speakers.graph_data.get("max_turns")
     of = f" of at most {bound}" if bound else ""
     if session.is_closed:
@@ -292,19 +292,19 @@ def standing(session: WorkflowSession) -> str:
 
 
 def missed(draft: Transaction, session: WorkflowSession, watch: str) -> None:
-    """Tell people, or end the round and the workflow; `watch` is `<expectation>.<action>`, one the session has."""
+    """Tell users, or end the round and the workflow; `watch` is `<expectation>.<action>`, one the session has."""
     name, _, action = watch.partition(".")
     within = session.expectations[name]
     draft.add(r.ExpectationMissed, expectation=name, action="warn" if action == "warn" else "close")
     late = _late(session, name, (within.warn if action == "warn" else within.close) / 60_000)
     if action == "warn":
         left = f" It ends in {(within.close - within.warn) / 60_000:g} min." if within.close > within.warn else ""
-        say(draft, f"{late}{left}")
+        notify(draft, f"{late}{left}")
         return
     for run in draft.state.own_runs:
         close_calls(draft, run, STOPPED)
         outcome: r.Outcome = "timed_out" if name == TURN_WITHIN else "stopped"
-        end_run(draft, draft.state.runs[run.id], outcome, error=late, announce=name == TURN_WITHIN)
+        finish_run(draft, draft.state.runs[run.id], outcome, error=late, announce=name == TURN_WITHIN)
     close(draft, name, late)  # where the round that was just closed has not
 
 
@@ -317,7 +317,7 @@ def _late(session: WorkflowSession, name: str, minutes: float) -> str:
         case _ if name == ACKS_WITHIN:
             return f"Not everybody was there within {minutes:g} min."
         case _ if name == MAX_SILENCE:
-            return f"Nobody has said anything for {minutes:g} min."
+            return f"No one has written for {minutes:g} min."
         case _ if name == TTL:
             return f"The time of the workflow is up: {minutes:g} min."
         case _:

@@ -9,9 +9,9 @@ from tenex.core.config import Agent, Policy
 from tenex.core.context.window import cut_bytes
 from tenex.core.decide import daily_limits
 from tenex.core.decide.messages import answers_question, record_message, report_disabled
-from tenex.core.decide.outgoing import say
+from tenex.core.decide.outgoing import notify
 from tenex.core.decide.transaction import Transaction
-from tenex.core.decide.turns import go_on, open_turn, same_failure, spent, too_many_turns, wait_at_limit
+from tenex.core.decide.turns import advance, open_turn, same_failure, spent, too_many_turns, wait_at_limit
 from tenex.core.effects import Key
 from tenex.core.ids import Slug
 from tenex.core.messages import Note, ToolSpec
@@ -52,7 +52,7 @@ class SpeakersMode(Mode):
             report_disabled(draft, signal)
         if not answers_question(draft, wrote):
             decide.on_message(draft, wrote, signal.role)
-            go_on(draft)
+            advance(draft)
 
     def next(self, draft: Transaction) -> None:
         """Open the round of the speaker whom the rules name; a limit of cost comes before them."""
@@ -94,7 +94,7 @@ class SpeakersMode(Mode):
 
     def text_of_calls(self, draft: Transaction, run: Run) -> str:
         """The reason or the summary of the call that decides what follows."""
-        return calls.words_of(calls.round_of(draft.state, draft.rules, run, ""))
+        return calls.text_of(calls.round_of(draft.state, draft.rules, run, ""))
 
     def on_timer(self, draft: Transaction, key: Key) -> bool:
         """Handle that something expected is late."""
@@ -114,24 +114,24 @@ class SpeakersMode(Mode):
         elif name == "new":
             stop(draft, signal.name, quiet=True)
             if session.is_closed:
-                say(draft, decide.over(session))
+                notify(draft, decide.over(session))
             decide.close(draft, decide.CLOSED, f"{signal.name} closed it.", by=signal.name)
         elif name == "retry" and draft.state.turn is not None and not daily_limits.on_hold(draft.state):
-            say(draft, "I am at work; `/stop` first.")
+            notify(draft, "I am at work; `/stop` first.")
         elif session.is_closed:
-            say(draft, decide.over(session))
+            notify(draft, decide.over(session))
         else:
             before = draft.state.next_seq
             resume(draft, signal.name)
             is_silent = not any(isinstance(rec, r.MessageSent) and rec.seq >= before for rec in draft.records)
             if draft.state.waiting_for == "user" and is_silent:
-                say(draft, "It is your turn: write what you have to say.")
+                notify(draft, "It is your turn: write what you have to say.")
         return True
 
     def status(self, draft: Transaction) -> list[str]:
         """The round, then what runs."""
         session = draft.state.workflow
-        return [] if session is None else [decide.standing(session), *activity(draft, "It has ended.")]
+        return [] if session is None else [decide.status_line(session), *activity(draft, "It has ended.")]
 
     def sender(self, state: State) -> Agent | None:
         """The workflow, with a key of its own."""

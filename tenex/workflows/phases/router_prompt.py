@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from tenex.core.config import Policy
+from tenex.core.context.window import BYTES_PER_TOKEN, CONTEXT_TOKENS, FRAME, MESSAGE_CHARACTERS, weight
 from tenex.core.conversation import Conversation
-from tenex.core.decide import gates
 from tenex.core.graph import END
 from tenex.core.ids import ConversationId
 from tenex.core.messages import Note, cut
@@ -17,7 +17,7 @@ from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
 from tenex.core.routing import REASON_CHARACTERS
 from tenex.core.state.run import Completion, Message, OrchestratorTurn
 
-from .window import BYTES_PER_TOKEN, CONTEXT_TOKENS, FRAME, MESSAGE_CHARACTERS, weight
+from . import gates
 
 MESSAGES = (MESSAGE_CHARACTERS, 8_000, 2_400, 800, 240)
 """Characters of each message, tried in this order: a pasted log must not push the request out of a model's window."""
@@ -26,7 +26,7 @@ COMPLETIONS = (4_000, 400, 0)
 
 WRITTEN = 4 * 2**20
 """Characters of messages that are remembered as JSON, and as many of turns: of a hundred long conversations, or a
-thousand short ones. All but the newest stand unchanged in the next question of theirs."""
+thousand short ones. All but the newest are unchanged in the next question of theirs."""
 PER_VALUE = 500
 """Characters the value itself counts for, beyond its text."""
 
@@ -43,30 +43,30 @@ def question_for(
 ) -> Note:
     """The router's question: a JSON document with all it may go by, in `budget` estimated tokens.
 
-    All of the person's messages of the cycle are in it, and all of its turns. Where they are too much, long messages
+    All of the user's messages of the cycle are in it, and all of its turns. Where they are too much, long messages
     are cut, and completions are: those of the oldest turns first. `lessons` are the router's from other conversations.
     """
     empty = _json({**_fixed(conversation, rules), "lessons": _lessons(conversation, lessons)})
-    said = _whole_messages.of(conversation.id, conversation.messages)
+    messages = _whole_messages.of(conversation.id, conversation.messages)
     done = _whole_turns.of(conversation.id, conversation.turns)
-    document = _filled(empty, said, done)
+    document = _filled(empty, messages, done)
     room = budget * BYTES_PER_TOKEN - FRAME
     if weight(document) > room:
         room -= weight(empty)
-        said = _shorter_messages(conversation.messages, max(room // 2, room - _sizes(done)))
-        done = _shorter_turns(conversation.turns, done, room - _sizes(said))
-        document = _filled(empty, said, done)
+        messages = _shorter_messages(conversation.messages, max(room // 2, room - _sizes(done)))
+        done = _shorter_turns(conversation.turns, done, room - _sizes(messages))
+        document = _filled(empty, messages, done)
     return Note(title="routing", text=document)
 
 
-def _filled(empty: str, said: Sequence[str], done: Sequence[str]) -> str:
-    """The question with what was said and done, all of it JSON already."""
-    # nobody's words can look like the place: in JSON a quote within a text is escaped
-    return empty.replace(_PLACE, f'"messages": [{", ".join(said)}], "turns": [{", ".join(done)}]', 1)
+def _filled(empty: str, messages: Sequence[str], done: Sequence[str]) -> str:
+    """The question with what was written and done, all of it JSON already."""
+    # no one's words can look like the place: in JSON a quote within a text is escaped
+    return empty.replace(_PLACE, f'"messages": [{", ".join(messages)}], "turns": [{", ".join(done)}]', 1)
 
 
 def _fixed(conversation: Conversation, rules: Policy) -> dict[str, Any]:
-    """Everything in the question but what was said and done; in the order in which it is read."""
+    """Everything in the question but what was written and done; in the order in which it is read."""
     permitted = [
         phase
         for phase in PHASE_TRANSITIONS.permitted(conversation.phase)
@@ -102,7 +102,7 @@ def _fixed(conversation: Conversation, rules: Policy) -> dict[str, Any]:
 
 
 def _lessons(conversation: Conversation, others: Sequence[str]) -> list[str]:
-    """The newest lessons, those of this conversation last; it has told its own to the others too."""
+    """The newest lessons, those of this conversation last; it has shared its own with the others."""
     own = conversation.router_lessons
     new = [cut(lesson, LESSON) for lesson in others if not any(lesson.endswith(known) for known in own)]
     return [*dict.fromkeys((*new, *own))][-LESSONS:]
@@ -116,12 +116,12 @@ def _sizes(parts: Iterable[str]) -> int:
 
 
 def _shorter_messages(messages: Sequence[Message], room: int) -> list[str]:
-    said: list[str] = []
+    texts: list[str] = []
     for limit in MESSAGES:
-        said = [_message(message, limit) for message in messages]
-        if _sizes(said) <= room:
+        texts = [_message(message, limit) for message in messages]
+        if _sizes(texts) <= room:
             break
-    return said
+    return texts
 
 
 def _shorter_turns(turns: Sequence[OrchestratorTurn], done: list[str], room: int) -> list[str]:
@@ -202,7 +202,7 @@ class Written(Generic[T]):
         """What is written of each; only these values of the conversation are remembered."""
         known = self._known.pop(conversation, {})
         self._left += _room(known)
-        # nobody else has that id while the value is held here
+        # no one else has that id while the value is held here
         now = {id(value): known.get(id(value)) or (value, self._write(value)) for value in values}
         self._known[conversation] = now
         self._left -= _room(now)

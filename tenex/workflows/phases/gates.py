@@ -1,64 +1,12 @@
-"""What a phase permits: tools, ways out, and what it takes to waive a quality gate."""
+"""The quality gates of a cycle: which are open, what meets one, and the way through waived ones."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from tenex.core.config import Agent, GateRules, Kind, Policy, Role, ToolRule
+from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
 from tenex.core.graph import END
-from tenex.core.phases import PHASE_ACCESS, PHASE_TRANSITIONS, QUALITY_PHASES, Access, Phase
-from tenex.core.state import agent_tools
-from tenex.core.state.agent import AgentPhaseState
+from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
 from tenex.core.state.run import OrchestratorTurn
-
-
-def may_use(tool: ToolRule, phase: Phase, agent: Agent) -> bool:
-    """Whether an agent may use a tool in a phase: asked when tools are listed, and again when one is called."""
-    if tool.access not in PHASE_ACCESS[phase] or agent.kind is Kind.ORCHESTRATOR:
-        return False
-    if agent.kind is Kind.EXPERT and tool.access in (Access.CHANGE, Access.RUN):
-        return False
-    if tool.access is Access.SPEAK:
-        return phase is not Phase.REFLECTION or tool.name == "complete"
-    return tool.access is Access.LEARN or tool.name in agent.tools or tool.name in agent.methods
-
-
-def refusal(
-    name: str,
-    phase: Phase,
-    agent: Agent,
-    rules: Policy,
-    standing: AgentPhaseState | None = None,
-    colleagues: Callable[[], Iterable[str]] = tuple,
-) -> str | None:
-    """Why a call is not permitted, as a sentence the model can act on; None if it is.
-
-    `standing` is where the agent stands in its own phases, if it has any: both phases must permit the call.
-    `colleagues` gives the tools of those it may call now.
-    """
-    tool = rules.tools_of(agent).get(name)
-    is_permitted = tool is not None and may_use(tool, phase, agent)
-    program = agent.program if standing is not None else None
-    withheld = program.withheld(name, standing, phase) if program is not None and standing is not None else None
-    if is_permitted and withheld is None:
-        return None
-    offer = _offer(phase, agent, rules, standing, colleagues())
-    if is_permitted:
-        return f"The tool {name} is not there for you now: {withheld}; nothing was done. {offer}"
-    if tool is None:
-        return f"There is no tool {name}. {offer}"
-    return f"The tool {name} may not be used by {agent.slug} in the {phase} phase; nothing was done. {offer}"
-
-
-def _offer(
-    phase: Phase, agent: Agent, rules: Policy, standing: AgentPhaseState | None, colleagues: Iterable[str]
-) -> str:
-    allowed = [known.name for known in rules.tools_of(agent).values() if may_use(known, phase, agent)]
-    here, program = "", agent.program
-    if program is not None and standing is not None:
-        here = f"You are in your phase {standing.phase}. " if standing.phase else ""
-        there = [name for name in allowed if program.offers(name, standing, phase)]
-        allowed = [*there, *agent_tools.names(program, standing, phase), *colleagues]
-    return f"{here}You may use: {', '.join(sorted(allowed))}." if allowed else f"{here}You may use no tools now."
 
 
 def leaving(conversation: Conversation, target: str, rules: Policy) -> str | None:
@@ -93,7 +41,7 @@ def open_gates(conversation: Conversation, rules: Policy) -> tuple[Phase, ...]:
 
 
 def _person_after_plan(conversation: Conversation) -> bool:
-    """Whether a person wrote after the plan was there: what came while it was made approves nothing."""
+    """Whether a user wrote after the plan was there: what came while it was made approves nothing."""
     done = conversation.turns[-1].completions if conversation.turns else ()
     made = max((completion.at for completion in done), default=0)
     return any(m.role is not None and m.at > made for m in conversation.messages)
@@ -146,8 +94,3 @@ def waived_to_the_end(conversation: Conversation) -> tuple[Phase, ...]:
             way.append(gate)
             here = gate
     return tuple(way)
-
-
-def may_waive(role: Role | None, gates: GateRules) -> bool:
-    """Whether somebody of that role may give up a gate."""
-    return role is Role.OWNER or (role is Role.MEMBER and gates.members_may_waive)

@@ -1,0 +1,96 @@
+"""Values that cross the ports and are part of records, state or effects."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tenex.core.state.agent import AgentPhaseState
+from tenex.core.workflow.rounds import Route
+
+from .config import Role
+from .ids import CallId, ConversationId, EventId, PublicKey, Slug
+from .phases import Phase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnsignedEvent:
+    """An event whose id is fixed and whose signature is still to come."""
+
+    id: EventId
+    pubkey: PublicKey
+    created_at: int
+    """Seconds (NIP-01)."""
+    kind: int
+    tags: tuple[tuple[str, ...], ...]
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishOutcome:
+    """How one relay took one event, finally."""
+
+    accepted: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handoff:
+    """What the last transition or hand-off passes to the next agents."""
+
+    from_: Phase
+    to: Phase
+    message: str
+    reason: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionContext:
+    """What every tool is given about the call it serves."""
+
+    conversation_id: ConversationId
+    cycle: int
+    turn: str
+    phase: Phase
+    previous_phase: Phase | None
+    handoff: Handoff | None
+    agent: Slug
+    idempotency_key: str
+    call_id: CallId = CallId("")
+    touched: frozenset[str] = frozenset()
+    """Paths, relative to the workspace, that this cycle has changed."""
+    read: Mapping[str, str] = field(default_factory=dict)
+    """Paths this agent has read in this run, with the sha256 of what it saw."""
+    standing: AgentPhaseState | None = None
+    """Where the agent is in its own phases; None for one that has none."""
+    author: PublicKey | None = None
+    """The user on whose behalf it works: of several in the conversation, one who may do least."""
+    role: Role | None = None
+    """What that user may do; None where no message is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What a call gave back. A refusal or a failure is a result like any other: `ok` is False."""
+
+    ok: bool
+    content: str
+    """What the model reads."""
+    read: Mapping[str, str] = field(default_factory=dict)
+    """Paths read, relative to the workspace, with the sha256 of their content."""
+    touched: tuple[str, ...] = ()
+    """Paths changed, relative to the workspace."""
+    lesson: str = ""
+    """The lesson recorded, if that is what the call did."""
+    reverted: tuple[str, ...] = ()
+    """Paths changed beyond what the phase permits, and put back."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the agent's own state that were changed, as JSON values."""
+    moves: tuple[tuple[str, str], ...] = ()
+    """From which to which of its own phases the agent went by the call itself."""
+    route: Route | None = None
+    """Who speaks next in a workflow, or that it ends, if the call asks for that."""
+    context: Mapping[str, Any] = field(default_factory=dict)
+    """Variables of the workflow that the call sets."""
+    removed: tuple[str, ...] = ()
+    """Variables of the workflow that the call deletes."""

@@ -1,0 +1,152 @@
+"""Checks the router's decision against graph, roster and gates: accepted, or a sentence it can act on."""
+
+from dataclasses import dataclass
+
+from tenex.core.config import Policy
+from tenex.core.conversation import Conversation
+from tenex.core.graph import END
+from tenex.core.ids import Slug
+from tenex.core.phases import PHASE_TRANSITIONS, QUALITY_PHASES, Phase
+from tenex.core.routing import USER, RoutingDecision
+
+from . import gates
+
+NAME_CHARACTERS = 80
+"""Of a wrong name in a refusal, which is reported to the router and remembered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """A decision the graph, the roster and the gates permit.
+
+    `end` and `user` stand alone. `way` are the phases entered, the waived ones on it first; empty means: stay.
+    """
+
+    agents: tuple[Slug, ...] = ()
+    way: tuple[Phase, ...] = ()
+    reason: str = ""
+    end: bool = False
+    user: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """A decision that is refused, with a sentence the model can act on.
+
+    `waiver` are the gates a user is to be asked about first. `stale` is set where the router could not know better;
+    it is asked again, uncounted.
+    """
+
+    sentence: str
+    plain: str
+    """What the router did, for a user: it follows "The last time it ..."."""
+    waiver: tuple[Phase, ...] = ()
+    stale: bool = False
+
+
+def check(conversation: Conversation, decision: RoutingDecision, rules: Policy) -> Accepted | Rejected:
+    """Hold a decision against graph, roster and gates.
+
+    A wish to waive gates is put to a user before anything else of the decision is looked at.
+    """
+    if (wish := _wish(conversation, decision)) is not None:
+        return wish
+    for word in (END, USER):
+        if any(agent.upper() == word for agent in decision.agents):
+            if len(decision.agents) > 1:
+                sentence = f"{word} must stand alone; name either agents or {word}."
+                return Rejected(sentence=sentence, plain="named agents and an end of the work at the same time")
+            return _check_end(conversation, decision, rules) if word == END else _check_user(conversation, decision)
+    agents: list[Slug] = []
+    for name in decision.agents:
+        agent = rules.find(name)
+        if agent is None:
+            known = ", ".join(sorted(rules.routable))
+            sentence = f"There is no agent {_short(name)}. The roster is: {known}."
+            return Rejected(sentence=sentence, plain=f"chose an agent that does not exist, {_short(name)}")
+        if agent.slug not in agents:
+            agents.append(agent.slug)
+    way = _way(conversation, decision, rules)
+    if isinstance(way, Rejected):
+        return way
+    target = way[-1] if way else conversation.phase
+    wrong = _reflecting(conversation, agents, rules) if target is Phase.REFLECTION else None
+    if wrong:
+        return Rejected(sentence=wrong, plain="asked somebody to reflect who cannot, or who has done so")
+    return Accepted(agents=tuple(agents), way=way, reason=decision.reason)
+
+
+def _way(conversation: Conversation, decision: RoutingDecision, rules: Policy) -> tuple[Phase, ...] | Rejected:
+    if decision.phase is None:
+        return ()
+    phase = Phase.parse(decision.phase)
+    here = conversation.phase
+    if phase is None:
+        phases = ", ".join(Phase)
+        sentence = f"There is no phase {_short(decision.phase)}. The phases are: {phases}."
+        return Rejected(sentence=sentence, plain=f"chose a phase that does not exist, {_short(decision.phase)}")
+    if phase is here:
+        return ()
+    way = gates.path(conversation, phase)
+    if way is None:
+        sentence = PHASE_TRANSITIONS.check(here, phase) or "There is no way there."
+        return Rejected(sentence=sentence, plain=f"wanted to go from {here} to {phase}, which is not possible")
+    wrong = gates.leaving(conversation, way[0], rules)
+    return Rejected(sentence=wrong, plain=f"wanted to leave {here} before it was done") if wrong else way
+
+
+def _check_end(conversation: Conversation, decision: RoutingDecision, rules: Policy) -> Accepted | Rejected:
+    wrong = gates.leaving(conversation, END, rules)
+    if wrong:
+        still_open = ", ".join(gates.open_gates(conversation, rules))
+        return Rejected(sentence=wrong, plain=f"wanted to end although {still_open} is still to do")
+    if not conversation.turns:
+        sentence = "END is refused: the person's message has had no answer yet; name an agent."
+        return Rejected(sentence=sentence, plain="wanted to end before your message was answered")
+    return Accepted(end=True, reason=decision.reason)
+
+
+def _check_user(conversation: Conversation, decision: RoutingDecision) -> Accepted | Rejected:
+    asked = conversation.question.seq if conversation.question else 0
+    if any(message.seq > asked for message in conversation.unanswered):
+        sentence = "The person has just written; look again."
+        return Rejected(sentence=sentence, plain="had not seen your newest message", stale=True)
+    if conversation.unanswered:
+        sentence = "USER is refused: the person's newest message has had no answer; name an agent."
+        return Rejected(sentence=sentence, plain="wanted to wait for you although your message has had no answer")
+    return Accepted(user=True, reason=decision.reason)
+
+
+def _reflecting(conversation: Conversation, agents: list[Slug], rules: Policy) -> str | None:
+    strangers = gates.strangers(conversation, agents, rules)
+    if not strangers:
+        return None
+    waiting = gates.yet_to_reflect(conversation, rules)
+    rest = f"still to reflect: {', '.join(waiting)}" if waiting else f"everybody has reflected; answer {END}"
+    return f"Each participant reflects once; {', '.join(strangers)} cannot reflect now ({rest})."
+
+
+def _short(name: str) -> str:
+    return repr(name if len(name) <= NAME_CHARACTERS else name[:NAME_CHARACTERS] + "…")
+
+
+def _wish(conversation: Conversation, decision: RoutingDecision) -> Rejected | None:
+    """What comes of a wish to waive gates: None where there is none, or where nothing is left to ask."""
+    wanted: list[Phase] = []
+    for name in decision.waive:
+        phase = Phase.parse(name)
+        if phase is None or phase not in QUALITY_PHASES:
+            which = ", ".join(QUALITY_PHASES)
+            sentence = f"{_short(name)} is no quality gate; only these can be waived: {which}."
+            return Rejected(sentence=sentence, plain=f"wanted to skip {_short(name)}, which is no check")
+        if phase not in (*wanted, *conversation.waived, *conversation.gates_met):
+            wanted.append(phase)
+    if not wanted:
+        return None
+    refused = [phase for phase in wanted if phase in conversation.waiver_declined]
+    if refused:
+        gates_kept = ", ".join(refused)
+        sentence = f"A person was asked whether {gates_kept} may be skipped, and did not say yes."
+        return Rejected(sentence=sentence, plain=f"wanted again to skip {gates_kept}, without your yes")
+    sentence = "Only a person can waive a gate; they are asked."
+    return Rejected(sentence=sentence, plain="wanted to skip checks", waiver=tuple(wanted))
