@@ -26,7 +26,7 @@ $(DEV): $(BASE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
-demo: $(BASE)  ## talk to the agents on this machine: embedded relay, daemon, chat, offline model
+demo: $(BASE)  ## talk to the agents on this machine: embedded relay, daemon, chat
 	@$(BIN)/tenex demo --data . $(ARGS)
 
 test: $(DEV)  ## run the tests

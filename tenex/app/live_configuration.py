@@ -26,23 +26,23 @@ class LiveConfiguration:
         self._closing: set[asyncio.Task[None]] = set()
 
     def change(self, configuration: Configuration) -> None:
-        """Put another in force; calls under way end with the mind they began with, which is then let go of."""
-        before, self.now = self.now.mind, configuration
-        if isinstance(before, ModelClient) and before is not configuration.mind:
-            task = asyncio.create_task(before.close(), name="minds before a reload")
+        """Put another in force; calls under way end with the model client they began with, which is then closed."""
+        before, self.now = self.now.model, configuration
+        if isinstance(before, ModelClient) and before is not configuration.model:
+            task = asyncio.create_task(before.close(), name="close models of a reload")
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
     def providers(self) -> list[dict[str, Any]]:
         """How busy each provider of models is."""
-        mind = self.now.mind
-        return [asdict(status) for status in mind.status()] if isinstance(mind, ModelClient) else []
+        model = self.now.model
+        return [asdict(status) for status in model.status()] if isinstance(model, ModelClient) else []
 
     async def close(self) -> None:
-        """Let go of every mind there still is."""
-        mind = self.now.mind
-        if isinstance(mind, ModelClient):
-            await mind.close()
+        """Close every model client."""
+        model = self.now.model
+        if isinstance(model, ModelClient):
+            await model.close()
         await asyncio.gather(*self._closing, return_exceptions=True)
 
     def rules(self) -> Policy:
@@ -50,13 +50,13 @@ class LiveConfiguration:
         return self.now.rules
 
     async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
-        """Ask the mind."""
-        return await self.now.mind.step(request, whisper)
+        """Ask the model."""
+        return await self.now.model.step(request, whisper)
 
     def quote(self, request: ModelRequest) -> Quote:
         """What a call may take."""
-        mind = self.now.mind
-        return mind.quote(request) if isinstance(mind, ModelClient) else quote_tokens(request)
+        model = self.now.model
+        return model.quote(request) if isinstance(model, ModelClient) else quote_tokens(request)
 
     def specs(self, phase: Phase, agent: Slug) -> tuple[ToolSpec, ...]:
         """What an agent is offered."""

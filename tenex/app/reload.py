@@ -1,4 +1,4 @@
-"""Reads the configuration anew: one at a time, told in the log, and remembered for `tenex status`."""
+"""Reloads the configuration: one at a time, logged, and remembered for `tenex status`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,7 +13,7 @@ log = structlog.get_logger(__name__)
 
 
 class Reloading:
-    """Call it to have the configuration read anew."""
+    """Call it to reload the configuration."""
 
     def __init__(self, work: Callable[[], Awaitable[list[str]]], clock: Clock) -> None:
         """Take what reads it and puts it in force: it returns what needs a restart, or raises and changes nothing."""

@@ -14,7 +14,7 @@ from tenex.configuration.build import StaticContext, check_people, configure, re
 from tenex.core.config import Policy
 from tenex.core.conversation import Conversation
 from tenex.core.costs import DAY
-from tenex.core.errors import ConfigurationError
+from tenex.core.errors import ConfigurationError, StoreDamaged
 from tenex.core.ids import ConversationId, Millis, PublicKey
 from tenex.core.ports import Journal, Model, Observer
 from tenex.core.records import ConversationImported, Record
@@ -26,7 +26,7 @@ from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import PROFILE_KINDS
 from tenex.nostr.publisher import Publisher
 from tenex.nostr.subscriptions import KINDS, Listener
-from tenex.operations.recovery import LegacyImport, Recovery, comes_from_elsewhere
+from tenex.operations.recovery import comes_from_elsewhere, legacy_file
 from tenex.operations.rollback import ForkResult, RollbackService
 from tenex.operations.status import Reporter
 from tenex.runtime.clock import SystemClock
@@ -108,7 +108,7 @@ async def open_application(
 
     Args:
         settings: what the operator set.
-        model: a mind to use in place of the configured ones; it is not trusted like the offline model.
+        model: a model to use in place of the configured ones; it is not trusted like the offline model.
         observers: hear what becomes durable.
         pace: slows the offline model down, for a demonstration.
         lines_dropped: how many lines of the log nobody took.
@@ -136,8 +136,6 @@ async def open_application(
         stack.push_async_callback(folder.close)
         index = Index(where.conversations / "index.sqlite")
         stack.push_async_callback(index.close)
-        regaining = Recovery(settings, where, folder, disk, clock)
-        old = LegacyImport(folder, regaining, lambda *taken: bookkeeper.heard(*taken))  # noqa: PLW0108 it is made below
         book = await DaemonJournal.begin(where.conversations, disk, clock)
         stack.push_async_callback(book.close)
 
@@ -148,7 +146,7 @@ async def open_application(
             ring=ring,
             book=book,
             workspace=Workspace(where.workspace),
-            mind=model,
+            model=model,
             pace=pace,
             on_progress=thoughts.hear,
             has_sandbox=await asyncio.to_thread(probe_bubblewrap),
@@ -208,7 +206,7 @@ async def open_application(
         listening: list[Observer] = [daily, whispers, Activity(thoughts, clock), *observers]
         listening += [*([meter] if meter else []), *open_spans(stack, settings)]
         around = ActorDependencies(
-            journals=_Journals(folder, Views(folder, disk), old, index, voices),
+            journals=_Journals(folder, Views(folder, disk), index, voices),
             stages=stages,
             sealer=sealer,
             notices=book,
@@ -221,7 +219,7 @@ async def open_application(
         coordinator = ConversationCoordinator(around)
         inbox = Inbox(
             coordinator,
-            _Directory(folder, index, old),
+            _Directory(folder, index),
             first.people,
             clock,
             names=introductions.names,
@@ -319,17 +317,17 @@ def _make_folders(where: ProjectPaths) -> None:
 class _Journals:
     """The folder's journals, and the views beside them."""
 
-    def __init__(
-        self, folder: ConversationFolder, views: Views, old: LegacyImport, index: Index, voices: Container[PublicKey]
-    ) -> None:
+    def __init__(self, folder: ConversationFolder, views: Views, index: Index, voices: Container[PublicKey]) -> None:
         self._voices = voices
         self._folder = folder
         self._views = views
-        self._old = old
         self._index = index
 
     async def open(self, conversation: ConversationId) -> tuple[Journal, Sequence[Record]]:
-        await self._old.take_in(conversation)
+        if file := legacy_file(self._folder.path(conversation)):  # two histories of one thread could not be joined
+            raise StoreDamaged(
+                f"{file} is of an older program. Run `tenex conversations import {file}`, then write again."
+            )
         journal, records = await self._folder.open(conversation)
         if comes_from_elsewhere(records, self._voices):
             closing = ConversationImported(seq=journal.next_seq, at=records[-1].at)
@@ -347,13 +345,13 @@ class _Journals:
 class _Directory:
     """Which conversations there are."""
 
-    def __init__(self, folder: ConversationFolder, index: Index, old: LegacyImport) -> None:
+    def __init__(self, folder: ConversationFolder, index: Index) -> None:
         self._folder = folder
         self._index = index
-        self._old = old
 
     def conversation_of(self, event_id: str) -> ConversationId | None:
         return self._index.conversation_of(event_id)
 
     def exists(self, conversation: ConversationId) -> bool:
-        return self._folder.path(conversation).exists() or self._old.has(conversation)
+        path = self._folder.path(conversation)
+        return path.exists() or legacy_file(path) is not None

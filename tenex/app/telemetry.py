@@ -68,7 +68,7 @@ async def open_port(
 
 
 def open_spans(stack: AsyncExitStack, settings: Settings) -> list[Observer]:
-    """What tells a collector of every turn, where one is named; flushed when the stack is unwound.
+    """The observer that sends every turn to a collector, where one is named; flushed when the stack is unwound.
 
     Raises:
         ConfigurationError: the extra `otel` is not installed.

@@ -73,7 +73,7 @@ def _state(run: Mapping[str, Any]) -> str:
         case "tools":
             return ", ".join(run["tools"])
         case "calling":
-            return f"waits for {', '.join(run['colleagues'])}"
+            return f"waits for {', '.join(run['sub_agents'])}"
         case "limited":
             return f"is on hold: {run['why']}"
         case "held" | "retrying":

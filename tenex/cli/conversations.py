@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tenex.core.ids import ConversationId
-
 from . import agents, output
 from .lookup import AllIdArgument, NewestIdArgument, find, on_folder, read_folder, read_records
 from .options import DataOption, JsonOption, group, project_paths
@@ -140,7 +138,7 @@ async def _show(folder: "ConversationFolder", start: str, *, thoughts: bool, as_
         for line in renderer.tell(record):
             screen.show(line)
     state = f"{conversation.status} in {conversation.phase}, cycle {conversation.cycle}"
-    screen.message(f"{state} · {_path(folder, name)}")
+    screen.message(f"{state} · {folder.path(name)}")
 
 
 @conversations.command()
@@ -153,19 +151,13 @@ def path(
     """Print the folder of a conversation, or of all."""
 
     async def path_of(folder: "ConversationFolder") -> Path:
-        return _path(folder, await find(folder, id))
+        return folder.path(await find(folder, id))
 
     found = read_folder(ctx, data, path_of) if id else project_paths(ctx, data).conversations
     if as_json:
         output.result_json({**({"id": found.stem} if id else {}), "path": str(found)})
     else:
         output.result(str(found))
-
-
-def _path(folder: "ConversationFolder", name: ConversationId) -> Path:
-    """The folder of a conversation, or the file of an older program that was not imported yet."""
-    found = folder.path(name)
-    return found if found.exists() else found.with_name(f"{name}.json")
 
 
 for _command in (verify, replay, rollback, fork, export, rebuild):

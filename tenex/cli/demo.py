@@ -52,9 +52,18 @@ def demo(
     port: Annotated[
         int | None, typer.Option(min=0, max=65_535, help="Of the embedded relay; else 7447, or a free one.")
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help='The model, as "openai:gpt-5-mini" or "offline"; else one that is available.'
+        ),
+    ] = None,
     data: DataOption = None,
 ) -> None:
     """Try it all on this machine: relay, daemon and chat.
+
+    The first line names the model and what it costs: the configured one; else a vendor's, where its key is set (such as
+    OPENAI_API_KEY); else one of Ollama on this machine; else the offline model, which is free.
 
     Without a terminal, or with --message, one conversation is held to its end: exit code 0; or 6 and the question,
     where it would have to wait for a person. `echo "Create a.py that prints hi" | tenex demo` says just that; with
@@ -62,7 +71,13 @@ def demo(
     """
     if message is None:
         message = _piped()
-    hold(ctx, message, port=port, data=data)
+    from tenex.settings import resolve_paths
+
+    from .demo_model import demo_model
+
+    settings = open_settings(ctx, data)
+    chosen = demo_model(settings, resolve_paths(settings).keys, model)
+    hold(ctx, message, port=port, data=data, overrides=chosen.overrides, announcement=chosen.announcement)
 
 
 def _piped() -> str | None:
@@ -88,6 +103,7 @@ def hold(
     port: int | None,
     data: Path | None,
     overrides: Mapping[str, Any] | None = None,
+    announcement: str = "",
 ) -> None:
     """Hold one conversation to its end, or chat where there is no message and there is a terminal.
 
@@ -110,7 +126,10 @@ def hold(
     telemetry = configure(settings.log.level, "json", log)
     try:
         owners = [*settings.people.owners, person.npub]
-        show = _Demo(Screen(terminal=True if is_chat else None), is_chat=is_chat, message=message or REQUEST)
+        screen = Screen(terminal=True if is_chat else None)
+        if announcement:
+            screen.message(announcement)
+        show = _Demo(screen, is_chat=is_chat, message=message or REQUEST)
         code = asyncio.run(
             show.hold(
                 lambda url: open_settings(
@@ -256,8 +275,7 @@ class _Demo:
 
         agents = ", ".join(agent.name for agent in app.rules.roster.values())
         model = ", ".join(app.current.now.settings.models.for_agent("", Phase.CHAT))
-        label = "offline model: fixed rules, no intelligence" if model == "offline" else model
-        self._screen.message(f"tenex demo · relay {url} · {agents} · {label}", "bold")
+        self._screen.message(f"tenex demo · relay {url} · {agents} · {model}", "bold")
         self._screen.message(f"Try: {REQUEST}   (/help, /stop, /quit; you may type at any time)")
         watch = DaemonWatch(app.places.socket, self._screen, lambda: talk.root)
         async with asyncio.TaskGroup() as group:

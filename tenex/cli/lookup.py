@@ -12,11 +12,10 @@ from tenex.core.ids import ConversationId
 from tenex.operations.short_ids import conversation_of
 
 from . import output
-from .options import open_settings, project_paths
+from .options import project_paths
 
 if TYPE_CHECKING:
     from tenex.core.records import Record
-    from tenex.operations.thread_import import Cast
     from tenex.store.disk import Disk
     from tenex.store.repository import ConversationFolder
 
@@ -51,29 +50,8 @@ def on_folder(ctx: typer.Context, data: Path | None, work: "Callable[[Conversati
 
 
 def read_folder(ctx: typer.Context, data: Path | None, work: "Callable[[ConversationFolder], Awaitable[T]]") -> T:
-    """The same for commands that only read: the `<id>.json` files of an older program count as conversations."""
-    from tenex.runtime.clock import SystemClock
-    from tenex.store.disk import Disk
-    from tenex.store.repository import ConversationFolder
-
-    def cast() -> "Cast":
-        from tenex.operations.recovery import cast_of
-        from tenex.settings import resolve_paths
-
-        settings = open_settings(ctx, data)
-        return cast_of(settings, resolve_paths(settings))
-
-    root = project_paths(ctx, data).conversations
-    disk = Disk()
-
-    async def main() -> T:
-        if not any(root.glob("*.json")):  # nearly always; the other class takes longer to load
-            return await work(ConversationFolder(root, disk, SystemClock()))
-        from tenex.operations.recovery import LegacyImportJournals
-
-        return await work(LegacyImportJournals(root, disk, SystemClock(), cast))
-
-    return _run(root, disk, main)
+    """The same for a coroutine that needs no disk of its own."""
+    return on_folder(ctx, data, lambda folder, _: work(folder))
 
 
 def _run(root: Path, disk: "Disk", main: Callable[[], Coroutine[Any, Any, T]]) -> T:

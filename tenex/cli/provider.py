@@ -201,7 +201,8 @@ def check(chosen: Chosen) -> None:
         ModelUnavailable: there is no answer, or the key is wrong.
         ConfigurationError: the model cannot be used.
     """
-    from tenex.llm.probe import price_of, probe
+    from tenex.llm.pricing import price_of
+    from tenex.llm.probe import probe
 
     output.message(f"Asking {chosen.name} for a tool call and a decision ...")
     config = chosen.config()
@@ -226,6 +227,17 @@ def cost(read: float | None = None, written: float | None = None) -> str:
         f"One request from chat to its end, taken as {CALLS} calls that read {READ:,} tokens each and write\n"
         f"{WRITTEN}, is then about ${whole:.2f}; long work costs more. At limits.cost_per_cycle_usd it stops and asks."
     )
+
+
+def request_cost(chosen: Chosen) -> str:
+    """What one request from chat to its end costs, as a clause."""
+    from tenex.llm.pricing import price_of
+
+    price = price_of(chosen.config(), chosen.name)
+    if price is None:
+        return "it may COST MONEY, no price is known here"
+    whole = CALLS * (READ * price.input + WRITTEN * price.output) / 1e6
+    return f"it COSTS MONEY, about ${whole:.2f} a request" if whole else "it is free"
 
 
 def how_to(chosen: Chosen, file: Path, keys: Path) -> str:
@@ -359,13 +371,13 @@ def _ask_key(provider: str, keys: Path, *, needed: bool) -> tuple[str | None, st
         output.message("That is not a key: a key has no spaces and only ASCII characters.")
 
 
-def models_of(base_url: str, key: str | None = None) -> list[str] | None:
+def models_of(base_url: str, key: str | None = None, timeout: float = LIST_TIMEOUT) -> list[str] | None:
     """The models that a server of the OpenAI protocol lists; None where it does not answer."""
     import httpx2
 
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
-        answer = httpx2.get(f"{base_url.rstrip('/')}/models", headers=headers, timeout=LIST_TIMEOUT, trust_env=False)
+        answer = httpx2.get(f"{base_url.rstrip('/')}/models", headers=headers, timeout=timeout, trust_env=False)
         names = [model["id"] for model in answer.raise_for_status().json()["data"]]
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, LookupError, TypeError):
         return None

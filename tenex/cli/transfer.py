@@ -150,7 +150,7 @@ async def _import_legacy(folder: "ConversationFolder", disk: "Disk", settings: "
 
     name = ConversationId(str(read_view(file).get("id") or file.stem))
     folder.path(name)  # raises where it is not an id
-    return await _recovery(folder, disk, settings).take_in(file, name)
+    return await _recovery(folder, disk, settings).import_file(file, name)
 
 
 def rebuild(

@@ -40,10 +40,10 @@ def load_agents(where: ProjectPaths) -> PromptLibrary:
     Raises:
         ConfigurationError: with every fault; also where an agent would speak with the key of somebody else.
     """
-    return load_staff(where).library
+    return load_agent_set(where).library
 
 
-def load_staff(where: ProjectPaths) -> AgentSet:
+def load_agent_set(where: ProjectPaths) -> AgentSet:
     """As `load_agents`, with the methods of those that are written in Python.
 
     Raises:
@@ -113,7 +113,7 @@ def agent_keys(ring: KeyRing, library: PromptLibrary) -> dict[str, SecretKey]:
     for name in (definition.slug for definition in library.roster):
         try:
             if name not in known:
-                log.warning("key.made", name=name)  # a new agent; or one whose key was lost, and who is now another
+                log.warning("key.created", name=name)  # a new agent; or one whose key was lost, and who is now another
             keys[name] = ring.get_or_create(name)
         except ConfigurationError as error:
             faults.extend(error.faults)
@@ -123,12 +123,12 @@ def agent_keys(ring: KeyRing, library: PromptLibrary) -> dict[str, SecretKey]:
 
 
 def former_keys(ring: KeyRing, names: Collection[str], people: Collection[PublicKey]) -> dict[PublicKey, SecretKey]:
-    """The keys of agents that are no longer configured: what they had begun to say is still to be signed.
+    """The keys of agents that are no longer configured: messages they had begun are still to be signed.
 
     Args:
         ring: where keys are.
         names: those that are in use.
-        people: who may talk here; a key of theirs is nobody else's voice.
+        people: who may talk here; a key of theirs signs for no agent.
     """
     found: dict[PublicKey, SecretKey] = {}
     for name in ring.names():

@@ -1,4 +1,4 @@
-"""What a reload may replace, built and checked as a whole: people, agents, rules, tools, prompts, minds.
+"""What a reload may replace, built and checked as a whole: users, agents, rules, tools, prompts, models.
 
 settings + what stays -> a Configuration, or every fault at once
 """
@@ -32,8 +32,8 @@ from tenex.tools.workspace import Workspace
 from tenex.workflows.loading import changed_since
 from tenex.workflows.missions.runner import Ask
 
-from .agents import PROJECT, agent_keys, load_staff
-from .models import build_mind, is_offline
+from .agents import PROJECT, agent_keys, load_agent_set
+from .models import build_model_client, is_offline
 from .workflows import (
     compiler,
     configured,
@@ -59,11 +59,11 @@ class StaticContext:
     workspace: Workspace
     has_sandbox: bool
     """Bubblewrap works on this machine."""
-    mind: Model | None = None
+    model: Model | None = None
     """In place of the configured ones; not trusted like the offline model."""
     pace: Pace | None = None
     on_progress: OnProgress = lambda _: None
-    """Is told what agents write by states, private or not."""
+    """Receives what agents write by states, private or not."""
     ask: Ask | None = None
     """Asks an agent or a workflow by its name, for nodes of missions."""
 
@@ -78,7 +78,7 @@ class Configuration:
     rules: Policy
     tools: ToolRegistry
     prompter: ConversationPrompter
-    mind: Model
+    model: Model
     missions: Missions
 
     @property
@@ -145,9 +145,9 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
     check_paths(settings)
     _check_unconfined(settings)
     people = settings.peer_group(parse_public_key)
-    staff = load_staff(ground.places)
+    staff = load_agent_set(ground.places)
     library = staff.library
-    mind = ground.mind or build_mind(settings, ground.places, library, ground.pace, ground.on_progress)
+    model = ground.model or build_model_client(settings, ground.places, library, ground.pace, ground.on_progress)
     workers = [slug for slug, known in library.definitions.items() if known.kind is not Kind.ORCHESTRATOR]
     read = load_workflows(settings, ground.places, workers)
     log_findings(read)
@@ -155,7 +155,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
     keys = agent_keys(ground.ring, library)
     keys |= workflow_keys(ground.ring, [*(one.slug for one in found), *unusable])
     roster = {definition.slug: definition.agent(keys[definition.slug].public) for definition in library.roster}
-    only_rules = ground.mind is None and is_offline(settings, library)
+    only_rules = ground.model is None and is_offline(settings, library)
     check = _check_policy(settings, has_sandbox=ground.has_sandbox, is_offline=only_rules)
     tools = _tools(settings, ground, check, roster.get, staff.methods)
     project = replace(
@@ -194,7 +194,7 @@ def configure(settings: Settings, ground: StaticContext) -> Configuration:
         rules=rules,
         tools=tools,
         prompter=prompter,
-        mind=mind,
+        model=model,
         missions=node_runner(found, ground.places.workspace, ground.ask),
     )
 
@@ -226,7 +226,7 @@ def reconfigure(known: Configuration, ground: StaticContext) -> tuple[Configurat
     ]
     found = configure(settings, ground)
     usable = {*known.rules.workflows, *known.rules.missions}
-    if lost := [said for slug, faults in found.rules.disabled.items() if slug in usable for said in faults]:
+    if lost := [fault for slug, faults in found.rules.disabled.items() if slug in usable for fault in faults]:
         raise ConfigurationError(lost)  # what is under way would stop
     return found, [*(f"[{name}] has changed; that takes effect after a restart." for name in kept), *stale]
 
@@ -235,7 +235,7 @@ def check_people(settings: Settings, ring: KeyRing) -> None:
     """See that somebody may talk here, and that there is an address to write to, before anything is made.
 
     Raises:
-        ConfigurationError: nobody may, or there is none.
+        ConfigurationError: no user may, or there is none.
     """
     if settings.data.exists() and not settings.data.is_dir():
         raise ConfigurationError(
@@ -246,7 +246,7 @@ def check_people(settings: Settings, ring: KeyRing) -> None:
         settings.peer_group(parse_public_key)
     except ConfigurationError as error:
         faults.extend(error.faults)
-    if PROJECT not in ring.names():  # whether one that is there can be used is told later, together with the others
+    if PROJECT not in ring.names():  # whether one that is there can be used is reported later, together with the others
         try:
             ring.get(PROJECT)
         except ConfigurationError as error:
@@ -288,7 +288,7 @@ def shadow_of(settings: Settings, where: ProjectPaths, workspace: Workspace) -> 
 
 
 def shell_policy(settings: Settings, ground: StaticContext) -> ShellPolicy:
-    """How commands of agents run; without a sandbox only where the operator said so."""
+    """How commands of agents run; without a sandbox only where the operator set that."""
     match settings.tools.shell.sandbox:
         case "none":
             return ShellPolicy.UNSANDBOXED

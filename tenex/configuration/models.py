@@ -1,4 +1,4 @@
-"""The minds of a configuration: which models may be asked, with whose keys, at what price.
+"""The models of a configuration: which may be asked, with whose keys, at what price.
 
 A key is looked for in this order: `api_key_file` of the provider, `<keys>/<provider>.api-key`, systemd's credentials,
 the variable `api_key_env`, the vendor's usual variable.
@@ -31,19 +31,19 @@ LONGEST_KEY: Final = 16 * 1024
 """Characters read of a file: keys have some hundred, tokens of a cloud some thousand."""
 
 
-def build_mind(
+def build_model_client(
     settings: Settings,
     places: ProjectPaths,
     library: PromptLibrary,
     pace: Pace | None = None,
     on_progress: OnProgress = lambda _: None,
 ) -> ModelClient:
-    """A desk for the models of the settings and of the agents' files; `on_progress` gets what agents write by states.
+    """A client for the models of the settings and of the agents' files; `on_progress` gets what agents write by states.
 
     Raises:
         ConfigurationError: a model cannot be used as it is configured; with all faults.
     """
-    config, faults = desk_config(settings, places)
+    config, faults = client_config(settings, places)
     own = {definition.slug: definition.model or None for definition in library.definitions.values()}
     outputs = outputs_of(library, places)
 
@@ -54,15 +54,15 @@ def build_mind(
 
         return OutputModel(model, outputs, provider.grammar, rejects=rejects_form, on_progress=on_progress)
 
-    desk = ModelClient(config, choice(settings, own), OfflineModel(pace), wrap=by_states)
+    client = ModelClient(config, choice(settings, own), OfflineModel(pace), wrap=by_states)
     for setting, chain in models_in_use(settings, library).items():
         try:
-            desk.check(chain)
+            client.check(chain)
         except ConfigurationError as error:
             faults += [f"{setting}: {fault.removeprefix('models: ')}" for fault in error.faults]
     if faults:
         raise ConfigurationError(faults)
-    return desk
+    return client
 
 
 def get_model(name: str, *, data: Path | None = None) -> ModelClient:
@@ -79,7 +79,7 @@ def get_model(name: str, *, data: Path | None = None) -> ModelClient:
         ConfigurationError: the name is not a model's, its key is missing, or the settings are wrong; with all faults.
     """
     settings = load(None, find_data(data, os.environ, Path.cwd()), overrides={"models": {"default": [name]}})
-    config, faults = desk_config(settings, resolve_paths(settings))
+    config, faults = client_config(settings, resolve_paths(settings))
     model = ModelClient(config, lambda *_: (name,), OfflineModel())
     try:
         model.check([name])
@@ -107,8 +107,8 @@ def choice(settings: Settings, own: Mapping[Slug, str | None]) -> Choice:
     return choose
 
 
-def desk_config(settings: Settings, places: ProjectPaths) -> tuple[ModelClientConfig, list[str]]:
-    """What the desk is told; with a fault for each file of a key that is named and cannot be read."""
+def client_config(settings: Settings, places: ProjectPaths) -> tuple[ModelClientConfig, list[str]]:
+    """The configuration of the client; with a fault for each file of a key that is named and cannot be read."""
     models = settings.models
     named = {parts[0] for chain in models.named().values() for name in chain if (parts := split_name(name))}
     faults: list[str] = []
@@ -166,7 +166,7 @@ def _keys(
         path = folder / f"{name}{KEY_SUFFIX}"
         key = _read(path, f"models.providers.{name}", faults, is_private=folder == places.keys)
         yield str(path), key
-    # a vendor's key is not for whoever listens at an address of the operator's own
+    # a vendor's key is not sent to an address of the operator's own
     usual = KEY_VARIABLES.get(kind, ()) if given is None or given.base_url is None else ()
     own = given.api_key_env if given is not None else None
     for variable in dict.fromkeys(variable for variable in (own, *usual) if variable):
@@ -174,7 +174,7 @@ def _keys(
 
 
 def _read(path: Path, setting: str, faults: list[str], *, is_private: bool = False) -> str | None:
-    """A key out of a file; in our own folder of keys nobody else may be able to read it."""
+    """A key out of a file; in the folder of keys no other user may be able to read it."""
     try:
         # a pipe that took the file's place must not be waited for
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), encoding="utf-8") as file:

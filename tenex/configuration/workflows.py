@@ -49,7 +49,7 @@ def log_findings(read: Reading) -> None:
         log.error("workflow.disabled", workflow=one.slug, faults=list(one.faults))
     for usable in read.found:
         for doubt in usable.doubts:
-            log.warning("workflow.doubtful", workflow=usable.slug, doubt=doubt)
+            log.warning("workflow.warning", workflow=usable.slug, doubt=doubt)
 
 
 def faults_here(one: Found, agents: Collection[str]) -> list[str]:
@@ -75,7 +75,7 @@ def disabled(read: Reading, agents: Collection[str]) -> dict[Slug, tuple[str, ..
     for one in read.disabled:
         if is_slug(one.slug) and one.slug not in usable and not _is_taken(one.slug, agents):
             # people read this: they need the file's name, and not where on this machine it is
-            named = (said.replace(one.source, Path(one.source).name) for said in one.faults)
+            named = (fault.replace(one.source, Path(one.source).name) for fault in one.faults)
             faults[one.slug] = (*faults.get(one.slug, ()), *named)
     return faults
 

@@ -1,4 +1,4 @@
-"""Tells where a conversation stands, for an operator: who works, who waits, on what and since when."""
+"""The state of a conversation for an operator: who works, who waits, on what and since when."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -67,12 +67,12 @@ def usage(conversation: Conversation) -> dict[str, Any]:
 
 
 def is_settled(conversation: Conversation) -> bool:
-    """Whether nothing is in flight, nobody is waited for in the middle of a turn, and all that was said has arrived."""
+    """Whether nothing is in flight, no one is waited for in the middle of a turn, and every message was delivered."""
     return conversation.status in ("waiting", "ended") and not pending(conversation)
 
 
 def undelivered(conversation: Conversation) -> Iterator[str]:
-    """The relay of each event that no relay has answered for good, as often as it is owed."""
+    """The relay of each event that no relay has answered for good, as often as it is undelivered."""
     for row in conversation.outbox.values():
         for _, relay in row.open:
             yield relay
@@ -91,7 +91,7 @@ def _since(at: Millis, now: Millis) -> dict[str, Any]:
 
 
 def _run(run: Run, conversation: Conversation, now: Millis) -> dict[str, Any]:
-    """An agent at work: `state` is model, tools, parked, calling (colleagues), retrying, held or limited."""
+    """An agent at work: `state` is model, tools, parked, calling (sub-agents), retrying, held or limited."""
     began = conversation.turn.timestamp if conversation.turn is not None else conversation.updated_at
     shown: dict[str, Any] = {"agent": run.agent, "phase": run.phase, "steps": run.steps}
     if run.parent is not None:
@@ -100,8 +100,8 @@ def _run(run: Run, conversation: Conversation, now: Millis) -> dict[str, Any]:
         questions = [_question(call) for call in run.open_calls if call.state is CallState.PARKED]
         shown |= {"state": "parked", "questions": questions, **_since(run.parked_at or began, now)}
     elif run.is_waiting:
-        colleagues = [called.agent for called in conversation.called_by(run.id)]
-        shown |= {"state": "calling", "colleagues": colleagues, **_since(run.parked_at or began, now)}
+        callees = [called.agent for called in conversation.called_by(run.id)]
+        shown |= {"state": "calling", "sub_agents": callees, **_since(run.parked_at or began, now)}
     elif run.retry is not None:
         shown |= _retry(run.retry, now)
     elif run.wants is not None:
@@ -117,7 +117,7 @@ def _run(run: Run, conversation: Conversation, now: Millis) -> dict[str, Any]:
 def _mission(mission: Mission) -> dict[str, Any]:
     """A mission: `state` is running, retrying, paused, or how it ended."""
     state = "paused" if mission.is_paused else "retrying" if mission.wait else mission.outcome or "running"
-    why = {"why": _short(said, QUESTION_CHARACTERS)} if (said := mission.message or mission.paused) else {}
+    why = {"why": _short(reason, QUESTION_CHARACTERS)} if (reason := mission.message or mission.paused) else {}
     under_way = [step.id for step in mission.open_steps]
     return {"workflow": mission.workflow, "node": mission.node, "state": state, "steps": under_way, **why}
 

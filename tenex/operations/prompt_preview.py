@@ -47,7 +47,7 @@ from .lessons import StoredLessons
 from .short_ids import conversation_of
 
 SAMPLE = "Write hello.py that prints hello"
-"""What a person says where no conversation is named."""
+"""What a user writes where no conversation is named."""
 REASON = "what is wanted of the agent, in the words of the orchestrator"
 """Stands where a decision would."""
 
@@ -74,8 +74,8 @@ async def preview(
     Args:
         settings: What the operator set.
         slug: A member of the library.
-        phase: Where the run begins; by default where the conversation stands, or where the agent usually works.
-        conversation: The beginning of a conversation's id; None stands for a new one.
+        phase: Where the run begins; by default the conversation's, or where the agent usually works.
+        conversation: The beginning of a conversation's id; None for a new one.
         message: What a person has written in the new one.
 
     Raises:
@@ -88,7 +88,7 @@ async def preview(
     definition = library.definitions.get(Slug(slug))
     if definition is None:
         raise UsageError(f"there is no agent {slug!r}; there are: {', '.join(library.definitions)}")
-    configuration = await at_a_glance(settings, where, library)
+    configuration = await load_readonly(settings, where, library)
     known = _sample(configuration.rules, message) if conversation is None else await _read(where, conversation)
     usual = definition.phases[:1] if conversation is None else ()
     there = _standing(known, phase or next(iter(usual), known.phase), configuration.rules)
@@ -111,13 +111,13 @@ async def _by_states(
     return in_states(request, form, enforced=given.grammar if given is not None else "none")
 
 
-async def at_a_glance(settings: Settings, where: ProjectPaths, library: PromptLibrary) -> Configuration:
+async def load_readonly(settings: Settings, where: ProjectPaths, library: PromptLibrary) -> Configuration:
     """The configuration as it is now, for a look: no key is made, no model reached, nothing kept.
 
     Raises:
         ConfigurationError: with all faults.
     """
-    # who may talk here changes no prompt, and nobody needs to be named for a look
+    # who may talk here changes no prompt, and no user needs to be named for a preview
     opened = settings.model_copy(update={"people": settings.people.model_copy(update={"open": True})})
     ground = StaticContext(
         places=where,
@@ -125,8 +125,8 @@ async def at_a_glance(settings: Settings, where: ProjectPaths, library: PromptLi
         book=StoredLessons(where.conversations),
         workspace=Workspace(where.workspace),
         has_sandbox=await asyncio.to_thread(probe_bubblewrap),
-        # minds are built where the choice of tools depends on them, and need no key then
-        mind=None if is_offline(settings, library) else _Keeper(),
+        # models are built where the choice of tools depends on them, and need no key then
+        model=None if is_offline(settings, library) else _Keeper(),
     )
     return configure(opened, ground)
 
@@ -238,7 +238,7 @@ class _Keeper:
 
 
 class _Nobody:
-    """Stands where words go out; nothing is said here."""
+    """Takes the place of the outbox; nothing is published here."""
 
     async def publish(self, event: UnsignedEvent, relay: str) -> PublishOutcome:
         raise InternalError(f"{event.id} was to be published to {relay} from a preview")

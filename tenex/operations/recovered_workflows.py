@@ -1,6 +1,6 @@
 """Recovers the state of a workflow or a mission from a view file, with the rules that are configured now.
 
-A file says where its conversation stood, and which rules it went by only by their name. What their name stands for is
+A file has the position of its conversation, and of its rules only the name. What that name means is
 taken from the configuration; where that cannot be, the conversation goes on in phases, and the loss is named.
 """
 
@@ -21,11 +21,11 @@ from tenex.workflows.speakers.decide import opening
 
 OF: Final = ("workflow", "mission")
 """The fields of a readable file that name rules."""
-AGAIN: Final = "mend that and rebuild again, with --force; until then it goes on in phases"
+AGAIN: Final = "fix that and rebuild again, with --force; until then it goes on in phases"
 
 
 def is_guided(view: Mapping[str, Any]) -> bool:
-    """Whether a file tells of a workflow or a mission."""
+    """Whether a file is of a workflow or a mission."""
     return any(isinstance(view.get(name), dict) for name in OF)
 
 
@@ -33,11 +33,11 @@ def guided(past: RecoveredHistory, view: Mapping[str, Any], rules: Policy | None
     """The past with the rules its conversation went by.
 
     Args:
-        past: what else the file tells.
+        past: what else the file has.
         view: the file.
         rules: as configured now; None where the configuration is faulty.
     """
-    workflow, mission = (told if isinstance(told := view.get(name), dict) else None for name in OF)
+    workflow, mission = (entry if isinstance(entry := view.get(name), dict) else None for name in OF)
     if workflow is not None:
         past = _in_workflow(past, workflow, rules)
     if mission is not None:
@@ -45,8 +45,8 @@ def guided(past: RecoveredHistory, view: Mapping[str, Any], rules: Policy | None
     return past
 
 
-def _in_workflow(past: RecoveredHistory, told: Mapping[str, Any], rules: Policy | None) -> RecoveredHistory:
-    name = str(told.get("name"))
+def _in_workflow(past: RecoveredHistory, entry: Mapping[str, Any], rules: Policy | None) -> RecoveredHistory:
+    name = str(entry.get("name"))
     known = rules.workflows.get(Slug(name)) if rules is not None else None
     if rules is None or known is None:
         return _lost(past, _no_rules("workflow", name, rules))
@@ -56,11 +56,11 @@ def _in_workflow(past: RecoveredHistory, told: Mapping[str, Any], rules: Policy 
         return _lost(
             past, f"the rules of the workflow {name}, which cannot be opened ({' '.join(fault.faults)}): {AGAIN}"
         )
-    after = _stood(told, fields, _newest(past))
+    after = _position_records(entry, fields, _newest(past))
     if after is None:
         return _lost(
             past,
-            f"the rules of the workflow {name} as they were: those configured now cannot lead to where it stood "
+            f"the rules of the workflow {name} as they were: those configured now cannot lead to its position "
             f"(participants, turnCount, next, lastSpeaker and context of conversation.json): {AGAIN}",
         )
     there = [slug for slug in fields["participants"] if slug == PERSON or slug in rules.roster]
@@ -80,14 +80,14 @@ def _in_workflow(past: RecoveredHistory, told: Mapping[str, Any], rules: Policy 
     )
 
 
-def _stood(told: Mapping[str, Any], fields: Mapping[str, Any], at: Millis) -> Sequence[r.Record] | None:
-    """The facts that lead from the beginning of a workflow to where it stood; None where none can."""
+def _position_records(entry: Mapping[str, Any], fields: Mapping[str, Any], at: Millis) -> Sequence[r.Record] | None:
+    """The facts that lead from the beginning of a workflow to its position; None where none can."""
     order: tuple[str, ...] = fields["participants"]
-    context, rounds, last, speaks = (told.get(name) for name in ("context", "turnCount", "lastSpeaker", "next"))
-    closed = told.get("closeReason")
+    context, rounds, last, speaks = (entry.get(name) for name in ("context", "turnCount", "lastSpeaker", "next"))
+    closed = entry.get("closeReason")
     if not isinstance(context, dict) or [*faults_of_value(context, "context")]:
         return None
-    if type(rounds) is not int or not 0 <= rounds < MOST or told.get("participants") != list(order):
+    if type(rounds) is not int or not 0 <= rounds < MOST or entry.get("participants") != list(order):
         return None
     if speaks not in (None, *order) or (rounds and last not in order) or not isinstance(closed, str | None):
         return None
@@ -109,22 +109,22 @@ def _stood(told: Mapping[str, Any], fields: Mapping[str, Any], at: Millis) -> Se
     return found
 
 
-def _in_mission(past: RecoveredHistory, told: Mapping[str, Any], rules: Policy | None) -> RecoveredHistory:
-    name, node = str(told.get("workflow")), told.get("node")
+def _in_mission(past: RecoveredHistory, entry: Mapping[str, Any], rules: Policy | None) -> RecoveredHistory:
+    name, node = str(entry.get("workflow")), entry.get("node")
     known = rules.missions.get(name) if rules is not None else None
     if rules is None or known is None:
         return _lost(past, _no_rules("mission", name, rules))
-    state, steps = told.get("state"), told.get("steps")
-    outcome = next((one for one in get_args(MissionOutcome) if one == told.get("outcome")), None)
+    state, steps = entry.get("state"), entry.get("steps")
+    outcome = next((one for one in get_args(MissionOutcome) if one == entry.get("outcome")), None)
     node = node if isinstance(node, str) else ""
     if not isinstance(state, dict) or (outcome is None and node not in known.nodes):
-        return _lost(past, f"where the mission {name} stood, which those rules do not know: {AGAIN}")
+        return _lost(past, f"the position of the mission {name}, which those rules do not know: {AGAIN}")
     at, by = _newest(past), next((m.name for m in past.messages if not isinstance(m, r.MessageSent)), "somebody")
     is_alone = known.begin is not None and not past.turns and not past.transitions  # as a mention leaves it
-    because = str(told.get("because") or "")
+    because = str(entry.get("because") or "")
     after: list[r.Record] = [r.NodeEntered(seq=0, at=at, node=node)] if node else []
     if outcome is not None:
-        after.append(r.MissionEnded(seq=0, at=at, outcome=outcome, result=told.get("result"), message=because))
+        after.append(r.MissionEnded(seq=0, at=at, outcome=outcome, result=entry.get("result"), message=because))
         return _opened(past, name, state, by, known.pubkey if is_alone else PublicKey(""), after)
     did = (
         f", of which conversation.json names {', '.join(map(str, steps))}" if isinstance(steps, dict) and steps else ""
@@ -151,7 +151,7 @@ def _opened(
 
 def _no_rules(kind: str, name: str, rules: Policy | None) -> str:
     why = "no such is configured" if rules is not None else "the configuration is faulty (`tenex config check`)"
-    return f"the rules of the {kind} {name[:60]}, and where it stood, since {why}: {AGAIN}"
+    return f"the rules of the {kind} {name[:60]}, and its position, since {why}: {AGAIN}"
 
 
 def _lost(past: RecoveredHistory, sentence: str) -> RecoveredHistory:

@@ -1,12 +1,12 @@
-"""Makes a conversation's journal anew: from its readable file, from its relays, from the file of an older program.
+"""Rebuilds a conversation's journal from its readable file, its relays, or the file of an older program.
 
-    what tells of it -> Past -> records -> store.renewal
+    source -> RecoveredHistory -> records -> store.atomic_folder
 
-Needs the folder's lock; nothing is asked of a model, and nothing is published.
+Needs the folder's lock; no model is asked, and nothing is published.
 """
 
 import asyncio
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,9 +16,9 @@ import structlog
 
 from tenex.configuration.agents import PROJECT, load_agents, read_library
 from tenex.core.config import Policy
-from tenex.core.conversation import Conversation, fold
-from tenex.core.errors import AppendFailed, ConfigurationError, RelayUnavailable, StoreDamaged, StoreError, UsageError
-from tenex.core.ids import ConversationId, Millis, PublicKey, Slug
+from tenex.core.conversation import fold
+from tenex.core.errors import ConfigurationError, RelayUnavailable, StoreDamaged, StoreError, UsageError
+from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.ports import Clock
 from tenex.core.records import ConversationImported, JournalRebuilt, MessageRecorded, MessageSent, Record, RunStarted
 from tenex.core.state.snapshot import StateSnapshot
@@ -38,7 +38,7 @@ from tenex.store.verify import contradictions
 from tenex.store.view import Views
 from tenex.store.view_reader import past_of_view, read_view
 
-from .prompt_preview import at_a_glance
+from .prompt_preview import load_readonly
 from .recovered_workflows import guided, is_guided
 from .thread_import import Cast, past_of_thread, read_history
 
@@ -49,14 +49,14 @@ PATIENCE: Final = 15.0
 PAGES: Final = 400
 """Of one filter: twenty times a long conversation, at what relays give to a page."""
 OWNER: Final = "owner"
-"""The key of the person who runs this; the others in that folder are ours."""
+"""The operator's key; the others in that folder are the daemon's."""
 
 Source = Literal["conversation.json", "relay"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildResult:
-    """A journal that was made anew."""
+    """A journal that was rebuilt."""
 
     id: ConversationId
     records: int
@@ -68,7 +68,7 @@ class RebuildResult:
 
 
 class Recovery:
-    """What a folder of conversations, its keys and its relays can still tell."""
+    """Rebuilds journals from what a folder, its keys and its relays still have."""
 
     def __init__(
         self, settings: Settings, where: ProjectPaths, folder: ConversationFolder, disk: Disk, clock: Clock
@@ -83,7 +83,7 @@ class Recovery:
         """Give a conversation whose journal is damaged or gone a new one.
 
         Raises:
-            UsageError: its journal is whole, or can be gone on with, and `force` was not given; or nobody knows that
+            UsageError: its journal is whole, or can be continued, and `force` was not given; or there is no such
                 conversation.
             StoreDamaged: the readable file cannot be read either.
             RelayUnavailable: none of the relays answered.
@@ -99,7 +99,7 @@ class Recovery:
             if not path.exists():
                 raise UsageError(
                     f"There is no conversation {conversation} in {self._folder.root}. `tenex conversations list` shows "
-                    "them; where its whole folder is lost, `--from relay` regains what the relays keep."
+                    "them; where its whole folder is lost, `--from relay` recovers what the relays keep."
                 )
             try:
                 view = await self._disk.run(read_view, path / VIEW)
@@ -118,8 +118,8 @@ class Recovery:
         aside = await self._disk.run(renew, path, decisions, stamp(self._clock.now()))
         return _made(past, decisions, aside)
 
-    async def take_in(self, file: Path, conversation: ConversationId) -> RebuildResult:
-        """Make a conversation of an older program's file, which stays as it is.
+    async def import_file(self, file: Path, conversation: ConversationId) -> RebuildResult:
+        """Make a conversation of an older program's file, which moves into its folder if it is beside that.
 
         Raises:
             StoreDamaged: it holds no conversation, or another one.
@@ -129,7 +129,11 @@ class Recovery:
         cast = await self._disk.run(cast_of, self._settings, self._where)
         past = past_of_old_file(view, conversation, file.name, cast)
         decisions = decisions_of(past, self._clock.now())
-        await self._disk.run(create, self._folder.path(conversation), decisions)
+        path = self._folder.path(conversation)
+        await self._disk.run(create, path, decisions)
+        if file.parent.resolve() == path.parent.resolve():
+            with suppress(OSError):  # a file that is left there is not read again
+                await asyncio.to_thread(file.rename, path / file.name)
         made = _made(past, decisions, None)
         try:
             await Views(self._folder, self._disk).show(fold(past.id, _flat(decisions)))
@@ -155,7 +159,7 @@ class Recovery:
                     f"{damage} Only the past is lost with that: a daemon goes on from the newest file, which is whole."
                 )
             return (
-                f"The journal of {conversation} is whole ({len(records)} records), and holds more than can be regained."
+                f"The journal of {conversation} is whole ({len(records)} records), and has more than can be recovered."
             )
         return ""
 
@@ -163,9 +167,9 @@ class Recovery:
         """What is configured now; None where that is faulty, which is no reason to lose a conversation."""
         try:
             library = await asyncio.to_thread(load_agents, self._where)
-            return (await at_a_glance(self._settings, self._where, library)).rules
+            return (await load_readonly(self._settings, self._where, library)).rules
         except ConfigurationError as fault:
-            log.warning("configuration.faulty", reason=str(fault))
+            log.warning("configuration.invalid", reason=str(fault))
             return None
 
     async def _from_relays(self, conversation: ConversationId) -> RecoveredHistory:
@@ -203,100 +207,10 @@ def _flat(decisions: Sequence[Sequence[Record]]) -> list[Record]:
     return [record for decision in decisions for record in decision]
 
 
-class LegacyImport:
-    """`<id>.json` beside the conversations' folders: conversations of an older program, taken in when they go on."""
-
-    def __init__(
-        self, folder: ConversationFolder, regaining: Recovery, heard: Callable[[Conversation, Sequence[Record]], object]
-    ) -> None:
-        """Look beside the folders.
-
-        Args:
-            folder: where they are.
-            regaining: makes the journals.
-            heard: takes what was made, as if it had just been heard; for the index.
-        """
-        self._folder = folder
-        self._regaining = regaining
-        self._heard = heard
-
-    def has(self, conversation: ConversationId) -> bool:
-        """Whether an old file waits to be taken in."""
-        return self._file(conversation).is_file()
-
-    async def take_in(self, conversation: ConversationId) -> None:
-        """Make a journal of the old file, if there is one and no folder yet; the file then lies in the folder.
-
-        Raises:
-            StoreDamaged: it holds no conversation, or another one; nothing was changed.
-            AppendFailed: the disk did not take it, or cannot be read now, or what agents there are; try again.
-        """
-        file, path = self._file(conversation), self._folder.path(conversation)
-        if not file.is_file() or path.exists():
-            return
-        try:
-            taken = await self._regaining.take_in(file, conversation)
-        except StoreDamaged as fault:
-            if not isinstance(fault.__cause__, OSError):
-                raise
-            raise AppendFailed(f"{file} cannot be taken in now: {fault}") from fault
-        # neither a full disk nor an agent's file that is being edited is damage, and nobody is to be told that it is
-        except (OSError, StoreError, ConfigurationError) as fault:
-            raise AppendFailed(f"{file} cannot be taken in now: {fault}") from fault
-        log.info("conversation.taken_in", conversation=conversation, file=str(file), messages=taken.messages)
-        with suppress(OSError):  # where it is left, nobody looks at it again
-            file.rename(path / file.name)
-        records = await self._folder.read(conversation)
-        self._heard(fold(conversation, records), records)
-
-    def _file(self, conversation: ConversationId) -> Path:
-        return self._folder.root / f"{conversation}.json"
-
-
-class LegacyImportJournals(ConversationFolder):
-    """A folder as commands read it: the files of an older program count as the conversations they would be taken in as.
-
-    Nothing is written.
-    """
-
-    def __init__(self, root: Path, disk: Disk, clock: Clock, cast: Callable[[], Cast]) -> None:
-        """Look into a folder; `cast` is asked only where there is such a file."""
-        super().__init__(root, disk, clock)
-        self._cast = cast
-
-    async def lengths(self) -> dict[ConversationId, int]:
-        """As that of the folder, and each such file with its bytes."""
-        return {**await asyncio.to_thread(self._old_files), **await super().lengths()}
-
-    async def read(self, conversation: ConversationId, since: int = 0) -> list[Record]:
-        """As that of the folder; of such a file always everything."""
-        records = await asyncio.to_thread(self._records, conversation)
-        return await super().read(conversation, since) if records is None else records
-
-    async def read_left(self, conversation: ConversationId) -> tuple[list[Record], str]:
-        """As that of the folder."""
-        records = await asyncio.to_thread(self._records, conversation)
-        return await super().read_left(conversation) if records is None else (records, "")
-
-    def _old_files(self) -> dict[ConversationId, int]:
-        found = {}
-        for file in self.root.glob("*.json"):
-            with suppress(OSError, UsageError):
-                if not self.path(name := ConversationId(file.stem)).exists():
-                    found[name] = file.stat().st_size
-        return found
-
-    def _records(self, conversation: ConversationId) -> list[Record] | None:
-        path = self.path(conversation)
-        file = path.with_name(f"{path.name}.json")
-        if path.exists() or not file.is_file():
-            return None
-        try:
-            past = past_of_old_file(read_view(file), conversation, file.name, self._cast())
-            written = Millis(int(file.stat().st_mtime * 1000))
-        except (OSError, ConfigurationError) as fault:
-            raise UsageError(f"{file} cannot be read: {fault}") from fault
-        return _flat(decisions_of(past, written))
+def legacy_file(folder: Path) -> Path | None:
+    """The `<id>.json` of an older program that was not imported into a conversation's folder."""
+    file = folder.with_name(f"{folder.name}.json")
+    return file if not folder.exists() and file.is_file() else None
 
 
 def comes_from_elsewhere(records: Sequence[Record], ours: Container[PublicKey]) -> bool:
@@ -317,7 +231,7 @@ def comes_from_elsewhere(records: Sequence[Record], ours: Container[PublicKey]) 
 
 
 def past_of_old_file(view: Mapping[str, Any], conversation: ConversationId, name: str, cast: Cast) -> RecoveredHistory:
-    """What the file of an older program tells; answers go to the thread its first event began.
+    """The history in the file of an older program; answers go to the thread its first event began.
 
     Raises:
         StoreDamaged: it is of another conversation.
@@ -394,7 +308,7 @@ async def _thread_on(
 async def _page(pool: RelayPool, wanted: Filter, found: dict[str, Event]) -> bool:
     """Read what a filter matches, the newest first, until a page brings nothing new; whether that is all of it."""
     unread: list[str] = []
-    known: set[str] = set()  # of this filter: what another one found says nothing about the next page
+    known: set[str] = set()  # of this filter: what another one found has no bearing on the next page
     page = wanted
     for _ in range(PAGES):
         events = await pool.fetch([page], PATIENCE, unread)

@@ -39,12 +39,12 @@ from tenex.tools.uncancellable import to_the_end
 from tenex.tools.workspace import Workspace
 
 TURN: Final = 20.0
-"""Seconds to wait until no tool changes the workspace: most take less, and whoever asks waits for an answer."""
+"""Seconds to wait until no tool changes the workspace: most take less, and the caller waits for an answer."""
 NAMED: Final = 8
 """Files named in the message to people; the answer to the operator names all."""
 _FORK: Final = "Fork of "
 _NO_WORK: Final = (r.Delivered, r.OutboxExpired, r.ProcessRestarted, r.ClockAdjusted)
-"""Records that nobody can wish to undo."""
+"""Records that there is no reason to undo."""
 
 log = structlog.get_logger(__name__)
 
@@ -118,7 +118,7 @@ class RollbackService:
         """Go back to a record.
 
         Raises:
-            UsageError: there is no such conversation or record, nothing to undo, or no checkpoint that tells of then.
+            UsageError: there is no such conversation or record, nothing to undo, or no checkpoint of then.
             StoreDamaged: its journal cannot be read.
             TenexError: a tool is at work in the workspace, git failed, or the conversation did not take the order.
         """
@@ -135,16 +135,16 @@ class RollbackService:
                 tree = await to_the_end(lambda: tree_after(checkpoints, conversation, plan.records, plan.to))
                 why = f"back to record {plan.to}"
                 done = await to_the_end(lambda: put_back(checkpoints, self._workspace.root, conversation, tree, why))
-                order = replace(order, tree=done.tree, was=done.was, files=_told(done))
+                order = replace(order, tree=done.tree, was=done.was, files=_restored_text(done))
                 return RollbackResult(plan=plan, record=await _after_files(act, conversation, order), files=done)
             finally:
                 self._workspace.turn.release()
 
     async def fork(self, conversation: ConversationId, at: int) -> ForkResult:
-        """Branch off after a record; the new conversation is on disk as a whole, and its first event is owed to relays.
+        """Branch off after a record; the new conversation is on disk as a whole, and its first event is undelivered.
 
         Raises:
-            UsageError: there is no such conversation or record, or nobody knows where it is held.
+            UsageError: there is no such conversation or record, or its thread is not known.
             StoreDamaged: its journal cannot be read.
             StoreError: the disk did not take the new one; nothing was changed.
         """
@@ -160,7 +160,7 @@ class RollbackService:
         return ForkResult(state=state, records=records, at=then.next_seq - 1, origin=conversation)
 
     async def append(self, conversation: ConversationId, order: RollBack) -> RolledBack:
-        """Have a conversation take the order where no daemon runs; what it says is published by the next one.
+        """Have a conversation take the order where no daemon runs; its message is published by the next one.
 
         Raises:
             StoreError: the journal is damaged, or the disk did not take it.
@@ -258,7 +258,7 @@ async def plan_of(folder: ConversationFolder, conversation: ConversationId, to: 
     to = then.next_seq - 1
     after = [record for record in records if record.seq > to and not isinstance(record, _NO_WORK)]
     if not after:
-        raise UsageError(f"There is nothing to undo: record {to} is where conversation {conversation[:12]} stands.")
+        raise UsageError(f"There is nothing to undo: record {to} is where conversation {conversation[:12]} is.")
     now = await asyncio.to_thread(fold, conversation, records)
     turns = list(undone(now.history, to, now.next_seq)) if now.history is not None else []
     if now.turn is not None and now.turn.seq > to:
@@ -301,10 +301,10 @@ async def _after_files(act: Act, conversation: ConversationId, order: RollBack) 
         ) from fault
 
 
-def _told(done: Returned) -> str:
+def _restored_text(done: Returned) -> str:
     if not done.changed and not done.left:
         return "The files are as they were then already."
     named = ", ".join(done.changed[:NAMED])
     more = f" and {len(done.changed) - NAMED} more" if len(done.changed) > NAMED else ""
-    told = f"Files put back: {named}{more}." if named else "No file was put back."
-    return f"{told} Left as they are, for want of a copy: {len(done.left)}." if done.left else told
+    text = f"Files restored: {named}{more}." if named else "No file was restored."
+    return f"{text} Left as they are, because there is no copy: {len(done.left)}." if done.left else text

@@ -1,4 +1,4 @@
-"""What `tenex status` is told: by a daemon about itself, or by the files where none runs.
+"""What `tenex status` shows: a daemon's report about itself, or what the files hold where none runs.
 
     {"state", "at", "process": {...}, "configuration": {...}, "disk": {...}, "clock": {"aheadSeconds"} or {},
      "relays": [...], "models": {...}, "refusals": [...],
@@ -39,7 +39,7 @@ from .conversation_status import conversation_status, is_settled, iso, undeliver
 from .stored_conversations import LastRead, StoredConversations, resting
 
 LISTED: Final = 100
-"""Conversations listed of those that are open: more would not be read, and the counts tell of all."""
+"""Conversations listed of those that are open: more would not be read, and the counts cover all."""
 WAITING: Final = 10
 """Conversations listed of those that wait for a person: the newest; `tenex conversations list` shows all."""
 NEAR: Final = 0.8
@@ -64,7 +64,7 @@ def standing(runtime: Runtime, pool: RelayPool) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reloaded:
-    """What came of the last time the configuration was read anew."""
+    """The result of the last reload of the configuration."""
 
     at: Millis
     faults: tuple[str, ...] = ()
@@ -93,9 +93,9 @@ class Refused:
 
 
 class Reporter:
-    """Tells how a daemon fares; also hears its records, for what state does not keep.
+    """Reports the state of a daemon; observes its records for what state does not keep.
 
-    `models` tells how the minds' providers stand, in a form of their own; `reloaded` of the last reload, if any;
+    `models` gives the status of the models' providers; `reloaded` the last reload, if any;
     `disabled` which workflows cannot be used, with their faults.
     """
 
@@ -150,7 +150,7 @@ class Reporter:
     async def status(self, _request: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Everything, as the module's docstring lays it out; answers `{"do": "status"}`."""
         now = self._clock.now()
-        conversations, owed = await self._conversations(now)
+        conversations, undelivered_to = await self._conversations(now)
         return {
             "state": "stopping" if self._runtime.inbox.is_closed else "running",
             "at": iso(now),
@@ -164,7 +164,7 @@ class Reporter:
             "configuration": self._configuration(),
             "disk": await self._room(),
             "clock": {} if (ahead := self._pool.clock_ahead) is None else {"aheadSeconds": round(ahead)},
-            "relays": [_relay(status, owed) for status in self._pool.status()],
+            "relays": [_relay(status, undelivered_to) for status in self._pool.status()],
             "refusals": [
                 {
                     "relay": relay,
@@ -175,7 +175,7 @@ class Reporter:
                 }
                 for relay, last in self._refused.items()
             ],
-            "models": self._minds(conversations["counts"].get("held", 0)),
+            "models": self._model_status(conversations["counts"].get("held", 0)),
             "today": spending(self._today(), now),
             "conversations": conversations,
         }
@@ -210,21 +210,21 @@ class Reporter:
             shown["disabledWorkflows"] = {slug: list(sentences) for slug, sentences in faults.items()}
         return shown
 
-    def _minds(self, held: int) -> dict[str, Any]:
-        minds: dict[str, Any] = {"providers": [dict(provider) for provider in self._models()]}
-        minds["held"] = held
+    def _model_status(self, held: int) -> dict[str, Any]:
+        status: dict[str, Any] = {"providers": [dict(provider) for provider in self._models()]}
+        status["held"] = held
         if self._failure is not None:
             failure = self._failure
-            minds["lastFailure"] = {
+            status["lastFailure"] = {
                 "at": iso(failure.at),
                 "conversation": failure.conversation,
                 "who": failure.who,
                 "why": failure.message,
             }
-        return minds
+        return status
 
     async def _conversations(self, now: Millis) -> tuple[dict[str, Any], Counter[str]]:
-        """Those in memory as they are, the others as the index knows them, and what each relay is still owed."""
+        """Those in memory as they are, the others as the index knows them, and what each relay has not received."""
         known: list[Row] = await self._disk.look("index", partial(self._index.rows), [])
         marks: Mapping[ConversationId, str] = await self._disk.look("marks", self._folder.quarantined, {})
         rows = {row.id: row for row in known}
@@ -247,7 +247,7 @@ class Reporter:
         for row in rows.values():
             if row.id not in marks:
                 found.rests({"id": row.id, "status": row.status, "title": row.title, "updatedAt": iso(row.updated)})
-        return found.shown(), found.owed
+        return found.shown(), found.undelivered_to
 
 
 class _Found:
@@ -259,7 +259,7 @@ class _Found:
         self.open: list[dict[str, Any]] = []
         self.waiting: list[dict[str, Any]] = []
         self.frozen: list[dict[str, Any]] = []
-        self.owed: Counter[str] = Counter()
+        self.undelivered_to: Counter[str] = Counter()
 
     def freezes(self, shown: dict[str, Any]) -> None:
         """Take in one whose journal cannot be written."""
@@ -270,7 +270,7 @@ class _Found:
         """Take in one whose state is known."""
         shown = conversation_status(conversation, now)
         self.counts[shown["kind"]] += 1
-        self.owed.update(undelivered(conversation))
+        self.undelivered_to.update(undelivered(conversation))
         if not is_settled(conversation):
             self.open.append(shown)
         elif conversation.status == "waiting":
@@ -283,7 +283,7 @@ class _Found:
             self.waiting.append(shown)
 
     def shown(self) -> dict[str, Any]:
-        """As it is told, the newest first."""
+        """As it is reported, the newest first."""
         counts = self.counts + Counter(quarantined=len(self.quarantined))
         return {
             "counts": dict(sorted(counts.items())),
@@ -295,9 +295,9 @@ class _Found:
 
 
 async def report_from_files(places: ProjectPaths, folder: ConversationFolder, now: Millis) -> dict[str, Any]:
-    """What the files tell where no daemon runs: which conversations are unfinished, and what it will go on with.
+    """What the files hold where no daemon runs: which conversations are unfinished, and what it will go on with.
 
-    Where the readable view is newer than the journal and says that nothing is open, it is believed: a journal takes ten
+    Where the readable view is newer than the journal and has nothing open, it is believed: a journal takes ten
     times as long to read.
     """
     found = _Found(await folder.quarantined())
@@ -319,7 +319,7 @@ async def report_from_files(places: ProjectPaths, folder: ConversationFolder, no
         "at": iso(now),
         "configuration": folders(places),
         "disk": await asyncio.to_thread(disk, places.conversations),
-        "undelivered": dict(found.owed),
+        "undelivered": dict(found.undelivered_to),
         "conversations": found.shown(),
     }
 
@@ -361,7 +361,7 @@ def disk(folder: Path) -> dict[str, Any]:
     return {"freeBytes": usage.free, "totalBytes": usage.total, "isLow": is_low}
 
 
-def _relay(status: RelayStatus, owed: Mapping[str, int]) -> dict[str, Any]:
+def _relay(status: RelayStatus, undelivered_to: Mapping[str, int]) -> dict[str, Any]:
     def at(seconds: float | None) -> str | None:
         return None if seconds is None else iso(Millis(int(seconds * 1000)))
 
@@ -374,7 +374,7 @@ def _relay(status: RelayStatus, owed: Mapping[str, int]) -> dict[str, Any]:
         "fault": status.fault,
         "refused": list(status.refused),
         "strikes": status.strikes,
-        "undelivered": owed.get(status.url, 0),
+        "undelivered": undelivered_to.get(status.url, 0),
         "counters": dict(status.counters),
     }
 

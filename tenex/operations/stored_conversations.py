@@ -15,13 +15,13 @@ from tenex.store.repository import NEWEST, ConversationFolder
 T = TypeVar("T")
 
 PATIENCE: Final = 1.5
-"""Seconds a disk has for one look; whoever asks for the status waits ten, and that takes four looks."""
+"""Seconds a disk has for one look; a caller of `status` waits ten, and that takes four looks."""
 IMPATIENCE: Final = 0.1
 """Seconds, once it has not answered the look before."""
 
 
 class LastRead:
-    """Looks at a disk that may hang: what it does not answer in time is told as it was read last."""
+    """Looks at a disk that may hang: what it does not answer in time is reported as it was read last."""
 
     def __init__(self) -> None:
         self._under_way: dict[str, tuple[asyncio.Task[Any], float]] = {}
@@ -31,17 +31,17 @@ class LastRead:
 
     @property
     def fault(self) -> str:
-        """Why what is told may be old; empty while all is well."""
+        """Why the report may be old; empty while all is well."""
         late = self.late
         if not late and not self._failed:
             return ""
         failed = next(iter(self._failed.values()), "")
         why = f"it has not answered for {late:.0f} s" if late else f"it cannot be read ({failed})"
-        return f"{why}; what rests is told as it was read last"
+        return f"{why}; stored conversations are shown as they were read last"
 
     @property
     def late(self) -> float:
-        """Seconds the disk has owed an answer for longer than it may; 0 while all is well."""
+        """Seconds by which the disk is late with an answer; 0 while all is well."""
         now = asyncio.get_running_loop().time()
         waited = max((now - began for task, began in self._under_way.values() if not task.done()), default=0.0)
         return waited if waited >= PATIENCE else 0.0
@@ -52,7 +52,7 @@ class LastRead:
         patience = IMPATIENCE if self.late else PATIENCE
         before = self._under_way.get(name)
         if before is not None and before[0].done():
-            self._take(name, before[0])  # it may have come when whoever asked for it had gone
+            self._take(name, before[0])  # it may have come after the caller had gone
         if before is None or before[0].done():
             self._under_way[name] = (asyncio.create_task(read(), name=f"status {name}"), loop.time())
         task, began = self._under_way[name]
@@ -78,7 +78,7 @@ class StoredConversations:
         self._known: dict[ConversationId, tuple[int, Conversation]] = {}
 
     async def read(self, lengths: Mapping[ConversationId, int]) -> list[Conversation]:
-        """Their states; what cannot be read is left out: opening it says why."""
+        """Their states; what cannot be read is left out: opening it reports why."""
         self._known = {name: known for name, known in self._known.items() if known[0] == lengths.get(name)}
         for name, length in lengths.items():
             if name not in self._known:
@@ -90,7 +90,7 @@ class StoredConversations:
 
 
 def resting(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
-    """The conversations in which nothing is open, as their views say; blocks."""
+    """The conversations in which nothing is open, by their views; blocks."""
     found: dict[str, dict[str, Any]] = {}
     for path in paths:
         try:

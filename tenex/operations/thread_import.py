@@ -1,9 +1,9 @@
-"""A conversation as its events tell it: who wrote, who of ours answered, in which phase, at what cost.
+"""Reads a conversation from its events: who wrote, which agent answered, in which phase, at what cost.
 
-    events -> messages, transitions, turns -> store.regained.Past
+    events -> messages, transitions, turns -> RecoveredHistory
 
-The phase of what we said stands in its tags (`phase`, `phase-from`), and who said it in its key. Which agents worked
-together does not: each completion counts as a turn of its own, and no quality gate as met.
+The phase of an agent's message is in its tags (`phase`, `phase-from`), and the agent in its key. Which agents worked
+together is not known: each completion counts as a turn of its own, and no quality gate as met.
 """
 
 import json
@@ -27,7 +27,7 @@ from tenex.nostr.threading import read_event
 from tenex.store.recovered_history import RULES, UNKNOWN, Message, RecoveredHistory
 
 FAILED: Final = "I could not finish: "
-"""How an agent's failure begins where it is told (`core.turns`)."""
+"""How the message about an agent's failure begins."""
 _MACHINES: Final = frozenset({"phase", "llm-model", "status", "tool"})
 """Tags that only programs of this kind write."""
 LOST: Final = (
@@ -48,7 +48,7 @@ class Cast:
     agents: Mapping[PublicKey, Slug]
     circle: PeerGroup
     names: Mapping[PublicKey, str] = field(default_factory=dict)
-    """What people, agents and the project call themselves, as far as that is known."""
+    """The names of users, agents and the project, as far as they are known."""
 
     def name(self, pubkey: PublicKey) -> str:
         """A name to show."""
@@ -56,8 +56,8 @@ class Cast:
 
 
 @dataclass(slots=True)
-class _Told:
-    """What has been read so far."""
+class _Thread:
+    """What was read so far."""
 
     messages: list[Message] = field(default_factory=list)
     phases: list[Phase | None] = field(default_factory=list)
@@ -71,7 +71,7 @@ class _Told:
 def past_of_thread(
     conversation: ConversationId, events: Iterable[tuple[Event, str]], cast: Cast, lost: Sequence[str] = ()
 ) -> RecoveredHistory:
-    """What a thread tells.
+    """The history of a conversation from the events of its thread.
 
     Args:
         conversation: the id of its root.
@@ -80,9 +80,9 @@ def past_of_thread(
         lost: what is known to be missing.
 
     Raises:
-        UsageError: nobody who may talk here has written in it.
+        UsageError: no user who may talk here has written in it.
     """
-    told = _Told()
+    thread = _Thread()
     ours = {cast.project, *cast.agents}
 
     def place(one: tuple[Event, str]) -> tuple[bool, int, bool, str]:
@@ -94,29 +94,29 @@ def past_of_thread(
         if event.pubkey in ours:
             if any(tag[:1] == ("workflow",) for tag in event.tags):
                 rules = [RULES]
-            _ours(told, event, cast)
+            _read_agent_event(thread, event, cast)
         else:
-            _theirs(told, event, relay, cast, ours)
-    if told.opening is None:
+            _read_user_event(thread, event, relay, cast, ours)
+    if thread.opening is None:
         raise UsageError(
             f"No relay that answered has a message of conversation {conversation} by anybody who may talk here. "
             "Its id is that of the event that began it, in full."
         )
-    first = told.messages[0]
+    first = thread.messages[0]
     text = first.text if isinstance(first, r.MessageRecorded) else ""
-    title = title_of(told.opening.title.strip() or text) or "Untitled"
+    title = title_of(thread.opening.title.strip() or text) or "Untitled"
     return RecoveredHistory(
         id=conversation,
         source="relay",
         title=title,
-        starter=told.opening.author,
-        address=dict(told.opening.address),
+        starter=thread.opening.author,
+        address=dict(thread.opening.address),
         started_at=first.at,
-        messages=told.messages,
-        phases=told.phases,
-        transitions=told.transitions,
-        turns=told.turns,
-        spent=told.spent,
+        messages=thread.messages,
+        phases=thread.phases,
+        transitions=thread.transitions,
+        turns=thread.turns,
+        spent=thread.spent,
         lost=[*LOST, *rules, *lost],
     )
 
@@ -126,12 +126,12 @@ def read_history(
 ) -> tuple[Sequence[Message], Sequence[Phase | None], Sequence[str], Mapping[str, Any]]:
     """Read the events an old file keeps as its `history`: JSON arrays as NIP-01 hashes them, or objects.
 
-    All of them were part of the conversation, so nobody is a stranger: who bears the tags of an agent is one.
+    All of them were part of the conversation, so no author is unauthorized: one with the tags of an agent is an agent.
 
     Returns:
-        The messages, the phase of each where it is told, what was lost, and the address of the thread.
+        The messages, the phase of each where it is known, what was lost, and the address of the thread.
     """
-    told, unread = _Told(), 0
+    thread, unread = _Thread(), 0
     ours = {cast.project, *cast.agents}
     for entry in history:
         try:
@@ -142,12 +142,12 @@ def read_history(
         if event.pubkey in ours or (
             cast.circle.role(event.pubkey) is None and any(tag[0] in _MACHINES for tag in event.tags if tag)
         ):
-            _said(told, event, cast)
+            _read_agent_message(thread, event, cast)
         else:
-            _theirs(told, event, "", cast, ours, else_role=Role.GUEST)
+            _read_user_event(thread, event, "", cast, ours, else_role=Role.GUEST)
     lost = [f"entries of the history that are no events: {unread}"] if unread else []
-    address = dict(told.opening.address) if told.opening is not None else {}
-    return told.messages, told.phases, lost, address
+    address = dict(thread.opening.address) if thread.opening is not None else {}
+    return thread.messages, thread.phases, lost, address
 
 
 def _event_of(entry: Any) -> Event:
@@ -160,14 +160,14 @@ def _event_of(entry: Any) -> Event:
     return parse_event({**shape, "id": event_id(pubkey, created_at, kind, tags, content), "sig": "0" * 128})
 
 
-def _theirs(
-    told: _Told, event: Event, relay: str, cast: Cast, ours: set[PublicKey], *, else_role: Role | None = None
+def _read_user_event(
+    thread: _Thread, event: Event, relay: str, cast: Cast, ours: set[PublicKey], *, else_role: Role | None = None
 ) -> None:
     incoming = read_event(event, ours, {slug: key for key, slug in cast.agents.items()}, relay, None)
     role = cast.circle.role(event.pubkey) or else_role
     if incoming is None or role is None or (incoming.by_machine and not incoming.mentions):
         return
-    told.opening = told.opening or incoming
+    thread.opening = thread.opening or incoming
     at, name, command = Millis(event.created_at * 1000), cast.name(event.pubkey), parse(event.content)
     if command is not None:
         message: Message = r.CommandGiven(
@@ -197,18 +197,18 @@ def _theirs(
             reply_to=incoming.reply_to,
             origin=dict(incoming.origin),
         )
-    told.messages.append(message)
-    told.phases.append(None)
+    thread.messages.append(message)
+    thread.phases.append(None)
 
 
-def _ours(told: _Told, event: Event, cast: Cast) -> None:
-    said = _said(told, event, cast)
-    from_, to = _phase(event, "phase-from"), told.phase
+def _read_agent_event(thread: _Thread, event: Event, cast: Cast) -> None:
+    message = _read_agent_message(thread, event, cast)
+    from_, to = _phase(event, "phase-from"), thread.phase
     if from_ is not None and from_ is not to:
-        told.transitions.append(
+        thread.transitions.append(
             r.PhaseTransition(
                 seq=0,
-                at=Millis(said.at - 1),
+                at=Millis(message.at - 1),
                 from_=from_,
                 to=to,
                 message=UNKNOWN,
@@ -216,29 +216,29 @@ def _ours(told: _Told, event: Event, cast: Cast) -> None:
                 agent_name=cast.name(cast.project),
                 reason=UNKNOWN,
                 summary="",
-                announce_at=said.at,
+                announce_at=message.at,
             )
         )
     if (usage := _spent(event)).calls:
-        told.spent[to] = told.spent.get(to, NO_USAGE) + usage
+        thread.spent[to] = thread.spent.get(to, NO_USAGE) + usage
     slug = cast.agents.get(event.pubkey)
-    if slug is None or said.purpose not in ("completion", "error"):
+    if slug is None or message.purpose not in ("completion", "error"):
         return
-    is_done = said.purpose == "completion"
+    is_done = message.purpose == "completion"
     done = Completion(
         agent=slug,
         outcome="finished" if is_done else "failed",
-        text=said.text if is_done else "",
+        text=message.text if is_done else "",
         summary="",
         verdict="",
-        error="" if is_done else said.text.removeprefix(FAILED),
-        at=said.at,
+        error="" if is_done else message.text.removeprefix(FAILED),
+        at=message.at,
     )
-    told.turns.append(
+    thread.turns.append(
         OrchestratorTurn(
-            turn_id=TurnId(f"turn-{len(told.turns) + 1}"),
+            turn_id=TurnId(f"turn-{len(thread.turns) + 1}"),
             seq=0,
-            timestamp=Millis(said.at - 1),
+            timestamp=Millis(message.at - 1),
             phase=to,
             agents=(slug,),
             reason=UNKNOWN,
@@ -247,15 +247,15 @@ def _ours(told: _Told, event: Event, cast: Cast) -> None:
     )
 
 
-def _said(told: _Told, event: Event, cast: Cast) -> r.MessageSent:
-    told.phase = _phase(event, "phase") or told.phase
+def _read_agent_message(thread: _Thread, event: Event, cast: Cast) -> r.MessageSent:
+    thread.phase = _phase(event, "phase") or thread.phase
     tags = {(tag[0], tag[1]) for tag in event.tags if len(tag) > 1}
     purpose: r.Purpose = "notice" if event.pubkey == cast.project else "question"
     if any(name == "error" for name, _ in tags):
         purpose = "error"
     elif ("status", "completed") in tags:
         purpose = "completion"
-    said = r.MessageSent(
+    message = r.MessageSent(
         # a moment after what it answers, which may be of the same second
         seq=0,
         at=Millis(event.created_at * 1000 + 2),
@@ -263,7 +263,7 @@ def _said(told: _Told, event: Event, cast: Cast) -> r.MessageSent:
         name=cast.name(event.pubkey),
         text=event.content,
         purpose=purpose,
-        phase=told.phase,
+        phase=thread.phase,
         phase_from=_phase(event, "phase-from"),
         events=(
             UnsignedEvent(
@@ -276,9 +276,9 @@ def _said(told: _Told, event: Event, cast: Cast) -> r.MessageSent:
             ),
         ),
     )
-    told.messages.append(said)
-    told.phases.append(told.phase)
-    return said
+    thread.messages.append(message)
+    thread.phases.append(thread.phase)
+    return message
 
 
 def _phase(event: Event, name: str) -> Phase | None:
@@ -288,7 +288,7 @@ def _phase(event: Event, name: str) -> Phase | None:
 def _spent(event: Event) -> Usage:
     """What the run that ends with this message cost, as its tags say; nothing where they are not numbers."""
     tags = {tag[0]: tag[1] for tag in event.tags if len(tag) > 1}
-    if tags.get("status") != "completed" and "error" not in tags:  # a question's costs stand in the completion too
+    if tags.get("status") != "completed" and "error" not in tags:  # a question's costs are in the completion too
         return NO_USAGE
     try:
         return Usage(

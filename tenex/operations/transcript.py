@@ -1,4 +1,4 @@
-"""Tells a conversation: records in, lines for a terminal out. The demo tells it as it happens, `show` afterwards."""
+"""Renders a conversation: records in, lines for a terminal out; live in the demo, afterwards in `show`."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -56,7 +56,7 @@ class TranscriptRenderer:
     """Tells records one after the other; remembers only the arguments of calls."""
 
     def __init__(self, *, thoughts: bool = False) -> None:
-        """Begin; with `thoughts` what agents wrote for themselves is told too."""
+        """Begin; with `thoughts` what agents wrote for themselves is shown too."""
         self._thoughts = thoughts
         self._calls: dict[tuple[str, str], tuple[str, str]] = {}
         self._workflow = ""
@@ -133,7 +133,7 @@ class TranscriptRenderer:
             case r.ToolCallRejected():
                 yield self._called(record.run, record.call, record.tool, record.sentence, ok=False)
             case r.MessageSent(purpose="announcement"):
-                pass  # the transition has told the same already
+                pass  # the transition has shown the same already
             case r.MessageSent():
                 tone = {"completion": "agent", "question": "agent", "error": "error"}.get(record.purpose, "notice")
                 yield tone, record.name, record.text, record.events[0].id if record.events else ""
@@ -155,11 +155,11 @@ class TranscriptRenderer:
             case RolledBack():
                 yield "turn", f"back to record {record.to}", record.reason or f"{record.by} asked for it"
             case ConversationForked():
-                yield "turn", f"fork of {record.origin[:12]}", f"as it stood after its record {record.at_seq}"
+                yield "turn", f"fork of {record.origin[:12]}", f"as of its record {record.at_seq}"
             case r.JournalRebuilt():
                 yield (
                     "notice",
-                    f"regained from {record.source}",
+                    f"recovered from {record.source}",
                     f"Lost: {'; '.join(record.missing) or 'nothing known'}",
                 )
             case r.ConversationImported():
@@ -172,8 +172,8 @@ class TranscriptRenderer:
                 pass
 
     def _stepped(self, record: r.StepCompleted) -> tuple[Any, ...]:
-        told = _value(record.result) if record.ok else f"{record.kind}: {record.message}"
-        return "tool" if record.ok else "refused", f"{self._node} · {record.step}", told
+        shown = _value(record.result) if record.ok else f"{record.kind}: {record.message}"
+        return "tool" if record.ok else "refused", f"{self._node} · {record.step}", shown
 
     def _remember(self, run: str, step: ModelStep) -> None:
         for call in step.calls:

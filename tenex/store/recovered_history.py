@@ -3,7 +3,7 @@
     conversation.json | an old file | the relays' thread -> Past -> ordinary records, closed by one `JournalRebuilt`
 
 The records are put in the order of their times, so that the fold counts turns, stays and costs as it always does. Where
-two facts do not fit together, because what stood between them is lost, the way is filled in: every recorded transition
+two facts do not fit together, because what was between them is lost, the way is filled in: every recorded transition
 stays one the table has. (ADR 12.)
 """
 
@@ -21,7 +21,7 @@ from tenex.core.state.run import Completion, OrchestratorTurn
 
 Message = r.MessageRecorded | r.CommandGiven | r.MessageSent
 UNKNOWN: Final = "not known; regained"
-"""The reason of a step nobody recorded."""
+"""The reason of a step that was not recorded."""
 CUT_OFF: Final = "how it ended is not known"
 RULES: Final = (
     "the rules of the workflow it was of: it goes on in phases; to run the workflow again, begin a new thread"
@@ -31,7 +31,7 @@ RULES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredHistory:
-    """All that a source tells. The `seq` of its records and turns means nothing; they stand in their order."""
+    """All that a source has. The `seq` of its records and turns means nothing; they are in order."""
 
     id: ConversationId
     source: str
@@ -42,33 +42,33 @@ class RecoveredHistory:
     has_ended: bool = False
     messages: Sequence[Message] = ()
     phases: Sequence[Phase | None] = ()
-    """Of each message the phase it was said in, where that is known; as many as there are messages."""
+    """Of each message the phase it was sent in, where that is known; as many as there are messages."""
     transitions: Sequence[r.PhaseTransition] = ()
     turns: Sequence[OrchestratorTurn] = ()
     waivers: Sequence[r.Waived] = ()
     spent: Mapping[Phase, Usage] = field(default_factory=dict)
-    standing: RecoveredPosition | None = None
+    position: RecoveredPosition | None = None
     covered: int | None = None
-    """The last record of the lost journal that this tells of; None: all of it, or there was none."""
+    """The last record of the lost journal that this covers; None: all of it, or there was none."""
     seen: Sequence[EventId] = ()
     lost: Sequence[str] = ()
     forked_from: tuple[ConversationId, int, str] | None = None
     before: Sequence[r.Record] = ()
     """Of a workflow or a mission: what comes before the first message."""
     after: Sequence[r.Record] = ()
-    """What comes after all the others: where a workflow, a mission and agents of their own phases stood."""
+    """What comes after all the others: the positions of a workflow, a mission and agents with phases of their own."""
     waits_for: Literal["user", "mission"] = "user"
 
 
 def decisions_of(past: RecoveredHistory, now: Millis) -> list[list[r.Record]]:
-    """The records of a journal that begins anew, in decisions: nothing in flight, the person's word awaited.
+    """The records of a new journal, in decisions: nothing in flight, waiting for the user.
 
-    A cycle that the source says has ended stays ended; everything else waits.
+    A cycle that has ended in the source stays ended; everything else waits.
     """
-    regaining = _Regaining(past)
-    for item in _in_order(past, regaining):
-        regaining.take(item)
-    return regaining.finish(past, now)
+    builder = _JournalBuilder(past)
+    for item in _in_order(past, builder):
+        builder.take(item)
+    return builder.finish(past, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class _Item:
     kind: Literal["message", "transition", "open", "done", "close"]
     at: Millis
     phase: Phase | None
-    """The phase the conversation has to stand in for it."""
+    """The phase the conversation has to be in for it."""
     fact: Any
     turn: OrchestratorTurn | None = None
 
@@ -88,7 +88,7 @@ _WHILE_CLOSED: Final = ("transition", "open", "message", "done", "close")
 """Which fact of the same ms comes first: a turn that is open closes before the phase changes."""
 
 
-def _in_order(past: RecoveredHistory, regaining: "_Regaining") -> Iterator[_Item]:
+def _in_order(past: RecoveredHistory, builder: "_JournalBuilder") -> Iterator[_Item]:
     """The three sequences as one, by time; each keeps its own order, whatever the clock did."""
     phases = past.phases or [None] * len(past.messages)
     queues = [
@@ -98,7 +98,7 @@ def _in_order(past: RecoveredHistory, regaining: "_Regaining") -> Iterator[_Item
     ]
     heads = [0, 0, 0]
     while any(head < len(queue) for head, queue in zip(heads, queues, strict=True)):
-        state = regaining.state
+        state = builder.state
         order = _WHILE_OPEN if state.turn is not None else _WHILE_CLOSED
         waiting = [(n, queue[heads[n]]) for n, queue in enumerate(queues) if heads[n] < len(queue)]
         number, item = min(
@@ -117,7 +117,7 @@ def _of_turn(turn: OrchestratorTurn) -> Iterator[_Item]:
     yield _Item("close", at, None, turn, turn)
 
 
-class _Regaining:
+class _JournalBuilder:
     """The journal that grows, and the state it leads to."""
 
     def __init__(self, past: RecoveredHistory) -> None:
@@ -151,7 +151,7 @@ class _Regaining:
                 self._close(item.turn, item.at)
 
     def finish(self, past: RecoveredHistory, now: Millis) -> list[list[r.Record]]:
-        """Say what this is, and wait for the person; that is one decision, every other record one of its own."""
+        """Add the `JournalRebuilt` and wait for the user; that is one decision, every other record one of its own."""
         before = len(self.records)
         for record in (*past.waivers, *past.after):
             self._add(record)
@@ -166,7 +166,7 @@ class _Regaining:
                 known_events=tuple(dict.fromkeys(seen)),
                 spent={phase.value: usage for phase, usage in past.spent.items() if usage.calls},
                 turns=max(numbers, default=0),
-                position=past.standing,
+                position=past.position,
                 forked_from=past.forked_from,
             )
         )
@@ -182,23 +182,23 @@ class _Regaining:
         self.records.append(placed)
 
     def _go_to(self, phase: Phase, at: Millis) -> None:
-        """Stand in a phase to which no record leads: by a new cycle, or by the shortest way the table has."""
+        """Enter a phase to which no record leads: by a new cycle, or by the shortest way the table has."""
         if phase is self.state.phase:
             return
-        if phase is Phase.CHAT:  # every other way there is a transition that would have been told of
+        if phase is Phase.CHAT:  # every other way there is a transition that would have been recorded
             self._add(r.CycleStarted(seq=0, at=at, cycle=self.state.cycle + 1, reason=UNKNOWN))
             return
         for step in way(self.state.phase, phase):
             self._transition(_step(self.state.phase, step, at))
 
-    def _transition(self, told: r.PhaseTransition) -> None:
-        if told.from_ is told.to:
+    def _transition(self, known: r.PhaseTransition) -> None:
+        if known.from_ is known.to:
             return
-        for step in way(told.from_, told.to)[:-1]:
-            self._transition(_step(self.state.phase, step, told.at))
-        self._add(replace(told, from_=self.state.phase, announce_at=told.at))
-        if told.from_ is Phase.REFLECTION:
-            self._add(r.CycleStarted(seq=0, at=told.at, cycle=self.state.cycle + 1, reason=told.reason))
+        for step in way(known.from_, known.to)[:-1]:
+            self._transition(_step(self.state.phase, step, known.at))
+        self._add(replace(known, from_=self.state.phase, announce_at=known.at))
+        if known.from_ is Phase.REFLECTION:
+            self._add(r.CycleStarted(seq=0, at=known.at, cycle=self.state.cycle + 1, reason=known.reason))
 
     def _open(self, turn: OrchestratorTurn) -> None:
         self._add(

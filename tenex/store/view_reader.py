@@ -3,7 +3,7 @@
 Both have the field names of the original: `phaseTransitions`, `orchestratorTurns`, `metadata`. In an old file phases
 may be in any case or missing (then: chat), and messages are events, which the caller reads.
 
-Each entry is read by itself: what is odd is left out and named, the rest stands. Files here may have been edited.
+Each entry is read by itself: what is invalid is left out and named, the rest is kept. Files here may have been edited.
 """
 
 import json
@@ -60,8 +60,8 @@ def _millis(value: object) -> object:
 
 def _moment(value: object) -> Millis | None:
     """The same; None for what can be no time."""
-    told = _millis(value)
-    return Millis(told) if type(told) is int and 0 <= told < MOST else None
+    value = _millis(value)
+    return Millis(value) if type(value) is int and 0 <= value < MOST else None
 
 
 AnyPhase = Annotated[Phase, BeforeValidator(_phase)]
@@ -105,7 +105,7 @@ class _Turn(_Entry):
     completions: list[_Completion] = []
 
 
-class _Said(_Entry):
+class _Message(_Entry):
     time: Time
     from_: str = Field(alias="from")
     text: str
@@ -173,7 +173,7 @@ def read_view(path: Path) -> dict[str, Any]:
 def past_of_view(
     view: Mapping[str, Any], conversation: ConversationId, source: str, events: Events | None
 ) -> RecoveredHistory:
-    """What a view or an old file tells.
+    """The history in a view or an old file.
 
     Raises:
         StoreDamaged: it is of another conversation.
@@ -186,17 +186,17 @@ def past_of_view(
     if isinstance(view.get("openTurn"), dict):
         turns += [_turn(entry) for entry in _each({"openTurn": [view["openTurn"]]}, "openTurn", _Turn, lost)]
         lost.append("what was under way in the open turn: it counts as stopped")
-    said = list(_each(view, "messages", _Said, lost))
-    messages: Sequence[Message] = [_message(entry) for entry in said]
-    phases: Sequence[Phase | None] = [entry.phase for entry in said]
+    entries = list(_each(view, "messages", _Message, lost))
+    messages: Sequence[Message] = [_message(entry) for entry in entries]
+    phases: Sequence[Phase | None] = [entry.phase for entry in entries]
     if not isinstance(view.get("history") or [], list):
         lost.append("history, which is no list")
-    elif not said and events is not None and _list(view, "history"):
+    elif not entries and events is not None and _list(view, "history"):
         messages, phases, gone = events(_list(view, "history"))
         lost.extend(gone)
-    lost.extend(_of_messages(said))
-    if type(owed := view.get("undelivered")) is int and owed:
-        lost.append(f"{owed} deliveries to relays that were still owed; what was said is not sent again")
+    lost.extend(_of_messages(entries))
+    if type(undelivered := view.get("undelivered")) is int and undelivered:
+        lost.append(f"{undelivered} undelivered messages; they are not sent again")
     lost.extend(_of_travel(view))
     forked_from = _origin(view, lost)
     lost.append("what agents were shown, which tools they called and what those returned")
@@ -227,7 +227,7 @@ def past_of_view(
         turns=turns,
         waivers=[_waived(entry) for entry in _each(view, "waivers", _Waiver, lost)],
         spent=spent,
-        standing=_standing(view, metadata, max(times, default=Millis(0))),
+        position=_position(view, metadata, max(times, default=Millis(0))),
         covered=seq if type(seq := view.get("seq")) is int else None,
         after=list(_placed(view, max(times, default=Millis(0)), lost)),
         forked_from=forked_from,
@@ -235,7 +235,7 @@ def past_of_view(
     )
 
 
-def _standing(view: Mapping[str, Any], metadata: Mapping[str, Any], newest: Millis) -> RecoveredPosition:
+def _position(view: Mapping[str, Any], metadata: Mapping[str, Any], newest: Millis) -> RecoveredPosition:
     phase, since, cycle = view.get("phase"), _moment(view.get("phaseStartedAt")), view.get("cycle")
     read, changed = metadata.get("readFiles"), metadata.get("changedFiles")
     if isinstance(read, list):  # an old file knows the paths only
@@ -263,14 +263,14 @@ def _of_travel(view: Mapping[str, Any]) -> Iterator[str]:
     ]
     if _list(view, "rollbacks"):
         named = f" ({len(set(undone))} turns)" if undone else ""
-        yield f"that it went back to an earlier record: what was undone by that{named} stands among the rest"
+        yield f"that it went back to an earlier record: what was undone by that{named} is among the rest"
 
 
 def _origin(view: Mapping[str, Any], lost: list[str]) -> tuple[ConversationId, int, str] | None:
-    told = view.get("forkedFrom")
-    if not isinstance(told, dict):
+    value = view.get("forkedFrom")
+    if not isinstance(value, dict):
         return None
-    match told:
+    match value:
         case {"id": str(name), "seq": int(seq), "title": str(title)} if seq is not True and 0 < seq < MOST:
             return ConversationId(name), seq, title
     lost.append("where it was forked from, which could not be understood")
@@ -278,25 +278,25 @@ def _origin(view: Mapping[str, Any], lost: list[str]) -> tuple[ConversationId, i
 
 
 def _placed(view: Mapping[str, Any], at: Millis, lost: list[str]) -> Iterator[r.Record]:
-    """Where agents stood in phases of their own; a call of a colleague under way is over, and its own with it."""
-    told = view.get("agents")
-    for name, entry in told.items() if isinstance(told, dict) else ():
+    """The own phases of agents; a call of a sub-agent under way is over, and its phases with it."""
+    value = view.get("agents")
+    for name, entry in value.items() if isinstance(value, dict) else ():
         if not _SLUG.fullmatch(name):
             continue
         try:
             known = _Placed.model_validate(entry)
         except ValidationError:
-            lost.append("where an agent stood in phases of its own, which could not be understood: it begins anew")
+            lost.append("the own phase of an agent, which could not be understood: it starts from the first")
             continue
         moves = tuple(Moved(source=one.from_, target=one.to, at=Millis(one.at)) for one in known.history)
         place = Place(phase=known.phase, values=known.state, history=moves)
         yield r.AgentStateSet(seq=0, at=at, agent=Slug(name), state=place)
 
 
-def _of_messages(said: Sequence[_Said]) -> Iterator[str]:
-    if len(said) >= MOST_MESSAGES:
-        yield f"messages older than the {len(said)} newest"
-    if any(entry.role != "agent" and not entry.author for entry in said):
+def _of_messages(entries: Sequence[_Message]) -> Iterator[str]:
+    if len(entries) >= MOST_MESSAGES:
+        yield f"messages older than the {len(entries)} newest"
+    if any(entry.role != "agent" and not entry.author for entry in entries):
         yield "the keys of the people who wrote, and which of their messages answered which"
 
 
@@ -396,7 +396,7 @@ def _turn(entry: _Turn) -> OrchestratorTurn:
     )
 
 
-def _message(entry: _Said) -> Message:
+def _message(entry: _Message) -> Message:
     at = Millis(entry.time)
     try:
         role = Role(entry.role)

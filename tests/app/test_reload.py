@@ -141,11 +141,11 @@ async def test_the_minds_of_before_are_let_go_of(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(ModelClient, "close", noted)
     async with serving(tmp_path / "data") as served:
-        first = served.app.current.now.mind
+        first = served.app.current.now.model
         await served.app.reload()
         await person.until(lambda: closed)
         assert closed == [first]
-        last = served.app.current.now.mind
+        last = served.app.current.now.model
     assert closed == [first, last]
 
 

@@ -23,7 +23,7 @@ def command() -> list[str]:
 def environment(**more: str) -> dict[str, str]:
     """Only what a program needs, and nothing of the tester's own settings."""
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
-    return {**kept, "PYTHONPATH": str(ROOT), "HOME": "/nonexistent", **more}
+    return {**kept, "PYTHONPATH": str(ROOT), "HOME": "/nonexistent", "OLLAMA_HOST": "127.0.0.1:1", **more}
 
 
 @pytest.fixture

@@ -203,7 +203,7 @@ def test_rebuild_tells_what_is_lost_and_where_the_rest_lies(data: Path, tenex: T
     aside = Path(lines[-1].removeprefix("The old files are in ").partition(". Write")[0])
     assert (aside / "journal.jsonl").exists()
     assert tenex("conversations", "verify", "--data", data).returncode == 0
-    assert "regained from conversation.json" in tenex("conversations", "show", "1111", "--data", data).stdout
+    assert "recovered from conversation.json" in tenex("conversations", "show", "1111", "--data", data).stdout
 
 
 def test_a_view_nested_without_end_stops_no_list(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tenex.configuration.models import build_mind, choice, desk_config, is_offline, models_in_use
+from tenex.configuration.models import build_model_client, choice, client_config, is_offline, models_in_use
 from tenex.core.errors import ConfigurationError
 from tenex.core.ids import Slug
 from tenex.prompting import PromptLibrary, builtin_prompts
@@ -31,7 +31,7 @@ def library(agents: Path | None = None) -> PromptLibrary:
 
 
 def key_of(settings: Settings, provider: str) -> str | None:
-    config, _ = desk_config(settings, resolve_paths(settings))
+    config, _ = client_config(settings, resolve_paths(settings))
     return config.providers[provider].api_key
 
 
@@ -60,7 +60,7 @@ def test_a_key_is_looked_for_from_the_most_to_the_least_particular(
 
 def test_every_place_that_was_looked_at_is_told(tmp_path: Path) -> None:
     settings = given(tmp_path, default="openai:gpt-5")
-    config, _ = desk_config(settings, resolve_paths(settings))
+    config, _ = client_config(settings, resolve_paths(settings))
     told = config.providers["openai"].key_sources
     assert str(tmp_path / "keys" / "openai.api-key") in told
     assert f"${USUAL}" in told
@@ -79,7 +79,7 @@ def test_a_key_file_that_cannot_be_read_is_a_fault_that_names_it(tmp_path: Path,
         providers={"local": {"kind": "openai", "base_url": "http://127.0.0.1:1/v1", "api_key_file": "mine.key"}},
     )
     with pytest.raises(ConfigurationError) as raised:
-        build_mind(settings, resolve_paths(settings), library())
+        build_model_client(settings, resolve_paths(settings), library())
     assert any("models.providers.local.api_key_file" in fault and str(file) in fault for fault in raised.value.faults)
 
 
@@ -90,7 +90,7 @@ def test_a_key_in_our_own_folder_that_others_may_read_is_a_fault(tmp_path: Path)
     stored.chmod(0o644)
     settings = given(tmp_path, default="openai:gpt-5")
     with pytest.raises(ConfigurationError, match="mode 0644"):
-        build_mind(settings, resolve_paths(settings), library())
+        build_model_client(settings, resolve_paths(settings), library())
 
 
 def test_the_vendors_key_is_not_sent_to_an_address_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def test_a_pipe_in_the_place_of_a_key_is_not_waited_for(tmp_path: Path) -> None:
 def test_all_faults_of_models_are_told_at_once(tmp_path: Path) -> None:
     settings = given(tmp_path, default="openai:gpt-5", router="nonsense", phases={"plan": "nobody:model"})
     with pytest.raises(ConfigurationError) as raised:
-        build_mind(settings, resolve_paths(settings), library())
+        build_model_client(settings, resolve_paths(settings), library())
     told = "\n".join(raised.value.faults)
     assert "models.router" in told
     assert "models.phases.plan" in told
@@ -145,6 +145,6 @@ def test_a_grammar_is_for_providers_that_take_one(tmp_path: Path) -> None:
         "other": {"kind": "anthropic", "grammar": "structural_tag"},
     }
     settings = given(tmp_path, default="local:m", providers=table)
-    config, faults = desk_config(settings, resolve_paths(settings))
+    config, faults = client_config(settings, resolve_paths(settings))
     assert config.providers["local"].grammar == "structural_tag"
     assert faults == ["models.providers.other.grammar: the kind anthropic takes none; remove it"]

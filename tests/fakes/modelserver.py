@@ -195,7 +195,7 @@ class _Chat(Connection):
 
     async def answer(self, target: str, headers: dict[str, str], body: bytes) -> None:
         """Answer one request."""
-        if headers.get("authorization") != f"Bearer {self._server.key}":
+        if self._server.key and headers.get("authorization") != f"Bearer {self._server.key}":
             await self._fail(Fails(status=401, message="Incorrect API key provided", code="invalid_api_key"))
         elif target == "GET /v1/models":
             data = [{"id": name, "object": "model", "created": 0, "owned_by": "test"} for name in self._server.models]
@@ -285,7 +285,7 @@ class _Chat(Connection):
 
 @asynccontextmanager
 async def model_server(mind: Mind, *, key: str = KEY, models: Sequence[str] = ("test",)) -> AsyncIterator[ModelServer]:
-    """A server for as long as the block lasts, at a port of its own."""
+    """A server for as long as the block lasts, at a port of its own; an empty key takes any, as Ollama does."""
     server = ModelServer(mind, key=key, models=models)
     await server.up()
     try:

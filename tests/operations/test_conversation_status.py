@@ -19,7 +19,7 @@ def test_who_waits_for_a_colleague_and_who_was_called_by_whom() -> None:
         play.step()
     status = conversation_status(play.conversation, play.now)
     caller, called = status["runs"]
-    assert (status["kind"], caller["state"], caller["colleagues"]) == ("active", "calling", ["helper"])
+    assert (status["kind"], caller["state"], caller["sub_agents"]) == ("active", "calling", ["helper"])
     assert (called["agent"], called["calledBy"], called["state"]) == ("helper", "executor", "model")
     assert play.conversation.turn is not None
     later = conversation_status(play.conversation, Millis(play.conversation.turn.timestamp + 65_000))

@@ -135,14 +135,14 @@ def test_a_mission_that_is_over_is_regained_with_its_result() -> None:
     assert (state.status, view_of(state)["mission"]) == ("ended", view["mission"])
     made, state = rebuilt(view, house())
     assert state.mission is None
-    assert "the rules of the mission m, and where it stood, since no such is configured" in lost(made)
+    assert "the rules of the mission m, and its position, since no such is configured" in lost(made)
 
 
 def test_an_end_that_no_mission_has_is_none_and_a_node_that_is_not_told_is_not_entered() -> None:
     told = {"workflow": "m", "node": "Gone", "state": {}}
     made, state = rebuilt({"id": ID, "mission": {**told, "outcome": "exploded"}}, mine())
     assert state.mission is None
-    assert "where the mission m stood, which those rules do not know" in lost(made)
+    assert "the position of the mission m, which those rules do not know" in lost(made)
     _, state = rebuilt({"id": ID, "mission": {**told, "node": None, "outcome": "failed"}}, mine())
     assert state.mission is not None
     assert (state.mission.node, state.mission.outcome) == ("", "failed")
@@ -157,7 +157,7 @@ def test_agents_stand_where_they_stood_in_their_own_phases() -> None:
     assert "phases of" not in lost(made)
     made, state = rebuilt({**view, "agents": {"executor": {"history": 5}, "turn-1.executor": {}}}, None)
     assert not state.agent_states
-    assert "where an agent stood in phases of its own" in lost(made)
+    assert "the own phase of an agent" in lost(made)
 
 
 def test_where_a_fork_came_from_is_regained() -> None:

@@ -1,25 +1,23 @@
 """Making journals anew: from relays that answer or do not, and from files of older programs."""
 
-import errno
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
 from tenex.cli.init import prepare
 from tenex.core import records as r
-from tenex.core.conversation import Conversation, fold
-from tenex.core.errors import AppendFailed, RelayUnavailable, StoreDamaged, StoreError, UsageError
+from tenex.core.conversation import fold
+from tenex.core.errors import RelayUnavailable, StoreDamaged, StoreError, UsageError
 from tenex.core.ids import ConversationId
 from tenex.core.phases import Phase
-from tenex.core.records import Record
 from tenex.core.state.snapshot import StateSnapshot
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import KeyRing, parse_public_key
 from tenex.operations import recovery as module
-from tenex.operations.recovery import LegacyImport, Recovery
+from tenex.operations.recovery import Recovery, legacy_file
 from tenex.settings import load, resolve_paths
 from tenex.store.disk import Disk
 from tenex.store.journal_reader import JOURNAL
@@ -50,11 +48,7 @@ class Home:
         self.root = resolve_paths(settings).conversations
         self.disk = Disk()
         self.folder = ConversationFolder(self.root, self.disk, StillClock())
-        self.regaining = Recovery(settings, resolve_paths(settings), self.folder, self.disk, StillClock())
-        self.heard: list[tuple[Conversation, list[Record]]] = []
-        self.old = LegacyImport(
-            self.folder, self.regaining, lambda state, records: self.heard.append((state, list(records)))
-        )
+        self.recovery = Recovery(settings, resolve_paths(settings), self.folder, self.disk, StillClock())
 
 
 @pytest.fixture
@@ -70,7 +64,7 @@ async def test_a_long_thread_is_read_to_its_beginning(tmp_path: Path, relay: str
     root = person.note(owner, "begin", ["p", project.public], at=began)
     said = [person.note(owner, f"and {n}", ["e", root["id"], relay, "root"], at=began + n // 3) for n in range(1, 1201)]
     await person.publish(relay, root, *said)
-    made = await home.regaining.rebuild(ConversationId(root["id"]), "relay")
+    made = await home.recovery.rebuild(ConversationId(root["id"]), "relay")
     assert made.messages == 1201
     records = await home.folder.read(made.id)
     assert {record.event_id for record in records if isinstance(record, r.MessageRecorded)} == {
@@ -85,12 +79,12 @@ async def test_a_relay_that_is_away_is_named_among_what_is_lost(
     home = Home(tmp_path / "data", relay, NOBODY)
     root = person.note(home.ring.get("owner"), "begin", ["p", home.ring.get("project").public])
     await person.publish(relay, root)
-    made = await home.regaining.rebuild(ConversationId(root["id"]), "relay")
+    made = await home.recovery.rebuild(ConversationId(root["id"]), "relay")
     assert f"what only {NOBODY} keeps: it did not answer" in made.lost
     assert not any("ids of older messages" in sentence for sentence in made.lost), "relays have just told them"
     with pytest.raises(UsageError, match="is whole"):
-        await home.regaining.rebuild(made.id, "relay")
-    again = await home.regaining.rebuild(made.id, "relay", force=True)
+        await home.recovery.rebuild(made.id, "relay")
+    again = await home.recovery.rebuild(made.id, "relay", force=True)
     assert again.aside is not None
     assert (again.aside / JOURNAL).exists()
 
@@ -111,7 +105,7 @@ async def test_a_relay_that_breaks_off_is_named_among_what_is_lost(tmp_path: Pat
                 await relay.serve_stored(peer, sub_id, filters)
 
         relay.on_req = breaks_off
-        made = await home.regaining.rebuild(ConversationId(root["id"]), "relay")
+        made = await home.recovery.rebuild(ConversationId(root["id"]), "relay")
         assert made.messages == 5
         assert [sentence for sentence in made.lost if f"what else {relay.url} keeps" in sentence]
 
@@ -126,7 +120,7 @@ async def test_a_relay_that_lets_nobody_read_has_not_answered(tmp_path: Path, mo
     async with FaultRelay() as relay:
         relay.on_req = refuses
         with pytest.raises(RelayUnavailable, match=relay.url):
-            await Home(tmp_path / "data", relay.url).regaining.rebuild(OLD, "relay")
+            await Home(tmp_path / "data", relay.url).recovery.rebuild(OLD, "relay")
 
 
 async def test_where_no_relay_answers_nothing_is_changed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +129,7 @@ async def test_where_no_relay_answers_nothing_is_changed(home: Home, monkeypatch
     path.mkdir(parents=True)
     (path / JOURNAL).write_bytes(b"damaged\n{}\n")
     with pytest.raises(RelayUnavailable, match=NOBODY):
-        await home.regaining.rebuild(OLD, "relay")
+        await home.recovery.rebuild(OLD, "relay")
     assert [entry.name for entry in path.iterdir()] == [JOURNAL]
 
 
@@ -152,16 +146,16 @@ async def test_a_conversation_that_can_go_on_is_not_rebuilt_for_its_past(home: H
     first.unlink() if harm == "gone" else first.write_bytes(b"x" + first.read_bytes())
     before = sorted(home.folder.path(OLD).iterdir())
     with pytest.raises(UsageError, match=r"journal\.jsonl.*goes on from the newest file.*--force"):
-        await home.regaining.rebuild(OLD, "conversation.json")
+        await home.recovery.rebuild(OLD, "conversation.json")
     assert sorted(home.folder.path(OLD).iterdir()) == before
-    made = await home.regaining.rebuild(OLD, "conversation.json", force=True)
+    made = await home.recovery.rebuild(OLD, "conversation.json", force=True)
     assert (made.id, made.lost != [], made.aside is not None) == (OLD, True, True)
 
 
 async def test_where_no_file_tells_what_was_heard_that_is_named_among_what_is_lost(home: Home) -> None:
     home.folder.path(OLD).mkdir(parents=True)
     await Views(home.folder, home.disk).show(fold(OLD, going_on(1, 4, OLD)))
-    made = await home.regaining.rebuild(OLD, "conversation.json")
+    made = await home.recovery.rebuild(OLD, "conversation.json")
     assert "the ids of older messages: relays may bring some of them again" in made.lost
 
 
@@ -170,14 +164,14 @@ async def test_without_a_readable_file_nothing_is_changed(home: Home) -> None:
     path.mkdir(parents=True)
     (path / JOURNAL).mkdir()
     with pytest.raises(StoreDamaged, match=r"conversation\.json cannot be read.*--from relay"):
-        await home.regaining.rebuild(OLD, "conversation.json")
+        await home.recovery.rebuild(OLD, "conversation.json")
     assert [entry.name for entry in path.iterdir()] == [JOURNAL]
 
 
 async def test_one_that_is_not_here_is_no_damage(home: Home) -> None:
     """Most of the time the id is wrong; where nothing is left, it says what can still tell of it."""
-    with pytest.raises(UsageError, match=rf"no conversation {OLD} in .*`--from relay` regains"):
-        await home.regaining.rebuild(OLD, "conversation.json")
+    with pytest.raises(UsageError, match=rf"no conversation {OLD} in .*`--from relay` recovers"):
+        await home.recovery.rebuild(OLD, "conversation.json")
     assert not home.folder.path(OLD).exists()
 
 
@@ -186,7 +180,7 @@ async def test_a_readable_file_without_an_address_answers_in_the_thread_it_is_ca
     path = home.folder.path(OLD)
     path.mkdir(parents=True)
     (path / "conversation.json").write_text(json.dumps({"id": OLD, "title": "Login"}))
-    await home.regaining.rebuild(OLD, "conversation.json")
+    await home.recovery.rebuild(OLD, "conversation.json")
     assert fold(OLD, await home.folder.read(OLD)).address["root"] == OLD
 
 
@@ -197,29 +191,24 @@ def put(home: Home, content: Any) -> Path:
     return file
 
 
-async def test_an_old_file_lies_in_its_folder_once_it_is_taken_in(home: Home) -> None:
+async def test_a_file_that_is_imported_moves_into_its_folder(home: Home) -> None:
     file = put(home, {"id": OLD, "title": "Login", "phase": "PLAN"})
-    assert home.old.has(OLD)
-    await home.old.take_in(OLD)
-    assert not home.old.has(OLD)
+    assert legacy_file(home.folder.path(OLD)) == file
+    await home.recovery.import_file(file, OLD)
+    assert legacy_file(home.folder.path(OLD)) is None
     assert json.loads((home.folder.path(OLD) / file.name).read_text())["phase"] == "PLAN"
-    ((state, records),) = home.heard
+    state = fold(OLD, await home.folder.read(OLD))
     assert (state.phase.value, state.status, state.title) == ("plan", "waiting", "Login")
     assert state.address["root"] == OLD  # answers go to the thread it is known by
-    assert records == await home.folder.read(OLD)
-    await home.old.take_in(OLD)
-    assert len(home.heard) == 1
 
 
-async def test_a_conversation_that_is_here_is_not_made_of_an_old_file(home: Home) -> None:
+async def test_a_file_of_a_conversation_that_exists_is_not_imported(home: Home) -> None:
     file = put(home, {"id": OLD, "phase": "PLAN"})
     journal, _ = await home.folder.open(OLD)
     await journal.append([[started(OLD)]])
     await home.folder.close()
-    await home.old.take_in(OLD)
-    assert (file.exists(), home.heard) == (True, [])
     with pytest.raises(StoreError, match="cannot be made"):
-        await home.regaining.take_in(file, OLD)
+        await home.recovery.import_file(file, OLD)
     assert len(await home.folder.read(OLD)) == 1
 
 
@@ -227,14 +216,14 @@ async def test_a_conversation_that_is_here_is_not_made_of_an_old_file(home: Home
 async def test_an_old_file_that_cannot_be_read_stays_and_is_named(home: Home, content: str) -> None:
     file = put(home, content)
     with pytest.raises(StoreDamaged, match=file.name[:20]):
-        await home.old.take_in(OLD)
+        await home.recovery.import_file(file, OLD)
     assert file.read_text() == content
     assert not home.folder.path(OLD).exists()
 
 
 @pytest.mark.parametrize("name", ["history", "phaseTransitions", "orchestratorTurns"])
 async def test_a_list_that_is_none_is_named_and_the_rest_is_taken_in(home: Home, name: str) -> None:
-    taken = await home.regaining.take_in(put(home, json.dumps({"id": OLD, "phase": "PLAN", name: 5})), OLD)
+    taken = await home.recovery.import_file(put(home, json.dumps({"id": OLD, "phase": "PLAN", name: 5})), OLD)
     assert [sentence for sentence in taken.lost if sentence.startswith(f"{name}, ")]
     assert fold(OLD, await home.folder.read(OLD)).phase is Phase.PLAN
 
@@ -242,47 +231,5 @@ async def test_a_list_that_is_none_is_named_and_the_rest_is_taken_in(home: Home,
 async def test_a_relay_that_only_a_file_names_is_not_taken_over(home: Home) -> None:
     """Our readable file of a conversation held elsewhere is such a file too."""
     address = {"form": "notes", "root": OLD, "root_kind": 1, "root_author": "", "root_relay": "", "relays": ["ws://x"]}
-    await home.regaining.take_in(put(home, {"id": OLD, "metadata": {"address": address}}), OLD)
+    await home.recovery.import_file(put(home, {"id": OLD, "metadata": {"address": address}}), OLD)
     assert fold(OLD, await home.folder.read(OLD)).address == {**address, "relays": []}
-
-
-async def test_where_there_is_no_old_file_nothing_happens(home: Home) -> None:
-    await home.old.take_in(OLD)
-    assert not home.folder.path(OLD).exists()
-
-
-async def test_a_full_disk_is_no_damage_to_an_old_file(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever wrote in its thread is told that the disk takes nothing; it is taken in once there is room."""
-
-    def full(*_: object, **__: object) -> NoReturn:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    file = put(home, {"id": OLD, "title": "Login", "phase": "PLAN"})
-    with monkeypatch.context() as patch:
-        patch.setattr("tenex.store.atomic.replace", full)
-        with pytest.raises(AppendFailed, match=r"cannot be taken in now: .*No space left on device"):
-            await home.old.take_in(OLD)
-    assert (file.exists(), home.folder.path(OLD).exists(), home.heard) == (True, False, [])
-    await home.old.take_in(OLD)
-    assert len(home.heard) == 1
-
-
-async def test_what_passes_is_no_damage_to_an_old_file(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No descriptor left; an agent's file that the operator is just writing, of which a running daemon has another."""
-
-    def none_left(*_: object) -> NoReturn:
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    file = put(home, {"id": OLD, "title": "Login", "phase": "PLAN"})
-    with monkeypatch.context() as patch:
-        patch.setattr("tenex.store.view_reader._json", none_left)
-        with pytest.raises(AppendFailed, match=r"cannot be taken in now: .*Too many open files"):
-            await home.old.take_in(OLD)
-    agent = home.root.parent / "agents" / "tester.md"
-    agent.write_text("---\nname: [\n")
-    with pytest.raises(AppendFailed, match=r"cannot be taken in now: .*tester\.md"):
-        await home.old.take_in(OLD)
-    assert (file.exists(), home.folder.path(OLD).exists()) == (True, False)
-    agent.unlink()
-    await home.old.take_in(OLD)
-    assert len(home.heard) == 1

@@ -44,7 +44,7 @@ def test_what_cannot_be_read_is_told_as_it_was_read_last_with_the_reason() -> No
 
         assert await disk.look("marks", read, "") == "2 to come"
         assert await disk.look("marks", read, "") == "2 to come"
-        assert "cannot be read (Too many open files); what rests is told as it was read last" in disk.fault
+        assert "(Too many open files); stored conversations are shown as they were read last" in disk.fault
         assert await disk.look("marks", read, "") == "0 to come"
         assert disk.fault == ""
 

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from tenex.nostr.keys import KeyRing
+from tests.fakes.modelminds import team
+from tests.fakes.modelserver import model_server
 from tests.fakes.nursery import run
 
 from .kit import FULL_CYCLE, ROOT, TENEX, environment, phases, tenex
@@ -47,7 +49,9 @@ async def test_the_demo_makes_what_it_is_asked_for_and_leaves_a_story(tmp_path: 
     for turn in view["orchestratorTurns"]:
         assert turn["completions"][0]["text"].splitlines()[0] in out
     assert "write_file(path=hello.py" in out
-    assert out.startswith("you  "), "the first message is read after its author's name"
+    first, second = out.splitlines()[:2]
+    assert first.startswith("Model: offline, fixed rules, free."), "without a key or a server"
+    assert second.startswith("you  "), "the first message is read after its author's name"
     assert str(tmp_path / "conversations" / view["id"] / "conversation.json") in out
     assert "\x1b" not in out, "no colours where there is no terminal"
 
@@ -142,12 +146,29 @@ def test_make_demo_is_that_command() -> None:
 def test_a_demo_that_was_killed_goes_on_in_the_next_and_that_is_shown(tmp_path: Path) -> None:
     """`kill -9` in mid-work: the next demo in that folder says what it goes on with, and shows it to the end."""
     words = [sys.executable, "-m", "tenex.cli.main", "demo", "--data", str(tmp_path)]
-    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as first:
+    with subprocess.Popen(
+        words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=environment()
+    ) as first:
         assert first.stdout is not None
         seen = next(line for line in first.stdout if "execute" in line)
         first.kill()
     assert seen
-    second = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=True)
+    second = subprocess.run(
+        words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=True, env=environment()
+    )
     assert "Going on with what was unfinished: Create hello.py" in second.stdout
     assert "executor · write_file(" in second.stdout or "executor · list_files(" in second.stdout
     assert [view["status"] for view in views(tmp_path)] == ["ended", "ended"]
+
+
+async def test_a_model_of_ollama_on_this_machine_is_used_and_named_first(tmp_path: Path) -> None:
+    async with model_server(team, key="", models=("nomic-embed-text", "test")) as server:
+        host = server.url.split("/")[2]
+        code, out, said = await tenex("demo", "--data", tmp_path, "--message", "Write note-01.txt.", OLLAMA_HOST=host)
+        asked = len(server.exchanges)
+        free = await tenex("demo", "--data", tmp_path, "--model", "offline", "--message", "Hello", OLLAMA_HOST=host)
+        assert len(server.exchanges) == asked, "--model goes before what is available"
+    assert code == 0, out + said
+    assert out.startswith(f"Model: ollama:test (Ollama at http://{host}/v1); it is free. Choose another")
+    assert (tmp_path / "workspace" / "note-01.txt").read_text() == "note-01.txt: all done\n"
+    assert free[1].startswith("Model: offline")

@@ -230,7 +230,7 @@ async def test_a_conversation_is_carried_to_another_folder(finished: Finished, t
     assert not [path for path in (tmp_path / "third" / "conversations").iterdir() if path.name != ".lock"]
 
 
-async def test_an_old_file_is_taken_in_when_its_conversation_goes_on(folder: Folder) -> None:
+async def test_a_file_of_an_older_program_is_imported_by_a_command(folder: Folder) -> None:
     """`<id>.json` of the original: phases in upper case, events as its library wrote them, no journal."""
     root = person.note(folder.owner, "Please add a login page", ["title", "Login"], kind=11)
     await person.publish(folder.url, root)
@@ -257,17 +257,11 @@ async def test_an_old_file_is_taken_in_when_its_conversation_goes_on(folder: Fol
     file = folder.data / "conversations" / f"{root['id']}.json"
     file.parent.mkdir(exist_ok=True)
     file.write_text(json.dumps(old))
-    _, listed, _ = await tenex_here("conversations", "list", "--json", "--data", folder.data)
-    (row,) = json.loads(listed)
-    assert (row["id"], row["title"], row["status"]) == (root["id"], "Login", "waiting")
+    code, _, told = await tenex_here("conversations", "import", str(file), "--data", folder.data)
+    assert code == 0, told
     _, shown, _ = await tenex_here("conversations", "show", root["id"][:8], "--data", folder.data)
     assert "Please add a login page" in shown
-    assert str(file) in shown
-    _, found, _ = await tenex_here("conversations", "search", "login", "--data", folder.data)
-    assert root["id"][:12] in found
-    assert not folder.conversation(root["id"]).exists()
     async with daemon(folder) as process:
-        assert file.exists()  # nothing is touched before it goes on
         await person.publish(
             folder.url,
             person.note(
@@ -281,7 +275,6 @@ async def test_an_old_file_is_taken_in_when_its_conversation_goes_on(folder: Fol
                 kind=1111,
             ),
         )
-        await process.until("conversation.taken_in")
         await folder.until(root["id"], "ended")
         assert await process.stop() == 0
     records = folder.records(root["id"])

@@ -30,8 +30,8 @@ def past_of(view: dict[str, Any]) -> RecoveredHistory:
 
 def test_an_old_file_without_a_phase_is_in_chat() -> None:
     past = past_of({"id": ID, "title": "t"})
-    assert past.standing is not None
-    assert past.standing.phase is Phase.CHAT
+    assert past.position is not None
+    assert past.position.phase is Phase.CHAT
 
 
 @pytest.mark.parametrize("word", ["EXECUTE", "execute", " Execute "])
@@ -39,8 +39,8 @@ def test_phases_are_read_in_any_case(word: str) -> None:
     transition = {"from": "CHAT", "to": word, "timestamp": 5, "message": "m", "agentPubkey": "p", "agentName": "n"}
     turn = {"turnId": "t", "timestamp": 6, "phase": word, "agents": ["executor"], "completions": [], "reason": "x"}
     past = past_of({"phase": word, "phaseTransitions": [transition], "orchestratorTurns": [turn]})
-    assert past.standing is not None
-    assert past.standing.phase is Phase.EXECUTE
+    assert past.position is not None
+    assert past.position.phase is Phase.EXECUTE
     assert [(move.from_, move.to, move.at) for move in past.transitions] == [(Phase.CHAT, Phase.EXECUTE, 5)]
     assert [one.phase for one in past.turns] == [Phase.EXECUTE]
 
@@ -104,7 +104,7 @@ def test_what_a_view_cannot_hold_is_said_to_be_lost() -> None:
         ["what", "was", "under"],
         ["messages", "older", "than"],
         ["the", "keys", "of"],
-        ["3", "deliveries", "to"],
+        ["3", "undelivered", "messages;"],
         ["what", "agents", "were"],
     ]
 
@@ -203,8 +203,8 @@ def test_a_time_or_a_count_that_can_be_none_is_left_out_and_named(tmp_path: Path
     assert past.transitions == []
     assert "entry 1 of phaseTransitions, which could not be understood" in past.lost
     assert past.started_at == 0
-    assert past.standing is not None
-    assert (past.standing.phase_started_at, past.standing.cycle) == (0, 0)
+    assert past.position is not None
+    assert (past.position.phase_started_at, past.position.cycle) == (0, 0)
     assert all(usage.cost_usd is None or math.isfinite(usage.cost_usd) for usage in past.spent.values())
 
 

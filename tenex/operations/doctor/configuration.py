@@ -266,7 +266,7 @@ def _workflows(settings: Settings, paths: ProjectPaths, library: PromptLibrary) 
 
 async def models(case: Case) -> AsyncIterator[Finding]:
     """Report models that cannot be used as configured; with `probe` whether each answers."""
-    from tenex.configuration.models import desk_config, models_in_use
+    from tenex.configuration.models import client_config, models_in_use
     from tenex.llm.config import OFFLINE
 
     chosen, paths = case.settings, case.paths
@@ -278,7 +278,7 @@ async def models(case: Case) -> AsyncIterator[Finding]:
         library = PromptLibrary.load(builtin_prompts())
     used = models_in_use(chosen, library)
     names = [name for name in dict.fromkeys(name for chain in used.values() for name in chain) if name != OFFLINE]
-    config, faults = desk_config(chosen, paths)
+    config, faults = client_config(chosen, paths)
     unpriced: list[str] = []
     if names:
         faults, unpriced = await run_in_thread(lambda: _unusable(config, names, faults), BUILD_TIMEOUT)

@@ -224,7 +224,8 @@ def _foreign(path: Path) -> Iterator[Finding]:
                 StoreDamaged,
             )
         else:
-            yield ok("a conversation of an older program, imported when a user writes in its thread", path)
+            fix = f"`tenex conversations import {path}`"
+            yield warning("a conversation of an older program that is not imported", path, fix)
     elif atomic.LEFTOVER.fullmatch(name):
         yield _interrupted(path)
     else:

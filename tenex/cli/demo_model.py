@@ -1,0 +1,83 @@
+"""Which model `tenex demo` uses: the named or configured one, else one that is available, else the offline one."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from tenex.core.errors import ConfigurationError
+
+from .provider import (
+    BY_NAME,
+    OFFLINE,
+    VENDORS,
+    Chosen,
+    Options,
+    build,
+    from_options,
+    known_key_of,
+    models_of,
+    request_cost,
+)
+
+if TYPE_CHECKING:
+    from tenex.settings import Settings
+
+OLLAMA_TIMEOUT: Final = 0.3
+"""Seconds to wait for Ollama: a server on this machine accepts at once."""
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoModel:
+    """A model for the demo: the settings that select it, and the sentence that announces it."""
+
+    announcement: str
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+
+
+def demo_model(settings: "Settings", keys: Path, name: str | None) -> DemoModel:
+    """The model named by `--model`, configured, or available: a vendor's key, or Ollama on its loopback port.
+
+    Raises:
+        UsageError: the named model cannot be used.
+    """
+    other = "Choose another with --model, such as --model offline, which is free."
+    models = settings.models
+    if name is not None and name.partition(":")[0] in models.providers:
+        return DemoModel(announcement=f"Model: {name}, as configured. {other}", overrides={"models": {"default": name}})
+    if name is None and models.model_fields_set & {"default", "router", "phases", "agents"}:
+        names = ", ".join(dict.fromkeys(one for chain in models.named().values() for one in chain))
+        return DemoModel(announcement=f"Model: {names}, as configured.{'' if names == OFFLINE else f' {other}'}")
+    chosen, source = (from_options(Options(model=name), keys), "--model") if name else _available(keys)
+    if chosen is None:
+        return DemoModel(
+            announcement="Model: offline, fixed rules, free. For a real one set a vendor's key, such as "
+            "OPENAI_API_KEY, start Ollama, or use --model.",
+            overrides={"models": {"default": OFFLINE}},
+        )
+    announcement = f"Model: {chosen.name} ({source}); {request_cost(chosen)}. {other}"
+    return DemoModel(announcement=announcement, overrides={"models": chosen.settings()})
+
+
+def _available(keys: Path) -> tuple[Chosen | None, str]:
+    """A vendor's model with a known key and an installed package, else one of Ollama; and where it was found."""
+    for vendor in VENDORS:
+        if not vendor.needs_key or vendor.name == OFFLINE:
+            continue
+        source, key = known_key_of(vendor.name, keys)
+        chosen = Chosen(provider=vendor.name, model=vendor.model, known_key=key)
+        if key:
+            try:
+                build(chosen)
+            except ConfigurationError:  # its package is missing
+                continue
+            return chosen, f"key in {source}"
+    host = os.environ.get("OLLAMA_HOST", "")  # Ollama's own variable: HOST, HOST:PORT or an address
+    url = f"http://{host.rpartition('//')[2].rstrip('/')}/v1" if host else BY_NAME["ollama"].base_url or ""
+    if urlsplit(url).hostname not in _LOOPBACK:
+        return None, ""
+    names = [name for name in models_of(url, timeout=OLLAMA_TIMEOUT) or () if "embed" not in name]
+    return (Chosen(provider="ollama", model=names[0], base_url=url), f"Ollama at {url}") if names else (None, "")
