@@ -11,7 +11,7 @@ from tenex.core.records import Record
 from tenex.operations.conversation_status import conversation_status, usage
 from tenex.operations.transcript import TranscriptRenderer
 
-from .run_indicator import harmless
+from .run_indicator import suppress_errors
 from .thought_stream import Thoughts
 
 TEXT: Final = 400
@@ -29,8 +29,8 @@ class Activity:
         self._clock = clock
         self._stories: dict[ConversationId, TranscriptRenderer] = {}
 
-    @harmless
-    def heard(self, conversation: Conversation, records: Sequence[Record]) -> None:
+    @suppress_errors
+    def on_records(self, conversation: Conversation, records: Sequence[Record]) -> None:
         """Add the lines of these records."""
         if not self._thoughts.is_watched:
             self._stories.clear()

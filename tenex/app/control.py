@@ -34,7 +34,7 @@ class Awaited:
         self._coordinator = coordinator
         self._waiting: dict[tuple[ConversationId, int], asyncio.Future[RolledBack]] = {}
 
-    def heard(self, conversation: Conversation, records: Sequence[Record]) -> None:
+    def on_records(self, conversation: Conversation, records: Sequence[Record]) -> None:
         """Tell who waits for one of these."""
         for record in records:
             if isinstance(record, RolledBack):

@@ -55,7 +55,7 @@ class IndexUpdater:
         self._orchestrator = orchestrator
         self._spawn = spawn
 
-    def heard(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
+    def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
         """Note where the conversation stands and which events are new in it."""
         self._index.hear(summarise(conversation, self._folder.length(conversation.id)), news_of(records))
         for record in records:
@@ -108,8 +108,8 @@ def note_cursors(pool: RelayPool, index: Index, clock: SystemClock, owed: int | 
     now = clock.now()  # it may have been set back since
     most = now if owed is None else min(now, max(owed * 1000, now - OWED_MOST))
     for status in pool.status():
-        if status.heard_until is not None:
-            index.set_cursor(status.url, Millis(min(int(status.heard_until * 1000), most)))
+        if status.received_until is not None:
+            index.set_cursor(status.url, Millis(min(int(status.received_until * 1000), most)))
 
 
 def oldest_new(index: Index, clock: SystemClock, message: InboundMessage) -> int:

@@ -12,7 +12,7 @@ from tenex.core.effects import NodeRun
 from tenex.core.ids import Slug
 from tenex.core.messages import ModelRequest, ModelStep, Quote, ToolSpec
 from tenex.core.phases import Phase
-from tenex.core.ports import EphemeralStatus, ExecutionContext, NodeTask, Prompt, ToolResult, unheard
+from tenex.core.ports import ExecutionContext, NodeTask, OnText, Prompt, ToolResult, ignore_text
 from tenex.core.signals import Signal
 from tenex.llm.client import ModelClient
 from tenex.runtime.daily_limits import quote_tokens
@@ -49,9 +49,9 @@ class LiveConfiguration:
         """What is decided by."""
         return self.now.rules
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Ask the model."""
-        return await self.now.model.step(request, whisper)
+        return await self.now.model.step(request, on_text)
 
     def quote(self, request: ModelRequest) -> Quote:
         """What a call may take."""

@@ -61,7 +61,7 @@ class ProfileAnnouncer:
             self.start()
         self._changed.set()
 
-    def heard(self, event: Event) -> bool:
+    def on_event(self, event: Event) -> bool:
         """Take an event if it tells a person's name; returns whether it did."""
         if event.kind != METADATA or event.pubkey not in self._people:
             return False

@@ -20,7 +20,7 @@ from tenex.core.ports import Journal, Model, Observer
 from tenex.core.records import ConversationImported, Record
 from tenex.core.state.conversation import SPENDING_DAYS
 from tenex.llm.scripted import Pace
-from tenex.nostr.compose import FormSealer
+from tenex.nostr.compose import NostrSealer
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.profiles import PROFILE_KINDS
@@ -160,17 +160,17 @@ async def open_application(
         urls = settings.relays.urls
         pool = RelayPool(
             urls,
-            on_event=lambda event, relay: None if introductions.heard(event) else listener.heard(event, relay),
+            on_event=lambda event, relay: None if introductions.on_event(event) else listener.on_event(event, relay),
             is_seen=index.has_event,
             identity=first.project,
             is_wanted=lambda author: author not in voices and inbox.knows(author),
         )
         voices = former_keys(ring, first.keys, first.everybody)
         voices |= {key.public: key for key in first.keys.values()}
-        publisher, sealer = Publisher(pool, voices, KINDS), FormSealer(urls)
+        publisher, sealer = Publisher(pool, voices, KINDS), NostrSealer(urls)
         profiles = Publisher(pool, voices, PROFILE_KINDS)
         introductions = ProfileAnnouncer(pool, profiles, book, clock, urls, first.identities, first.everybody)
-        whispers = TypingIndicators(
+        indicators = TypingIndicators(
             pool,
             voices,
             sealer,
@@ -199,15 +199,15 @@ async def open_application(
             missions=current,
             outbox=Outbox(publisher),
             rules=current.rules,
-            whisper=whispers.whisper,
+            on_text=indicators.on_text,
             budget=lambda: current.now.settings.models.context_tokens,
             daily=daily,
         )
-        listening: list[Observer] = [daily, whispers, Activity(thoughts, clock), *observers]
+        listening: list[Observer] = [daily, indicators, Activity(thoughts, clock), *observers]
         listening += [*([meter] if meter else []), *open_spans(stack, settings)]
         around = ActorDependencies(
             journals=_Journals(folder, Views(folder, disk), index, voices),
-            stages=stages,
+            executors=stages,
             sealer=sealer,
             notices=book,
             prompter=current,
@@ -245,8 +245,8 @@ async def open_application(
             inbox.change(changed.people, changed.named, changed.workflows)
             listener.change(list(voices), changed.slugs, changed.everybody)
             introductions.change(changed.identities, changed.everybody)
-            whispers.changed()
-            coordinator.try_held()
+            indicators.changed()
+            coordinator.retry_held()
             return needs_restart
 
         runtime = Runtime(spawn, coordinator, inbox, shutdown_deadline=settings.shutdown.deadline)
@@ -280,7 +280,7 @@ async def open_application(
         )
 
         def branched(branch: ForkResult) -> None:
-            bookkeeper.heard(branch.state, branch.records)
+            bookkeeper.on_records(branch.state, branch.records)
             coordinator.resume([branch.state.id])
 
         asked = orders(reporter, reload, runtime, travelling, back, branched, thoughts, book)
@@ -295,9 +295,9 @@ async def open_application(
             names=introductions.names,
             _unfinished=list(unfinished),
             _services={
-                "whispers": whispers.run,
+                "typing indicators": indicators.run,
                 "relays": pool.run,
-                "cursors": lambda: keep_cursors(pool, index, clock, owed=coordinator.owed_since),
+                "cursors": lambda: keep_cursors(pool, index, clock, owed=coordinator.unjournaled_since),
                 "introductions": introductions.run,
             },
         )

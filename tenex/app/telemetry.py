@@ -1,7 +1,4 @@
-"""What an operator may watch a daemon by, where the settings ask for it: numbers, health, traces.
-
-Their libraries are loaded only then.
-"""
+"""Metrics, health endpoints and traces, if the settings ask for them; their libraries are loaded only then."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -26,11 +23,11 @@ def make_meter(
     lines_dropped: Callable[[], int],
     today: Callable[[], Usage],
 ) -> "Meter | None":
-    """What counts, where there is a port to ask it at; what it reads is looked up when it is asked."""
+    """The metrics if `metrics.port` is set; its sources are read at each scrape."""
     if settings.metrics.port is None:
         return None
+    from tenex.telemetry.gauges import Readings
     from tenex.telemetry.metrics import Meter
-    from tenex.telemetry.runtime_readings import Readings
 
     def queues() -> dict[str, int]:
         return {"signals": sum(actor.waiting for actor in actors()), "relay_events": pool().waiting}
@@ -48,10 +45,10 @@ async def open_port(
     pool: RelayPool,
     inbox: Inbox,
 ) -> None:
-    """Listen for who asks for numbers or health, until the stack is unwound.
+    """Serve metrics and health until the stack is unwound.
 
     Raises:
-        ConfigurationError: the port is taken.
+        ConfigurationError: the port is in use.
     """
     from tenex.telemetry.health import Health
     from tenex.telemetry.http import StatusPort
@@ -68,7 +65,7 @@ async def open_port(
 
 
 def open_spans(stack: AsyncExitStack, settings: Settings) -> list[Observer]:
-    """The observer that sends every turn to a collector, where one is named; flushed when the stack is unwound.
+    """The trace exporter if `traces.endpoint` is set; flushed when the stack is unwound.
 
     Raises:
         ConfigurationError: the extra `otel` is not installed.

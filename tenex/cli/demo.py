@@ -211,7 +211,7 @@ class _Demo:
 
     # ---- what is heard ----
 
-    def heard(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
+    def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
         """The daemon has made records durable."""
         lines = [line for record in records for line in self._story.tell(record)]
         if any(isinstance(record, r.MessageSent) and ("error", "workflow") in record.tags for record in records):

@@ -184,7 +184,7 @@ def _service(folder: "ConversationFolder", disk: "Disk", settings: "Settings", w
     from tenex.configuration.build import shadow_of
     from tenex.core.config import Agent, Kind
     from tenex.core.ids import Slug
-    from tenex.nostr.compose import FormSealer
+    from tenex.nostr.compose import NostrSealer
     from tenex.nostr.keys import KeyRing
     from tenex.operations.rollback import RollbackService
     from tenex.runtime.clock import SystemClock
@@ -193,7 +193,7 @@ def _service(folder: "ConversationFolder", disk: "Disk", settings: "Settings", w
     key = KeyRing(where.keys).get(PROJECT).public
     project = Agent(slug=Slug(PROJECT), name=settings.project.name, pubkey=key, kind=Kind.ORCHESTRATOR)
     workspace = Workspace(where.workspace)
-    sealer = FormSealer(settings.relays.urls)
+    sealer = NostrSealer(settings.relays.urls)
     return RollbackService(
         folder, disk, SystemClock(), sealer, project, workspace, lambda: shadow_of(settings, where, workspace)
     )

@@ -166,8 +166,8 @@ def _disk(disk: dict[str, Any]) -> str:
 
 def _relay(relay: dict[str, Any], now: datetime) -> str:
     parts = []
-    if relay["state"] == "deaf":
-        parts.append(f"connected, but without an answer since {_ago(relay['deafSince'], now)}")
+    if relay["state"] == "unresponsive":
+        parts.append(f"connected, but without an answer since {_ago(relay['unresponsiveSince'], now)}")
     elif relay["state"] == "away":
         parts.append(relay["fault"] or "not connected yet")
     parts.append(f"last message {_ago(relay['lastHeard'], now)}")
@@ -212,8 +212,8 @@ def _conversations(found: dict[str, Any], now: datetime) -> Iterator[str]:
     yield f"conversations  {counts or 'none'}"
     for one in found["quarantined"]:
         yield f"  {_mark('quarantined')}{one['id'][:8]}  {one['why']}"
-    for one in found["frozen"]:
-        yield f"  {_mark('frozen')}{one['id'][:8]}  since {_ago(one['since'], now)}: {one['why']}"
+    for one in found["suspended"]:
+        yield f"  {_mark('suspended')}{one['id'][:8]}  since {_ago(one['since'], now)}: {one['why']}"
     for one in found["open"]:
         yield f"  {_mark(one['kind'])}{one['id'][:8]}  {_place(one)}{_turn(one)}  {one['title']}"
         yield from (f"      {part}" for part in _parts(one, now))
@@ -261,7 +261,7 @@ def _parts(one: dict[str, Any], now: datetime) -> Iterator[str]:
 
 
 def _mark(kind: str) -> str:
-    is_loud = kind in ("deaf", "away", "frozen", "quarantined", "held", "limited", "reached")
+    is_loud = kind in ("unresponsive", "away", "suspended", "quarantined", "held", "limited", "reached")
     return f"{kind.upper() if is_loud else kind:12}"
 
 

@@ -16,7 +16,6 @@ from .signals import Signal
 __all__ = [
     "Clock",
     "Directory",
-    "EphemeralStatus",
     "ExecutionContext",
     "Handoff",
     "Journal",
@@ -27,6 +26,7 @@ __all__ = [
     "Notice",
     "Notices",
     "Observer",
+    "OnText",
     "OutgoingMessage",
     "Prompt",
     "Prompter",
@@ -36,7 +36,7 @@ __all__ = [
     "ToolResult",
     "Tools",
     "UnsignedEvent",
-    "unheard",
+    "ignore_text",
 ]
 
 
@@ -92,18 +92,18 @@ class Publisher(Protocol):
         ...
 
 
-EphemeralStatus = Callable[[str], None]
-"""Takes the text so far of an answer being written; nothing depends on it."""
+OnText = Callable[[str], None]
+"""Receives the text so far of an answer being written; it may be dropped."""
 
 
-def unheard(text: str) -> None:
-    """Discard the text so far."""
+def ignore_text(text: str) -> None:
+    """Drop the text."""
 
 
 class Model(Protocol):
-    """A mind: takes a request, gives one step."""
+    """A model: takes a request and returns one step."""
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer once, in bounded time; waiting for a turn at a busy provider is not part of it.
 
         Raises:
@@ -217,41 +217,41 @@ class Journals(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """A user is informed why their message has no answer: what that notice is made of."""
+    """Why a user's message has no answer: everything the notice to them is built from."""
 
     conversation: ConversationId
     author: PublicKey
-    """Who is informed."""
+    """Who is notified."""
     failure: str
     written: int
-    """Seconds: when what waits, or the last word after it, was written."""
+    """Seconds: when the unanswered message, or the last one after it, was written."""
     address: Mapping[str, Any]
     origin: Mapping[str, Any]
 
     @property
     def key(self) -> tuple[ConversationId, PublicKey, str]:
-        """What is said once: to whom, and of which trouble of which conversation."""
+        """Identifies a notice, which is sent once."""
         return self.conversation, self.author, self.failure
 
 
 class Notices(Protocol):
-    """Remembers, across restarts, who has been told of a trouble that keeps a conversation's own journal from it."""
+    """Persists which users were notified of failures that a conversation's own journal cannot record."""
 
-    def told(self) -> Iterable[Notice]:
-        """The notices of all troubles that are not over."""
+    def open_notices(self) -> Iterable[Notice]:
+        """The notices of every failure that is not cleared."""
         ...
 
-    async def tell(self, notice: Notice) -> None:
-        """Remember a notice that is about to be said.
+    async def add_notice(self, notice: Notice) -> None:
+        """Persist a notice before it is sent.
 
         Raises:
             AppendFailed: the disk did not take it.
-            StoreDamaged: what is remembered cannot be read.
+            StoreDamaged: the persisted notices cannot be read.
         """
         ...
 
-    async def passed(self, conversation: ConversationId) -> None:
-        """The troubles of a conversation are over: its notices are forgotten. Raises as `tell` does."""
+    async def clear_notices(self, conversation: ConversationId) -> None:
+        """Forget the notices of a conversation that works again. Raises as `add_notice` does."""
         ...
 
 
@@ -268,8 +268,8 @@ class Directory(Protocol):
 
 
 class Observer(Protocol):
-    """Receives what has become durable, in order; must not block or raise."""
+    """Is called with the records of each append, in order; must not block or raise."""
 
-    def heard(self, conversation: Conversation, records: Sequence[Record]) -> None:
-        """Called once per append, after it."""
+    def on_records(self, conversation: "Conversation", records: "Sequence[Record]") -> None:
+        """Handle the records of one append, which are durable; `conversation` is the state after them."""
         ...

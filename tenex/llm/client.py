@@ -15,7 +15,7 @@ from tenex.core.context.window import LONG_ANSWER, UNCERTAIN, request_tokens
 from tenex.core.errors import ConfigurationError, ModelRefused, ModelUnavailable
 from tenex.core.installation import pip_install
 from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Quote, Usage
-from tenex.core.ports import EphemeralStatus, Model, unheard
+from tenex.core.ports import Model, OnText, ignore_text
 
 from .call_metrics import Observer, ProviderStatus, unobserved
 from .config import OFFLINE, Choice, ModelClientConfig, Price, ProviderConfig, split_name
@@ -100,7 +100,7 @@ class ModelClient:
             self._prices[name] = price_of(self._config, name)
         return self._prices[name]
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer once, by the first model of the chain that does; its usage holds what the others cost.
 
         Raises:
@@ -110,12 +110,12 @@ class ModelClient:
         """
         self._under_way += 1
         try:
-            return await self._down_the_chain(request, whisper)
+            return await self._down_the_chain(request, on_text)
         finally:
             self._under_way -= 1
             self._quiet.set()
 
-    async def _down_the_chain(self, request: ModelRequest, whisper: EphemeralStatus) -> ModelStep:
+    async def _down_the_chain(self, request: ModelRequest, on_text: OnText) -> ModelStep:
         names = self._choose(request.purpose, request.agent, request.phase)
         if not names:
             raise ModelUnavailable(f"no model is set for {request.agent} in {request.phase}: set models.default")
@@ -123,7 +123,7 @@ class ModelClient:
         for name in names:
             spent = sum((failure.usage for failure in failures), start=NO_USAGE)
             try:
-                step = await self._model(name).step(request, whisper)
+                step = await self._model(name).step(request, on_text)
             except ConfigurationError as error:
                 failures.append(ModelUnavailable(str(error), model=name))
             except (ModelUnavailable, ModelRefused) as error:

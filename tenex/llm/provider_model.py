@@ -18,7 +18,7 @@ from pydantic_ai.usage import RequestUsage
 from tenex.core.context.window import request_tokens, squeezed
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Usage
-from tenex.core.ports import EphemeralStatus, unheard
+from tenex.core.ports import OnText, ignore_text
 
 from .call_metrics import CallReport, Observer, Outcome
 from .config import ModelClientConfig, ProviderConfig
@@ -140,7 +140,7 @@ class VendorModel:
         self._stream_pause = STREAM_PAUSE
         self._unended = 0
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer once; see `core.ports.Model`."""
         began = time.perf_counter()
         heard, waited = _Heard(), None
@@ -151,7 +151,7 @@ class VendorModel:
             ) as turn:
                 waited = turn.waited
                 try:
-                    step = await self._ask(request, whisper, heard)
+                    step = await self._ask(request, on_text, heard)
                 except (ModelUnavailable, ModelRefused) as error:
                     if not isinstance(error.__cause__, TimeoutError):  # what the server did until then may be billed
                         turn.settle(error.usage.tokens)
@@ -171,7 +171,7 @@ class VendorModel:
         self._tell(request, "answered", began, turn.waited, heard, step.usage)
         return replace(step, queued=int(turn.waited * 1000))
 
-    async def _ask(self, request: ModelRequest, whisper: EphemeralStatus, heard: _Heard) -> ModelStep:
+    async def _ask(self, request: ModelRequest, on_text: OnText, heard: _Heard) -> ModelStep:
         """Ask, and ask at once in another way where the server does not take this one; keep to the way that works."""
         way = self._way if request.output_schema is not None else replace(self._way, form=Form.TEXT)
         spent, sent, attempts = NO_USAGE, request, 0
@@ -179,7 +179,7 @@ class VendorModel:
             attempts += 1
             sent = _cut_to(sent, way.room)
             try:
-                step = await self._bounded(sent, way, whisper, heard)
+                step = await self._bounded(sent, way, on_text, heard)
             except (ModelUnavailable, ModelRefused) as error:
                 spent = error.usage = spent + error.usage
                 other = _other_way(way, sent, error.__cause__)
@@ -193,13 +193,13 @@ class VendorModel:
                     self._way = used
                 return replace(step, usage=spent + step.usage)
 
-    async def _bounded(self, request: ModelRequest, way: _Way, whisper: EphemeralStatus, heard: _Heard) -> ModelStep:
+    async def _bounded(self, request: ModelRequest, way: _Way, on_text: OnText, heard: _Heard) -> ModelStep:
         heard.sent, heard.stream = _size(request), None
         sent = messages(request.entries, self._maker, marks_failures=self._marks_failures, is_strict=way.is_strict)
         wanted = parameters(request, way.form)
         try:
             async with asyncio.timeout(self._config.timeout) as limit:
-                response = await self._answer(request, sent, wanted, whisper, heard)
+                response = await self._answer(request, sent, wanted, on_text, heard)
         except TimeoutError as error:
             if limit.expired():
                 told = f"did not finish its answer within {self._config.timeout:g} s, which models.timeout sets"
@@ -225,7 +225,7 @@ class VendorModel:
         request: ModelRequest,
         sent: list[parts.ModelMessage],
         wanted: ModelRequestParameters,
-        whisper: EphemeralStatus,
+        on_text: OnText,
         heard: _Heard,
     ) -> parts.ModelResponse:
         settings = self._settings_for(request)
@@ -241,7 +241,7 @@ class VendorModel:
             asyncio.timeout(None) as idle,
         ):
             heard.stream = stream
-            await self._listen(stream, idle, whisper, heard, may_call=bool(request.tools))
+            await self._listen(stream, idle, on_text, heard, may_call=bool(request.tools))
         response = stream.get()
         if not _is_ended(response, self._model):
             self._unended += 1
@@ -264,7 +264,7 @@ class VendorModel:
         self,
         stream: StreamedResponse,
         idle: asyncio.Timeout,
-        whisper: EphemeralStatus,
+        on_text: OnText,
         heard: _Heard,
         *,
         may_call: bool,
@@ -292,7 +292,7 @@ class VendorModel:
                 listening = listening and said is not None
             is_certain = self._thoughts == "apart" or has_thought or text.has_thought
             if listening and is_certain and said and said.strip():
-                listening = _whispered(whisper, said)
+                listening = _publish_text(on_text, said)
 
     def _settings_for(self, request: ModelRequest) -> ModelSettings:
         """Settings of one call. A question to the router is asked once, so only its unchanging beginning is cached."""
@@ -370,12 +370,12 @@ def _separates_thoughts(provider: ProviderConfig) -> bool:
     )
 
 
-def _whispered(whisper: EphemeralStatus, text: str) -> bool:
+def _publish_text(on_text: OnText, text: str) -> bool:
     """Whether whoever listens still does: a fault of theirs must not cost the answer."""
     try:
-        whisper(text)
-    except Exception as error:  # noqa: BLE001  nothing depends on a whisper
-        log.warning("whisper.failed", error=type(error).__name__)
+        on_text(text)
+    except Exception as error:  # noqa: BLE001  nothing depends on it
+        log.warning("on_text.failed", error=type(error).__name__)
         return False
     return True
 

@@ -19,7 +19,7 @@ _BY_A_MACHINE: Final[tuple[Tag, ...]] = (("L", "agent"), ("l", "ai", "agent"))
 """NIP-32: what we publish says of itself that no person wrote it."""
 
 
-class FormSealer(Sealer):
+class NostrSealer(Sealer):
     """Seals drafts in the form their address names."""
 
     def __init__(self, relays: Sequence[str], *, project: str | None = None) -> None:

@@ -65,7 +65,7 @@ class ProjectStatus:
     project: str | None = None
 
 
-def is_whispered_in(address: Mapping[str, Any]) -> bool:
+def is_public_address(address: Mapping[str, Any]) -> bool:
     """Tell whether a conversation may be whispered in: never where it is encrypted, nor in a form unknown here."""
     return address.get("form") in (NOTES.name, THREADS.name)
 

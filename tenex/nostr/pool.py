@@ -51,7 +51,7 @@ class RelayPool:
         is_wanted: Callable[[PublicKey], bool] = lambda _: True,
         identity: SecretKey | None = None,
         timings: RelayTimeouts | None = None,
-        dice: Random | None = None,
+        rng: Random | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         """Prepare; nothing is opened before `run`.
@@ -64,7 +64,7 @@ class RelayPool:
             is_wanted: tells whether anything by an author is of use; what is not is dropped before it is verified.
             identity: the key shown to relays that ask.
             timings: the durations.
-            dice: for jitter.
+            rng: for jitter.
             now: the wall clock, in seconds.
 
         Raises:
@@ -75,7 +75,7 @@ class RelayPool:
         self._is_wanted = is_wanted
         self._identity = identity
         self._timings = timings or RelayTimeouts()
-        self._dice = dice or Random()  # noqa: S311  (jitter, not secrecy)
+        self._rng = rng or Random()  # noqa: S311  (jitter, not secrecy)
         self._now = now
         self._recent = RecentIds()
         self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -213,10 +213,10 @@ class RelayPool:
         for relay in (*self._relays.values(), *self._guests.values()):
             status = relay.status()
             counts = self._counts[relay.url]
-            until = status.heard_until if is_idle else None  # what waits here has been taken by nobody yet
+            until = status.received_until if is_idle else None  # what waits here has been taken by nobody yet
             counters = {**status.counters, **counts}
             strikes = counts["strikes"] + status.counters.get("malformed", 0)
-            statuses.append(replace(status, heard_until=until, strikes=strikes, counters=counters))
+            statuses.append(replace(status, received_until=until, strikes=strikes, counters=counters))
         return statuses
 
     def _take(self, raw: dict[str, Any], relay: str) -> Awaitable[None] | None:
@@ -325,7 +325,7 @@ class RelayPool:
             is_known=partial(self._is_known, url),
             identity=self._identity,
             timings=self._timings,
-            dice=self._dice,
+            rng=self._rng,
             now=self._now,
             connected=self._check_clock,
         )

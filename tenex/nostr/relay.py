@@ -27,7 +27,7 @@ from .keys import SecretKey
 from .pagination import most_events
 from .relay_info import RelayLimits, read_limits
 from .relay_reasons import ReasonAction, is_worth_saying, printable, read_answer
-from .req import Subscription, SubscriptionTask, replace_lives
+from .req import Subscription, SubscriptionTask, replace_subscriptions
 from .retry import RetryPolicy
 from .timeouts import Reconnecting, RelayTimeouts
 from .urls import normalise_url
@@ -55,13 +55,13 @@ class RelayStatus:
     connected: bool
     last_heard: float | None
     """Wall clock, seconds; None if never."""
-    heard_until: float | None = None
+    received_until: float | None = None
     """Wall clock, seconds, up to which everything wanted of it has been taken; None while some past is unread."""
     serves: bool
     """It is connected and serves everything that is wanted of it."""
     publish_only: bool = False
     """Nothing is subscribed there."""
-    deaf_since: float | None = None
+    unresponsive_since: float | None = None
     """Wall clock, seconds, since when it does not serve us, whatever the reason; None while it does."""
     refused: tuple[str, ...]
     """Each subscription it will not serve, with its reason."""
@@ -83,7 +83,7 @@ class RelayConnection:
         is_known: Callable[[dict[str, Any]], bool] = lambda _: False,
         identity: SecretKey | None = None,
         timings: RelayTimeouts | None = None,
-        dice: Random | None = None,
+        rng: Random | None = None,
         now: Callable[[], float] = time.time,
         connected: Callable[[], None] = lambda: None,
     ) -> None:
@@ -95,7 +95,7 @@ class RelayConnection:
             is_known: tells whether it would drop a raw event as one it has taken: such a one need not be held.
             identity: the key shown where the relay asks who we are; a connection shows one key only.
             timings: the durations.
-            dice: for jitter.
+            rng: for jitter.
             now: the wall clock, in seconds.
             connected: called after each connection is made.
 
@@ -111,7 +111,7 @@ class RelayConnection:
         self._on_event = on_event
         self._identity = identity
         self._timings = timings or RelayTimeouts()
-        self._dice = dice or Random()  # noqa: S311  (jitter, not secrecy)
+        self._rng = rng or Random()  # noqa: S311  (jitter, not secrecy)
         self._now = now
         self._session: ClientConnection | None = None
         self._group: asyncio.TaskGroup | None = None
@@ -153,7 +153,7 @@ class RelayConnection:
 
     async def _stay_connected(self) -> None:
         loop = asyncio.get_running_loop()
-        reconnecting = Reconnecting(self._timings, self._dice, loop.time())
+        reconnecting = Reconnecting(self._timings, self._rng, loop.time())
         while True:
             self._served_from = None
             try:
@@ -222,7 +222,7 @@ class RelayConnection:
         self._filters[name] = [wanted for group in groups for wanted in group]
         former = self._lives.get(name, [])
         groups = lay_out(filters, 1 if self._is_simple else MAX_FILTERS)
-        kept, added = replace_lives(former, name, groups, backlog_since, self._now(), self._timings.overlap)
+        kept, added = replace_subscriptions(former, name, groups, backlog_since, self._now(), self._timings.overlap)
         self._change_lives(name, kept, added)
 
     def _use_form(self, *, is_simple: bool) -> None:
@@ -233,7 +233,7 @@ class RelayConnection:
             same = [live for live in self._lives[name] if live.filters in groups]
             others = [live for live in self._lives[name] if live not in same]
             new = [group for group in groups if all(live.filters != group for live in same)]
-            _, added = replace_lives(others, name, new, None, self._now(), self._timings.overlap)
+            _, added = replace_subscriptions(others, name, new, None, self._now(), self._timings.overlap)
             self._change_lives(name, same, added)
 
     def _change_lives(self, name: str, kept: list[Subscription], added: list[Subscription]) -> None:
@@ -260,7 +260,7 @@ class RelayConnection:
     async def publish(self, event: Event) -> PublishOutcome:
         """Send the same bytes until the relay has answered for good; waits while it is away. Cancelling is safe."""
         frame = event_frame(to_wire(event))
-        patience = RetryPolicy(self._timings, self._dice)
+        patience = RetryPolicy(self._timings, self._rng)
         silence = self._timings.ok_timeout
         size = len(frame.encode())
         unclear = 0
@@ -312,7 +312,7 @@ class RelayConnection:
         self.busy += 1
         try:
             session = await self._up()
-            patience = RetryPolicy(self._timings, self._dice)
+            patience = RetryPolicy(self._timings, self._rng)
             for group in lay_out(filters):
                 while (text := await self._fetch_group(session, group, take)) is not None:
                     if session.lost or await patience.bear(read_answer(text), session.authenticate):
@@ -348,8 +348,8 @@ class RelayConnection:
             last_heard=self._last_heard,
             serves=self._serves(),
             publish_only=not wanted,
-            deaf_since=self._deaf_since,
-            heard_until=self._heard_until(wanted),
+            unresponsive_since=self._deaf_since,
+            received_until=self._heard_until(wanted),
             refused=tuple(f"{live.name}: {live.refused}" for live in wanted if live.refused),
             fault=self._fault,
             counters={"sessions": self._sessions, **counts},
@@ -436,7 +436,7 @@ class RelayConnection:
             url=self.url,
             backlog=self._backlog,
             timings=self._timings,
-            dice=self._dice,
+            rng=self._rng,
             page_limit=lambda: self._limits.max_limit,
             form=self,
             changed=self._note_serving,

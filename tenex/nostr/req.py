@@ -92,7 +92,7 @@ class Subscription:
         return int(self.asked_at) - CLOCKS_DIFFER if owed is None else owed
 
 
-def replace_lives(
+def replace_subscriptions(
     former: Sequence[Subscription],
     name: str,
     groups: Sequence[Sequence[Filter]],
@@ -164,7 +164,7 @@ class SubscriptionTask:
         url: str,
         backlog: Backlog,
         timings: RelayTimeouts,
-        dice: Random,
+        rng: Random,
         page_limit: Callable[[], int],
         form: Form,
         changed: Callable[[], None],
@@ -173,7 +173,7 @@ class SubscriptionTask:
         self._live = live
         self._backlog = backlog
         self._timings = timings
-        self._dice = dice
+        self._rng = rng
         self._page_limit = page_limit
         self._form = form
         self._changed = changed
@@ -186,7 +186,7 @@ class SubscriptionTask:
     async def keep(self) -> None:
         """Run until cancelled or until the connection is lost; a REQ that is refused is asked again."""
         loop = asyncio.get_running_loop()
-        patience = RetryPolicy(self._timings, self._dice)
+        patience = RetryPolicy(self._timings, self._rng)
         while True:
             opened, was_simple = loop.time(), self._form.is_simple
             text = await self._attend()
@@ -336,7 +336,7 @@ class SubscriptionTask:
 
     async def _page_back(self, since: int) -> bool:
         """Page every filter back to `since`; False where the connection was lost."""
-        patience = RetryPolicy(self._timings, self._dice)
+        patience = RetryPolicy(self._timings, self._rng)
         for wanted in self._live.filters:
             pager = Pager(wanted, since, self._page_limit())
             while (page := pager.next()) is not None:

@@ -18,10 +18,10 @@ Authenticate = Callable[[], Awaitable[str]]
 class RetryPolicy:
     """How often one thing has been refused, and so how long to wait."""
 
-    def __init__(self, timings: RelayTimeouts, dice: Random) -> None:
-        self._again = Backoff(timings.redo_first, timings.redo_most, dice)
-        self._slower = Backoff(timings.rate_limited, timings.redo_most, dice)
-        self._refused = Backoff(timings.refused_first, timings.refused_most, dice)
+    def __init__(self, timings: RelayTimeouts, rng: Random) -> None:
+        self._again = Backoff(timings.redo_first, timings.redo_most, rng)
+        self._slower = Backoff(timings.rate_limited, timings.redo_most, rng)
+        self._refused = Backoff(timings.refused_first, timings.refused_most, rng)
         self._greetings = 0
 
     async def outlast(self, answer: Answer, authenticate: Authenticate, refused: Callable[[str], None]) -> None:

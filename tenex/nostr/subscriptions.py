@@ -120,7 +120,7 @@ class Listener:
         filters = [{"kinds": list(KINDS), "#e": roots}, {"kinds": [1111], "#E": roots}]
         self._pool.subscribe(f"threads {batch}", filters, since)
 
-    def heard(self, event: Event, relay: str) -> None:
+    def on_event(self, event: Event, relay: str) -> None:
         """Take a genuine event: read it in its form and hand it on."""
         message = read_event(event, self._ours, self._slugs, relay, self._project)
         if message is not None:

@@ -72,19 +72,19 @@ class RelayTimeouts:
 class Backoff:
     """Pauses that double up to a ceiling, each drawn from the whole range below (full jitter)."""
 
-    __slots__ = ("_dice", "_first", "_most", "tries")
+    __slots__ = ("_first", "_most", "_rng", "tries")
 
-    def __init__(self, first: float, most: float, dice: Random) -> None:
+    def __init__(self, first: float, most: float, rng: Random) -> None:
         self._first = first
         self._most = most
-        self._dice = dice
+        self._rng = rng
         self.tries = 0
 
     def next(self) -> float:
         """The next pause, in seconds."""
         ceiling = min(self._most, self._first * 2 ** min(self.tries, 32))  # 2**32 is beyond any ceiling
         self.tries += 1
-        return self._dice.uniform(0, ceiling)
+        return self._rng.uniform(0, ceiling)
 
     def reset(self) -> None:
         """Start again at the first pause."""
@@ -96,9 +96,9 @@ class Reconnecting:
 
     __slots__ = ("_backoff", "_good_until", "_served", "_timings")
 
-    def __init__(self, timings: RelayTimeouts, dice: Random, now: float) -> None:
+    def __init__(self, timings: RelayTimeouts, rng: Random, now: float) -> None:
         self._timings = timings
-        self._backoff = Backoff(timings.retry_first, timings.retry_most, dice)
+        self._backoff = Backoff(timings.retry_first, timings.retry_most, rng)
         self._good_until = now
         self._served = 0.0
 

@@ -26,7 +26,7 @@ from tenex.core.ids import ConversationId, EventId, Millis, PublicKey, Slug
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.pending import pending
 from tenex.core.phases import Phase, way
-from tenex.core.ports import EphemeralStatus, PublishOutcome, UnsignedEvent, unheard
+from tenex.core.ports import OnText, PublishOutcome, UnsignedEvent, ignore_text
 from tenex.llm.config import split_name
 from tenex.nostr.keys import KeyRing, SecretKey
 from tenex.output_states import in_states
@@ -231,8 +231,8 @@ class _Keeper:
     def __init__(self) -> None:
         self.request: ModelRequest | None = None
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
-        del whisper
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
+        del on_text
         self.request = request
         return ModelStep()
 

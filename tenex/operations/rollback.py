@@ -25,7 +25,7 @@ from tenex.core.ports import Clock, OutgoingMessage
 from tenex.core.signals import RollBack
 from tenex.core.state.conversation import title_of
 from tenex.core.state.rollback import ConversationForked, RolledBack, of_fork, undone
-from tenex.nostr.compose import FormSealer
+from tenex.nostr.compose import NostrSealer
 from tenex.runtime.actor import dated
 from tenex.store.archive import plain
 from tenex.store.atomic_folder import create
@@ -97,7 +97,7 @@ class RollbackService:
         folder: ConversationFolder,
         disk: Disk,
         clock: Clock,
-        sealer: FormSealer,
+        sealer: NostrSealer,
         project: Agent,
         workspace: Workspace,
         checkpoints: Callable[[], Checkpoints | None],

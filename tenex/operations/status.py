@@ -3,7 +3,7 @@
     {"state", "at", "process": {...}, "configuration": {...}, "disk": {...}, "clock": {"aheadSeconds"} or {},
      "relays": [...], "models": {...}, "refusals": [...],
      "today": {"endsAt", "who", "state", "tokens", "costUsd", "limits", "people": [...]},
-     "conversations": {"counts": {kind: n}, "open": [...], "waiting": [...], "frozen": [...], "quarantined": [...]}}
+     "conversations": {"counts": {kind: n}, "open": [...], "waiting": [...], "suspended": [...], "quarantined": [...]}}
 
 Names are spelled as in `conversation.json`; times are ISO 8601 in UTC, ages in seconds.
 """
@@ -55,7 +55,7 @@ def standing(runtime: Runtime, pool: RelayPool) -> str:
         return "stopping in stages"
     actors = list(runtime.coordinator)
     active = sum(actor.conversation is not None and not is_settled(actor.conversation) for actor in actors)
-    frozen = sum(actor.is_frozen for actor in actors)
+    frozen = sum(actor.is_suspended for actor in actors)
     relays = pool.status()
     up = sum(relay.serves for relay in relays)
     words = [f"conversations active: {active}", f"relays connected: {up} of {len(relays)}"]
@@ -131,7 +131,7 @@ class Reporter:
         self._asleep = StoredConversations(folder)
         self._disk = LastRead()
 
-    def heard(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
+    def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
         """Remember the last model call that failed, and refused events (`core.ports.Observer`)."""
         for record in records:
             if isinstance(record, r.Delivered) and not record.accepted:
@@ -230,8 +230,8 @@ class Reporter:
         rows = {row.id: row for row in known}
         found = _Found(marks)
         for actor in self._runtime.coordinator:
-            if actor.is_frozen:  # its state has been forgotten, and is read again
-                found.freezes({"id": actor.id, "since": iso(actor.frozen_since), "why": actor.frozen_why})
+            if actor.is_suspended:  # its state has been forgotten, and is read again
+                found.freezes({"id": actor.id, "since": iso(actor.suspended_since), "why": actor.suspended_why})
                 rows.pop(actor.id, None)
             elif actor.conversation is not None:
                 found.add(actor.conversation, now)
@@ -263,7 +263,7 @@ class _Found:
 
     def freezes(self, shown: dict[str, Any]) -> None:
         """Take in one whose journal cannot be written."""
-        self.counts["frozen"] += 1
+        self.counts["suspended"] += 1
         self.frozen.append(shown)
 
     def add(self, conversation: Conversation, now: Millis) -> None:
@@ -289,7 +289,7 @@ class _Found:
             "counts": dict(sorted(counts.items())),
             "open": sorted(self.open, key=_updated, reverse=True)[:LISTED],
             "waiting": sorted(self.waiting, key=_updated, reverse=True)[:WAITING],
-            "frozen": self.frozen,
+            "suspended": self.frozen,
             "quarantined": [{"id": name, "why": why} for name, why in self.quarantined.items()],
         }
 
@@ -367,9 +367,9 @@ def _relay(status: RelayStatus, undelivered_to: Mapping[str, int]) -> dict[str, 
 
     return {
         "url": status.url,
-        "state": "connected" if status.serves else "deaf" if status.connected else "away",
+        "state": "connected" if status.serves else "unresponsive" if status.connected else "away",
         "connected": status.connected,
-        "deafSince": at(status.deaf_since),
+        "unresponsiveSince": at(status.unresponsive_since),
         "lastHeard": at(status.last_heard),
         "fault": status.fault,
         "refused": list(status.refused),

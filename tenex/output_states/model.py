@@ -14,7 +14,7 @@ import structlog
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import Slug
 from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Note, cut
-from tenex.core.ports import EphemeralStatus, Model, unheard
+from tenex.core.ports import Model, OnText, ignore_text
 
 from .agents import AgentOutput, Enforced, OutputFormat
 from .answers import read_answer
@@ -76,18 +76,18 @@ class OutputModel:
         self._rejects = rejects
         self._on_progress = on_progress
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer once; see `core.ports.Model`. The usage is that of all answers it took."""
         output = self._outputs.get(request.agent) if request.purpose == "work" else None
         form = output.format_for(request.tools) if output is not None else None
         if form is None:
-            return await self._model.step(request, whisper)
+            return await self._model.step(request, on_text)
         spent, queued, model = NO_USAGE, 0, ""
         wrong: tuple[Fault, ...] = ()
         entries: Sequence[ModelStep | Note] = ()
         for attempt in range(1, TRIES + 1):
             try:
-                step, enforced = await self._ask(request, form, entries, whisper)
+                step, enforced = await self._ask(request, form, entries, on_text)
             except BaseException as error:
                 self._on_progress(_progress(request, kind="broken", text=""))
                 if not isinstance(error, ModelRefused | ModelUnavailable):
@@ -107,18 +107,18 @@ class OutputModel:
         raise ModelRefused(_refusal(wrong), spent, model=model, queued=queued / 1000)
 
     async def _ask(
-        self, request: ModelRequest, form: OutputFormat, entries: Sequence[ModelStep | Note], whisper: EphemeralStatus
+        self, request: ModelRequest, form: OutputFormat, entries: Sequence[ModelStep | Note], on_text: OnText
     ) -> tuple[ModelStep, Enforced]:
         """One answer, and how it was enforced."""
         enforced = self._enforced
-        listener = _Listener(request, form, whisper, self._on_progress, is_read=enforced != "json_schema")
+        listener = _Listener(request, form, on_text, self._on_progress, is_read=enforced != "json_schema")
         try:
             step = await self._model.step(in_states(request, form, entries, enforced), listener)
         except ModelUnavailable as error:
             if enforced == "none" or not self._rejects(error.__cause__):
                 raise
             enforced = "none"
-            listener = _Listener(request, form, whisper, self._on_progress)
+            listener = _Listener(request, form, on_text, self._on_progress)
             step = await self._model.step(in_states(request, form, entries, enforced), listener)
             step = replace(step, usage=error.usage + step.usage)
             if self._enforced != enforced:  # it was the grammar that was not taken
@@ -165,14 +165,14 @@ class _Listener:
         self,
         request: ModelRequest,
         form: OutputFormat,
-        whisper: EphemeralStatus,
+        on_text: OnText,
         on_progress: OnProgress,
         *,
         is_read: bool = True,
     ) -> None:
         self._request = request
         self._form = form
-        self._whisper = whisper
+        self._on_text = on_text
         self._on_progress = on_progress
         self._parser = OutputParser(form.plan)
         self._is_read = is_read
@@ -211,7 +211,7 @@ class _Listener:
             )
             if isinstance(one, Piece) and self._is_public(one.state):
                 self._streamed += one.text
-                self._whisper(self._streamed)
+                self._on_text(self._streamed)
 
     def _is_public(self, state: str) -> bool:
         """Whether the state's content is text for users: an action that neither calls nor runs."""

@@ -1,4 +1,4 @@
-"""The system's clock, and a look at whether somebody has set it."""
+"""The system clock, and detection of steps in it."""
 
 import asyncio
 import time
@@ -7,7 +7,7 @@ from tenex.core.ids import Millis
 from tenex.core.ports import Clock
 
 STEP = 5_000
-"""ms the wall clock may differ from the time that has passed: less is nothing to a deadline, and each step a record."""
+"""ms the wall clock may differ from elapsed time: less is irrelevant to deadlines, and each step is a record."""
 
 
 class SystemClock:

@@ -13,33 +13,30 @@ from .dependencies import ActorDependencies
 from .undeliverable import Undeliverable
 
 FLUSH = 2.0
-"""Seconds for words on their way once all steps rest: an OK takes ms, and a relay that is away would take for ever."""
+"""Seconds for pending publishes once all steps are done: an OK takes ms, and a relay that is away never answers."""
 
 
 class ConversationCoordinator:
     """Finds or makes the actor of a conversation, and stops them all in stages."""
 
-    def __init__(self, around: ActorDependencies) -> None:
-        self._around = around
-        self._owed = Undeliverable(around.sealer, around.notices, around.stages.outbox, around.rules, around.spawn)
+    def __init__(self, deps: ActorDependencies) -> None:
+        self._deps = deps
+        self._undeliverable = Undeliverable(deps.sealer, deps.notices, deps.executors.outbox, deps.rules, deps.spawn)
         self._actors: dict[ConversationId, ConversationActor] = {}
         self._tasks: dict[ConversationActor, asyncio.Task[None]] = {}
         self._is_draining = False
 
     def deliver(self, conversation: ConversationId, signal: Signal) -> None:
-        """Hand a signal to its conversation, reading that from disk if need be. Returns at once."""
+        """Queue a signal for a conversation, which is read from disk if it is not in memory. Returns at once."""
         self._actor(conversation).post(signal)
 
     def resume(self, conversations: Iterable[ConversationId]) -> int:
-        """Go on with conversations that were unfinished when the last process ended; returns how many."""
+        """Load conversations that the last process left unfinished; returns how many."""
         return len([self._actor(conversation) for conversation in conversations])
 
-    def try_held(self) -> None:
-        """Try again now what is held for a model or a limit of the day, and what people wrote into damaged files.
-
-        What made it so may have been mended.
-        """
-        self.resume(self._owed)
+    def retry_held(self) -> None:
+        """Retry now what is on hold for a model or a daily limit, and messages of damaged conversations."""
+        self.resume(self._undeliverable)
         for actor in self:
             state = actor.conversation
             waits = [(run.retry, "retry") for run in state.runs.values()] if state else []
@@ -52,9 +49,9 @@ class ConversationCoordinator:
             if wait is not None and wait.limit:
                 actor.post(TimerFired(key=Key(Work.TIMER, wait.seq, "node-retry")))
 
-    def owed_since(self) -> int | None:
-        """When the earliest message that no journal holds yet was written, in seconds; None if there is none."""
-        return self._owed.since(signal for actor in self for signal in actor.undecided)
+    def unjournaled_since(self) -> int | None:
+        """When the earliest message without a record was written, in seconds; None if there is none."""
+        return self._undeliverable.since(signal for actor in self for signal in actor.undecided)
 
     def conversation(self, conversation: ConversationId) -> Conversation | None:
         """The state of a conversation that is in memory; None for one that is not."""
@@ -72,15 +69,15 @@ class ConversationCoordinator:
     def _actor(self, conversation: ConversationId) -> ConversationActor:
         actor = self._actors.get(conversation)
         if actor is None:
-            actor = ConversationActor(conversation, self._around, self._owed, self._retire)
-            for kept in self._owed.take(conversation):
+            actor = ConversationActor(conversation, self._deps, self._undeliverable, self._retire)
+            for kept in self._undeliverable.take(conversation):
                 actor.post(kept)
             if self._is_draining:
                 actor.drain()
             self._actors[conversation] = actor
-            # the one it follows may still be closing the journal: this one waits for it
+            # the previous actor may still be closing the journal: wait for it
             before = [task for old, task in self._tasks.items() if old.id == conversation]
-            task = self._around.spawn(f"conversation {conversation[:8]}", self._run(actor, before))
+            task = self._deps.spawn(f"conversation {conversation[:8]}", self._run(actor, before))
             self._tasks[actor] = task
         return actor
 
@@ -98,10 +95,9 @@ class ConversationCoordinator:
             del self._actors[actor.id]
 
     async def drain(self, deadline: float) -> bool:
-        """Begin no more steps; give those under way `deadline` seconds, then words `FLUSH` of them; let go of all.
+        """Start no more steps, wait `deadline` seconds for running ones, then `FLUSH` for publishes, then stop.
 
-        Returns whether every step came to rest in time. What did not is still pending on disk, as are words that no
-        relay has taken.
+        Returns whether every step finished in time. Unfinished steps and undelivered events stay pending on disk.
         """
         self._is_draining = True
         for actor in self:
@@ -109,8 +105,8 @@ class ConversationCoordinator:
         loop = asyncio.get_running_loop()
         until = loop.time() + deadline
         is_flushing = False
-        # a poll, because quiet is a property of many queues and tasks, and this happens once in a life
-        while (self._owed.is_saying or not all(actor.is_quiet for actor in self)) and loop.time() < until:
+        # a poll, because being quiet depends on many queues and tasks, and this runs once per process
+        while (self._undeliverable.is_sending or not all(actor.is_quiet for actor in self)) and loop.time() < until:
             if not is_flushing and all(actor.is_resting for actor in self):
                 is_flushing, until = True, min(until, loop.time() + FLUSH)
             await asyncio.sleep(0.02)
@@ -125,4 +121,4 @@ class ConversationCoordinator:
         tasks = list(self._tasks.values())
         if tasks:
             await asyncio.wait(tasks)
-        await self._owed.stop()
+        await self._undeliverable.stop()

@@ -1,7 +1,7 @@
-"""What model calls cost today, by person, and whether another may begin under the limits of a day.
+"""Daily limits: what model calls cost today, by user, and whether another call may start.
 
-What is recorded comes from the states of conversations; besides that only calls in flight are kept. The most that a
-call may take is reserved before it begins, so calls that begin together cannot exceed a limit together.
+Recorded usage comes from the states of conversations; only calls in flight are kept besides. The most a call may use is
+reserved before it starts, so concurrent calls cannot exceed a limit together.
 """
 
 import asyncio
@@ -28,23 +28,23 @@ PRIORITY: Final = {Role.OWNER: 0, Role.MEMBER: 1}
 """Of a waiting call; everyone else's is 2."""
 
 BETWEEN: Final = 0.1
-"""Seconds from the end of a call to the next that waited for it. The conversation that was answered asks for its next
-step within that time, and goes first: so some of many conversations are finished, and not all of them begun."""
+"""Seconds from the end of a call to the next waiting one: the answered conversation asks for its next step within that
+time and goes first, so that some conversations finish before others start."""
 
 _WHO: Final = {"guests_day": "guests", "member_day": "a member", "owner_day": "an owner", "day": "everyone together"}
 
 Spending = Mapping[int, Mapping[PublicKey, Usage]]
-"""What a conversation has cost, by day since 1970 (UTC) and person."""
+"""The usage of a conversation, by day since 1970 (UTC) and user."""
 
 
 def quote_tokens(request: ModelRequest) -> Quote:
-    """What a call may take where no price is known."""
+    """The tokens a call may use, without a price."""
     held = request_tokens(request.system, request.entries, request.tools)
     return Quote(least=Usage(input_tokens=held), most=Usage(input_tokens=UNCERTAIN * held, output_tokens=LONG_ANSWER))
 
 
 class Caller(NamedTuple):
-    """The conversation that asks a model, the person on whose behalf, and since when it goes on."""
+    """The conversation that calls a model, the user it acts for, and when it started."""
 
     conversation: ConversationId
     person: PublicKey
@@ -52,32 +52,32 @@ class Caller(NamedTuple):
 
     @classmethod
     def of(cls, conversation: Conversation) -> "Caller":
-        """The caller a conversation is now."""
+        """The current caller of a conversation."""
         return cls(conversation.id, conversation.on_behalf_of, conversation.started_at)
 
 
 class _Kind(NamedTuple):
-    """Calls that are expected to be alike: of a person, or of guests, for one purpose."""
+    """Calls expected to be similar: of a user, or of guests, for one purpose."""
 
     who: str
     purpose: str
 
 
 class Bound(NamedTuple):
-    """A limit of a day: its name in the settings, what is used of it, and how much may be used."""
+    """A daily limit: its name in the settings, what is used, and the maximum."""
 
     name: str
     used: float
     most: float
 
     def shown(self, amount: float) -> str:
-        """An amount of it, for people."""
+        """Format an amount for users."""
         return f"${amount:.2f}" if self.name.startswith("cost") else f"{amount:,.0f} tokens"
 
 
 @dataclass(frozen=True, slots=True)
 class DayUse:
-    """What a person (or guests, or everyone) has used today, and the limits of that."""
+    """What a user (or guests, or everyone) has used today, with the limits."""
 
     who: str
     """owner, member, guests or everyone."""
@@ -87,13 +87,13 @@ class DayUse:
 
     @property
     def share(self) -> float:
-        """How much of the limit that is nearest is used; 0 where there is no limit."""
+        """The used share of the closest limit; 0 without a limit."""
         return max((bound.used / bound.most for bound in self.bounds), default=0.0)
 
 
 @dataclass(slots=True, eq=False)
 class Reservation:
-    """A call in flight: the most it may take, and then what it took, until that is recorded."""
+    """A call in flight: the most it may use, then what it used, until that is recorded."""
 
     person: PublicKey
     most: Usage
@@ -102,7 +102,7 @@ class Reservation:
 
 @dataclass(slots=True)
 class Call:
-    """A call that may begin, and then what it took; or the limit that is reached."""
+    """A call that may start, then its usage; or the limit that is reached."""
 
     reached: DayLimitReached | None
     taken: Usage = NO_USAGE
@@ -110,22 +110,22 @@ class Call:
 
 @dataclass(slots=True)
 class _Account:
-    """Running totals of a person or of everyone: limits are checked before each call, so nothing is added up then."""
+    """Running totals of a user or of everyone, so that checking a limit is cheap."""
 
     recorded: dict[int, Usage] = field(default_factory=dict)
     """By day since 1970."""
     unrecorded: Usage = NO_USAGE
-    """What calls took that are over, until it is recorded."""
+    """Usage of finished calls that is not recorded yet."""
     reserved: Usage = NO_USAGE
-    """The most that calls under way may take."""
+    """The most that calls in flight may use."""
     under_way: int = 0
 
     def used(self, day: int) -> Usage:
-        """What is used of a day's limit."""
+        """Usage that counts towards the limit of a day."""
         return self.recorded.get(day, NO_USAGE) + self.unrecorded
 
     def record(self, day: int, usage: Usage) -> None:
-        """Add what is recorded of a day."""
+        """Add recorded usage of a day."""
         self.recorded[day] = self.recorded.get(day, NO_USAGE) + usage
 
     def forget_before(self, day: int) -> None:
@@ -134,21 +134,21 @@ class _Account:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is known of it any more."""
+        """Whether it holds no usage."""
         return not self.recorded and not self.under_way and not self.unrecorded.calls
 
 
 class _Scope(NamedTuple):
-    """Whose calls a limit counts together, and what they have used of it."""
+    """The calls a limit counts together, and their usage."""
 
     name: str
     used: Usage
     reserved: Usage | None
-    """The most that calls under way may take; None where there are none."""
+    """The most that calls in flight may use; None without calls."""
 
 
 class DailyLimits:
-    """The limits of a day, for all conversations. An `Observer`."""
+    """The daily limits of all conversations. An `Observer`."""
 
     def __init__(
         self,
@@ -166,21 +166,19 @@ class DailyLimits:
         self._everyone = _Account()
         self._in_flight: dict[tuple[ConversationId, Key], Reservation] = {}
         self._largest: dict[_Kind, Usage] = {}
-        """Of the calls that this process has made today."""
+        """The largest usage of this process today."""
         self._waiting: dict[PublicKey, list[tuple[Millis, int, asyncio.Future[None]]]] = {}
         self._order = 0
         self._alarm: asyncio.TimerHandle | None = None
         self._oldest = 0
 
-    # ---- what was spent ----
-
-    def heard(self, conversation: Conversation, records: Sequence[Record]) -> None:
-        """Take in what a conversation has cost (`core.ports.Observer`)."""
+    def on_records(self, conversation: Conversation, records: Sequence[Record]) -> None:
+        """Update the usage of a conversation (`core.ports.Observer`)."""
         if any(cost_of(record).calls for record in records):
             self.load(conversation.id, conversation.spending)
 
     def load(self, conversation: ConversationId, spending: Spending) -> None:
-        """Put what a conversation has cost in the place of what was known of it."""
+        """Replace the known usage of a conversation."""
         known = self._conversations.get(conversation, {})
         for day, people in spending.items():
             for person, usage in people.items():
@@ -191,7 +189,7 @@ class DailyLimits:
         self._forget_past()
 
     def _forget_past(self) -> None:
-        """Forget the days before yesterday, which a clock that is set back a little does not reach."""
+        """Drop days before yesterday: a small step back of the clock does not reach them."""
         oldest = self._today - 1
         if oldest <= self._oldest:
             return
@@ -209,7 +207,7 @@ class DailyLimits:
         return self._clock.now() // DAY
 
     def today(self) -> list[DayUse]:
-        """What was used today: by everyone, and by each person for whom something was; guests count as one."""
+        """Usage of today: of everyone, then of each user with usage; guests count as one."""
         circle, today = self._people(), self._today
         known = circle.owners | circle.members
         counted = [person for person, account in self._accounts.items() if today in account.recorded]
@@ -224,15 +222,13 @@ class DailyLimits:
     def _use(self, who: str, person: PublicKey | None, scope: _Scope) -> DayUse:
         return DayUse(who, person, scope.used, tuple(self._bounds(scope.name, scope.used)))
 
-    # ---- whether a call may begin ----
-
     def priority(self, person: PublicKey) -> int:
-        """How early this person's waiting calls are served."""
+        """The priority of this user's waiting calls; 0 is served first."""
         role = self._people().role(person)
         return PRIORITY.get(role, 2) if role is not None else 2
 
     def reached(self, key: Key, person: PublicKey) -> DayLimitReached | None:
-        """The limit that is used up for this person, if there is one."""
+        """The limit that is used up for this user, if any."""
         for scope in self._scopes(person):
             for bound in self._bounds(scope.name, scope.used):
                 if bound.used >= bound.most:
@@ -241,10 +237,10 @@ class DailyLimits:
 
     @asynccontextmanager
     async def call(self, caller: Caller, key: Key, request: ModelRequest) -> AsyncIterator[Call]:
-        """Reserve what a call may take; near a limit, wait first for calls in flight to show what they took.
+        """Reserve what a call may use; near a limit, wait first for the usage of calls in flight.
 
-        What it took then counts until `release`, which is called once that is recorded. A call that is cancelled is
-        forgotten here: what it took is recorded as `ModelCallCancelled`.
+        Its usage then counts until `release`, called once it is recorded. A cancelled call is released here: its usage
+        is recorded as `ModelCallCancelled`.
         """
         person, quote = caller.person, self._quote(request)
         kind = _Kind(person if self._people().role(person) in PRIORITY else "guests", request.purpose)
@@ -278,13 +274,13 @@ class DailyLimits:
             account.unrecorded += taken
 
     def _accounts_of(self, person: PublicKey) -> tuple[_Account, _Account]:
-        """The person's account and everyone's."""
+        """The user's account and everyone's."""
         if person not in self._accounts:
             self._accounts[person] = _Account()
         return self._accounts[person], self._everyone
 
     async def _turn(self, caller: Caller, key: Key, quote: Quote, kind: _Kind) -> DayLimitReached | None:
-        """Return once it is known whether a call may begin; None: it may, and has to be counted before any await."""
+        """Wait until a call may start (None: count it before any await) or a limit is reached."""
         has_waited, waiting = False, self._waiting.get(caller.person)
         try:
             while waiting or (verdict := self._verdict(key, caller.person, quote, kind)) is False:
@@ -296,11 +292,11 @@ class DailyLimits:
                 await waiter
             return None if verdict is True else verdict
         finally:
-            if has_waited:  # those behind it look after it has been counted
+            if has_waited:  # the next one checks after this one has been counted
                 asyncio.get_running_loop().call_soon(self._wake, caller.person)
 
     def release(self, conversation: ConversationId, key: Key) -> None:
-        """Forget a call: what it took is recorded, or it never began."""
+        """Forget a call: its usage is recorded, or it never started."""
         reservation = self._in_flight.pop((conversation, key), None)
         if reservation is not None:
             for account in self._accounts_of(reservation.person):
@@ -317,7 +313,7 @@ class DailyLimits:
             self._wake(person)
 
     def _wake(self, person: PublicKey) -> None:
-        """Let the first of this person's waiting calls look again; once it knows, it wakes the next."""
+        """Wake the first of this user's waiting calls; it wakes the next."""
         waiting = self._waiting.get(person)
         while waiting:
             *_, waiter = heappop(waiting)
@@ -328,9 +324,9 @@ class DailyLimits:
             self._waiting.pop(person, None)
 
     def _verdict(self, key: Key, person: PublicKey, quote: Quote, kind: _Kind) -> DayLimitReached | bool:
-        """True: it may begin; False: the calls in flight will tell; else the limit that is reached.
+        """True: it may start; False: wait for calls in flight; else the limit that is reached.
 
-        A call that may not fit begins only where no other is under way, and one like the largest before it would fit.
+        A call that may not fit starts only if no other is in flight and one like the largest so far would fit.
         """
         fits = True
         least = _larger(quote.least, self._largest.get(kind, NO_USAGE))

@@ -1,4 +1,4 @@
-"""What every actor of a process needs, filled in by the composition root."""
+"""The dependencies that all conversation actors of a process share."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,15 +11,15 @@ from .executors import Executors
 from .reconciler import Spawn
 
 IDLE = 30.0
-"""Seconds without work after which a settled conversation leaves memory."""
+"""Seconds without work after which an idle conversation leaves memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorDependencies:
-    """What every actor needs; one object for all."""
+    """Ports and configuration of the actors; the composition root builds it once."""
 
     journals: Journals
-    stages: Executors
+    executors: Executors
     sealer: Sealer
     notices: Notices
     prompter: Prompter
@@ -29,4 +29,4 @@ class ActorDependencies:
     spawn: Spawn
     idle: float = IDLE
     views_due: set[ConversationId] = field(default_factory=set)
-    """Conversations whose readable view waits for its time."""
+    """Conversations whose readable view is scheduled."""

@@ -1,7 +1,6 @@
-"""The stages: each carries out one kind of effect and ends in one signal, whatever happens.
+"""Executors: each carries out one kind of effect and returns one signal, whatever happens.
 
-This is one of the three places with a broad `except`: a fault of ours in a stage must reach the conversation as a
-failure, not end the daemon.
+Broad `except` on purpose: an internal error in an executor becomes a failure signal and does not end the daemon.
 """
 
 import asyncio
@@ -20,7 +19,7 @@ from tenex.core.effects import Effect, Key, ModelCall, NodeRun, Publish, Route, 
 from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import ConversationId, RunId
 from tenex.core.messages import ModelRequest, Usage, writable
-from tenex.core.ports import Clock, EphemeralStatus, Missions, Model, Prompter, ToolResult, Tools, unheard
+from tenex.core.ports import Clock, Missions, Model, OnText, Prompter, ToolResult, Tools, ignore_text
 from tenex.core.signals import (
     DayLimitReached,
     ModelAnswered,
@@ -41,12 +40,12 @@ from .reconciler import Task
 log = structlog.get_logger(__name__)
 
 
-def _nobody(signal: Signal) -> None:
-    """A signal on the way nobody waits for."""
+def _ignore(signal: Signal) -> None:
+    """Drop an intermediate signal."""
 
 
 def _cut_off(run: RunId | None, post: Callable[[Signal], None]) -> Callable[[Usage, str], None]:
-    """Posts what a cancelled call has cost, if it has cost something."""
+    """A callback that posts the cost of a cancelled call, if there is one."""
 
     def paid(usage: Usage, model: str) -> None:
         if usage.tokens or usage.cost_usd:
@@ -68,25 +67,24 @@ class Executors:
     rules: Callable[[], Policy]
     budget: Callable[[], int] = lambda: CONTEXT_TOKENS
     """Estimated tokens of a request, as configured now."""
-    whisper: Callable[[Conversation, ModelCall], EphemeralStatus] = lambda _conversation, _call: unheard
+    on_text: Callable[[Conversation, ModelCall], OnText] = lambda _conversation, _call: ignore_text
     missions: Missions | None = None
 
-    def prepare(self, conversation: Conversation, effect: Effect, post: Callable[[Signal], None] = _nobody) -> Task:
-        """Take what an effect needs of the conversation as it is now; the task carries it out later, or never.
+    def prepare(self, conversation: Conversation, effect: Effect, post: Callable[[Signal], None] = _ignore) -> Task:
+        """Capture what an effect needs of the current state; the task carries it out later, or never.
 
-        `post` takes the signals of a mission's steps, which come before its node's last, and what a call had cost that
-        was cancelled.
+        `post` receives a mission's intermediate signals and the cost of cancelled calls.
         """
         match effect:
             case Route(key=key, is_urgent=is_urgent):
                 request = partial(self._question, conversation.fork(), is_urgent)
                 caller, paid = Caller.of(conversation), _cut_off(None, post)
-                return partial(self._ask, caller, key, None, request, unheard, paid)
+                return partial(self._ask, caller, key, None, request, ignore_text, paid)
             case ModelCall(key=key):
                 request = partial(self._request, conversation.fork(), effect)
-                whisper = self.whisper(conversation, effect)
+                on_text = self.on_text(conversation, effect)
                 caller, paid = Caller.of(conversation), _cut_off(effect.run, post)
-                return partial(self._ask, caller, key, effect.run, request, whisper, paid)
+                return partial(self._ask, caller, key, effect.run, request, on_text, paid)
             case ToolCall():
                 return partial(self._call, effect)
             case Publish():
@@ -129,30 +127,30 @@ class Executors:
         key: Key,
         run: RunId | None,
         request: Callable[[], ModelRequest],
-        whisper: EphemeralStatus,
+        on_text: OnText,
         paid: Callable[[Usage, str], None],
     ) -> Signal:
-        await asyncio.sleep(0)  # words said in the same decision go out before the next request is put together
+        await asyncio.sleep(0)  # messages of the same decision are published before the request is built
         try:
             priority = self.daily.priority(caller.person)
             asked = replace(request(), person=caller.person, priority=priority, on_cancelled=paid)
             async with self.daily.call(caller, key, asked) as call:
                 if call.reached is not None:
                     return call.reached
-                step = writable(await self.model.step(asked, whisper))
+                step = writable(await self.model.step(asked, on_text))
                 call.taken = step.usage
             return RouteAnswered(key=key, step=step) if run is None else ModelAnswered(key=key, step=step, run=run)
         except (ModelUnavailable, ModelRefused) as error:
             return ModelFailed.of(key, error, run)
         except Exception as error:
-            log.exception("stage.failed", stage="model", key_seq=key.seq)
+            log.exception("executor.failed", executor="model", key_seq=key.seq)
             return ModelFailed(key=key, run=run, message=f"an internal error: {type(error).__name__}", retryable=False)
 
     async def _call(self, effect: ToolCall) -> Signal:
         try:
             result = await self.tools.call(effect.request.tool, effect.request.arguments, effect.context)
         except Exception as error:
-            log.exception("stage.failed", stage="tool", tool=effect.request.tool)
+            log.exception("executor.failed", executor="tool", tool=effect.request.tool)
             result = ToolResult(ok=False, content=f"The tool failed: {type(error).__name__}.")
         return ToolReturned(key=effect.key, result=result)
 

@@ -1,10 +1,10 @@
-"""The door: who may come in, which conversation a message belongs to, and how much one person may send.
+"""Admission: who may write, which conversation a message belongs to, and the rate limit per author.
 
-Strangers are ignored and counted, never answered, never logged in full. A message is known again by its event id,
-which the journal and the directory keep; the bounds here only keep one person from flooding us.
+Messages of unauthorized senders are ignored and counted, never answered, never logged in full. Duplicates are found by
+event id, which the journal and the directory keep.
 
-The rate is counted by when messages arrive, never by the date their author gave them. What is above it waits its turn,
-so that what somebody wrote while we were away is not lost; beyond a bound it is refused.
+The rate is counted by arrival, not by the date in the event. Messages above it are queued, so that what was written
+while the daemon was down is not lost; beyond a bound they are refused.
 """
 
 import asyncio
@@ -24,35 +24,35 @@ from .coordinator import ConversationCoordinator
 log = structlog.get_logger(__name__)
 
 AUTHORS = 10_000
-"""Authors whose rate is remembered; the one not heard of longest is forgotten first."""
+"""Authors whose rate is kept, and message ids; the oldest are evicted."""
 BACKLOG = 10
-"""Minutes' worth of one person's messages that wait their turn; more are refused."""
+"""Minutes' worth of one author's messages that may be queued; more are refused."""
 QUEUED = 1000
-"""Messages of all people together that wait their turn."""
+"""Messages of all authors together that may be queued."""
 EARLY = 100
-"""Replies kept in case the message that begins their thread arrives after them."""
+"""Replies kept in case the first message of their thread arrives later."""
 LARGEST = 256 * 1024
-"""Characters of one message: four events of the usual size limit, and far above what anybody types."""
+"""Characters of one message: four events of the usual size limit, far more than a user types."""
 PER_MINUTE = 30
-"""Messages one person may send in a minute, owners excepted: three times what one can type."""
+"""Messages an author may send in a minute, except owners: three times what one can type."""
 
 
 class Admission(StrEnum):
-    """What became of a message at the door."""
+    """The result of admission."""
 
     ADMITTED = "admitted"
     STRANGER = "stranger"
     DUPLICATE = "duplicate"
     ELSEWHERE = "elsewhere"
-    """Not ours to answer: it begins no conversation and belongs to none we know, as yet."""
+    """It starts no conversation and belongs to none that is known, so far."""
     MACHINE = "machine"
-    """A program's message that does not call us by name: agents must not wake each other by talking in a thread."""
+    """A program's message that does not mention us: agents must not trigger each other in a thread."""
     EMPTY = "empty"
-    """It says nothing, so there is nothing to do or to answer."""
+    """It has no text."""
     QUEUED = "queued"
-    """Its author sends faster than the limit: it is received again when its turn comes."""
+    """Its author exceeds the rate limit: it is received again later."""
     TOO_OLD = "too_old"
-    """Written before all that could still be new: a relay sends again what was answered and lost here."""
+    """Too old to be new: a relay repeats a message whose conversation was deleted here."""
     TOO_MANY = "too_many"
     TOO_LARGE = "too_large"
     CLOSED = "closed"
@@ -74,18 +74,18 @@ class Inbox:
         workflows: Collection[PublicKey] = (),
         oldest: Callable[[InboundMessage], int] = lambda _: 0,
     ) -> None:
-        """Stand at the door.
+        """Configure admission.
 
         Args:
             coordinator: takes what is admitted.
             directory: knows which events and conversations there are.
-            circle: who may talk here.
-            clock: tells the minute.
-            names: what people call themselves; may grow while we serve.
+            circle: the authorized users and their roles.
+            clock: for the rate limit.
+            names: display names by key; may grow.
             slugs: which of our keys is which agent or workflow.
-            per_minute: messages one person may send in a minute, owners excepted.
-            workflows: the keys a p tag alone calls, where it begins a conversation.
-            oldest: the second before which a message cannot be new where it was heard.
+            per_minute: messages an author may send in a minute, except owners.
+            workflows: keys that a p tag alone addresses in the first message of a conversation.
+            oldest: the second before which a message cannot be new on its relay.
         """
         self._oldest = oldest
         self._coordinator = coordinator
@@ -100,21 +100,21 @@ class Inbox:
         """When each author last sent something, in ms, and how many more they could have sent then."""
         self._queues: dict[PublicKey, deque[InboundMessage]] = {}
         self._is_queued = asyncio.Event()
-        self._places: OrderedDict[str, ConversationId] = OrderedDict()
+        self._conversations: OrderedDict[str, ConversationId] = OrderedDict()
         self._early: OrderedDict[EventId, InboundMessage] = OrderedDict()
         self.counts: Counter[Admission] = Counter()
         self.is_closed = False
 
     def change(self, circle: PeerGroup, slugs: Mapping[PublicKey, Slug], workflows: Collection[PublicKey] = ()) -> None:
-        """Go by other people, agents and workflows from the next message on."""
+        """Use other users, agents and workflows from the next message on."""
         self._circle, self._slugs, self._workflows = circle, slugs, workflows
 
     def knows(self, author: PublicKey) -> bool:
-        """Tell whether this person may talk here, so that nothing is read of what others write."""
+        """Whether this author is authorized."""
         return self._circle.role(author) is not None
 
     async def run(self) -> None:
-        """Receive what waits its turn, until cancelled."""
+        """Receive queued messages within the rate, until cancelled."""
         pause = 60_000 // self._per_minute
         while True:
             await self._is_queued.wait()
@@ -128,9 +128,9 @@ class Inbox:
                 self._is_queued.clear()
 
     def receive(self, message: InboundMessage, *, has_turn: bool = False) -> Admission:
-        """Take a verified message in, or say why not. A second copy is a duplicate, also after a restart.
+        """Admit a verified message or return why not. A second copy is a duplicate, also after a restart.
 
-        `has_turn` is for one that is within its author's rate already.
+        `has_turn` skips the rate limit.
         """
         verdict = self._receive(message, has_turn=has_turn)
         self.counts[verdict] += 1
@@ -140,7 +140,7 @@ class Inbox:
             if len(self._early) > EARLY:
                 self._early.popitem(last=False)
         elif verdict is Admission.ADMITTED:
-            thread = {message.event_id, self._places[message.event_id]}
+            thread = {message.event_id, self._conversations[message.event_id]}
             for reply in [early for early in self._early.values() if not thread.isdisjoint(early.references)]:
                 del self._early[reply.event_id]
                 self.receive(reply)
@@ -154,7 +154,7 @@ class Inbox:
             return Admission.MACHINE
         if self.is_closed:
             return Admission.CLOSED
-        if message.event_id in self._places or self._directory.conversation_of(message.event_id) is not None:
+        if message.event_id in self._conversations or self._directory.conversation_of(message.event_id) is not None:
             return Admission.DUPLICATE
         if not message.text.strip():
             return Admission.EMPTY
@@ -163,7 +163,7 @@ class Inbox:
             return Admission.TOO_LARGE
         known = self._known(message)
         conversation = known or (message.conversation if message.starts else None)
-        # a folder of which a crash left nothing but its name is no conversation yet
+        # a crash may have left an empty folder, which is not a conversation
         is_new = known is None or str(known) == message.event_id
         if conversation is None:
             return Admission.ELSEWHERE
@@ -182,33 +182,33 @@ class Inbox:
         return Admission.ADMITTED
 
     def _known(self, message: InboundMessage) -> ConversationId | None:
-        """The conversation of an event it refers to, then of the root; None for what none of ours is about."""
+        """The conversation of a referenced event, then of the root; None if there is none."""
         for reference in message.references:
-            known = self._places.get(reference) or self._directory.conversation_of(reference)
+            known = self._conversations.get(reference) or self._directory.conversation_of(reference)
             known = known or self._named(reference)
             if known is not None:
                 return known
         return self._named(message.conversation)
 
     def _named(self, root: str) -> ConversationId | None:
-        """The conversation of that id, whose own event may still be on its way; None if there is none."""
+        """The conversation of that id, whose first event may not have arrived; None if there is none."""
         name = ConversationId(root)
         return name if name in self._coordinator or self._directory.exists(name) else None
 
     def _remember(self, event_id: str, conversation: ConversationId) -> None:
-        self._places[event_id] = conversation
-        if len(self._places) > AUTHORS:
-            self._places.popitem(last=False)
+        self._conversations[event_id] = conversation
+        if len(self._conversations) > AUTHORS:
+            self._conversations.popitem(last=False)
 
     def _queue(self, message: InboundMessage) -> Admission | None:
-        """Let a message wait its turn; None where its author is within the rate, so that it need not."""
+        """Queue a message; None if its author is within the rate."""
         queue = self._queues.get(message.author, deque())
         if any(waiting.event_id == message.event_id for waiting in queue):
             return Admission.DUPLICATE
         if not queue and self._takes_turn(message.author):
             return None
         if len(queue) >= BACKLOG * self._per_minute or sum(map(len, self._queues.values())) >= QUEUED:
-            log.warning("author.too_many", author=message.author[:8], per_minute=self._per_minute)
+            log.warning("author.rate_limited", author=message.author[:8], per_minute=self._per_minute)
             return Admission.TOO_MANY
         queue.append(message)
         self._queues[message.author] = queue
@@ -216,7 +216,7 @@ class Inbox:
         return Admission.QUEUED
 
     def _takes_turn(self, author: PublicKey) -> bool:
-        """Count one message of an author now, if that is within the rate."""
+        """Count one message of an author if that is within the rate."""
         now = self._clock.now()
         at, left = self._rates.pop(author, (now, float(self._per_minute)))
         left = min(self._per_minute, left + max(0, now - at) * self._per_minute / 60_000)

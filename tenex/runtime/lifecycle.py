@@ -1,9 +1,9 @@
-"""The flow's life: start, serve, stop in stages.
+"""The lifecycle of the runtime: start, serve, stop in stages.
 
-    1  refuse new work         2  let steps under way finish, publish what was said, within a deadline
-    3  write and let go        4  end the services
+    1  refuse new work          2  finish running steps and publish, within a deadline
+    3  append and close         4  cancel the services
 
-What was cut off is still pending on disk: the next start goes on with it.
+Unfinished work stays pending on disk; the next start continues it.
 """
 
 import asyncio
@@ -23,19 +23,19 @@ Service = Callable[[], Coroutine[Any, Any, None]]
 
 
 class TaskFactory:
-    """The one place where tasks are born: named, and in a TaskGroup."""
+    """Creates every task of the runtime: named, and in a TaskGroup."""
 
     def __init__(self) -> None:
         self.group: asyncio.TaskGroup | None = None
 
     def __call__(self, name: str, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Start a task of the flow."""
+        """Start a task."""
         assert self.group is not None, "the runtime is not serving"
         return self.group.create_task(work, name=name)
 
 
 class Runtime:
-    """Serves until told to stop."""
+    """Serves until stopped."""
 
     def __init__(
         self, spawn: TaskFactory, coordinator: ConversationCoordinator, inbox: Inbox, *, shutdown_deadline: float = 20.0
@@ -47,7 +47,7 @@ class Runtime:
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
-        """Begin to stop; a second call changes nothing."""
+        """Start to stop; a second call does nothing."""
         self._stopping.set()
 
     async def serve(
@@ -56,7 +56,7 @@ class Runtime:
         unfinished: Iterable[ConversationId] = (),
         ready: Callable[[], Awaitable[None]] | None = None,
     ) -> bool:
-        """Go on with what is unfinished, serve, and stop in stages; returns whether all came to rest in time."""
+        """Resume unfinished conversations, serve, and stop in stages; returns whether all steps finished in time."""
         async with asyncio.TaskGroup() as group:
             self._spawn.group = group
             services = {"inbox": self.inbox.run, **services}

@@ -1,11 +1,10 @@
-"""Brings sealed events to relays, those of one conversation in order on each relay.
+"""Publishes sealed events, those of one conversation in order on each relay.
 
-A relay that is down holds up only its own row of a conversation. What is not delivered is still pending on disk, so
-nothing is kept here that a restart would lose.
+A relay that is down delays only its own lane. Undelivered events stay pending on disk, so nothing here needs to survive
+a restart.
 
-This is one of the places with a broad `except`: a fault of ours on the way to a relay is no answer of that relay, so
-the event is tried again. Meanwhile it lets the others pass, for one that always fails must not hold up all that
-follow; clients order by date.
+Broad `except` on purpose: an internal error is not the relay's answer, so the event is retried. Later events pass it
+meanwhile, because clients order by date.
 """
 
 import asyncio
@@ -19,26 +18,26 @@ from tenex.core.ports import Publisher, PublishOutcome, UnsignedEvent
 log = structlog.get_logger(__name__)
 
 AGAIN = (1.0, 300.0)
-"""Seconds after a fault of ours until the next try: the first, and at most; each wait is twice the one before."""
+"""Seconds from an internal error to the next try: first, and at most; each wait doubles."""
 
 
 @dataclass(slots=True)
 class _Lane:
-    """The queue of one conversation at one relay."""
+    """The lane of one conversation at one relay."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     users: int = 0
 
 
 class Outbox:
-    """Order in front of a publisher."""
+    """Keeps the order of each lane in front of a publisher."""
 
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
         self._lanes: dict[tuple[ConversationId, str], _Lane] = {}
 
     async def publish(self, conversation: ConversationId, event: UnsignedEvent, relay: str) -> PublishOutcome:
-        """Wait for those before it at this relay, then send until the relay has answered for good. Never raises."""
+        """Wait for earlier events of the lane, then send until the relay has accepted or refused. Never raises."""
         wait, most = AGAIN
         while True:
             try:

@@ -1,9 +1,8 @@
-"""Compares what should be in flight with what is, and acts on the difference.
+"""Compares the wanted effects with the running tasks, starts what is missing and cancels the rest.
 
-A mission's node runs on while its steps come and go: it is shown the newest value of its effect each time.
-
-Level-triggered: it remembers no events, so a restart, a stop and a change of plan need no path of their own. A task
-ends in exactly one signal, or is cancelled because nobody wants its result.
+Level-triggered: it remembers no events, so restart and stop need no code of their own. A task ends in exactly one
+signal or is cancelled because its result is no longer wanted. A mission's node keeps running while its steps change: it
+gets the newest value of its effect each time.
 """
 
 import asyncio
@@ -31,13 +30,13 @@ class Reconciler:
         self._running: dict[Key, asyncio.Task[None]] = {}
         self._timers: set[Key] = set()
         self._nodes: dict[Key, NodeTask] = {}
-        self._ended: set[Key] = set()
-        """Tasks whose signal waits to be decided: their work is done, and must not begin again."""
+        self._finished: set[Key] = set()
+        """Tasks whose signal is undecided: they must not start again."""
         self.is_draining = False
-        """While it drains, only what is to be published is started: steps under way may finish, none begin."""
+        """While draining, only publishes start; running steps may finish."""
 
     def drain(self) -> None:
-        """Begin no more steps."""
+        """Start no more steps."""
         self.is_draining = True
         for node in self._nodes.values():
             node.rest()
@@ -45,7 +44,7 @@ class Reconciler:
     def reconcile(self, wanted: Mapping[Key, Effect]) -> None:
         """Start what is missing, cancel what is no longer wanted."""
         for key in [key for key in self._running if key not in wanted]:
-            self._forget(key).cancel()
+            self._discard(key).cancel()
         for key, effect in wanted.items():
             if key not in self._running and (not self.is_draining or isinstance(effect, Publish)):
                 name = f"{self._name} {key.work} {key.seq} {key.part}".rstrip()
@@ -60,46 +59,43 @@ class Reconciler:
 
     async def _run(self, key: Key, task: Task) -> None:
         signal = await task()
-        if self._running.get(key) is asyncio.current_task():  # else it was cancelled, and would not hear of it
-            self._ended.add(key)
+        if self._running.get(key) is asyncio.current_task():  # else it was cancelled and discarded
+            self._finished.add(key)
         self._post(signal)
 
-    def decided(self, signal: Signal) -> None:
-        """Let go of the task that ended in this signal; if its work is still wanted it begins again."""
+    def acknowledge(self, signal: Signal) -> None:
+        """Discard the task that ended in this signal; if its effect is still wanted it starts again."""
         key = getattr(signal, "key", None)
-        if key in self._ended:
-            self._forget(key)
+        if key in self._finished:
+            self._discard(key)
 
-    def _forget(self, key: Key) -> "asyncio.Task[None]":
+    def _discard(self, key: Key) -> "asyncio.Task[None]":
         self._timers.discard(key)
-        self._ended.discard(key)
+        self._finished.discard(key)
         self._nodes.pop(key, None)
         return self._running.pop(key)
 
     @property
     def busy(self) -> int:
-        """How much is in flight, timers and what has ended not counted."""
-        return len(self._running) - len(self._timers | self._ended)
+        """The number of tasks in flight, without timers and finished ones."""
+        return len(self._running) - len(self._timers | self._finished)
 
     @property
     def working(self) -> int:
-        """How many steps are in flight: what is neither a timer nor on its way to a relay, and has not ended.
-
-        A node between two steps is none: it goes on from there.
-        """
-        running = self._running.keys() - self._ended
+        """The number of steps in flight: no timers, no publishes, none that finished, no node between two steps."""
+        running = self._running.keys() - self._finished
         return sum(
             self._nodes[key].is_busy if key in self._nodes else key.work not in (Work.TIMER, Work.PUBLISH)
             for key in running
         )
 
     async def cancel(self) -> None:
-        """Cancel everything and wait until it has let go."""
+        """Cancel every task and wait until all have ended."""
         tasks = list(self._running.values())
         self._running.clear()
         self._timers.clear()
         self._nodes.clear()
-        self._ended.clear()
+        self._finished.clear()
         for task in tasks:
             task.cancel()
         if tasks:

@@ -1,12 +1,10 @@
-"""What people wrote that no journal holds: kept until one takes it, and told to them once.
+"""The dead-letter queue: messages that no journal can record, kept until one can, and their authors notified once.
 
-A message is believed to be taken in when its record is durable. Where a conversation's files are damaged, or the disk
-takes nothing, that may be days away; until then the message waits here, and `since` says from when on relays must be
-asked for it again, should this process end first.
+A message is accepted when its record is durable. While a conversation's files are damaged or the disk fails, it waits
+here; `since` is the time from which relays must be asked again if this process ends first.
 
-The word about it goes straight to the relays, as no other does: no journal of the conversation can hold it. It is made
-of nothing but a message it answers, and which one that was is remembered (`Notices`), so that the same refusal after a
-restart is the same event, whatever order relays then give the messages in.
+The notice is published directly, because no journal of the conversation can hold it. It is built only from the message
+it answers, and that choice is persisted (`Notices`), so a restart produces the same event.
 """
 
 import asyncio
@@ -31,7 +29,7 @@ from .reconciler import Spawn
 log = structlog.get_logger(__name__)
 
 KEPT: Final = 1_000
-"""Messages of one conversation kept in memory; older ones are asked of the relays after a restart."""
+"""Messages of one conversation kept in memory; older ones are read from the relays after a restart."""
 
 
 class DeliveryFailure(StrEnum):
@@ -44,33 +42,29 @@ class DeliveryFailure(StrEnum):
 
 _TEXTS: Final[Mapping[DeliveryFailure, str]] = {
     DeliveryFailure.DAMAGED: (
-        "I cannot take this in: the files of this conversation are damaged, and I change nothing in files I cannot "
-        "read. What you wrote is not lost: it is on the relays, and I take it in once the files are mended. Whoever "
-        "runs me sees what is wrong with `tenex doctor`; with me stopped, `tenex conversations rebuild {name}` makes "
-        "the files anew from what can be regained."
+        "The files of this conversation are damaged. Your message waits on the relays. Operator: stop tenex, then run "
+        "`tenex conversations rebuild {name}`."
     ),
     DeliveryFailure.DISK: (
-        "I cannot go on here just now, because I cannot write to my disk. What you wrote is not lost, and there is no "
-        "need to send it again: I keep trying and go on by myself as soon as the disk takes it. Whoever runs me sees "
-        "why with `tenex status`."
+        "The disk does not accept writes, so I am waiting. Your message is kept; do not send it again. "
+        "Operator: run `tenex status`."
     ),
     DeliveryFailure.FAULT: (
-        "I cannot go on with this: a fault of my own got in the way, several times. I have put it aside, so that other "
-        "messages are heard; nothing of it is lost, and I try it again when I am started the next time. My log says "
-        "more."
+        "An internal error stopped this message several times. I will retry it after the next restart. "
+        "Operator: see the log."
     ),
 }
 
 
 @dataclass(slots=True)
-class _Kept:
+class _Stored:
     since: int
-    """Seconds: when the earliest message, kept or no more, was written."""
+    """Seconds: when the earliest message was written, also one evicted since."""
     messages: deque[MessageReceived] = field(default_factory=lambda: deque(maxlen=KEPT))
 
 
 class Undeliverable:
-    """Messages without a journal, of all conversations; used on the event loop only."""
+    """The dead letters of all conversations; used on the event loop only."""
 
     def __init__(
         self, sealer: Sealer, notices: Notices, outbox: Outbox, rules: Callable[[], Policy], spawn: Spawn
@@ -80,93 +74,88 @@ class Undeliverable:
         self._outbox = outbox
         self._rules = rules
         self._spawn = spawn
-        self._kept: dict[ConversationId, _Kept] = {}
-        self._aside: list[int] = []
-        """Seconds: when each message was written that the next process is to try again."""
-        self._remembered = {notice.key: notice for notice in notices.told()}
-        """What an earlier process said, or was about to say; it is said again before anything else is."""
-        self._told: dict[ConversationId, set[tuple[PublicKey, str]]] = {}
-        self._saying: set[asyncio.Task[None]] = set()
+        self._stored: dict[ConversationId, _Stored] = {}
+        self._dropped: list[int] = []
+        """Seconds: when each message was written that only the next process retries."""
+        self._remembered = {notice.key: notice for notice in notices.open_notices()}
+        """Notices of an earlier process, which may not have been published: they are sent again unchanged."""
+        self._notified: dict[ConversationId, set[tuple[PublicKey, str]]] = {}
+        self._sending: set[asyncio.Task[None]] = set()
 
-    # ---- keeping ------------------------------------------------------------------------------------------------
-
-    def keep(self, conversation: ConversationId, signals: Iterable[Signal]) -> None:
-        """Keep what people wrote of these signals, which nobody is going to decide on now."""
+    def store(self, conversation: ConversationId, signals: Iterable[Signal]) -> None:
+        """Store the messages among these undecided signals."""
         for signal in signals:
             if isinstance(signal, MessageReceived):
                 at = signal.message.created_at
-                kept = self._kept.setdefault(conversation, _Kept(at))
-                kept.since = min(kept.since, at)
-                kept.messages.append(signal)
+                stored = self._stored.setdefault(conversation, _Stored(at))
+                stored.since = min(stored.since, at)
+                stored.messages.append(signal)
 
-    def put_aside(self, signal: Signal) -> None:
-        """Leave a message that this process cannot decide on to the next one, which hears it from the relays."""
+    def drop(self, signal: Signal) -> None:
+        """Leave a message to the next process, which receives it from the relays again."""
         if isinstance(signal, MessageReceived):
-            self._aside.append(signal.message.created_at)
+            self._dropped.append(signal.message.created_at)
 
     def take(self, conversation: ConversationId) -> Iterator[MessageReceived]:
-        """Hand what was kept over to an actor, in the order in which it came."""
-        kept = self._kept.pop(conversation, None)
-        return iter(kept.messages if kept is not None else ())
+        """Remove and return the messages of a conversation, in order of arrival."""
+        stored = self._stored.pop(conversation, None)
+        return iter(stored.messages if stored is not None else ())
 
     def __iter__(self) -> Iterator[ConversationId]:
-        """The conversations for which something is kept."""
-        return iter(tuple(self._kept))
+        """The conversations with dead letters."""
+        return iter(tuple(self._stored))
 
     def since(self, waiting: Iterable[Signal]) -> int | None:
         """When the earliest message without a journal was written, in seconds; None if there is none.
 
         Args:
-            waiting: signals that actors have not decided on.
+            waiting: signals that actors have not decided.
         """
         here = (signal.message.created_at for signal in waiting if isinstance(signal, MessageReceived))
-        return min((*here, *self._aside, *(kept.since for kept in self._kept.values())), default=None)
+        return min((*here, *self._dropped, *(stored.since for stored in self._stored.values())), default=None)
 
-    # ---- telling ------------------------------------------------------------------------------------------------
-
-    def tell(self, notices: Iterable[Notice]) -> None:
-        """Tell each of these people, unless they have been told since the trouble began. Returns at once."""
+    def notify(self, notices: Iterable[Notice]) -> None:
+        """Notify each author once per failure. Returns at once."""
         for notice in notices:
-            told = self._told.setdefault(notice.conversation, set())
-            if (notice.author, notice.failure) not in told:
-                told.add((notice.author, notice.failure))
+            notified = self._notified.setdefault(notice.conversation, set())
+            if (notice.author, notice.failure) not in notified:
+                notified.add((notice.author, notice.failure))
                 known = self._remembered.get(notice.key)
-                is_known = (
-                    known is not None or notice.failure == DeliveryFailure.DISK
-                )  # which may take no note of it either
-                self._spawn_saying(notice.conversation, self._say(known or notice, is_noted=is_known))
+                # a disk that refuses the journal may refuse the notice too
+                is_persisted = known is not None or notice.failure == DeliveryFailure.DISK
+                self._spawn_sending(notice.conversation, self._send(known or notice, is_persisted=is_persisted))
 
-    def passed(self, conversation: ConversationId) -> None:
-        """The conversation goes on: whoever meets a trouble after this is told anew."""
-        told = self._told.pop(conversation, set())
+    def clear(self, conversation: ConversationId) -> None:
+        """Forget the notices of a conversation that works again; a later failure is reported again."""
+        notified = self._notified.pop(conversation, set())
         remembered = [key for key in self._remembered if key[0] == conversation]
         for key in remembered:
             del self._remembered[key]
-        if remembered or any(trouble != DeliveryFailure.DISK for _, trouble in told):
-            noted = self._noted(conversation, self._notices.passed(conversation))
-            self._spawn_saying(conversation, noted)
+        if remembered or any(failure != DeliveryFailure.DISK for _, failure in notified):
+            work = self._persist(conversation, self._notices.clear_notices(conversation))
+            self._spawn_sending(conversation, work)
 
     @property
-    def is_saying(self) -> bool:
-        """Whether a word is on its way to a relay."""
-        return bool(self._saying)
+    def is_sending(self) -> bool:
+        """Whether a notice is being published."""
+        return bool(self._sending)
 
     async def stop(self) -> None:
-        """Give up what no relay has taken yet; the next process says it again if it is still so."""
-        saying = list(self._saying)
-        for task in saying:
+        """Cancel unpublished notices; the next process sends them again if the failure persists."""
+        sending = list(self._sending)
+        for task in sending:
             task.cancel()
-        if saying:
-            await asyncio.wait(saying)
+        if sending:
+            await asyncio.wait(sending)
 
-    def _spawn_saying(self, conversation: ConversationId, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn_sending(self, conversation: ConversationId, work: Coroutine[Any, Any, None]) -> None:
         task = self._spawn(f"{conversation[:8]} notice", work)
-        self._saying.add(task)
-        task.add_done_callback(self._saying.discard)
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
 
-    async def _say(self, notice: Notice, *, is_noted: bool) -> None:
-        if not is_noted:
-            await self._noted(notice.conversation, self._notices.tell(notice))
+    async def _send(self, notice: Notice, *, is_persisted: bool) -> None:
+        if not is_persisted:
+            await self._persist(notice.conversation, self._notices.add_notice(notice))
         draft = OutgoingMessage(
             speaker=self._rules().project.pubkey,
             text=_TEXTS[DeliveryFailure(notice.failure)].format(name=notice.conversation[:12]),
@@ -177,19 +166,19 @@ class Undeliverable:
         )
         try:
             events, relays = self._sealer.seal(draft), self._sealer.relays(draft)
-        except Exception:  # it may be the very fault that is to be told of, and must not end the other conversations
-            log.exception("notice.failed", conversation=notice.conversation, trouble=notice.failure)
+        except Exception:  # it may be the error that is reported, and must not end other conversations
+            log.exception("notice.failed", conversation=notice.conversation, failure=notice.failure)
             return
-        log.warning("person.told", conversation=notice.conversation, trouble=notice.failure, event_id=events[0].id)
+        log.warning("user.notified", conversation=notice.conversation, failure=notice.failure, event_id=events[0].id)
         for event in events:
             for relay in relays:
-                self._spawn_saying(notice.conversation, self._publish(notice.conversation, event, relay))
+                self._spawn_sending(notice.conversation, self._publish(notice.conversation, event, relay))
 
-    async def _noted(self, conversation: ConversationId, note: Awaitable[None]) -> None:
+    async def _persist(self, conversation: ConversationId, note: Awaitable[None]) -> None:
         try:
             await note
-        except (AppendFailed, StoreError) as error:  # at worst somebody is told twice
-            log.warning("notice.not_kept", conversation=conversation, reason=str(error))
+        except (AppendFailed, StoreError) as error:  # at worst an author is notified twice
+            log.warning("notice.not_persisted", conversation=conversation, reason=str(error))
 
     async def _publish(self, conversation: ConversationId, event: UnsignedEvent, relay: str) -> None:
         await self._outbox.publish(conversation, event, relay)
@@ -197,17 +186,17 @@ class Undeliverable:
 
 def notices(
     conversation: ConversationId,
-    trouble: DeliveryFailure,
+    failure: DeliveryFailure,
     signals: Collection[Signal],
     state: Conversation | None = None,
 ) -> list[Notice]:
-    """For the people whose messages are among the signals; without any, for whoever waits for an answer of an open one.
+    """Return a notice per author of an undecided message; without any, one for the user who waits for an answer.
 
     Args:
-        conversation: the one that is in trouble.
-        trouble: what it is.
-        signals: those that could not be decided on.
-        state: the conversation as it was before that, where it is known.
+        conversation: the one that failed.
+        failure: why.
+        signals: those that could not be decided.
+        state: the conversation before that, if known.
     """
     found: dict[PublicKey, Notice] = {}
     for signal in signals:
@@ -217,7 +206,7 @@ def notices(
                 message.author,
                 Notice(
                     conversation=conversation,
-                    failure=trouble,
+                    failure=failure,
                     author=message.author,
                     written=message.created_at,
                     address=message.address,
@@ -230,7 +219,7 @@ def notices(
         written = max(state.origin_at, state.last_created_at)
         found[author] = Notice(
             conversation=conversation,
-            failure=trouble,
+            failure=failure,
             author=author,
             written=written,
             address=state.address,

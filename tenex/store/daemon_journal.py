@@ -238,11 +238,11 @@ class DaemonJournal:
                     ),
                 )
 
-    def told(self) -> tuple[Notice, ...]:
+    def open_notices(self) -> tuple[Notice, ...]:
         """The notices of all troubles that are not over."""
         return tuple(self._told.values())
 
-    async def tell(self, notice: Notice) -> None:
+    async def add_notice(self, notice: Notice) -> None:
         """Make a notice durable before it is said; one for the same person and trouble does nothing.
 
         Raises:
@@ -254,7 +254,7 @@ class DaemonJournal:
             if notice.key not in self._told:
                 await self._append(journal, lambda seq, now: FailureNotified(seq=seq, at=now, notice=notice))
 
-    async def passed(self, conversation: ConversationId) -> None:
+    async def clear_notices(self, conversation: ConversationId) -> None:
         """Forget the notices of a conversation that goes on. Raises as `tell` does."""
         async with self._turn:
             journal = await self._opened()
@@ -301,7 +301,7 @@ class DaemonJournal:
             lessons=tuple(lesson for lessons in self._lessons.values() for lesson in lessons),
             profiles=tuple(self._profiles.values()),
             keys=tuple(self._keys),
-            notices=self.told(),
+            notices=self.open_notices(),
         )
         try:
             await journal.rotate(checkpoint)

@@ -1,7 +1,6 @@
-"""What the operator can see of a running daemon: logs, numbers, health, traces.
+"""Observability of a running daemon: logs, metrics, health, traces.
 
-Only the logs are imported here: whoever wants numbers (`meter`), a port for them (`http`) or spans (`traces`) imports
-that module, so that a daemon without them does not load their libraries.
+Only logs are imported here. `metrics`, `http` and `traces` are imported on demand, because their libraries load slowly.
 """
 
 from .logs import Format, Level, Telemetry, configure, redact

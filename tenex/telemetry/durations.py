@@ -1,33 +1,32 @@
-"""How long things took: what began with one record and ended with another.
+"""Durations: pairs the record that started something with the record that ended it.
 
-    routed   a person's message -> the decision it led to      reply   a person's message -> the first words for them
-    route    a question to the router -> its answer            turn    opened -> closed, a person's time included
-    run      an agent's part in a turn                         model   a run's model is wanted -> it has answered
-    tool     a permitted call -> its result                    ask     a question to a person -> their answer
+    routed   a user's message -> the routing decision          reply   a user's message -> the first answer
+    route    a request to the router -> its answer             turn    opened -> closed, time of users included
+    run      an agent's part in a turn                         model   a model step is wanted -> it is answered
+    tool     a started call -> its result                      ask     a question to a user -> their answer
 
-Times are those of the records, so a restart changes nothing: what was under way is taken from the conversation, and
-what has to be done again starts with `ProcessRestarted`. One object follows all conversations that are at work; what it
-knows of one is let go of when nothing is open there.
+Times are those of the records. After a restart open work is taken from the conversation's state, and repeated work
+starts at `ProcessRestarted`. One object follows all active conversations.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, NamedTuple
 
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
-from tenex.core.ids import ConversationId, Millis, RunId, Slug
+from tenex.core.costs import run_agent
+from tenex.core.ids import CallId, ConversationId, Millis, RunId, Slug
 from tenex.core.messages import NO_USAGE, Usage
 from tenex.core.phases import Phase
 from tenex.core.state.rollback import RolledBack
-
-from .open_spans import Mark, OpenCall, OpenRun, OpenTurn, Underway, begun_before
+from tenex.core.state.run import Call, CallState, OrchestratorTurn
 
 Stage = Literal["routed", "reply", "route", "turn", "run", "model", "tool", "ask"]
 
 FOLLOWED: Final = 10_000
-"""Conversations followed at a time; beyond it the one that began to work first is forgotten, some 100 MB later."""
+"""Conversations followed at a time, about 100 MB; the oldest is evicted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +38,9 @@ class Interval:
     cycle: int
     phase: Phase
     key: str
-    """What it is, unique in its conversation and the same after a restart."""
+    """Unique in its conversation, and the same after a restart."""
     parent: str = ""
-    """The key of what it is a part of: a turn for a run, a run for its calls, a call for the run of a colleague."""
+    """The key of its parent: a turn for a run, a run for its calls, a call for a sub-agent's run."""
     began: Millis
     ended: Millis
     outcome: str
@@ -56,25 +55,85 @@ class Interval:
 
     @property
     def seconds(self) -> float:
-        """How long it took; never negative, though clocks may be set back."""
+        """The duration; 0 if the clock was set back."""
         return max(0, self.ended - self.began) / 1000
+
+
+class Mark(NamedTuple):
+    """The record that started something, and its time."""
+
+    seq: int
+    at: Millis
+
+
+class OpenCall(NamedTuple):
+    """A running tool call, or a question that waits for a user."""
+
+    at: Millis
+    tool: str
+    """Empty for a sub-agent: the record that ends the call names it."""
+    is_ask: bool = False
+
+
+@dataclass(slots=True)
+class OpenRun:
+    """A run that has not ended."""
+
+    agent: Slug
+    part_of: str
+    """The turn, or the call of the parent run."""
+    began: Millis
+    wanted: Mark | None
+    asked: set[CallId] = field(default_factory=set)
+    """Calls of the current step without a result: after the last one the model is wanted."""
+    calls: dict[CallId, OpenCall] = field(default_factory=dict)
+    usage: Usage = NO_USAGE
+
+
+@dataclass(slots=True)
+class OpenTurn:
+    """A turn, with the outcomes of its ended runs."""
+
+    id: str
+    began: Millis
+    phase: Phase
+    outcomes: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Underway:
+    """What is open in one conversation."""
+
+    id: ConversationId
+    cycle: int
+    phase: Phase
+    turn: OpenTurn | None = None
+    runs: dict[RunId, OpenRun] = field(default_factory=dict)
+    question: Mark | None = None
+    unrouted: Mark | None = None
+    unanswered: Mark | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is open."""
+        return self.turn is None and self.question is None and self.unrouted is None and self.unanswered is None
 
 
 Found = Iterator[Interval]
 
 
 class Intervals:
-    """Pairs records of all conversations."""
+    """Pairs the records of all conversations."""
 
     def __init__(self) -> None:
         self._open: OrderedDict[ConversationId, Underway] = OrderedDict()
 
     def __len__(self) -> int:
-        """The conversations something is open in."""
+        """The number of conversations with open work."""
         return len(self._open)
 
-    def heard(self, conversation: Conversation, records: Sequence[r.Record]) -> list[Interval]:
-        """What ended with these records, in order; `conversation` is as they have left it."""
+    def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> list[Interval]:
+        """Return what ended with these records, in order; `conversation` is the state after them."""
         known = self._open.get(conversation.id)
         if known is None:
             known = self._open[conversation.id] = begun_before(conversation, records)
@@ -90,11 +149,64 @@ class Intervals:
         return found
 
 
-# ---- what each record begins and ends ----
+def begun_before(c: Conversation, records: Sequence[r.Record]) -> Underway:
+    """Rebuild what was open before these records from the state after them: after a restart or an eviction.
+
+    A call or question that the records themselves end is not in that state and is not found.
+    """
+    first = records[0].seq if records else c.next_seq
+    came_from = next((record.from_ for record in records if isinstance(record, r.PhaseTransition)), c.phase)
+    new_cycle = next((record.cycle for record in records if isinstance(record, r.CycleStarted)), c.cycle + 1)
+    known = Underway(id=c.id, cycle=new_cycle - 1, phase=came_from)
+    closed = {record.turn_id for record in records if isinstance(record, r.TurnClosed)}
+    ending = c.last_turn if c.last_turn is not None and c.last_turn.turn_id in closed else None
+    turn = ending or c.turn
+    if turn is not None and turn.seq < first:
+        runs = list(_runs_of(c, turn, records))
+        past = [done.outcome for done in turn.completions if f"{turn.turn_id}.{done.agent}" not in runs]
+        known.turn = OpenTurn(turn.turn_id, turn.timestamp, turn.phase, [*past])
+        known.runs = {run: _run_begun_before(c, run, turn) for run in runs}
+    if c.question is not None and c.question.retry is None and c.question.seq < first:
+        known.question = Mark(c.question.seq, c.updated_at)
+    return known
 
 
-def _reopened(c: Underway, record: r.ProcessRestarted) -> Found:
-    """What was under way is done again from here on; a person's time goes on."""
+def _runs_of(c: Conversation, turn: OrchestratorTurn, records: Sequence[r.Record]) -> Iterator[RunId]:
+    ending = {record.run for record in records if isinstance(record, r.RunEnded)}
+    for slug in turn.agents:
+        run = RunId(f"{turn.turn_id}.{slug}")
+        if run in ending or not turn.has_finished(slug):
+            yield run
+    yield from (run for run in (*c.runs, *sorted(ending)) if run.startswith(f"{turn.turn_id}/"))
+
+
+def _run_begun_before(c: Conversation, name: RunId, turn: OrchestratorTurn) -> OpenRun:
+    run = c.runs.get(name)
+    if run is None:
+        part_of = "" if "/" in name else turn.turn_id  # its caller is not in the state any more
+        return OpenRun(run_agent(name), part_of, turn.timestamp, None)
+    wanted = Mark(run.wants, c.updated_at) if run.wants is not None else None
+    calls = {
+        call.request.id: _call_begun_before(call, since=c.updated_at, parked_at=run.parked_at)
+        for call in run.open_calls
+        if call.has_begun
+    }
+    asked = {call.request.id for call in run.open_calls}
+    part_of = turn.turn_id if run.parent is None else f"{run.parent} {run.call}"
+    return OpenRun(run.agent, part_of, turn.timestamp, wanted, asked, calls, run.usage)
+
+
+def _call_begun_before(call: Call, *, since: Millis, parked_at: Millis | None) -> OpenCall:
+    if call.state is CallState.PARKED:
+        return OpenCall(since if parked_at is None else parked_at, call.request.tool, is_ask=True)
+    return OpenCall(since, call.request.tool)
+
+
+# ---- what each record starts and ends ----
+
+
+def _process_restarted(c: Underway, record: r.ProcessRestarted) -> Found:
+    """Open work is repeated from here; questions to users keep their start."""
     if c.question is not None:
         c.question = c.question._replace(at=record.at)
     for run in c.runs.values():
@@ -105,10 +217,10 @@ def _reopened(c: Underway, record: r.ProcessRestarted) -> Found:
 
 
 def _clock_set(c: Underway, record: r.ClockAdjusted) -> Found:
-    """Measure by one clock only: what began before it was set is taken to have begun now."""
+    """Open work counts from now, so that no duration mixes two clocks."""
     mark = Mark(record.seq, record.at)
     c.unrouted, c.unanswered = c.unrouted and mark, c.unanswered and mark
-    yield from _reopened(c, r.ProcessRestarted(seq=record.seq, at=record.at))
+    yield from _process_restarted(c, r.ProcessRestarted(seq=record.seq, at=record.at))
 
 
 def _cycle(c: Underway, record: r.CycleStarted) -> Found:
@@ -117,9 +229,8 @@ def _cycle(c: Underway, record: r.CycleStarted) -> Found:
 
 
 def _rolled_back(c: Underway, record: RolledBack) -> Found:
-    """What was open has been stopped by the records before it."""
     c.cycle, c.phase = record.state.cycle, record.state.phase
-    yield from _rest(c, record)
+    yield from _became_idle(c, record)
 
 
 def _transition(c: Underway, record: r.PhaseTransition) -> Found:
@@ -127,14 +238,13 @@ def _transition(c: Underway, record: r.PhaseTransition) -> Found:
     yield from ()
 
 
-def _wrote(c: Underway, record: r.MessageRecorded) -> Found:
+def _message_recorded(c: Underway, record: r.MessageRecorded) -> Found:
     mark = Mark(record.seq, record.at)
     c.unrouted, c.unanswered = c.unrouted or mark, c.unanswered or mark
     yield from ()
 
 
-def _rest(c: Underway, _record: r.Record) -> Found:
-    """Nothing is owed any more: a wait for a person, an end."""
+def _became_idle(c: Underway, _record: r.Record) -> Found:
     c.question = c.unrouted = c.unanswered = None
     yield from ()
 
@@ -145,7 +255,7 @@ def _route_asked(c: Underway, record: r.RouteRequested) -> Found:
 
 
 def _routed(c: Underway, record: r.Routed) -> Found:
-    # a person who names an agent decides without the router, which may be asked at that moment
+    # a user who mentions an agent decides without the router, which may be in a call at that moment
     yield from _route_over(c, record, "accepted" if record.usage.calls or record.model else "superseded", record.usage)
     if c.unrouted is not None:
         mark, c.unrouted = c.unrouted, None
@@ -187,24 +297,24 @@ def _model_over(c: Underway, record: Any, outcome: str, usage: Usage) -> Found:
         return
     mark, run.wanted = run.wanted, None
     run.usage = run.usage + usage if usage.calls else run.usage
-    # wanted and given up in one decision: no model was asked
+    # wanted and cancelled in one decision: no model was called
     if mark is not None and (outcome == "answered" or usage.calls or record.at != mark.at):
         yield _of_run(c, run, record, "model", f"{record.run} {mark.seq}", mark.at, outcome, usage=usage)
 
 
-def _stepped(c: Underway, record: r.ModelResponded) -> Found:
+def _model_responded(c: Underway, record: r.ModelResponded) -> Found:
     yield from _model_over(c, record, "answered", record.step.usage)
     if (run := c.runs.get(record.run)) is not None:
         run.asked = {call.id for call in record.step.calls}
 
 
-def _nudged(c: Underway, record: r.ModelReprompted) -> Found:
+def _model_reprompted(c: Underway, record: r.ModelReprompted) -> Found:
     yield from _model_over(c, record, "refused", record.usage)
     _want(c, record.run, record)
 
 
 def _retrying(c: Underway, record: r.RetryScheduled) -> Found:
-    if record.limit:  # no model was asked
+    if record.limit:  # no model was called
         c.question = None if record.run is None else c.question
         if record.run is not None and (run := c.runs.get(record.run)) is not None:
             run.wanted = None
@@ -229,13 +339,13 @@ def _want(c: Underway, name: RunId, record: r.Record) -> None:
         run.wanted = Mark(record.seq, record.at)
 
 
-def _permitted(c: Underway, record: r.ToolCallStarted) -> Found:
+def _tool_started(c: Underway, record: r.ToolCallStarted) -> Found:
     if (run := c.runs.get(record.run)) is not None:
         run.calls[record.call] = OpenCall(record.at, record.tool)
     yield from ()
 
 
-def _ask_opened(c: Underway, record: r.QuestionAsked) -> Found:
+def _question_asked(c: Underway, record: r.QuestionAsked) -> Found:
     if (run := c.runs.get(record.run)) is not None:
         run.calls[record.call] = OpenCall(record.at, "ask", is_ask=True)
     yield from ()
@@ -260,8 +370,8 @@ def _call_over(outcome_of: Callable[[Any], str]) -> Callable[[Underway, Any], Fo
 
 
 def _run_ended(c: Underway, record: r.RunEnded) -> Found:
-    given_up = "refused" if record.outcome == "failed" else record.outcome
-    yield from _model_over(c, record, given_up, record.usage)
+    outcome = "refused" if record.outcome == "failed" else record.outcome
+    yield from _model_over(c, record, outcome, record.usage)
     run = c.runs.pop(record.run, None)
     if c.turn is not None and (run is None or run.part_of == c.turn.id):
         c.turn.outcomes.append(record.outcome)
@@ -279,7 +389,7 @@ def _turn_closed(c: Underway, record: r.TurnClosed) -> Found:
         yield replace(_interval(c, "turn", turn.id, turn.began, record, outcome=outcome), phase=turn.phase)
 
 
-def _said(c: Underway, record: r.MessageSent) -> Found:
+def _message_sent(c: Underway, record: r.MessageSent) -> Found:
     if c.unanswered is not None and record.purpose in ("completion", "question", "error"):
         mark, c.unanswered = c.unanswered, None
         yield _interval(c, "reply", f"reply {mark.seq}", mark.at, record)
@@ -333,12 +443,12 @@ def _of_run(
 
 
 _FOLLOW: Final[dict[type[r.Record], Callable[[Underway, Any], Found]]] = {
-    r.ProcessRestarted: _reopened,
+    r.ProcessRestarted: _process_restarted,
     r.ClockAdjusted: _clock_set,
     r.CycleStarted: _cycle,
-    r.MessageRecorded: _wrote,
-    r.Waiting: _rest,
-    r.Ended: _rest,
+    r.MessageRecorded: _message_recorded,
+    r.Waiting: _became_idle,
+    r.Ended: _became_idle,
     r.Stopped: _stopped,
     r.RouteRequested: _route_asked,
     r.RouteRejected: _rejected,
@@ -346,17 +456,17 @@ _FOLLOW: Final[dict[type[r.Record], Callable[[Underway, Any], Found]]] = {
     r.PhaseTransition: _transition,
     r.TurnOpened: _turn_opened,
     r.RunStarted: _run_started,
-    r.ModelResponded: _stepped,
-    r.ModelReprompted: _nudged,
-    r.ToolCallStarted: _permitted,
+    r.ModelResponded: _model_responded,
+    r.ModelReprompted: _model_reprompted,
+    r.ToolCallStarted: _tool_started,
     r.ToolCallRejected: _call_over(lambda _: "failed"),
     r.ToolCallCompleted: _call_over(lambda record: "ok" if record.ok else "failed"),
-    r.QuestionAsked: _ask_opened,
+    r.QuestionAsked: _question_asked,
     r.QuestionAnswered: _call_over(lambda _: "answered"),
     r.RetryScheduled: _retrying,
     r.RetryDue: _retry_due,
     r.RunEnded: _run_ended,
     r.TurnClosed: _turn_closed,
-    r.MessageSent: _said,
+    r.MessageSent: _message_sent,
     RolledBack: _rolled_back,
 }

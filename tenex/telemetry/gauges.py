@@ -1,24 +1,95 @@
-"""How things stand at the moment somebody asks: relays, conversations in memory, queues."""
+"""Gauges read at each scrape: relays, conversations in memory, queues."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from tenex.core.conversation import Conversation
+from tenex.core.messages import NO_USAGE, Usage
 
-from .runtime_readings import Readings
+
+class RelayReading(Protocol):
+    """The status of a relay; `nostr.relay.RelayStatus` implements it."""
+
+    @property
+    def url(self) -> str:
+        """ws:// or wss://, normalised."""
+        ...
+
+    @property
+    def connected(self) -> bool:
+        """Whether a socket is open."""
+        ...
+
+    @property
+    def serves(self) -> bool:
+        """Whether it is connected and serves every subscription."""
+        ...
+
+    @property
+    def unresponsive_since(self) -> float | None:
+        """Wall clock, seconds, since when it does not serve; None while it serves."""
+        ...
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """Each subscription it will not serve, with its reason."""
+        ...
+
+    @property
+    def fault(self) -> str:
+        """Why the last connection ended or could not be made."""
+        ...
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """What came from it, by kind."""
+        ...
+
+
+class ActorReading(Protocol):
+    """A conversation in memory; `runtime.actor.ConversationActor` implements it."""
+
+    @property
+    def conversation(self) -> Conversation | None:
+        """Its state; None before it has been read and while suspended."""
+        ...
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether an append failed and its journal must be reopened."""
+        ...
+
+
+def _none() -> tuple[()]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readings:
+    """Callbacks read at each scrape, on the event loop; they must not block."""
+
+    relays: Callable[[], Iterable[RelayReading]] = _none
+    actors: Callable[[], Iterable[ActorReading]] = _none
+    queues: Callable[[], Mapping[str, int]] = dict
+    """Name of a queue -> its length."""
+    lines_dropped: Callable[[], int] = int
+    today: Callable[[], Usage] = lambda: NO_USAGE
+    """Usage of model calls since 00:00 UTC."""
 
 
 class RuntimeSnapshot:
-    """How things stand, at the moment of asking."""
+    """A Prometheus collector of the readings."""
 
     def __init__(self, readings: Readings, now: Callable[[], float]) -> None:
         self._readings = readings
         self._now = now
 
     def collect(self) -> Iterator[Metric]:
-        """Read everything once."""
+        """Read every gauge once."""
         yield from self._relays()
         yield from self._actors()
         today = self._readings.today()
@@ -28,45 +99,47 @@ class RuntimeSnapshot:
             "Dollars spent since 00:00 UTC, as far as prices are known.",
             value=today.cost_usd or 0.0,
         )
-        yield _gauge("queue_length", "How many wait in a queue.", "queue", self._readings.queues())
+        yield _gauge("queue_length", "Length of a queue.", "queue", self._readings.queues())
         yield CounterMetricFamily(
-            "tenex_log_lines_dropped", "Lines lost because nobody took them.", value=self._readings.lines_dropped()
+            "tenex_log_lines_dropped",
+            "Log lines lost because the stream was not read.",
+            value=self._readings.lines_dropped(),
         )
 
     def _relays(self) -> Iterator[Metric]:
         connected = GaugeMetricFamily("tenex_relay_connected", "Whether a relay is connected.", labels=("relay",))
-        deaf = GaugeMetricFamily(
-            "tenex_relay_deaf_seconds",
-            "Seconds since when a relay does not serve every subscription; 0 for one that does.",
+        unresponsive = GaugeMetricFamily(
+            "tenex_relay_unresponsive_seconds",
+            "Seconds since a relay stopped serving every subscription; 0 if it serves.",
             labels=("relay",),
         )
-        counted = CounterMetricFamily("tenex_relay_events", "What came from a relay.", labels=("relay", "kind"))
+        counted = CounterMetricFamily("tenex_relay_events", "Events and faults by relay.", labels=("relay", "kind"))
         now = self._now()
         for relay in self._readings.relays():
-            since = relay.deaf_since
+            since = relay.unresponsive_since
             connected.add_metric((relay.url,), relay.connected)
-            deaf.add_metric((relay.url,), 0.0 if since is None else max(0.0, now - since))
+            unresponsive.add_metric((relay.url,), 0.0 if since is None else max(0.0, now - since))
             for kind, number in relay.counters.items():
                 counted.add_metric((relay.url, kind), number)
-        yield from (connected, deaf, counted)
+        yield from (connected, unresponsive, counted)
 
     def _actors(self) -> Iterator[Metric]:
-        states = Counter({"active": 0, "waiting": 0, "parked": 0, "held": 0, "limited": 0, "frozen": 0})
+        states = Counter({"active": 0, "waiting": 0, "parked": 0, "held": 0, "limited": 0, "suspended": 0})
         runs, undelivered = 0, 0
         for actor in self._readings.actors():
             c = actor.conversation
-            states[_state(c, is_frozen=actor.is_frozen)] += 1
+            states[_state(c, is_suspended=actor.is_suspended)] += 1
             if c is not None:
                 runs += len(c.runs)
                 undelivered += sum(len(row.open) for row in c.outbox.values())
-        yield _gauge("conversations", "Conversations in memory, by what they are at.", "state", states)
-        yield GaugeMetricFamily("tenex_runs", "Agents' parts in turns that are open.", value=runs)
-        yield GaugeMetricFamily("tenex_undelivered", "Events that a relay has not answered yet.", value=undelivered)
+        yield _gauge("conversations", "Conversations in memory, by state.", "state", states)
+        yield GaugeMetricFamily("tenex_runs", "Open runs of agents.", value=runs)
+        yield GaugeMetricFamily("tenex_undelivered", "Events that no relay has accepted or refused.", value=undelivered)
 
 
-def _state(c: Conversation | None, *, is_frozen: bool) -> str:
-    if is_frozen:
-        return "frozen"
+def _state(c: Conversation | None, *, is_suspended: bool) -> str:
+    if is_suspended:
+        return "suspended"
     if c is None:
         return "active"  # being read
     if c.is_parked:

@@ -1,7 +1,7 @@
-"""A small port for whoever watches: `/metrics` (Prometheus), `/healthz` and `/readyz` (JSON), by GET.
+"""The HTTP endpoints `/metrics` (Prometheus), `/healthz` and `/readyz` (JSON), by GET.
 
-It is answered on the event loop, so that an answer proves that the loop lives. Everything a client can do is bounded:
-the bytes of its request, its time, how many there are.
+Requests are answered on the event loop, so an answer proves that the loop runs. The size and time of a request and the
+number of clients are bounded.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from .health import Health
 log = structlog.get_logger(__name__)
 
 CLIENTS: Final = 16
-"""At the same time: one Prometheus, one supervisor, and room for the curious; whoever comes then is hung up on."""
+"""Concurrent clients: a Prometheus, a supervisor and a few more; others are disconnected."""
 
 HEAD: Final = 8 * 1024
-"""Bytes of a request's head; a scraper sends some hundred."""
+"""Bytes of a request's head; a scraper sends a few hundred."""
 
-PATIENCE: Final = 5.0
-"""Seconds from the connection to the end of the answer."""
+REQUEST_TIMEOUT: Final = 5.0
+"""Seconds from connection to the end of the answer."""
 
 
 class _Answer(NamedTuple):
@@ -37,26 +37,26 @@ class _Answer(NamedTuple):
 
 
 class StatusPort:
-    """The listener; open it once."""
+    """The HTTP listener; open it once."""
 
-    def __init__(self, health: Health, numbers: Callable[[], bytes]) -> None:
-        """Know the answers.
+    def __init__(self, health: Health, metrics: Callable[[], bytes]) -> None:
+        """Configure the answers.
 
         Args:
-            health: answers `/healthz` and `/readyz`.
-            numbers: the text of `/metrics`.
+            health: the checks of `/healthz` and `/readyz`.
+            metrics: returns the text of `/metrics`.
         """
         self._health = health
-        self._numbers = numbers
+        self._metrics = metrics
         self._server: asyncio.Server | None = None
         self._clients: set[asyncio.Task[None]] = set()
         self.port = 0
 
     async def open(self, host: str, port: int) -> None:
-        """Listen; with port 0 on one the system chooses, which `port` then tells.
+        """Listen; port 0 lets the system choose, see `port`.
 
         Raises:
-            ConfigurationError: the address is taken, or is none of this machine's.
+            ConfigurationError: the address is in use or not one of this machine.
         """
         try:
             self._server = await asyncio.start_server(self._serve, host, port, limit=HEAD)
@@ -66,7 +66,7 @@ class StatusPort:
         log.info("status_port.listening", host=host, port=self.port)
 
     async def close(self) -> None:
-        """Stop listening and hang up; a second call does nothing."""
+        """Stop listening and disconnect every client; a second call does nothing."""
         if self._server is None:
             return
         server, self._server = self._server, None
@@ -82,11 +82,11 @@ class StatusPort:
         assert task is not None
         self._clients.add(task)
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(REQUEST_TIMEOUT):
                 is_head, answer = await self._safe_answer(reader)
                 writer.write(_bytes(answer, is_head=is_head))
                 await writer.drain()
-        except (OSError, TimeoutError, asyncio.CancelledError):  # gone, too slow, or we end: nobody hears an answer
+        except (OSError, TimeoutError, asyncio.CancelledError):  # the client is gone or too slow, or we stop
             writer.transport.abort()
         finally:
             self._clients.discard(task)
@@ -99,9 +99,9 @@ class StatusPort:
             return await self._answer(reader)
         except OSError:
             raise
-        except Exception:  # a fault of ours in one reading must not read like a daemon that is gone
+        except Exception:  # an internal error in a reading is not a dead daemon
             log.exception("status_port.failed")
-            return False, _Answer("500 Internal Server Error", b"a fault of ours; the log tells it\n")
+            return False, _Answer("500 Internal Server Error", b"an internal error; see the log\n")
 
     async def _answer(self, reader: asyncio.StreamReader) -> tuple[bool, _Answer]:
         if len(self._clients) > CLIENTS:
@@ -118,20 +118,20 @@ class StatusPort:
         method, path = words[0], words[1].partition(b"?")[0]
         if method not in (b"GET", b"HEAD"):
             return False, _Answer("405 Method Not Allowed", b"GET only\n", more="Allow: GET, HEAD\r\n")
-        return method == b"HEAD", await self._of(path)
+        return method == b"HEAD", await self._route(path)
 
-    async def _of(self, path: bytes) -> _Answer:
+    async def _route(self, path: bytes) -> _Answer:
         match path:
             case b"/metrics":
-                return _Answer("200 OK", self._numbers(), "text/plain; version=0.0.4; charset=utf-8")
+                return _Answer("200 OK", self._metrics(), "text/plain; version=0.0.4; charset=utf-8")
             case b"/healthz":
-                return await _judged(self._health.healthy)
+                return await _health_answer(self._health.healthy)
             case b"/readyz":
-                return await _judged(self._health.ready)
+                return await _health_answer(self._health.ready)
         return _Answer("404 Not Found", b"/metrics /healthz /readyz\n")
 
 
-async def _judged(ask: Callable[[], Awaitable[list[str]]]) -> _Answer:
+async def _health_answer(ask: Callable[[], Awaitable[list[str]]]) -> _Answer:
     faults = await ask()
     body = json.dumps({"ok": not faults, "faults": faults}, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
     return _Answer("503 Service Unavailable" if faults else "200 OK", body, "application/json")
@@ -147,7 +147,7 @@ def _bytes(answer: _Answer, *, is_head: bool) -> bytes:
 
 def _explain(host: str, port: int, fault: OSError) -> str:
     if fault.errno == errno.EADDRINUSE:
-        return f"metrics.port: {port} on {host} is taken by another program; end that one, or choose another port here."
+        return f"metrics.port: {port} on {host} is in use by another program; stop that program or choose another port."
     if fault.errno in (errno.EACCES, errno.EPERM):
-        return f"metrics.port: we may not listen on {port}; choose one above 1023."
-    return f"metrics.host: we cannot listen on {host} ({fault.strerror or fault}); 127.0.0.1 is this machine."
+        return f"metrics.port: no permission to listen on {port}; choose a port above 1023."
+    return f"metrics.host: cannot listen on {host} ({fault.strerror or fault}); use 127.0.0.1 for this machine."

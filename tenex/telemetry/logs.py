@@ -1,8 +1,7 @@
-"""Logs: what happened, as events with fields, on stderr; for people on a terminal, one JSON object per line elsewhere.
+"""Logs on stderr: events with fields, readable on a terminal, one JSON object per line elsewhere.
 
-An event has a dotted name (`turn.closed`) and says ids and reasons. Lines are made where they are logged and written
-by a thread of their own, so that a stopped terminal stops nothing else; when it does not come back, the oldest
-lines are kept, the newest dropped and counted.
+Lines are formatted where they are logged and written by a separate thread, so a stopped terminal blocks nothing. When
+the queue is full new lines are dropped and counted.
 """
 
 import logging
@@ -22,13 +21,13 @@ Level = Literal["debug", "info", "warning", "error"]
 Format = Literal["auto", "console", "json"]
 
 TEXT_LIMIT: Final = 200
-"""Characters of a person's text that are enough to recognise a message by."""
+"""Characters of a user's text, enough to recognise a message by."""
 
 QUEUE_LINES: Final = 10_000
-"""Lines that wait for a slow terminal: some megabytes, minutes of a busy daemon."""
+"""Lines queued for a slow terminal: some megabytes, minutes of a busy daemon."""
 
 CLOSE_TIMEOUT: Final = 2.0
-"""Seconds that `close` waits for the last lines; a terminal that is stopped would never take them."""
+"""Seconds that `close` waits for the last lines; a stopped terminal never takes them."""
 
 _SECRET_NAMES: Final = frozenset(
     {"secret", "nsec", "key", "secret_key", "private_key", "api_key", "password", "passphrase", "authorization"}
@@ -38,22 +37,22 @@ _HIDDEN: Final = "[redacted]"
 
 
 class Telemetry:
-    """The running logs; closing writes out what waits and puts logging back as it was."""
+    """The configured logging; closing writes queued lines and restores the defaults."""
 
     def __init__(self, handler: "_Handler", listener: "_Listener") -> None:
         self._handler = handler
         self._listener = listener
-        self._open = True
+        self._is_open = True
 
     @property
     def dropped(self) -> int:
-        """Lines lost so far because nobody took them."""
+        """Lines dropped so far."""
         return self._handler.dropped
 
     def close(self) -> None:
-        """Write what waits, for at most `CLOSE_TIMEOUT`; a second call does nothing."""
-        if self._open:
-            self._open = False
+        """Write queued lines for at most `CLOSE_TIMEOUT` seconds; a second call does nothing."""
+        if self._is_open:
+            self._is_open = False
             root = logging.getLogger()
             root.removeHandler(self._handler)
             root.setLevel(logging.WARNING)
@@ -65,7 +64,7 @@ class Telemetry:
 def configure(level: Level = "info", format: Format = "auto", stream: TextIO | None = None) -> Telemetry:  # noqa: A002
     """Start logging for the whole process.
 
-    Loggers below `tenex` speak from `level` up, those of libraries from WARNING up. Whoever configures, closes.
+    Loggers below `tenex` log from `level` up, those of libraries from WARNING up. The caller closes the result.
 
     Args:
         level: the least important level that is written.
@@ -113,7 +112,7 @@ def configure(level: Level = "info", format: Format = "auto", stream: TextIO | N
 
 
 def shorten_text(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Drop a person's words (the key `text`) above DEBUG, and cut them there."""
+    """Remove a user's text (the key `text`) above DEBUG, and cut it at DEBUG."""
     if "text" in event:
         if event.get("level") != "debug":
             del event["text"]
@@ -124,12 +123,12 @@ def shorten_text(_logger: WrappedLogger, _method: str, event: EventDict) -> Even
 
 
 def redact_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Take secrets out of an event, by name and by look, however deep they are."""
+    """Replace secrets in an event, found by key and by pattern, at any depth."""
     return {name: _redacted(name, value) for name, value in event.items()}
 
 
 def redact(text: str) -> str:
-    """Take what looks like a secret out of a text."""
+    """Replace what looks like a secret in a text."""
     return _SECRET_TEXT.sub(_HIDDEN, text)
 
 
@@ -159,7 +158,7 @@ def _json() -> list[Processor]:
 
 
 def _in_order(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """When, how bad and what first: the eye finds them at the same place in every line."""
+    """Put timestamp, level and event first."""
     first = {name: event[name] for name in ("timestamp", "level", "event") if name in event}
     return {**first, **{name: value for name, value in event.items() if name not in first}}
 
@@ -169,43 +168,43 @@ def _visible(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDic
 
 
 class _Handler(QueueHandler):
-    """Makes the line at once, in the logger's thread, and never waits for room."""
+    """Formats in the logger's thread and never blocks on a full queue."""
 
     def __init__(self, lines: "queue.Queue[Any]") -> None:
         super().__init__(lines)
         self.dropped = 0
-        self._untold = 0
+        self._unreported = 0
 
     def enqueue(self, record: logging.LogRecord) -> None:
-        """Queue a line; where there is no room, count it, and say so once there is room again."""
+        """Queue a line, or count it if the queue is full and log the number once there is room."""
         try:
-            if self._untold:
-                lost = f"log.dropped lines={self._untold}"
+            if self._unreported:
+                lost = f"log.dropped lines={self._unreported}"
                 note = logging.LogRecord("tenex.telemetry", logging.WARNING, "", 0, lost, None, None)
                 self.queue.put_nowait(self.prepare(note))
-                self._untold = 0
+                self._unreported = 0
             self.queue.put_nowait(record)
         except queue.Full:
             self.dropped += 1
-            self._untold += 1
+            self._unreported += 1
 
 
 class _Listener(QueueListener):
-    """Writes the lines; stopping takes a bounded time whatever the stream does."""
+    """Writes the lines; stopping takes bounded time."""
 
     def __init__(self, lines: "queue.Queue[Any]", writer: logging.Handler) -> None:
         super().__init__(lines, writer)
         self._lines = lines
 
     def enqueue_sentinel(self) -> None:
-        """Ask the thread to end after the lines that wait."""
+        """Ask the thread to end after the queued lines."""
         try:
             self._lines.put(None, timeout=CLOSE_TIMEOUT)
         except queue.Full:
             return
 
     def stop(self) -> None:
-        """End the thread, or leave it behind if the stream takes nothing; it is a daemon and dies with the process."""
+        """End the thread; one that is blocked by the stream is a daemon and ends with the process."""
         thread = self._thread
         if thread is not None:
             self._thread = None

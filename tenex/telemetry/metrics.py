@@ -1,7 +1,6 @@
-"""Numbers for Prometheus: counted from what has become durable, and read from the parts when they are asked for.
+"""Prometheus metrics: counters and histograms from appended records, gauges read at each scrape.
 
-What only grows, and how long things took, comes from records; so does money and tokens, each record once. How things
-stand now (relays, queues, conversations in memory) is read when the numbers are. The registry is the meter's own.
+Tokens and cost are counted from records too, each record once. The registry is the meter's own.
 """
 
 import time
@@ -25,22 +24,21 @@ from tenex.core.ids import RunId
 from tenex.core.messages import Usage
 
 from .durations import Interval, Intervals, Stage
-from .gauges import RuntimeSnapshot
-from .runtime_readings import Readings
+from .gauges import Readings, RuntimeSnapshot
 
 log = structlog.get_logger(__name__)
 
 NAMES: Final = 200
-"""Different models, agents and tools that get a label of their own; more would be somebody's mischief."""
+"""Distinct models, agents and tools with a label of their own; the rest is `other`, which bounds the series."""
 
 _SECONDS: Final = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 86_400)
-"""From a step of an instant model to a person who answers tomorrow."""
+"""From an instant model's step to a user who answers tomorrow."""
 
 _DISK_SECONDS: Final = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10)
-"""From a flush that a good disk takes in its cache to one that waits for another machine."""
+"""From a flush into a disk's cache to one over a network."""
 
-_UNHOLD: Final = (r.ModelResponded, r.ModelReprompted, r.RunEnded, r.Routed, r.RouteRejected, r.Stopped)
-"""What ends a hold: an answer of any kind, or nobody's wanting one any more."""
+_END_OF_HOLD: Final = (r.ModelResponded, r.ModelReprompted, r.RunEnded, r.Routed, r.RouteRejected, r.Stopped)
+"""Records that end a hold: an answer of any kind, or a stop."""
 
 
 class Meter:
@@ -50,10 +48,10 @@ class Meter:
         """Begin at zero.
 
         Args:
-            readings: how things stand.
+            readings: sources of the gauges.
             now: the wall clock, in seconds.
         """
-        # when each number began would be a second series for every one, which nobody reads
+        # a second series per metric that nothing reads
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = registry = CollectorRegistry()
         self._intervals = Intervals()
@@ -64,26 +62,26 @@ class Meter:
             return Counter(f"tenex_{name}", about, labels, registry=registry)
 
         spender = ("model", "agent")
-        self._messages = counter("messages", "Messages and commands of people taken in.", "kind")
-        self._cycles = counter("cycles_started", "Cycles begun.")
+        self._messages = counter("messages", "Messages and commands admitted.", "kind")
+        self._cycles = counter("cycles_started", "Cycles started.")
         self._opened = counter("turns_opened", "Turns opened.", "phase")
         self._closed = counter("turns_closed", "Turns closed; the outcome is its agents' worst.", "phase", "outcome")
-        self._runs = counter("runs_ended", "Agents' parts in turns that ended.", "agent", "outcome")
+        self._runs = counter("runs_ended", "Runs of agents that ended.", "agent", "outcome")
         self._calls = counter("model_calls", "Model calls that ended.", *spender, "outcome")
         self._tokens = counter("model_tokens", "Tokens, of failed and refused calls too.", *spender, "direction")
         self._cost = counter("model_cost_usd", "US dollars, where the price is known.", *spender)
         self._unpriced = counter("model_calls_unpriced", "Model calls whose price is not known.", "model")
         self._tool_calls = counter("tool_calls", "Tool calls that ran.", "tool", "ok")
         self._tool_refusals = counter("tool_refusals", "Tool calls the gate refused.")
-        self._rejections = counter("router_rejections", "Answers of the router that were refused.", "counted")
-        self._waits = counter("waits", "Times a conversation began to wait for a person.", "reason")
-        self._limits = counter("limits_hit", "Limits that made a conversation ask a person.", "limit")
-        self._retries = counter("model_retries", "Model calls that failed and are to be tried again.")
-        self._holds = counter("model_holds", "Times work was held because its model could not be reached.")
-        self._ended = counter("cycles_ended", "Cycles that came to their end.")
+        self._rejections = counter("router_rejections", "Answers of the router that were rejected.", "counted")
+        self._waits = counter("waits", "Times a conversation started to wait for a user.", "reason")
+        self._limits = counter("limits_hit", "Limits that stopped a conversation until a user continues it.", "limit")
+        self._retries = counter("model_retries", "Model calls that failed and are retried.")
+        self._holds = counter("model_holds", "Times work was put on hold because its model was unavailable.")
+        self._ended = counter("cycles_ended", "Cycles that ended.")
         stages = Histogram(
             "tenex_stage_seconds",
-            "How long things took, by what they were (telemetry.intervals).",
+            "Durations by stage (tenex.telemetry.durations).",
             ("stage",),
             registry=registry,
             buckets=_SECONDS,
@@ -91,7 +89,7 @@ class Meter:
         self._stages = {stage: stages.labels(stage) for stage in get_args(Stage)}
         self._disk = Histogram(
             "tenex_journal_seconds",
-            "How long the disk took for an append, its waiting for a thread included, and for the flush within it.",
+            "Seconds of an append, including the wait for a thread, and of its flush.",
             ("work",),
             registry=registry,
             buckets=_DISK_SECONDS,
@@ -100,21 +98,21 @@ class Meter:
         ProcessCollector(registry=registry)
 
     def text(self) -> bytes:
-        """All numbers in Prometheus' text format."""
+        """The metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
     def timed(self, work: str, seconds: float) -> None:
-        """Take how long the disk took for a piece of work; called from any thread."""
+        """Observe the duration of disk work; called from any thread."""
         self._disk.labels(work).observe(seconds)
 
-    def heard(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
-        """Count what has become durable."""
+    def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
+        """Count the records (`core.ports.Observer`)."""
         try:
-            for interval in self._intervals.heard(conversation, records):
+            for interval in self._intervals.on_records(conversation, records):
                 self._ended_interval(interval)
             for record in records:
                 self._count(conversation, record)
-        except Exception:  # a number is never worth a conversation
+        except Exception:  # a metric must not break a conversation
             log.exception("meter.failed", conversation=conversation.id)
 
     def _ended_interval(self, interval: Interval) -> None:
@@ -124,8 +122,8 @@ class Meter:
                 self._closed.labels(interval.phase, interval.outcome).inc()
             case "run":
                 self._runs.labels(self._agents[interval.agent], interval.outcome).inc()
-            case "tool":  # the name is one the gate knows: a model's inventions are never permitted
-                self._tool_calls.labels(self._tools[interval.tool], _word(interval.outcome == "ok")).inc()
+            case "tool":  # a known name: calls of unknown tools never start
+                self._tool_calls.labels(self._tools[interval.tool], _boolean_label(interval.outcome == "ok")).inc()
 
     def _count(self, c: Conversation, record: r.Record) -> None:
         match record:
@@ -134,7 +132,7 @@ class Meter:
             case r.Routed():
                 self._spend(record.usage, record.model, ROUTER, "accepted")
             case r.RouteRejected():
-                self._rejections.labels(_word(record.counted)).inc()
+                self._rejections.labels(_boolean_label(record.counted)).inc()
                 self._spend(record.usage, record.model, ROUTER, "rejected")
             case r.ModelReprompted() | r.RunEnded():
                 self._spend(record.usage, record.model, run_agent(record.run), "refused")
@@ -145,7 +143,7 @@ class Meter:
                 self._retry(c, record)
             case _:
                 self._count_plain(record)
-        if self._held and isinstance(record, _UNHOLD):
+        if self._held and isinstance(record, _END_OF_HOLD):
             self._held.discard((c.id, getattr(record, "run", None)))
 
     def _count_plain(self, record: r.Record) -> None:
@@ -174,7 +172,7 @@ class Meter:
             self._held.add(what)
             self._holds.inc()
         agent = ROUTER if record.run is None else run_agent(record.run)
-        # a call that failed in transport has ended, whether anybody was paid for it or not
+        # a call that failed in transport has ended, charged or not
         self._spend(record.usage, record.model, agent, "unavailable", calls=max(1, record.usage.calls))
 
     def _spend(self, usage: Usage, model: str, agent: str, outcome: str, *, calls: int | None = None) -> None:
@@ -185,18 +183,18 @@ class Meter:
         self._calls.labels(*who, outcome).inc(number)
         self._tokens.labels(*who, "input").inc(max(0, usage.input_tokens))
         self._tokens.labels(*who, "output").inc(max(0, usage.output_tokens))
-        if usage.cost_usd is not None and usage.cost_usd >= 0:  # no vendor's oddity may spoil the sum
+        if usage.cost_usd is not None and usage.cost_usd >= 0:  # a counter must not decrease
             self._cost.labels(*who).inc(usage.cost_usd)
         elif usage.input_tokens or usage.output_tokens:
             self._unpriced.labels(who[0]).inc(number)
 
 
-def _word(is_so: bool) -> str:
+def _boolean_label(is_so: bool) -> str:
     return "true" if is_so else "false"
 
 
 class _Names(dict[str, str]):
-    """Names that are labels; from a certain number on every new one is called `other`."""
+    """Label values; beyond `NAMES` distinct ones, a new one becomes `other`."""
 
     def __missing__(self, name: str) -> str:
         if len(self) >= NAMES:

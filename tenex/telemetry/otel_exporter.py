@@ -1,6 +1,6 @@
-"""What we put into the OpenTelemetry SDK: ids of our own, and an exporter that says what it lost, once.
+"""Extensions of the OpenTelemetry SDK: deterministic ids, and an exporter that logs failures once.
 
-Imported by `traces` only, when spans are wanted: the SDK is an extra.
+Imported only when traces are configured: the SDK is an optional extra.
 """
 
 import threading
@@ -14,36 +14,36 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 log = structlog.get_logger(__name__)
 
 
-class GivenIds(IdGenerator):
-    """Gives out the ids it was handed; set `next`, and `trace` for a span without a parent, before each span."""
+class PresetIds(IdGenerator):
+    """Returns preset ids; set `next`, and `trace` for a root span, before each span."""
 
     def __init__(self) -> None:
         self.next = 1
         self.trace = 1
 
     def generate_span_id(self) -> int:
-        """The id of the span that begins now."""
+        """The preset span id."""
         return self.next
 
     def generate_trace_id(self) -> int:
-        """The trace of the span that begins now."""
+        """The preset trace id."""
         return self.trace
 
 
-class ToldExporter(SpanExporter):
-    """Sends with another exporter; tells when that begins to fail, and when it works again."""
+class LoggingExporter(SpanExporter):
+    """Wraps an exporter; logs when it starts to fail and when it works again."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter = exporter
         self._stopped = threading.Event()
         self.lost = 0
-        """Spans that could not be sent since it last worked."""
+        """Spans lost since it last worked."""
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Send a batch; in the SDK's thread."""
         try:
             result = self._exporter.export(spans)
-        except Exception as fault:  # noqa: BLE001 whatever a network or the SDK throws, the batch was not sent
+        except Exception as fault:  # noqa: BLE001 whatever is raised, the batch was not sent
             result = SpanExportResult.FAILURE
             log.debug("traces.export_failed", reason=type(fault).__name__)
         if result is SpanExportResult.SUCCESS:
@@ -52,20 +52,20 @@ class ToldExporter(SpanExporter):
             self.lost = 0
         else:
             if not self.lost:
-                log.warning("traces.not_sent", spans=len(spans), hint="is the collector at traces.endpoint there?")
+                log.warning("traces.not_sent", spans=len(spans), hint="is the collector at traces.endpoint reachable?")
             self.lost += len(spans)
         return result
 
     def shutdown(self) -> None:
-        """End, once."""
+        """Shut the exporter down, once."""
         if not self._stopped.is_set():
             self._stopped.set()
             self._exporter.shutdown()
 
     def give_up(self) -> None:
-        """End though a batch is on its way: what waits between two tries of it is woken."""
+        """Shut down during an export: its wait between two tries is interrupted."""
         self.shutdown()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Wait for what is on its way."""
+        """Wait for pending exports."""
         return self._exporter.force_flush(timeout_millis)

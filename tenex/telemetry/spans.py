@@ -1,4 +1,4 @@
-"""What a span says: its name and attributes, by the semantic conventions for generative AI."""
+"""Names and attributes of spans, by the OpenTelemetry semantic conventions for generative AI."""
 
 import json
 from typing import Any, Final
@@ -12,7 +12,7 @@ from tenex.core.state.run import Run
 from .durations import Interval
 
 CONTENT: Final = 8_000
-"""Characters of a text in an attribute: collectors refuse spans of some MB."""
+"""Characters of a text attribute: collectors refuse spans of some MB."""
 
 Attributes = dict[str, Any]
 
@@ -64,26 +64,26 @@ DESCRIBE: Final = {"turn": _turn, "run": _run, "model": _chat, "route": _chat, "
 def _usage(interval: Interval) -> Attributes:
     if not interval.usage.calls:
         return {}
-    told: Attributes = {
+    usage: Attributes = {
         "gen_ai.usage.input_tokens": interval.usage.input_tokens,
         "gen_ai.usage.output_tokens": interval.usage.output_tokens,
     }
-    return told if interval.usage.cost_usd is None else {**told, "tenex.cost_usd": interval.usage.cost_usd}
+    return usage if interval.usage.cost_usd is None else {**usage, "tenex.cost_usd": interval.usage.cost_usd}
 
 
-# ---- what people and models wrote, where that was asked for ----
+# ---- content of messages, only with traces.content ----
 
 
 def prompt(run: Run) -> Attributes:
-    """What a run's model is told at its beginning."""
+    """The prompt of a run, as attributes."""
     return {
         "gen_ai.system_instructions": _json([_part(run.system)]),
         "gen_ai.input.messages": _json([_message(entry) for entry in run.entries]),
     }
 
 
-def words(interval: Interval, c: Conversation) -> Attributes:
-    """What was said in it, asked for and given back."""
+def content(interval: Interval, c: Conversation) -> Attributes:
+    """The messages, arguments and results of an interval."""
     match interval.ending:
         case r.ModelResponded(step=step):
             return {"gen_ai.output.messages": _json([_message(step)])}
@@ -120,14 +120,14 @@ def _part(text: str) -> Attributes:
 
 
 def why(record: r.Record) -> str:
-    """What went wrong, in the words of the record."""
-    told = getattr(record, "error", "") or getattr(record, "message", "") or getattr(record, "sentence", "")
-    return _cut(str(told))
+    """The error text of a record."""
+    text = getattr(record, "error", "") or getattr(record, "message", "") or getattr(record, "sentence", "")
+    return _cut(str(text))
 
 
 def _cut(text: str) -> str:
     cut = text if len(text) <= CONTENT else f"{text[:CONTENT]}…"
-    return cut.encode("utf-8", "replace").decode()  # half a surrogate pair would cost the whole batch
+    return cut.encode("utf-8", "replace").decode()  # half a surrogate pair would lose the whole batch
 
 
 def _json(value: Any) -> str:

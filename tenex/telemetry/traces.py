@@ -1,15 +1,14 @@
-"""Spans for OpenTelemetry, made from what has become durable: turn > an agent's run > chats and tools.
+"""OpenTelemetry spans from appended records: turn > run > model and tool calls.
 
-    turn execute                     a trace is a cycle of a conversation; a restart goes on in the same
+    turn execute                     a trace is a cycle of a conversation, also across restarts
     └── invoke_agent executor
-        ├── chat openai:gpt          one for every answer, failed tries too
+        ├── chat openai:gpt          one per model call, failed ones too
         └── execute_tool write_file
-    chat openai:gpt                  the router's, beside the turns it leads to
+    chat openai:gpt                  the router's, beside the turns
 
-Names and attributes are those of the semantic conventions for generative AI; what they have no name for is `tenex.*`.
-Times are the records'. Ids follow from what a span is, so what two processes tell of one turn fits together.
-The SDK is the extra `otel`, imported when it is wanted; it sends from a thread of its own, and what it cannot send it
-drops.
+Names and attributes follow the semantic conventions for generative AI, others are `tenex.*`. Times are those of the
+records, and ids are derived from keys, so spans of one turn by two processes belong together. The SDK is the extra
+`otel`, imported on demand; it exports from its own thread and drops what it cannot send.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ from tenex.core.errors import ConfigurationError
 from tenex.core.installation import pip_install
 
 from .durations import Interval, Intervals
-from .spans import DESCRIBE, FAILED, Attributes, prompt, why, words
+from .spans import DESCRIBE, FAILED, Attributes, content, prompt, why
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -40,36 +39,36 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 QUEUE: Final = 4096
-"""Spans that wait to be sent: minutes of a busy daemon; then the oldest are dropped."""
+"""Spans queued for export: minutes of a busy daemon; then the oldest are dropped."""
 
 EVERY_MS: Final = 2_000
-"""Between two sendings of what is less than a full batch."""
+"""Between exports of less than a full batch."""
 
 SEND_TIMEOUT: Final = 5.0
-"""Seconds for one sending, the SDK's own tries again included."""
+"""Seconds for one export, including the SDK's retries."""
 
 CLOSE_TIMEOUT: Final = 2.0
-"""Seconds for the last spans when the daemon ends."""
+"""Seconds for the last export when the daemon stops."""
 
 PROMPTS: Final = 1_000
-"""Prompts of open runs that are kept for their spans; a run that is never heard to end must not stay for ever."""
+"""Prompts of open runs kept for their spans; bounded, because the end of a run may never be seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceConfig:
-    """Where spans go, and what they may tell."""
+    """Where spans are sent, and whether they contain messages."""
 
     endpoint: str
     """A collector's OTLP address over HTTP; a bare host means its `/v1/traces`."""
     content: bool = False
     version: str = ""
-    """Ours."""
+    """The version of tenex."""
 
 
 def open_traces(config: TraceConfig) -> "Traces":
-    """Begin to send spans to a collector; whether it is there shows when there is something to send.
+    """Export spans to a collector; it is first contacted with the first spans.
 
-    Headers, certificates and the rest are taken from the SDK's own variables (`OTEL_EXPORTER_OTLP_HEADERS` ...).
+    Headers, certificates and more come from the SDK's environment variables (`OTEL_EXPORTER_OTLP_HEADERS` ...).
 
     Raises:
         ConfigurationError: the extra `otel` is not installed.
@@ -78,7 +77,7 @@ def open_traces(config: TraceConfig) -> "Traces":
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError as fault:
         raise ConfigurationError(
-            [f"traces.endpoint: sending spans needs the extra `otel`. Install it: {pip_install(extra='otel')}"]
+            [f"traces.endpoint: exporting spans needs the extra `otel`. Run: {pip_install(extra='otel')}"]
         ) from fault
     endpoint = config.endpoint
     if urlsplit(endpoint).path in ("", "/"):
@@ -87,22 +86,22 @@ def open_traces(config: TraceConfig) -> "Traces":
 
 
 class Traces:
-    """Makes spans and sends them; an `Observer` of all conversations."""
+    """Builds and exports spans; an `Observer` of all conversations."""
 
     def __init__(self, exporter: "SpanExporter", config: TraceConfig) -> None:
-        """Begin with an exporter of the SDK's; use `open_traces`."""
+        """Use an exporter of the SDK; see `open_traces`."""
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-        from .otel_exporter import GivenIds, ToldExporter
+        from .otel_exporter import LoggingExporter, PresetIds
 
-        # the SDK says it for every batch; ours says it once
+        # the SDK logs every batch; LoggingExporter logs once
         logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
         self._content = config.content
         self._intervals = Intervals()
-        self._ids = GivenIds()
-        self._exporter = ToldExporter(exporter)
+        self._ids = PresetIds()
+        self._exporter = LoggingExporter(exporter)
         self._processor = BatchSpanProcessor(
             self._exporter, max_queue_size=QUEUE, schedule_delay_millis=EVERY_MS, max_export_batch_size=512
         )
@@ -115,30 +114,30 @@ class Traces:
         self._tracer = provider.get_tracer("tenex", config.version)
         self._prompts: dict[tuple[str, str], Attributes] = {}
 
-    def heard(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
-        """Make spans of what ended with these records."""
+    def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
+        """Build spans of what ended with these records."""
         try:
             if self._content:
                 self._note_prompts(conversation, records)
-            for interval in self._intervals.heard(conversation, records):
+            for interval in self._intervals.on_records(conversation, records):
                 self._make(conversation, interval)
-        except Exception:  # the SDK is not ours, and a span is never worth a conversation
+        except Exception:  # a span must not break a conversation
             log.exception("traces.failed", conversation=conversation.id)
 
     async def close(self) -> None:
-        """Send what waits, for at most `CLOSE_TIMEOUT`; a second call does nothing."""
+        """Export queued spans for at most `CLOSE_TIMEOUT` seconds; a second call does nothing."""
         loop = asyncio.get_running_loop()
         done = asyncio.Event()
 
         def shut_down() -> None:
             try:
                 self._processor.shutdown()  # type: ignore[no-untyped-call]
-            except Exception:  # what the SDK throws at its end nobody could do anything about
+            except Exception:  # nothing can be done about an error of the SDK at its end
                 log.exception("traces.close_failed")
-            with suppress(RuntimeError):  # we did not wait for it, and the loop is gone
+            with suppress(RuntimeError):  # close() timed out, and the loop is closed
                 loop.call_soon_threadsafe(done.set)
 
-        # a thread of our own: at its end the loop would wait for one of its own pool, however long that takes
+        # not the loop's executor: the loop waits for its threads when it closes
         thread = threading.Thread(target=shut_down, name="tenex-traces-close", daemon=True)
         thread.start()
         try:
@@ -171,7 +170,7 @@ class Traces:
         if interval.stage == "run":
             attributes |= self._prompts.pop((c.id, interval.key), {})
         if self._content:
-            attributes |= words(interval, c)
+            attributes |= content(interval, c)
         is_call = interval.stage in ("model", "route")
         self._ids.next = _id(interval.conversation, interval.key, 8)
         span: Span = self._tracer.start_span(
@@ -187,7 +186,7 @@ class Traces:
         span.end(max(interval.began, interval.ended) * 1_000_000)
 
     def _context(self, interval: Interval) -> "Context":
-        """The span this one is a part of; what stands alone hangs on nothing but its trace."""
+        """The parent span; a root span has only its trace."""
         from opentelemetry.context import Context
         from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
@@ -205,6 +204,6 @@ class Traces:
 
 
 def _id(conversation: str, what: str, size: int) -> int:
-    """An id that follows from what it names; 0 means none to OpenTelemetry, so it is never that."""
+    """Derive an id from a key; 0 is invalid in OpenTelemetry."""
     digest = hashlib.sha256(f"{conversation} {what}".encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:size], "big") or 1

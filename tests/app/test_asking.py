@@ -29,7 +29,7 @@ class Surroundings:
         self.contexts: list[ExecutionContext] = []
         self.fault = fault
 
-    async def step(self, request: ModelRequest, whisper: Any = None) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: Any = None) -> ModelStep:
         """A call, then words."""
         if self.fault is not None:
             raise self.fault

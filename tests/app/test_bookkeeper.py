@@ -124,7 +124,7 @@ async def test_a_thread_whose_past_is_unread_holds_the_cursor_of_its_relay_back(
         following.start(heard_at // 1000)
         index.set_cursor(fault.url, heard_at)
         async with running(relays):
-            await becomes(lambda: relays.status()[0].heard_until is not None)
+            await becomes(lambda: relays.status()[0].received_until is not None)
             following.follow(ROOT, heard_at // 1000)
             note_cursors(relays, index, SystemClock())
             assert index.cursor(fault.url) == heard_at
@@ -136,7 +136,7 @@ async def test_a_message_that_no_journal_holds_keeps_the_cursor_before_it(index:
         relays, began = pool(fault.url), SystemClock().now()
         listener(relays).start(began // 1000 - 5)
         async with running(relays):
-            await becomes(lambda: relays.status()[0].heard_until is not None)
+            await becomes(lambda: relays.status()[0].received_until is not None)
             for owed, noted in ((None, began - 10_000), (began // 1000 - 3 * DAYS, began - 3 * DAYS * 1000)):
                 note_cursors(relays, index, SystemClock(), owed)
                 note_cursors(relays, index, SystemClock(), owed)
@@ -156,7 +156,7 @@ async def test_a_cursor_is_never_ahead_of_the_clock(index: Index) -> None:
         relays = pool(fault.url)
         listener(relays).start(None)
         async with running(relays):
-            await becomes(lambda: relays.status()[0].heard_until is not None)
+            await becomes(lambda: relays.status()[0].received_until is not None)
             note_cursors(relays, index, Early())
     assert index.cursor(fault.url) == 5000
 
@@ -243,8 +243,8 @@ async def test_a_conversation_is_followed_from_its_earliest_message(
     started = r.ConversationStarted(seq=1, at=Millis(1), id=ROOT, title="t", starter=ALICE, address={})
     journal, _ = await folder.open(ROOT)
     conversation = Conversation(id=ROOT)
-    keeper.heard(conversation, [started, *after])
-    keeper.heard(conversation, [wrote(9, 1)])
+    keeper.on_records(conversation, [started, *after])
+    keeper.on_records(conversation, [wrote(9, 1)])
     await journal.close()
     await book.close()
     disk.close()

@@ -15,7 +15,7 @@ import structlog
 
 from tenex.cli.run import tune_gc
 from tenex.core.messages import ModelRequest, ModelStep
-from tenex.core.ports import EphemeralStatus, unheard
+from tenex.core.ports import OnText, ignore_text
 
 from .daemon import Instant
 from .people import Crowd, among_people
@@ -34,10 +34,10 @@ PATIENCE = 240.0
 class Thoughtful(Instant):
     """The mind of the other rows, after two seconds."""
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer."""
         await asyncio.sleep(THOUGHT)
-        return await super().step(request, whisper)
+        return await super().step(request, on_text)
 
 
 async def _measure(data: Path) -> dict[str, float]:

@@ -16,7 +16,7 @@ import structlog
 from tenex.app import open_application
 from tenex.cli.run import tune_gc
 from tenex.core.messages import ModelRequest, ModelStep, Note, Usage
-from tenex.core.ports import EphemeralStatus, unheard
+from tenex.core.ports import OnText, ignore_text
 from tenex.nostr.keys import KeyRing, parse_public_key
 from tenex.settings import load, resolve_paths
 
@@ -27,7 +27,7 @@ TURN, HEARD = re.compile(r'"turn": "([^"]+)"'), re.compile(r'"after_turn": (?:"(
 class Instant:
     """A mind that answers at once: the project manager after a message, the person after the project manager."""
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer."""
         usage = Usage(input_tokens=100, output_tokens=20, cost_usd=0.0)
         if request.purpose == "work":

@@ -58,7 +58,7 @@ class Crowd:
         for conversation in self._opened:
             self._write(conversation, starts=False)
 
-    def heard(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
+    def on_records(self, conversation: Conversation, records: Sequence[r.Record]) -> None:
         """Write again where it is a person's turn."""
         if any(isinstance(record, r.Waiting) for record in records) and conversation.id in self._left:
             if self._left[conversation.id]:

@@ -7,7 +7,7 @@ from random import Random
 
 from tenex.core import records as r
 from tenex.core.ids import PublicKey
-from tenex.nostr.compose import FormSealer
+from tenex.nostr.compose import NostrSealer
 from tenex.nostr.events import sign, to_wire, unsigned_event
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.pool import RelayPool
@@ -21,7 +21,7 @@ from tests.fakes.stage import World
 from tests.fakes.virtual import run
 from tests.nostr.kit import BOB, FAST, NOW, Heard, note, running
 from tests.nostr.test_sealing import ADDRESS, draft
-from tests.runtime.test_flow import converse, worker
+from tests.runtime.test_runtime import converse, worker
 
 STRANGER = PublicKey("9" * 64)
 
@@ -32,7 +32,7 @@ async def test_B15_all_that_was_written_while_we_were_away_is_heard() -> None:
     async with FaultRelay(clamp=3) as relay:
         missed = [note(at=NOW - 1_000 + number, tags=[["p", BOB.public]]) for number in range(20)]
         relay.stored.extend(to_wire(event) for event in missed)
-        pool = RelayPool([relay.url], on_event=heard, timings=FAST, dice=Random(7), now=lambda: float(NOW))
+        pool = RelayPool([relay.url], on_event=heard, timings=FAST, rng=Random(7), now=lambda: float(NOW))
         Listener(pool, [BOB.public], {}, None, lambda message: None, now=lambda: float(NOW)).start(NOW - 2_000)
         async with running(pool):
             await heard.has(*missed)
@@ -66,7 +66,7 @@ def test_B18_whatever_is_said_is_published_and_names_the_project() -> None:
     said = [event.id for record in world.heard if isinstance(record, r.MessageSent) for event in record.events]
     assert said
     assert set(said) == set(world.published)
-    (event,) = FormSealer(["wss://relay.example"], project=ADDRESS).seal(draft())
+    (event,) = NostrSealer(["wss://relay.example"], project=ADDRESS).seal(draft())
     assert ("a", ADDRESS) in event.tags
     assert ADDRESS.startswith("31933:")
 

@@ -20,14 +20,14 @@ def report(**more: Any) -> dict[str, Any]:
         "disk": {"freeBytes": 5_000_000_000, "totalBytes": 20_000_000_000, "isLow": False},
         "relays": [],
         "models": {"providers": [], "held": 0},
-        "conversations": {"counts": {}, "open": [], "waiting": [], "frozen": [], "quarantined": []},
+        "conversations": {"counts": {}, "open": [], "waiting": [], "suspended": [], "quarantined": []},
         **more,
     }
 
 
 def found(**more: Any) -> dict[str, Any]:
     """What was found of conversations."""
-    return {"counts": {}, "open": [], "waiting": [], "frozen": [], "quarantined": [], **more}
+    return {"counts": {}, "open": [], "waiting": [], "suspended": [], "quarantined": [], **more}
 
 
 def conversation(**more: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from tenex.cli.init import prepare
 from tenex.core import records as r
 from tenex.core.conversation import Conversation
 from tenex.core.messages import CallResult, ModelRequest, ModelStep, Note
-from tenex.core.ports import EphemeralStatus, unheard
+from tenex.core.ports import OnText, ignore_text
 from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.keys import KeyRing
 from tenex.settings import load
@@ -27,7 +27,7 @@ class Researcher:
     def __init__(self) -> None:
         self.requests: list[ModelRequest] = []
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer."""
         if request.purpose == "route":
             question = json.loads(next(entry.text for entry in request.entries if isinstance(entry, Note)))
@@ -53,7 +53,7 @@ class Heard:
     def __init__(self) -> None:
         self.records: list[r.Record] = []
 
-    def heard(self, conversation: Conversation, records: Any) -> None:
+    def on_records(self, conversation: Conversation, records: Any) -> None:
         """Keep it."""
         self.records += records
 

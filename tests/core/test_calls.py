@@ -18,7 +18,7 @@ from tenex.core.signals import ToolReturned
 from tests.fakes.play import says
 
 from .kit import work
-from .test_working import at_work, ended, finish, results
+from .test_runs import at_work, ended, finish, results
 
 # ---- calls --------------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from tenex.core.ids import CallId
 from tenex.core.messages import CallRequest, CallResult, ModelRequest, ModelStep, Note
-from tenex.core.ports import EphemeralStatus, unheard
+from tenex.core.ports import OnText, ignore_text
 
 Answer = Callable[[ModelRequest], ModelStep]
 
@@ -17,7 +17,7 @@ class Mind:
         self.answer, self.router = answer, router
         self.asked: list[ModelRequest] = []
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer."""
         if request.purpose == "route":
             note = next(entry for entry in request.entries if isinstance(entry, Note))

@@ -21,16 +21,16 @@ from tenex.core.messages import NO_USAGE, ModelRequest, ModelStep, Note, Quote, 
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import (
-    EphemeralStatus,
     ExecutionContext,
     Missions,
     Notice,
+    OnText,
     OutgoingMessage,
     Prompt,
     PublishOutcome,
     ToolResult,
     UnsignedEvent,
-    unheard,
+    ignore_text,
 )
 from tenex.core.records import Record
 from tenex.core.signals import InboundMessage
@@ -83,15 +83,15 @@ class MemoryNotices:
     def __init__(self) -> None:
         self.notices: dict[tuple[str, str, str], Notice] = {}
 
-    def told(self) -> list[Notice]:
+    def open_notices(self) -> list[Notice]:
         """All that are not over."""
         return list(self.notices.values())
 
-    async def tell(self, notice: Notice) -> None:
+    async def add_notice(self, notice: Notice) -> None:
         """Remember one."""
         self.notices[notice.key] = notice
 
-    async def passed(self, conversation: ConversationId) -> None:
+    async def clear_notices(self, conversation: ConversationId) -> None:
         """Forget those of a conversation."""
         self.notices = {key: notice for key, notice in self.notices.items() if key[0] != conversation}
 
@@ -158,7 +158,7 @@ class World:
         """Whether there is a journal."""
         return bool(self.books.get(conversation))
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """A mind thinks for a while."""
         self.requests.append(request)
         self.overlap += 1
@@ -268,7 +268,7 @@ class World:
         )
         around = ActorDependencies(
             journals=self,
-            stages=stages,
+            executors=stages,
             sealer=self,
             notices=self.notices,
             prompter=prompter,
@@ -320,7 +320,7 @@ class _Observer:
     def __init__(self, world: World) -> None:
         self.world = world
 
-    def heard(self, conversation: Conversation, records: Sequence[Record]) -> None:
+    def on_records(self, conversation: Conversation, records: Sequence[Record]) -> None:
         self.world.heard_records(conversation.id, records)
 
 

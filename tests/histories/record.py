@@ -84,9 +84,9 @@ async def _book() -> None:
     ):
         own = await DaemonJournal.open(BOOK, disk, StillClock())
         await own.published(PublicKey("a" * 64), 0, EventId("1" * 64), "hash", 100)
-        await own.tell(notice)
-        await own.tell(replace(notice, conversation=ConversationId("d" * 64), failure="disk"))
-        await own.passed(ConversationId("d" * 64))
+        await own.add_notice(notice)
+        await own.add_notice(replace(notice, conversation=ConversationId("d" * 64), failure="disk"))
+        await own.clear_notices(ConversationId("d" * 64))
         for number in range(7):
             agent = ("executor", "planner")[number % 2]
             await own.record(agent, notice.conversation, "Look twice", f"lesson {number}: 📖", "tests", f"key-{number}")

@@ -38,5 +38,5 @@ async def test_it_stands_where_it_stood(tmp_path: Path) -> None:
     assert [lesson.lesson for lesson in book.lessons("executor")] == ["lesson 4: 📖", "lesson 6: 📖"]
     assert [lesson.key for lesson in book.lessons("planner")] == ["key-3", "key-5"]
     assert book.profile(PublicKey("a" * 64), 0) is not None
-    (notice,) = book.told()
+    (notice,) = book.open_notices()
     assert (notice.failure, notice.written, notice.origin["tags"]) == ("damaged", 5, [["e", "f" * 64, ""], []])

@@ -105,7 +105,7 @@ def connection(
     url: str, heard: Heard, timings: RelayTimeouts = FAST, identity: SecretKey | None = None, now: Any = None
 ) -> RelayConnection:
     return RelayConnection(
-        url, on_event=heard.raw, identity=identity, timings=timings, dice=Random(7), now=now or (lambda: float(NOW))
+        url, on_event=heard.raw, identity=identity, timings=timings, rng=Random(7), now=now or (lambda: float(NOW))
     )
 
 

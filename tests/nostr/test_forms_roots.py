@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tenex.core.ports import OutgoingMessage
-from tenex.nostr.compose import FormSealer
+from tenex.nostr.compose import NostrSealer
 from tenex.nostr.events import Event, sign, to_wire, unsigned_event
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.threading import form_named, read_event
@@ -33,7 +33,7 @@ def begun(form: str, **more: Any) -> tuple[Any, dict[str, Any]]:
         address=address,
         reply_to={},
     )
-    return FormSealer([RELAY]).begin(draft, "Fork of it", [OWNER.public, PROJECT.public, ""])
+    return NostrSealer([RELAY]).begin(draft, "Fork of it", [OWNER.public, PROJECT.public, ""])
 
 
 def replied(*tags: list[str], kind: int) -> Event:

@@ -72,7 +72,7 @@ async def still_heard(bad: str, **options: Any) -> RelayStatus:
     heard = Heard()
     async with FaultRelay() as good:
         pool = RelayPool(
-            [bad, good.url], on_event=heard, timings=FAST, dice=Random(7), now=lambda: float(NOW), **options
+            [bad, good.url], on_event=heard, timings=FAST, rng=Random(7), now=lambda: float(NOW), **options
         )
         pool.subscribe("notes", NOTES, LONG_AGO)
         async with running(pool):

@@ -114,7 +114,7 @@ async def test_an_answer_that_lost_our_name_while_we_were_away_is_heard_once_its
                 assert (await speaker.publish(event, url)).accepted
 
         def on_event(event: Event, relay: str) -> None:
-            heard.heard(event, relay)
+            heard.on_event(event, relay)
 
         pool = RelayPool([url], on_event=on_event, timings=FAST, now=lambda: float(NOW))
         heard = listener(pool, receive)

@@ -30,7 +30,7 @@ def pool(
     *urls: str, heard: Heard, timings: RelayTimeouts = FAST, is_seen: Callable[[str], bool] = lambda _: False
 ) -> RelayPool:
     return RelayPool(
-        urls, on_event=heard, is_seen=is_seen, identity=ALICE, timings=timings, dice=Random(7), now=lambda: float(NOW)
+        urls, on_event=heard, is_seen=is_seen, identity=ALICE, timings=timings, rng=Random(7), now=lambda: float(NOW)
     )
 
 
@@ -165,7 +165,7 @@ async def test_long_notes_full_of_keys_by_a_stranger_do_not_delay_the_owner(is_o
     async with FaultRelay() as fault:
         pool = RelayPool(
             [fault.url],
-            on_event=lambda event, relay: listener.heard(event, relay),
+            on_event=lambda event, relay: listener.on_event(event, relay),
             timings=FAST,
             is_wanted=lambda author: is_open or author == ALICE.public,
             now=lambda: float(NOW),
@@ -261,7 +261,7 @@ async def test_a_relay_is_heard_until_nothing_while_something_of_it_has_not_been
 
     async def becomes(*, known: bool) -> None:
         async with asyncio.timeout(30):
-            while (relays.status()[0].heard_until is not None) is not known:
+            while (relays.status()[0].received_until is not None) is not known:
                 await asyncio.sleep(0)
 
     async with FaultRelay() as fault:
@@ -272,7 +272,7 @@ async def test_a_relay_is_heard_until_nothing_while_something_of_it_has_not_been
             first, second = note(), note()
             await fault.spread(to_wire(first))
             await asyncio.wait_for(began.wait(), 30)
-            assert relays.status()[0].heard_until is None, "it is being taken"
+            assert relays.status()[0].received_until is None, "it is being taken"
             await fault.spread(to_wire(second))
             gate.set()
             await heard.has(first, second)

@@ -224,13 +224,13 @@ async def test_a_refused_req_is_shown_and_asked_again_on_the_same_connection(rea
             status = relay.status()
             assert status.refused == (f"notes: {reason}",)
             assert (status.connected, status.serves) == (True, False)
-            assert status.deaf_since is not None
+            assert status.unresponsive_since is not None
             refuses[0] = False
             fault.stored.append(to_wire(event))
             await heard.has(event)
             await settle(relay)
             status = relay.status()
-            assert (status.refused, status.serves, status.deaf_since) == ((), True, None)
+            assert (status.refused, status.serves, status.unresponsive_since) == ((), True, None)
     assert fault.connections == 1
 
 

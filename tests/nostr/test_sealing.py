@@ -13,7 +13,7 @@ from websockets.asyncio.client import connect
 
 from tenex.core.errors import ConfigurationError, InternalError
 from tenex.core.ports import OutgoingMessage, Sealer, UnsignedEvent
-from tenex.nostr.compose import FormSealer
+from tenex.nostr.compose import NostrSealer
 from tenex.nostr.events import event_id, parse_event, sign, to_wire, unsigned_event
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.threading import read_event
@@ -58,7 +58,7 @@ def squeezed(text: str) -> str:
 @pytest.mark.parametrize(("kind", "answer_kind"), [(1, 1), (11, 1111)])
 def test_a_draft_gets_its_form_and_everything_we_say_carries(kind: int, answer_kind: int) -> None:
     """The form's tags first, then the draft's, then the project and the label of a machine."""
-    sealer: Sealer = FormSealer(RELAYS, project=ADDRESS)
+    sealer: Sealer = NostrSealer(RELAYS, project=ADDRESS)
     (event,) = sealer.seal(draft("hi", ("phase", "chat"), (), kind=kind))
     assert (event.kind, event.pubkey, event.created_at, event.content) == (answer_kind, PROJECT.public, 2000, "hi")
     assert event.tags[-4:] == (("phase", "chat"), ("a", ADDRESS), *MARKS)
@@ -68,13 +68,13 @@ def test_a_draft_gets_its_form_and_everything_we_say_carries(kind: int, answer_k
 
 def test_without_a_project_event_there_is_no_address_tag() -> None:
     """`a` names something that exists."""
-    (event,) = FormSealer(RELAYS).seal(draft())
+    (event,) = NostrSealer(RELAYS).seal(draft())
     assert "a" not in {tag[0] for tag in event.tags}
 
 
 def test_the_same_draft_becomes_the_same_events() -> None:
     """A restart seals again and finds the ids it has in its journal."""
-    sealer = FormSealer(RELAYS)
+    sealer = NostrSealer(RELAYS)
     assert sealer.seal(draft("x" * 200_000)) == sealer.seal(draft("x" * 200_000))
 
 
@@ -82,13 +82,13 @@ def test_an_unknown_form_is_refused() -> None:
     """The sentence names the form and those that exist."""
     lost = OutgoingMessage(speaker=PROJECT.public, text="", created_at=1, address={"form": "pigeon"}, reply_to={})
     with pytest.raises(InternalError, match=r"'pigeon'.*notes, threads"):
-        FormSealer(RELAYS).seal(lost)
+        NostrSealer(RELAYS).seal(lost)
 
 
 def test_a_long_text_becomes_several_events_in_order() -> None:
     """Paragraphs stay whole, each event fits, and the second counts up."""
     paragraphs = [f"Paragraph {n}: " + 'ü\\"\n' * 900 for n in range(40)]
-    events = FormSealer(RELAYS).seal(draft("\n\n".join(paragraphs), kind=11))
+    events = NostrSealer(RELAYS).seal(draft("\n\n".join(paragraphs), kind=11))
     assert len(events) > 2
     assert [event.created_at for event in events] == list(range(2000, 2000 + len(events)))
     assert all(event.content.startswith("Paragraph") for event in events)
@@ -109,7 +109,7 @@ def test_a_transition_is_told_first_and_a_completion_last() -> None:
         ("llm-cost-usd", "0.1"),
         ("error", "agent"),
     )
-    events = FormSealer(RELAYS).seal(said)
+    events = NostrSealer(RELAYS).seal(said)
     assert len(events) == 4
     own = [{tag[0] for tag in event.tags} - {"e", "p", "L", "l"} for event in events]
     assert own[0] == {"phase", "error", "phase-from", "new-phase"}
@@ -138,7 +138,7 @@ def test_splitting_loses_nothing_but_white_space_at_the_cuts(text: str, room: in
 )
 def test_every_event_of_every_text_can_be_published(text: str, times: int, kind: int) -> None:
     """Sizes hold, seconds count up, and each part reads back as a genuine event, lone surrogates or not."""
-    events = FormSealer(RELAYS).seal(draft(text * times, kind=kind))
+    events = NostrSealer(RELAYS).seal(draft(text * times, kind=kind))
     assert [event.created_at for event in events] == list(range(2000, 2000 + len(events)))
     assert squeezed("".join(event.content for event in events)) == squeezed(clean_text(text * times))
     for event in events:
@@ -161,7 +161,7 @@ def test_text_is_cut_where_a_reader_would() -> None:
 
 def test_what_cannot_be_published_is_replaced() -> None:
     """Halves become a replacement character, two halves that belong together their character; NUL goes too."""
-    (event,) = FormSealer(RELAYS).seal(draft("a\ud800b \ud83d\ude00 c\0d", ("error", "\udfff")))
+    (event,) = NostrSealer(RELAYS).seal(draft("a\ud800b \ud83d\ude00 c\0d", ("error", "\udfff")))
     assert event.content == "a\ufffdb 😀 c\ufffdd"
     assert ("error", "\ufffd") in event.tags
     assert clean_text("\ufeffas it was") == "\ufeffas it was"
@@ -182,7 +182,7 @@ def test_tag_values_are_cut_between_characters(value: str) -> None:
 
 def test_a_long_tag_value_is_shortened() -> None:
     """Relays refuse more than a kilobyte."""
-    (event,) = FormSealer(RELAYS).seal(draft("x", ("error", "ü" * 1000)))
+    (event,) = NostrSealer(RELAYS).seal(draft("x", ("error", "ü" * 1000)))
     value = next(tag[1] for tag in event.tags if tag[0] == "error")
     assert value == "ü" * 510 + "…"
 
@@ -190,14 +190,14 @@ def test_a_long_tag_value_is_shortened() -> None:
 def test_tags_that_fill_an_event_are_a_bug() -> None:
     """No room is left for the text, and the sentence says so."""
     with pytest.raises(InternalError, match="tags of a kind 1 leave"):
-        FormSealer(RELAYS).seal(draft("x", *[("t", "y" * 1000)] * 70))
+        NostrSealer(RELAYS).seal(draft("x", *[("t", "y" * 1000)] * 70))
 
 
 def test_relays_are_where_it_was_heard_then_the_configured() -> None:
     """Each once, in one spelling, in order."""
-    assert FormSealer(RELAYS).relays(draft()) == ("wss://seen.example", "wss://one.example", "ws://127.0.0.1:7447")
-    assert FormSealer(RELAYS).relays(draft(relay="wss://ONE.example/"))[0] == "wss://one.example"
-    assert len(FormSealer(RELAYS).relays(draft(relay=""))) == 2
+    assert NostrSealer(RELAYS).relays(draft()) == ("wss://seen.example", "wss://one.example", "ws://127.0.0.1:7447")
+    assert NostrSealer(RELAYS).relays(draft(relay="wss://ONE.example/"))[0] == "wss://one.example"
+    assert len(NostrSealer(RELAYS).relays(draft(relay=""))) == 2
 
 
 def test_an_asker_on_another_relay_is_answered_there_too() -> None:
@@ -206,19 +206,19 @@ def test_an_asker_on_another_relay_is_answered_there_too() -> None:
     both = OutgoingMessage(
         speaker=PROJECT.public, text="", created_at=1, address=opened.address, reply_to=asked.reply_to
     )
-    assert FormSealer([]).relays(both) == ("wss://seen.example", "wss://two.example")
+    assert NostrSealer([]).relays(both) == ("wss://seen.example", "wss://two.example")
 
 
 @pytest.mark.parametrize("kind", [1, 11])
 def test_what_belongs_to_a_group_stays_on_its_relay(kind: int) -> None:
     """The configured relays never see it."""
-    assert FormSealer(RELAYS).relays(draft(kind=kind, group="room")) == ("wss://seen.example",)
+    assert NostrSealer(RELAYS).relays(draft(kind=kind, group="room")) == ("wss://seen.example",)
 
 
 def test_relays_that_are_none_are_named() -> None:
     """All of them in one error."""
     with pytest.raises(ConfigurationError) as caught:
-        FormSealer(["wss://fine.example", "http://one", "two"])
+        NostrSealer(["wss://fine.example", "http://one", "two"])
     assert len(caught.value.faults) == 2
 
 
@@ -237,7 +237,7 @@ async def relay_url() -> AsyncIterator[str]:
 @pytest.mark.parametrize("text", ["short", 'quote " and \\ and ü\n' * 9000, "\x1f" * 30_000, "😀" * 40_000])
 async def test_a_real_relay_takes_every_part(relay_url: str, kind: int, text: str) -> None:
     """Ids, signatures and sizes are what somebody else's relay takes for right."""
-    events = FormSealer([relay_url]).seal(draft(text, ("phase", "chat"), kind=kind, relay=relay_url))
+    events = NostrSealer([relay_url]).seal(draft(text, ("phase", "chat"), kind=kind, relay=relay_url))
     async with asyncio.timeout(30), connect(relay_url, proxy=None) as socket:
         for event in events:
             frame = json.dumps(["EVENT", to_wire(sign(event, PROJECT))], ensure_ascii=False)

@@ -13,7 +13,7 @@ from tenex.nostr import history_buffer
 from tenex.nostr.events import Event, to_wire
 from tenex.nostr.pool import RelayPool
 from tenex.nostr.relay import RelayConnection
-from tenex.nostr.req import CLOCKS_DIFFER, Subscription, replace_lives
+from tenex.nostr.req import CLOCKS_DIFFER, Subscription, replace_subscriptions
 from tests.fakes.faultrelay import FaultRelay, Peer
 
 from .kit import BOB, FAST, NOW, Heard, connection, note, real_relay, running
@@ -51,13 +51,13 @@ def only_live(fault: FaultRelay) -> OnReq:
 async def covered(relay: RelayConnection | RelayPool) -> None:
     """Return once the relay says that nothing of its past is missing."""
     async with asyncio.timeout(60):
-        while heard_until(relay) is None:
+        while received_until(relay) is None:
             await asyncio.sleep(0.005)
 
 
-def heard_until(relay: RelayConnection | RelayPool) -> float | None:
+def received_until(relay: RelayConnection | RelayPool) -> float | None:
     status = relay.status()
-    return (status[0] if isinstance(status, list) else status).heard_until
+    return (status[0] if isinstance(status, list) else status).received_until
 
 
 # ---- order ------------------------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ async def test_a_relay_that_never_ends_a_page_is_heard_all_the_same() -> None:
         async with running(relay):
             await heard.has(one, two)
             assert list(dict.fromkeys(heard.ids)) == ids([one, two])
-            assert heard_until(relay) is None
+            assert received_until(relay) is None
 
 
 async def test_a_backlog_cut_in_the_middle_keeps_its_order_over_the_next_connection() -> None:
@@ -232,7 +232,7 @@ async def test_a_backlog_cut_in_the_middle_keeps_its_order_over_the_next_connect
                 await fault.serve_stored(peer, sub_id, filters)
 
         fault.on_req = cut
-        relays = RelayPool([fault.url], on_event=heard, timings=PATIENT, dice=Random(7), now=lambda: float(NOW))
+        relays = RelayPool([fault.url], on_event=heard, timings=PATIENT, rng=Random(7), now=lambda: float(NOW))
         relays.subscribe("notes", [{"kinds": [1]}], LONG_AGO)
         async with running(relays):
             await heard.has(*written)
@@ -292,7 +292,7 @@ async def test_each_relay_owes_what_it_has_not_told_itself() -> None:
     clock = [float(NOW)]
     async with FaultRelay() as told, FaultRelay() as mute:
         mute.on_req = only_live(mute)
-        relays = RelayPool([told.url, mute.url], on_event=Heard(), timings=FAST, dice=Random(7), now=lambda: clock[0])
+        relays = RelayPool([told.url, mute.url], on_event=Heard(), timings=FAST, rng=Random(7), now=lambda: clock[0])
         began = NOW - 5_000_000
         relays.subscribe("threads", thread("1" * 64), began)
         async with running(relays):
@@ -355,21 +355,23 @@ def live(filters: list[dict[str, Any]], since: int | None, covered: float | None
 def test_an_heir_begins_at_the_earlier_of_what_it_is_asked_for_and_what_it_inherits(
     former: Subscription, since: int
 ) -> None:
-    kept, added = replace_lives([former], "s", [thread("1", "3")], NOW - 600, NOW, overlap=1000)
+    kept, added = replace_subscriptions([former], "s", [thread("1", "3")], NOW - 600, NOW, overlap=1000)
     assert kept == []
     assert [heir.backlog_since for heir in added] == [since]
 
 
 def test_an_heir_of_what_never_opened_reads_from_when_that_was_asked_for() -> None:
     former = live(thread("1"), None)
-    _, added = replace_lives([former], "s", [thread("1", "3")], None, NOW, overlap=1000)
+    _, added = replace_subscriptions([former], "s", [thread("1", "3")], None, NOW, overlap=1000)
     assert added[0].backlog_since == NOW - 50 - CLOCKS_DIFFER
 
 
 def test_what_asks_for_the_same_stays_and_a_first_one_owes_what_it_is_asked_for() -> None:
     former = live(thread("1"), LONG_AGO)
-    assert replace_lives([former], "s", [thread("1")], NOW, NOW, overlap=0) == ([former], [])
-    assert [new.backlog_since for new in replace_lives([], "s", [thread("1")], None, NOW, overlap=0)[1]] == [None]
+    assert replace_subscriptions([former], "s", [thread("1")], NOW, NOW, overlap=0) == ([former], [])
+    assert [new.backlog_since for new in replace_subscriptions([], "s", [thread("1")], None, NOW, overlap=0)[1]] == [
+        None
+    ]
     without = live(thread("1"), None)
     assert without.serves(thread("1"), None)
     assert not without.serves(thread("1"), NOW - 600), "its past was never asked for"
@@ -393,19 +395,19 @@ async def test_a_relay_is_heard_until_nothing_only_once_every_past_is_read() -> 
         relay = connection(fault.url, Heard(), now=lambda: float(next(clock)))
         relay.subscribe("addressed", ADDRESSED, LONG_AGO)
         relay.subscribe("threads", thread("1" * 64), LONG_AGO)
-        assert heard_until(relay) is None
+        assert received_until(relay) is None
         async with running(relay):
             await fault.until(lambda: sum("#e" in page for page in pages(fault)) >= 3)
             assert relay.status().connected
-            assert heard_until(relay) is None
+            assert received_until(relay) is None
             told.set()
             await covered(relay)
-            until = heard_until(relay)
+            until = received_until(relay)
             assert until is not None
             fault.on_req = only_live(fault)
             fault.peers[0].drop()
             await fault.until(lambda: len(pages(fault, 2)) == 2)
-            away = heard_until(relay)  # connected again, and the gap is not read yet
+            away = received_until(relay)  # connected again, and the gap is not read yet
             assert away is not None
             assert until <= away < next(clock)
 
@@ -426,7 +428,7 @@ async def test_a_past_that_is_refused_for_good_is_never_covered() -> None:
             async with asyncio.timeout(60):
                 while not relay.status().refused:
                     await asyncio.sleep(0.005)
-            assert heard_until(relay) is None
+            assert received_until(relay) is None
 
 
 async def test_what_waits_to_be_delivered_is_not_covered_yet() -> None:
@@ -443,7 +445,7 @@ async def test_what_waits_to_be_delivered_is_not_covered_yet() -> None:
         relays.subscribe("notes", [{"kinds": [1]}], LONG_AGO)
         async with running(relays):
             await heard.has(events[0])
-            assert heard_until(relays) is None
+            assert received_until(relays) is None
             gate.set()
             await heard.has(*events)
             await covered(relays)

@@ -116,7 +116,7 @@ async def test_a_file_in_the_place_of_the_socket_and_a_socket_without_answers(
 
 async def test_a_daemon_is_asked_over_its_socket(data: Path) -> None:
     async def status(_: dict[str, Any]) -> dict[str, Any]:
-        return {"conversations": {"frozen": [{"id": "f", "why": "disk full"}]}}
+        return {"conversations": {"suspended": [{"id": "f", "why": "disk full"}]}}
 
     async with control_socket(data / "tenex.sock", {"status": status}):
         found = [f async for f in control(case_of(data, daemon=DaemonProcess(running=True, pid=1)))]
@@ -128,13 +128,18 @@ def test_what_a_daemon_says_is_wrong_is_passed_on() -> None:
     status = {
         "configuration": {"file": "/x/tenex.toml", "refused": ["a", "b"], "needsRestart": ["relays.urls"]},
         "relays": [
-            {"url": "wss://a.example?key=1", "state": "deaf", "deafSince": "2026-01-01T00:00:00Z", "fault": "x"},
+            {
+                "url": "wss://a.example?key=1",
+                "state": "unresponsive",
+                "unresponsiveSince": "2026-01-01T00:00:00Z",
+                "fault": "x",
+            },
             {"url": "wss://b.example", "state": "connected"},
         ],
         "models": {"lastFailure": {"why": "no credit left"}},
         "conversations": {
             "open": [{"id": "h", "kind": "held"}, {"id": "p", "kind": "parked"}],
-            "frozen": [{"id": "f", "since": "then", "why": "disk full"}],
+            "suspended": [{"id": "f", "since": "then", "why": "disk full"}],
             "quarantined": [{"id": "q", "why": "line 3"}],
         },
     }

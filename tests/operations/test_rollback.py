@@ -17,7 +17,7 @@ from tenex.core.pending import pending
 from tenex.core.records.base import Record
 from tenex.core.state.rollback import RolledBack
 from tenex.core.state.snapshot import StateSnapshot
-from tenex.nostr.compose import FormSealer
+from tenex.nostr.compose import NostrSealer
 from tenex.operations import rollback as module
 from tenex.operations.rollback import ForkResult, RollbackService, plan_of
 from tenex.store import atomic, journal
@@ -81,7 +81,7 @@ def folder(tmp_path: Path, disk: Disk) -> ConversationFolder:
 @pytest.fixture
 def travelling(folder: ConversationFolder, disk: Disk, tmp_path: Path) -> RollbackService:
     (tmp_path / "workspace").mkdir()
-    sealer = FormSealer(["wss://relay.example"])
+    sealer = NostrSealer(["wss://relay.example"])
     return RollbackService(
         folder, disk, StillClock(), sealer, agent("orchestrator"), Workspace(tmp_path / "workspace"), lambda: None
     )
@@ -292,7 +292,7 @@ async def test_a_tool_at_work_keeps_files_from_going_back(
     (tmp_path / "w").mkdir()
     workspace = Workspace(tmp_path / "w")
     shadow = Checkpoints(tmp_path / "shadow", workspace.root)
-    travelling = RollbackService(folder, disk, StillClock(), FormSealer([]), agent("x"), workspace, lambda: shadow)
+    travelling = RollbackService(folder, disk, StillClock(), NostrSealer([]), agent("x"), workspace, lambda: shadow)
     monkeypatch.setattr(module, "TURN", 0.01)
     async with workspace.turn:
         with pytest.raises(TenexError, match="A tool has been at work"):

@@ -12,7 +12,7 @@ from tenex.app import open_application
 from tenex.cli.init import prepare
 from tenex.core.ids import ConversationId
 from tenex.core.messages import ModelRequest, ModelStep
-from tenex.core.ports import EphemeralStatus, unheard
+from tenex.core.ports import OnText, ignore_text
 from tenex.settings import load
 from tests.benchmarks.start import NOWHERE, Lives
 from tests.service import person
@@ -48,7 +48,7 @@ def opened() -> Iterator[list[Path]]:
 class Silent:
     """A mind that never answers, so that what is unfinished stays so."""
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Think for ever."""
         await asyncio.Event().wait()
         raise AssertionError

@@ -30,7 +30,7 @@ from tenex.core.errors import ModelRefused, ModelUnavailable
 from tenex.core.ids import ConversationId
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.pending import pending
-from tenex.core.ports import EphemeralStatus, OutgoingMessage, UnsignedEvent, unheard
+from tenex.core.ports import OnText, OutgoingMessage, UnsignedEvent, ignore_text
 from tests.core.kit import check_sound
 from tests.fakes.linked import linked, to
 from tests.fakes.play import rules, says
@@ -82,7 +82,7 @@ class PatientWorld(World):
             raise ZeroDivisionError
         return super().seal(draft)
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Wait for the answer a rule gives."""
         who = "router" if request.purpose == "route" else request.agent
         if who in self.refusing:

@@ -15,14 +15,14 @@ from tenex.cli.main import COMMANDS, app, load_command
 from tenex.core.ids import PublicKey
 from tenex.core.phases import PHASE_TRANSITIONS, Phase
 from tenex.core.ports import OutgoingMessage
-from tenex.nostr.compose import FormSealer
+from tenex.nostr.compose import NostrSealer
 from tenex.nostr.events import is_genuine, parse_event, sign
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.threading import read_event
 from tenex.settings import Settings
 from tenex.store.format import CONVERSATION
+from tenex.telemetry.gauges import Readings
 from tenex.telemetry.metrics import Meter
-from tenex.telemetry.runtime_readings import Readings
 
 from .tree import ROOT, files, name_of, named, text_of
 
@@ -206,7 +206,7 @@ def test_the_examples_on_the_wire_are_what_our_code_makes() -> None:
         address=message.address,
         reply_to=message.origin,
     )
-    (sealed,) = FormSealer([relay]).seal(draft)
+    (sealed,) = NostrSealer([relay]).seal(draft)
     assert sign(sealed, EXECUTOR) == answered
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from tenex.core.conversation import Conversation
 from tenex.core.ids import ConversationId
 from tenex.core.messages import ModelRequest, ModelStep, Note
-from tenex.core.ports import EphemeralStatus, ExecutionContext, PublishOutcome, ToolResult, UnsignedEvent, unheard
+from tenex.core.ports import ExecutionContext, OnText, PublishOutcome, ToolResult, UnsignedEvent, ignore_text
 from tenex.core.records import Record
 from tests.fakes.play import ID, says, seven_phases
 from tests.fakes.stage import Daemon, MemoryJournal, World
@@ -94,12 +94,12 @@ class DyingWorld(World):
         _, records = await super().open(conversation)
         return _Journal(self.books[conversation], self), records
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """A mind thinks for a while; security takes its time."""
         await self._live()
         if request.agent == "security":
             await asyncio.sleep(0.5)
-        step = await super().step(request, whisper)
+        step = await super().step(request, on_text)
         if request.purpose == "work":
             count = sum(isinstance(entry, ModelStep) for entry in request.entries)
             await self._did(f"{request.agent} in {request.phase}, step {count}")

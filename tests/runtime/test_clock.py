@@ -20,7 +20,7 @@ from tests.fakes.play import says, seven_phases
 from tests.fakes.stage import Daemon, World
 from tests.fakes.virtual import VirtualClock, run
 
-from .test_flow import worker
+from .test_runtime import worker
 
 HOUR, YEARS = 3_600_000, 10 * 365 * 86_400_000
 STEPS = pytest.mark.parametrize("by", [-HOUR, YEARS, -YEARS], ids=["an hour back", "ten years on", "ten years back"])

@@ -15,7 +15,7 @@ from tests.fakes.play import ALICE, rules, says
 from tests.fakes.stage import Daemon, World
 from tests.fakes.virtual import run
 
-from .test_missions_in_flow import Stage
+from .test_missions import Stage
 
 MEL = PublicKey("e" * 64)
 ANN = PublicKey("f" * 64)
@@ -242,7 +242,7 @@ def test_a_higher_limit_lets_the_work_go_on_after_a_reload_and_after_a_restart()
             await rest(there)
             assert tokens(there) < 1_500
             there.rules = rules(limits=Limits(tokens_per_member_day=2_500))
-            daemon.runtime.coordinator.try_held()
+            daemon.runtime.coordinator.retry_held()
             await daemon.until("waiting", name(1))
             await daemon.until("waiting", name(2))
             begin(daemon, 3)

@@ -20,7 +20,7 @@ from tests.fakes.play import ALICE, Play, says, seven_phases
 from tests.fakes.stage import World
 from tests.fakes.virtual import run
 
-from .test_flow import worker
+from .test_runtime import worker
 
 ID = "c" * 64
 AGENTS = ("planner", "executor", "helper")

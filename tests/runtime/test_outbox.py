@@ -14,7 +14,7 @@ from tests.fakes.play import ALICE, RELAY, seven_phases
 from tests.fakes.stage import World
 from tests.fakes.virtual import run
 
-from .test_flow import worker
+from .test_runtime import worker
 
 HERE = ConversationId("c" * 64)
 

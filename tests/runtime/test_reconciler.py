@@ -86,11 +86,11 @@ async def test_work_begins_once_and_again_only_when_its_end_was_decided_and_it_i
     signal = await desk.end(ROUTE.key)
     desk.wants(ROUTE, TIMER)
     assert (desk.counts, len(desk.begun)) == ((0, 0), 2), "its work is done, and not yet decided on"
-    desk.reconciler.decided(signal)
-    desk.reconciler.decided(signal)
+    desk.reconciler.acknowledge(signal)
+    desk.reconciler.acknowledge(signal)
     desk.wants(ROUTE, TIMER)
     assert (desk.counts, desk.begun[2:]) == ((1, 1), [ROUTE.key])
-    desk.reconciler.decided(await desk.end(TIMER.key))
+    desk.reconciler.acknowledge(await desk.end(TIMER.key))
     desk.wants(ROUTE)
     assert desk.counts == (1, 1), "a timer that has fired is counted no more, in either way"
     await desk.reconciler.cancel()

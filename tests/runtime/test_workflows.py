@@ -70,7 +70,7 @@ def test_in_another_conversation_a_mention_is_answered_and_a_tag_is_not() -> Non
 
 @pytest.mark.parametrize("kill", [False, True])
 def test_1_3_c_a_speaker_who_never_answers_is_closed_after_ten_minutes_also_over_a_restart(kill: bool) -> None:
-    async def hangs(request: ModelRequest, whisper: object = None) -> object:
+    async def hangs(request: ModelRequest, on_text: object = None) -> object:
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -116,7 +116,7 @@ def test_1_3_f_a_speaker_who_fails_says_so_and_the_next_one_speaks() -> None:
 
 
 def test_its_life_ends_by_the_wall_clock_also_where_nobody_was_there() -> None:
-    async def hangs(request: ModelRequest, whisper: object = None) -> object:
+    async def hangs(request: ModelRequest, on_text: object = None) -> object:
         await asyncio.Event().wait()
         raise AssertionError
 

@@ -18,7 +18,7 @@ from typing import Any
 from tenex.cli.run import FORCED, serve
 from tenex.core.errors import ModelUnavailable
 from tenex.core.messages import ModelRequest, ModelStep
-from tenex.core.ports import EphemeralStatus, Model, unheard
+from tenex.core.ports import Model, OnText, ignore_text
 from tenex.llm.scripted import OfflineModel
 from tenex.nostr import pool
 from tenex.nostr.keys import parse_public_key
@@ -42,22 +42,22 @@ class _Faulty:
 class Stuck(_Faulty):
     """Hangs in a way that nothing else can go on."""
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Hang, then answer."""
         (self._marks / "held").touch()
         while not self.may_go:
             time.sleep(0.01)  # noqa: ASYNC251  (that is the point)
-        return await self._inner.step(request, whisper)
+        return await self._inner.step(request, on_text)
 
 
 class Away(_Faulty):
     """Cannot be reached."""
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Fail, or answer."""
         if not self.may_go:
             raise ModelUnavailable("connection refused by the model's server")
-        return await self._inner.step(request, whisper)
+        return await self._inner.step(request, on_text)
 
 
 class Hung(_Faulty):
@@ -74,9 +74,9 @@ class Hung(_Faulty):
             time.sleep(0.01)  # a thread of the store waits in the kernel like this
         os.fdatasync(descriptor)
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer."""
-        return await self._inner.step(request, whisper)
+        return await self._inner.step(request, on_text)
 
 
 KINDS: Mapping[str, Callable[[Path], Model]] = {"stuck": Stuck, "away": Away, "hung": Hung}

@@ -7,7 +7,7 @@ from typing import Any
 from tenex.core.ids import CallId
 from tenex.core.messages import CallRequest, CallResult, ModelRequest, ModelStep, Note, Usage
 from tenex.core.phases import Phase
-from tenex.core.ports import EphemeralStatus, Model, unheard
+from tenex.core.ports import Model, OnText, ignore_text
 
 SECRET = "the-combination-is-4711"
 """What stands in the workspace's `secret.txt`; nobody in chat may learn it."""
@@ -16,7 +16,7 @@ SECRET = "the-combination-is-4711"
 class Trespasser:
     """Reads the workspace in chat and writes it in plan, though neither is offered there."""
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer."""
         if request.purpose == "route":
             return _says(json.dumps(_route(request)))
@@ -30,7 +30,7 @@ class Trespasser:
 class Editor:
     """Reads `pets.txt`, changes it with `edit_file`, and looks what came of it."""
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer."""
         if request.purpose == "route":
             question = _question(request)
@@ -48,7 +48,7 @@ class Editor:
 class Household:
     """An executor that has its planner write a plan, goes through its own phases by it, and then the cycle's to END."""
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer."""
         if request.purpose == "route":
             return _says(json.dumps(self.route(request)))

@@ -19,13 +19,13 @@ from typing import Any, Literal
 from tenex.cli.run import FORCED, serve
 from tenex.core.messages import ModelRequest, ModelStep
 from tenex.core.ports import (
-    EphemeralStatus,
     ExecutionContext,
     Model,
+    OnText,
     PublishOutcome,
     ToolResult,
     UnsignedEvent,
-    unheard,
+    ignore_text,
 )
 from tenex.llm.scripted import OfflineModel
 from tenex.nostr.keys import parse_public_key
@@ -119,12 +119,12 @@ class Watched:
     def __init__(self, inner: Model, moments: Moments) -> None:
         self._inner, self._moments = inner, moments
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer as the inner one does."""
         if request.purpose == "work":
             self._moments.note("steps", request.idempotency_key)
         await self._moments.reach("route" if request.purpose == "route" else "model")
-        return await self._inner.step(request, whisper)
+        return await self._inner.step(request, on_text)
 
 
 def watch(moments: Moments) -> None:

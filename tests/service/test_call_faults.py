@@ -45,7 +45,7 @@ async def fail_and_go_on(folder: Folder, point: Point) -> bool:
         os.kill(pid, signal.SIGTERM)
         assert await tracer.ended() == 0, tracer.said
         was_met = "(INJECTED)" in (folder.marks / "trace").read_text()
-        frozen = [log["reason"] for log in tracer.logs if log["event"] == "conversation.frozen"]
+        frozen = [log["reason"] for log in tracer.logs if log["event"] == "conversation.suspended"]
         assert "Traceback" not in tracer.said, tracer.said
     if point.where == JOURNAL:
         word = dict((EIO, ENOSPC))[point.fault]

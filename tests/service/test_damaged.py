@@ -102,7 +102,7 @@ async def goes_on(folder: Folder, spoils: list[Spoil]) -> None:
     async with daemon(folder) as process:
         new = await folder.write("Create three.py that prints three")
         await folder.until(new, "ended")
-        assert (await status(folder))["conversations"]["frozen"] == []
+        assert (await status(folder))["conversations"]["suspended"] == []
         assert await process.stop() == 0
     assert "Traceback" not in process.said
     await whole(folder, new, 1)
@@ -167,10 +167,10 @@ async def test_who_writes_into_a_damaged_conversation_is_told_once_and_heard_aft
     assert path.read_bytes() == damaged
     (word,) = await notices(folder)
     assert ["e", refused] in [tag[:2] for tag in word["tags"]]
-    assert word["content"].startswith("I cannot take this in: the files of this conversation are damaged")
+    assert word["content"].startswith("The files of this conversation are damaged.")
     assert f"rebuild {name[:12]}" in word["content"]
     async with daemon(folder) as process:
-        await process.until("person.told")
+        await process.until("user.notified")
         assert await process.stop() == 0
     assert await notices(folder) == [word], "relays drop the second copy"
     path.write_bytes(good)

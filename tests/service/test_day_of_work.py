@@ -27,12 +27,12 @@ class Thinking:
     """The team, taking its time; while `is_stuck` its answers do not come at all."""
 
     def __init__(self, seed: int, most: float) -> None:
-        self._team, self._dice, self._most = Team(straight, diligent), random.Random(seed), most
+        self._team, self._rng, self._most = Team(straight, diligent), random.Random(seed), most
         self.is_stuck = False
 
     async def __call__(self, request: Json) -> Reply:
         """Answer after a while."""
-        await asyncio.sleep(self._dice.uniform(0, self._most))
+        await asyncio.sleep(self._rng.uniform(0, self._most))
         if self.is_stuck and Asked(request).question is None:
             await asyncio.Event().wait()  # until the client goes away
         return self._team(request)

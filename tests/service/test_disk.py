@@ -126,8 +126,8 @@ async def test_a_full_disk_is_told_to_people_and_operator_and_got_over_without_a
         new = await folder.write("Create three.py that prints three")
         await until_told(folder, again, new)
         report = await status(folder)
-        assert {one["id"] for one in report["conversations"]["frozen"]} == {old, new}
-        whys = [one["why"] for one in report["conversations"]["frozen"]]
+        assert {one["id"] for one in report["conversations"]["suspended"]} == {old, new}
+        whys = [one["why"] for one in report["conversations"]["suspended"]]
         assert all("No space left" in why or "File too large" in why for why in whys), whys
         code, said = await complaints(folder)
         assert code == 4
@@ -135,7 +135,7 @@ async def test_a_full_disk_is_told_to_people_and_operator_and_got_over_without_a
         room.free(process.pid)
         await folder.until(old, "ended", cycle=2)
         await folder.until(new, "ended")
-        assert (await status(folder))["conversations"]["frozen"] == []
+        assert (await status(folder))["conversations"]["suspended"] == []
         assert await process.stop() == 0
     await whole(folder, old, 2)
     await whole(folder, new, 1)
@@ -195,7 +195,7 @@ async def test_a_folder_that_became_read_only_stops_what_is_new_and_nothing_else
             await until_told(folder, new)
             await folder.write("Create two.py that prints two", to=old)
             await folder.until(old, "ended", cycle=2)
-            assert [one["id"] for one in (await status(folder))["conversations"]["frozen"]] == [new]
+            assert [one["id"] for one in (await status(folder))["conversations"]["suspended"]] == [new]
         finally:
             conversations.chmod(0o700)
         await folder.until(new, "ended")
@@ -218,7 +218,7 @@ async def test_a_conversation_that_may_not_be_written_at_a_start_waits_and_is_no
             await until_told(folder, again)
             await folder.until(new, "ended")
             report = await status(folder)
-            assert [one["id"] for one in report["conversations"]["frozen"]] == [old]
+            assert [one["id"] for one in report["conversations"]["suspended"]] == [old]
             assert report["conversations"]["quarantined"] == []
             folder.conversation(old).chmod(0o700)
             await folder.until(old, "ended", cycle=2)
@@ -242,7 +242,7 @@ async def test_without_free_descriptors_the_daemon_waits_and_then_goes_on(folder
         await folder.until(new, "ended")
         await folder.write("Create two.py that prints two", to=old)
         await folder.until(old, "ended", cycle=2)
-        assert (await status(folder))["conversations"]["frozen"] == []
+        assert (await status(folder))["conversations"]["suspended"] == []
         assert await process.stop() == 0
     await whole(folder, old, 2)
     await whole(folder, new, 1)

@@ -239,7 +239,7 @@ async def test_it_is_paused_stopped_reloaded_gone_back_in_and_branched_off(folde
         assert (state.mission.outcome, state.mission.result) == ("finished", 3)
         assert lines(folder) == ["0 slow", "1 slow", "2 slow"]
         said = " ".join(event["content"] for event in await heard(folder, name))
-        for part in ("It does not read what is written here", "It pauses as soon as", "Once the operator has mended"):
+        for part in ("It does not read what is written here", "It pauses as soon as", "Once the operator has fixed"):
             assert part in said
         first = of_kind(folder.records(name), r.StepCompleted)[0].seq
         for word, at, more in (("rollback", "--to", ["--yes"]), ("fork", "--at", [])):
@@ -291,7 +291,7 @@ async def test_a_mission_is_run_from_a_terminal_and_its_failure_is_an_exit_code(
     assert (code, "The mission fails cannot begin:" in " ".join(out.split())) == (1, True), said
     code, out, said = await tenex(*words, "y")
     assert code == 1, said
-    assert "has failed: Rest: there is no key x. Whoever looks after its code" in " ".join(out.split())
+    assert "has failed: Rest: there is no key x. The author of its code" in " ".join(out.split())
     code, out, said = await tenex(
         "graph", "run", str(mission), "--message", '{"strange": 1}', "--port", "0", "--data", tmp_path / "data"
     )

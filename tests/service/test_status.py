@@ -84,7 +84,7 @@ async def test_a_daemon_that_is_well(folder: Folder) -> None:
     assert report["conversations"]["open"] == []
     assert 0 < report["disk"]["freeBytes"] < report["disk"]["totalBytes"]
     (relay,) = report["relays"]
-    assert (relay["url"], relay["state"], relay["deafSince"], relay["undelivered"]) == (
+    assert (relay["url"], relay["state"], relay["unresponsiveSince"], relay["undelivered"]) == (
         folder.url,
         "connected",
         None,
@@ -108,16 +108,16 @@ async def test_a_deaf_relay_and_one_that_is_away(tmp_path: Path) -> None:
         folder.file.write_text(folder.file.read_text().replace(f'"{relay.url}"', f'"{relay.url}", "{away}"'))
         async with faulty(folder, "away") as process:
             await process.until("runtime.ready")
-            report = await until(folder, lambda report: report["relays"][0]["state"] == "deaf")
+            report = await until(folder, lambda report: report["relays"][0]["state"] == "unresponsive")
             told = await text(folder)
             assert await process.stop() == 0
     deaf, absent = report["relays"]
     assert deaf["url"] == relay.url
-    assert deaf["deafSince"] is not None
+    assert deaf["unresponsiveSince"] is not None
     assert (absent["url"], absent["state"], absent["lastHeard"]) == (away, "away", None)
     assert "refused" in absent["fault"].lower()
     assert "0 of 2 connected" in told
-    assert "DEAF" in told
+    assert "UNRESPONSIVE" in told
     assert "AWAY" in told
 
 
@@ -174,18 +174,18 @@ async def test_a_frozen_conversation_and_its_thaw(folder: Folder) -> None:
         pid = (await status(folder))["process"]["pid"]
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (512, resource.RLIM_INFINITY))
         name = await folder.write(QUICK)
-        report = await until(folder, lambda report: report["conversations"]["frozen"])
+        report = await until(folder, lambda report: report["conversations"]["suspended"])
         told = await text(folder)
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        (frozen,) = report["conversations"]["frozen"]
-        assert report["conversations"]["counts"] == {"frozen": 1}
+        (frozen,) = report["conversations"]["suspended"]
+        assert report["conversations"]["counts"] == {"suspended": 1}
         assert frozen["id"] == name
         assert frozen["since"] <= report["at"]
         assert "journal.jsonl" in frozen["why"]
-        assert "FROZEN" in told
+        assert "SUSPENDED" in told
         await folder.until(name, "ended")
         thawed = await status(folder)
-        assert thawed["conversations"]["frozen"] == []
+        assert thawed["conversations"]["suspended"] == []
         assert await process.stop() == 0
 
 
@@ -252,7 +252,7 @@ async def test_no_daemon_a_hung_one_and_a_left_socket(folder: Folder) -> None:
         assert "NOT ANSWERING: " in told
         assert "does not answer within 0.5 s" in told
         code, told, _ = await tenex_here("status", "--data", folder.data, "--patience", "0.5", "--json")
-        assert (code, json.loads(told)["state"]) == (1, "silent")
+        assert (code, json.loads(told)["state"]) == (1, "unresponsive")
         (folder.data / "tenex.sock").unlink()
         code, told, _ = await tenex_here("status", "--data", folder.data)
         assert code == 1

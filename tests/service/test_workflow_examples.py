@@ -14,7 +14,7 @@ import pytest
 from tenex.app import open_application
 from tenex.core.ids import CallId, PublicKey
 from tenex.core.messages import CallRequest, ModelRequest, ModelStep
-from tenex.core.ports import EphemeralStatus, unheard
+from tenex.core.ports import OnText, ignore_text
 from tenex.nostr.keys import KeyRing, parse_public_key
 from tenex.settings import load
 from tenex.workflows.speakers import AgentTarget, Always, TerminateTarget, Transition, TransitionGraph
@@ -77,7 +77,7 @@ class Players:
         """The workflow each conversation is of."""
         self.called: set[tuple[str, str]] = set()
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         wanted = CALLS.get((self.names[request.conversation], request.agent))
         if wanted is not None and (request.conversation, request.agent) not in self.called:
             self.called.add((request.conversation, request.agent))

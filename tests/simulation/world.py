@@ -19,15 +19,15 @@ from tenex.core.messages import ModelRequest, ModelStep, Note, ToolSpec, Usage
 from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import (
-    EphemeralStatus,
     ExecutionContext,
     Notice,
+    OnText,
     OutgoingMessage,
     Prompt,
     PublishOutcome,
     ToolResult,
     UnsignedEvent,
-    unheard,
+    ignore_text,
 )
 from tenex.core.signals import InboundMessage
 from tenex.store.format import CONVERSATION
@@ -217,7 +217,7 @@ class FaultyWorld(World):
 
     # ---- minds and tools ----
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Think for a while, or fail."""
         await asyncio.sleep(self.dice.choice([0.0, 0.01, 0.2, 3.0]) * self.dice.random())
         usage = Usage(input_tokens=next(self.tokens), output_tokens=1, cost_usd=0.001)
@@ -341,15 +341,15 @@ class FaultyNotices(MemoryNotices):
         super().__init__()
         self.world = world
 
-    async def tell(self, notice: Notice) -> None:
+    async def add_notice(self, notice: Notice) -> None:
         """Remember one, or not."""
         self._fail()
-        await super().tell(notice)
+        await super().add_notice(notice)
 
-    async def passed(self, conversation: ConversationId) -> None:
+    async def clear_notices(self, conversation: ConversationId) -> None:
         """Forget those of a conversation, or not."""
         self._fail()
-        await super().passed(conversation)
+        await super().clear_notices(conversation)
 
     def _fail(self) -> None:
         if self.world.breaks("notices"):

@@ -204,19 +204,19 @@ async def test_a_notice_is_there_after_a_restart_as_it_first_was_until_the_troub
     tmp_path: Path, disk: Disk
 ) -> None:
     book = await opened(tmp_path, disk)
-    await book.tell(notice())
-    await book.tell(notice(written=6))
-    await book.tell(notice("fault"))
+    await book.add_notice(notice())
+    await book.add_notice(notice(written=6))
+    await book.add_notice(notice("fault"))
     again = await opened(tmp_path, disk)
-    assert again.told() == book.told() == (notice(), notice("fault"))
-    await again.passed(ConversationId("f" * 64))
-    assert len(again.told()) == 2
-    await again.passed(CONVERSATION_ID)
-    await again.passed(CONVERSATION_ID)
+    assert again.open_notices() == book.open_notices() == (notice(), notice("fault"))
+    await again.clear_notices(ConversationId("f" * 64))
+    assert len(again.open_notices()) == 2
+    await again.clear_notices(CONVERSATION_ID)
+    await again.clear_notices(CONVERSATION_ID)
     last = await opened(tmp_path, disk)
-    assert last.told() == ()
-    await last.tell(notice(written=7))
-    assert (await opened(tmp_path, disk)).told() == (notice(written=7),)
+    assert last.open_notices() == ()
+    await last.add_notice(notice(written=7))
+    assert (await opened(tmp_path, disk)).open_notices() == (notice(written=7),)
     assert (tmp_path / "_daemon" / "journal.jsonl").read_bytes().count(b"\n") == 4
 
 
@@ -229,7 +229,7 @@ async def test_a_book_of_years_goes_on_in_files_of_which_a_start_reads_the_newes
     monkeypatch.setattr(journal, "PER_CHECKPOINT", 0)
     book = await opened(tmp_path, disk)
     await book.published(KEY, 0, EventId("1" * 64), "hash", 100)
-    await book.tell(notice())
+    await book.add_notice(notice())
     await learn(book, "p", agent="planner")
     for number in range(40):
         await learn(book, str(number))
@@ -240,14 +240,14 @@ async def test_a_book_of_years_goes_on_in_files_of_which_a_start_reads_the_newes
     again = await opened(tmp_path, disk)
     assert [lesson.key for lesson in again.lessons("executor")] == ["37", "38", "39"]
     assert (again.lessons("executor"), again.lessons("planner")) == (book.lessons("executor"), book.lessons("planner"))
-    assert (again.profile(KEY, 0), again.told()) == (book.profile(KEY, 0), (notice(),))
+    assert (again.profile(KEY, 0), again.open_notices()) == (book.profile(KEY, 0), (notice(),))
     for key in ("36", "39"):  # of calls that run again
         await learn(again, key)
     assert again.lessons("executor") == book.lessons("executor")
     await learn(again, "40")
-    await again.passed(CONVERSATION_ID)
+    await again.clear_notices(CONVERSATION_ID)
     last = await opened(tmp_path, disk)
-    assert ([lesson.key for lesson in last.lessons("executor")], last.told()) == (["38", "39", "40"], ())
+    assert ([lesson.key for lesson in last.lessons("executor")], last.open_notices()) == (["38", "39", "40"], ())
 
 
 async def test_a_book_that_cannot_go_on_in_a_new_file_uses_the_present_one(

@@ -38,7 +38,7 @@ class State:
 
 
 def relay(**more: Any) -> Any:
-    about = {"connected": True, "serves": True, "refused": (), "fault": "", "deaf_since": None, "counters": {}}
+    about = {"connected": True, "serves": True, "refused": (), "fault": "", "unresponsive_since": None, "counters": {}}
     return SimpleNamespace(url="ws://one", **{**about, **more})
 
 
@@ -130,7 +130,7 @@ async def test_a_disk_that_hangs_is_asked_once_and_keeps_nobody_waiting(
     for _ in range(3):
         code, said = await get(port, "/healthz")
         assert (code, state.probes) == (503, 1)
-        assert "has not taken a byte" in said["faults"][0]
+        assert "has not answered" in said["faults"][0]
     mended.set()
     state.disk = state.well
     assert (await get(port, "/healthz"))[0] == 200
@@ -141,7 +141,7 @@ async def test_a_disk_that_hangs_is_asked_once_and_keeps_nobody_waiting(
     [
         ([relay(connected=False, serves=False, fault="refused")], "ws://one is not connected: refused"),
         ([relay(connected=False, serves=False)], "ws://one is not connected"),
-        ([relay(serves=False)], "ws://one is connected and does not answer"),
+        ([relay(serves=False)], "ws://one is connected and does not serve"),
         ([relay(serves=False, refused=("addressed: auth-required",))], "ws://one refuses: addressed: auth-required"),
         ([], "there is no relay in the settings"),
     ],
@@ -160,7 +160,7 @@ async def test_a_daemon_that_stops_is_not_ready(port: StatusPort, state: State) 
     state.is_serving = False
     code, said = await get(port, "/readyz")
     assert code == 503
-    assert "not taken in" in said["faults"][0]
+    assert "not admitted" in said["faults"][0]
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ async def test_a_request_without_end_is_refused(port: StatusPort) -> None:
 
 
 async def test_a_client_that_says_nothing_is_hung_up_on(port: StatusPort, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "PATIENCE", 0.05)
+    monkeypatch.setattr(http, "REQUEST_TIMEOUT", 0.05)
     async with connection(port) as (reader, writer):
         writer.write(b"GET /met")
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
@@ -229,9 +229,9 @@ async def test_a_port_that_is_taken_is_told_at_start() -> None:
         taken.listen()
         number = taken.getsockname()[1]
         health = Health(probe=State().probe, relays=list, is_serving=lambda: True)
-        with pytest.raises(ConfigurationError, match=rf"^metrics.port: {number} on 127.0.0.1 is taken"):
+        with pytest.raises(ConfigurationError, match=rf"^metrics.port: {number} on 127.0.0.1 is in use"):
             await StatusPort(health, bytes).open(HOST, number)
-        with pytest.raises(ConfigurationError, match=r"^metrics.host: we cannot listen on 192.0.2.1"):
+        with pytest.raises(ConfigurationError, match=r"^metrics.host: cannot listen on 192.0.2.1"):
             await StatusPort(health, bytes).open("192.0.2.1", 0)
 
 

@@ -30,7 +30,7 @@ def heard(intervals: Intervals, play: Play, first: int = 0, last: int | None = N
     for decision in play.journal[first:last]:
         for record in decision:
             conversation.apply(record)
-        found += intervals.heard(conversation, decision)
+        found += intervals.on_records(conversation, decision)
     return found
 
 
@@ -220,7 +220,7 @@ def test_it_keeps_nothing_of_conversations_that_rest_and_forgets_the_oldest_of_t
     for number in range(5):
         conversation = Conversation(id=f"{number:064x}", next_seq=2)  # type: ignore[arg-type]
         asked = r.RouteRequested(seq=1, at=Millis(1), attempt=1)
-        assert intervals.heard(conversation, [asked]) == []
+        assert intervals.on_records(conversation, [asked]) == []
     assert len(intervals) == 3
 
 
@@ -233,7 +233,7 @@ def test_a_record_that_fits_nothing_is_passed_over() -> None:
         r.TurnClosed(seq=4, at=Millis(1), turn_id="turn-1", summary=""),  # type: ignore[arg-type]
         r.Routed(seq=5, at=Millis(1), agents=("USER",), phase=Phase.CHAT, reason="", by=""),
     ]
-    assert Intervals().heard(conversation, strays) == []
+    assert Intervals().on_records(conversation, strays) == []
 
 
 def test_a_clock_that_is_set_back_gives_no_negative_time() -> None:

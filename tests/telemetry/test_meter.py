@@ -15,8 +15,8 @@ from tenex.core.effects import ModelCall
 from tenex.core.ids import Millis
 from tenex.core.messages import ModelStep, Usage
 from tenex.core.signals import ModelFailed
+from tenex.telemetry.gauges import Readings
 from tenex.telemetry.metrics import Meter
-from tenex.telemetry.runtime_readings import Readings
 from tests.fakes.play import ID, Play, diligent, rules, says, seven_phases
 
 Numbers = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -44,7 +44,7 @@ def hear(meter: Meter, play: Play) -> None:
     for decision in play.journal:
         for record in decision:
             conversation.apply(record)
-        meter.heard(conversation, decision)
+        meter.on_records(conversation, decision)
 
 
 def go_through(play: Play) -> Play:
@@ -152,7 +152,7 @@ def test_what_has_no_price_is_told_apart_from_what_is_free() -> None:
     for seq, usage in enumerate(steps, start=1):
         step = ModelStep(model="m", usage=usage)
         record = r.ModelResponded(seq=seq, at=Millis(1), run="turn-1.x", step=step)  # type: ignore[arg-type]
-        meter.heard(Conversation(id=ID, next_seq=9), [record])
+        meter.on_records(Conversation(id=ID, next_seq=9), [record])
     numbers = read(meter)
     assert total(numbers, "tenex_model_calls_unpriced_total", model="m") == 1
     assert total(numbers, "tenex_model_calls_total") == 2
@@ -164,7 +164,7 @@ def test_names_that_others_choose_get_a_bounded_number_of_labels(monkeypatch: py
     for number in range(50):
         step = ModelStep(model=f"model-{number}")
         record = r.ModelResponded(seq=number + 1, at=Millis(1), run=f"turn-1.agent-{number}", step=step)  # type: ignore[arg-type]
-        meter.heard(Conversation(id=ID, next_seq=99), [record])
+        meter.on_records(Conversation(id=ID, next_seq=99), [record])
     numbers = read(meter)
     models = {dict(labels)["model"] for name, labels in numbers if name == "tenex_model_calls_total"}
     assert models == {*(f"model-{number}" for number in range(5)), "other"}
@@ -187,7 +187,7 @@ def test_no_label_bears_a_conversation_a_key_or_an_invented_tool() -> None:
 
 
 def relay(url: str, **more: Any) -> Any:
-    about = {"connected": True, "serves": True, "refused": (), "fault": "", "deaf_since": None, "counters": {}}
+    about = {"connected": True, "serves": True, "refused": (), "fault": "", "unresponsive_since": None, "counters": {}}
     return SimpleNamespace(url=url, **{**about, **more})
 
 
@@ -196,14 +196,14 @@ def test_how_things_stand_is_read_at_the_moment_of_asking() -> None:
     meter = Meter(Readings(relays=lambda: relays, queues=lambda: queues, lines_dropped=lambda: 7), now=lambda: now[0])
     relays += [
         relay("ws://good", counters={"events": 3}),
-        relay("ws://deaf", serves=False, deaf_since=940.0),
-        relay("ws://away", connected=False, serves=False, deaf_since=1_000.0, fault="refused"),
+        relay("ws://deaf", serves=False, unresponsive_since=940.0),
+        relay("ws://away", connected=False, serves=False, unresponsive_since=1_000.0, fault="refused"),
     ]
     now[0], queues["signals"] = 1_010.0, 4
     numbers = read(meter)
-    assert total(numbers, "tenex_relay_deaf_seconds", relay="ws://good") == 0
-    assert total(numbers, "tenex_relay_deaf_seconds", relay="ws://deaf") == 70
-    assert total(numbers, "tenex_relay_deaf_seconds", relay="ws://away") == 10
+    assert total(numbers, "tenex_relay_unresponsive_seconds", relay="ws://good") == 0
+    assert total(numbers, "tenex_relay_unresponsive_seconds", relay="ws://deaf") == 70
+    assert total(numbers, "tenex_relay_unresponsive_seconds", relay="ws://away") == 10
     assert total(numbers, "tenex_relay_connected") == 2
     assert total(numbers, "tenex_relay_events_total", relay="ws://good", kind="events") == 3
     assert total(numbers, "tenex_queue_length", queue="signals") == 4
@@ -234,16 +234,16 @@ def test_conversations_in_memory_are_told_by_what_they_are_at() -> None:
     failing.settle(1)
     assert failing.all(r.RetryScheduled)[0].on_hold
     actors: list[Any] = [
-        SimpleNamespace(conversation=active, is_frozen=False),
-        SimpleNamespace(conversation=play.conversation, is_frozen=False),
-        SimpleNamespace(conversation=failing.conversation, is_frozen=False),
-        SimpleNamespace(conversation=None, is_frozen=True),
-        SimpleNamespace(conversation=None, is_frozen=False),
+        SimpleNamespace(conversation=active, is_suspended=False),
+        SimpleNamespace(conversation=play.conversation, is_suspended=False),
+        SimpleNamespace(conversation=failing.conversation, is_suspended=False),
+        SimpleNamespace(conversation=None, is_suspended=True),
+        SimpleNamespace(conversation=None, is_suspended=False),
     ]
     numbers = read(Meter(Readings(actors=lambda: actors)))
     states = {state: total(numbers, "tenex_conversations", state=state) for state in ("active", "parked", "held")}
     assert states == {"active": 2, "parked": 1, "held": 1}
-    assert total(numbers, "tenex_conversations", state="frozen") == 1
+    assert total(numbers, "tenex_conversations", state="suspended") == 1
     assert total(numbers, "tenex_conversations", state="waiting") == 0
     assert total(numbers, "tenex_runs") == len(play.conversation.runs) + len(failing.conversation.runs)
 
@@ -263,7 +263,7 @@ def test_a_number_that_makes_no_sense_costs_no_conversation_and_no_sum() -> None
     for seq, usage in enumerate(odd, start=1):
         step = ModelStep(model="m", usage=usage)
         record = r.ModelResponded(seq=seq, at=Millis(1), run="turn-1.x", step=step)  # type: ignore[arg-type]
-        meter.heard(Conversation(id=ID, next_seq=9), [record])
+        meter.on_records(Conversation(id=ID, next_seq=9), [record])
     assert total(read(meter), "tenex_model_tokens_total") == 2
     assert total(read(meter), "tenex_model_cost_usd_total") == 0
 
@@ -272,5 +272,5 @@ def test_a_fault_of_ours_is_told_and_swallowed(monkeypatch: pytest.MonkeyPatch) 
     meter = Meter(Readings())
     monkeypatch.setattr(meter, "_count", lambda *_: 1 / 0)
     with capture_logs() as told:
-        meter.heard(Conversation(id=ID, next_seq=9), [r.RouteRequested(seq=1, at=Millis(1), attempt=1)])
+        meter.on_records(Conversation(id=ID, next_seq=9), [r.RouteRequested(seq=1, at=Millis(1), attempt=1)])
     assert [line["event"] for line in told] == ["meter.failed"]

@@ -68,7 +68,7 @@ def hear(traces: Traces, play: Play, first: int = 0, last: int | None = None) ->
     for decision in play.journal[first:last]:
         for record in decision:
             conversation.apply(record)
-        traces.heard(conversation, decision)
+        traces.on_records(conversation, decision)
 
 
 def named(spans: Sequence[Span], operation: str) -> list[Span]:

@@ -19,7 +19,7 @@ from tenex.core.errors import (
     WorkflowError,
 )
 from tenex.core.messages import AgentText, ModelRequest, ModelStep
-from tenex.core.ports import EphemeralStatus, unheard
+from tenex.core.ports import OnText, ignore_text
 from tenex.core.records import Record
 from tenex.workflows.agents import AgentLink, BaseAgent, Link, State, tool
 from tenex.workflows.agents.definition import program
@@ -452,7 +452,7 @@ def test_a_dump_is_where_an_agent_stands() -> None:
 
 def test_a_model_that_cannot_be_reached_is_told_and_what_was_done_is_kept() -> None:
     class Gone:
-        async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+        async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
             raise ModelUnavailable("no answer.", retry_after=3600)
 
     journal = Journals()

@@ -34,7 +34,7 @@ class Mind:
     def __init__(self, **lines: list[Any]) -> None:
         self.lines, self.asked = lines, list[ModelRequest]()
 
-    async def step(self, request: ModelRequest, whisper: Any = None) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: Any = None) -> ModelStep:
         """The next line."""
         self.asked.append(request)
         mine = self.lines.get(request.agent, [])

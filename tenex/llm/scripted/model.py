@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from tenex.core.messages import ModelRequest, ModelStep, Usage
-from tenex.core.ports import EphemeralStatus, unheard
+from tenex.core.ports import OnText, ignore_text
 
 from .router import answer_route
 from .worker import answer_work
@@ -21,7 +21,7 @@ class OfflineModel:
     def __init__(self, pace: Pace | None = None) -> None:
         self._pace = pace
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer with a routing decision as JSON, or with an agent's next calls or final text."""
         if self._pace is not None:
             await self._pace(request)
@@ -31,7 +31,7 @@ class OfflineModel:
         text = next((str(call.arguments["response"]) for call in answer.calls if call.tool == "complete"), answer.text)
         words = text.split(" ")
         for part in range(1, _PIECES + 1) if text else ():
-            whisper(" ".join(words[: max(1, len(words) * part // _PIECES)]))
+            on_text(" ".join(words[: max(1, len(words) * part // _PIECES)]))
             if self._pace is not None:
                 await self._pace(request)
         return ModelStep(text=answer.text, calls=answer.calls, model=NAME, usage=FREE)

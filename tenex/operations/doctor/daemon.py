@@ -194,9 +194,9 @@ def problems_in_status(status: Any) -> Iterator[Finding]:
         match relay.get("state", "connected"):
             case "connected":
                 continue
-            case "deaf" | "unresponsive":
+            case "unresponsive":
                 reasons = "; ".join(map(str, _list(relay.get("refused"))))
-                since = _since(relay.get("unresponsiveSince", relay.get("deafSince")))
+                since = _since(relay.get("unresponsiveSince"))
                 message = f"the daemon is connected, but not served{since}: "
                 message += f"it refuses {reasons}" if reasons else "it does not answer"
             case _:
@@ -208,7 +208,7 @@ def problems_in_status(status: Any) -> Iterator[Finding]:
             RelayUnavailable,
         )
     conversations = _dict(status.get("conversations"))
-    for one in map(_dict, _list(conversations.get("suspended", conversations.get("frozen")))):
+    for one in map(_dict, _list(conversations.get("suspended"))):
         yield fault(
             f"suspended{_since(one.get('since'))}: {one.get('why', 'its journal could not be written')}",
             f"conversation {one.get('id', '')}",

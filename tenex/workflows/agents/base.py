@@ -74,7 +74,7 @@ class BaseAgent(PhasedAgent):
             )
         if model is not None and not callable(getattr(model, "step", None)):
             raise UsageError(
-                f"`model` is a {type(model).__name__}, which has no `async def step(request, whisper)`; give what "
+                f"`model` is a {type(model).__name__}, which has no `async def step(request, on_text)`; give what "
                 "`tenex.get_model` returns for a name such as openai:gpt-5-mini."
             )
         for name, value in state.items():

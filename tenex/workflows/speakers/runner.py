@@ -17,7 +17,7 @@ from tenex.core.conversation import Conversation
 from tenex.core.errors import ConfigurationError, ModelUnavailable, UsageError, WorkflowError
 from tenex.core.ids import ConversationId, PublicKey, Slug
 from tenex.core.messages import Entry, ModelRequest, ModelStep, Note, Shown
-from tenex.core.ports import Clock, EphemeralStatus, Journals, Model, unheard
+from tenex.core.ports import Clock, Journals, Model, OnText, ignore_text
 from tenex.core.signals import AgentStateProvided
 from tenex.core.state.agent import AgentPhaseState
 from tenex.core.state.run import Run
@@ -239,10 +239,10 @@ class _Models:
         if lacking := [name for name in speakers if name not in self._own] if model is None else []:
             raise UsageError(f"{', '.join(lacking)} has no model; give one as model=tenex.get_model(...).")
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Ask the model of the agent that speaks."""
         model = self._own.get(request.agent) or self._model or next(iter(self._own.values()))
-        return await model.step(request, whisper)
+        return await model.step(request, on_text)
 
 
 def _result(state: Conversation, thread: str, rules: Policy) -> WorkflowResult:

@@ -11,7 +11,7 @@ from tenex.core.workflow_config import View
 from tenex.workflows.speakers import FromSpeaker, TerminateTarget, Transition, TransitionGraph
 from tests.fakes.workflows import NAME, TRIO, begun, calls, house, play, session, workflow
 
-from .test_conducting import closed, speakers
+from .test_speakers_rounds import closed, speakers
 
 LINE = TransitionGraph.sequence(TRIO)
 
@@ -26,7 +26,7 @@ def test_what_was_written_in_the_last_round_is_not_passed_over_in_silence() -> N
     assert "No one has read what was written since checker began" in one.said()[-1]
     quiet = begun(LINE)
     quiet.settle()
-    assert "Nobody has read" not in quiet.said()[-1]
+    assert "No one has read" not in quiet.said()[-1]
 
 
 def test_who_closes_it_is_not_told_that_something_was_left_unread() -> None:
@@ -36,14 +36,14 @@ def test_who_closes_it_is_not_told_that_something_was_left_unread() -> None:
     one.person("mind the title")
     one.person("/new")
     assert closed(one) == "closed"
-    assert "Nobody has read" not in one.said()[-1]
+    assert "No one has read" not in one.said()[-1]
 
 
 def test_a_round_of_the_person_that_ends_it_was_read() -> None:
     graph = TransitionGraph("person", [Transition(FromSpeaker("person"), TerminateTarget("told"))])
     one = begun(graph, None, "person", "writer")
     assert closed(one) == "told"
-    assert "Nobody has read" not in one.said()[-1]
+    assert "No one has read" not in one.said()[-1]
 
 
 def test_a_text_that_crossed_with_the_round_before_the_persons_is_no_round_and_they_are_told() -> None:

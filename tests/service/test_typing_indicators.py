@@ -17,13 +17,13 @@ from tenex.app.run_indicator import GRACE
 from tenex.cli.init import prepare
 from tenex.core.ids import Slug
 from tenex.core.messages import ModelRequest, ModelStep, Note, Usage
-from tenex.core.ports import EphemeralStatus, unheard
+from tenex.core.ports import OnText, ignore_text
 from tenex.nostr.keys import parse_public_key
 from tenex.settings import load
 from tests.interop.person import Person, person
 
 TYPING, STOPPED, SO_FAR, SINCE, OPERATIONS, STATUS = 24111, 24112, 21111, 24135, 24133, 24010
-WHISPERS = [TYPING, STOPPED, SO_FAR, SINCE, OPERATIONS, STATUS]
+EPHEMERAL_KINDS = [TYPING, STOPPED, SO_FAR, SINCE, OPERATIONS, STATUS]
 TALE = ["Once", "Once upon", "Once upon a time."]
 
 
@@ -33,7 +33,7 @@ class Teller:
 
     heard: list[asyncio.Event] = field(default_factory=lambda: [asyncio.Event() for _ in TALE])
 
-    async def step(self, request: ModelRequest, whisper: EphemeralStatus = unheard) -> ModelStep:
+    async def step(self, request: ModelRequest, on_text: OnText = ignore_text) -> ModelStep:
         """Answer."""
         usage = Usage(input_tokens=1, output_tokens=1)
         if request.purpose == "route":
@@ -42,7 +42,7 @@ class Teller:
             route = {"agents": ["USER" if done else "executor"], "reason": "a tale"} | ({} if done else PHASE)
             return ModelStep(text=json.dumps(route), model="teller", usage=usage)
         for part, heard in zip(TALE, self.heard, strict=True):
-            whisper(part)
+            on_text(part)
             async with asyncio.timeout(60):
                 await heard.wait()
         return ModelStep(text=f"{TALE[-1]} The end.", model="teller", usage=usage)
@@ -52,12 +52,11 @@ PHASE = {"phase": "execute"}
 
 
 @asynccontextmanager
-async def serving(data: Path, url: str, owner: str, mind: Teller, whispers: str = "auto") -> AsyncIterator[Application]:
+async def serving(data: Path, url: str, owner: str, mind: Teller, mode: str = "auto") -> AsyncIterator[Application]:
     """The daemon as `tenex run` puts it together, with a mind of ours."""
     made = prepare(data, owner, [url])
-    settings = load(
-        made.config, data, env={}, parse_key=parse_public_key, overrides={"relays": {"typing_indicators": whispers}}
-    )
+    relays = {"relays": {"typing_indicators": mode}}
+    settings = load(made.config, data, env={}, parse_key=parse_public_key, overrides=relays)
     async with open_application(settings, model=mind) as app, asyncio.TaskGroup() as group:
         ready = asyncio.Event()
 
@@ -110,7 +109,7 @@ async def test_a_client_hears_typing_text_and_stop_and_then_the_answer(
         executor = app.rules.roster[Slug("executor")].pubkey
         event = alice.event(form, "Tell me a tale", ["p", app.project.public])
         root = str(event.id().to_hex())
-        await alice.listen(kinds=[*WHISPERS, answer], _e=[root])
+        await alice.listen(kinds=[*EPHEMERAL_KINDS, answer], _e=[root])
         await alice.publish(event)
         said = await hear_out(alice, mind, executor, kind, answer)
 
@@ -126,7 +125,7 @@ async def test_a_client_hears_typing_text_and_stop_and_then_the_answer(
         assert active[-1] == []
         assert all(_tags(event, "P") == [alice.pubkey] for event in alice.heard if event["kind"] == OPERATIONS)
 
-        kept = await alice.fetch(kinds=[*WHISPERS, answer], authors=sorted({executor, app.project.public}))
+        kept = await alice.fetch(kinds=[*EPHEMERAL_KINDS, answer], authors=sorted({executor, app.project.public}))
         assert [event["content"] for event in kept] == ["Once upon a time. The end."]
 
 
@@ -155,7 +154,7 @@ async def test_off_is_silent(relay: str, tmp_path: Path) -> None:
         person(relay, keys) as alice,
     ):
         event = alice.event(1, "Tell me a tale", ["p", app.project.public])
-        await alice.listen(kinds=[*WHISPERS, 1], _e=[str(event.id().to_hex())])
+        await alice.listen(kinds=[*EPHEMERAL_KINDS, 1], _e=[str(event.id().to_hex())])
         await alice.publish(event)
         await alice.until(lambda heard: [e for e in heard if e["kind"] == 1])
         assert [event["kind"] for event in alice.heard] == [1]
@@ -168,7 +167,7 @@ async def test_a_stop_is_heard_before_what_is_said_of_it(relay: str, tmp_path: P
         executor = app.rules.roster[Slug("executor")].pubkey
         event = alice.event(1, "Tell me a tale", ["p", app.project.public])
         root = str(event.id().to_hex())
-        await alice.listen(kinds=[*WHISPERS, 1], _e=[root])
+        await alice.listen(kinds=[*EPHEMERAL_KINDS, 1], _e=[root])
         await alice.publish(event)
         await alice.until(lambda heard: of(heard, executor, SINCE))
         await alice.say("/stop", ["e", root, relay, "root"], ["p", app.project.public])

@@ -29,7 +29,7 @@ from tests.fakes.workflows import NAME, TRIO
 from tests.fakes.workflows import play as of_rounds
 
 from .kit import WAITS, Script, check_rest, check_sound, go, standing, until, work
-from .test_working import results
+from .test_runs import results
 
 LEAD = says("I ask around", *to("helper"))
 CALM = Limits(default_expectation=Expectation(warn_after=20_000, close_after=60_000))

@@ -16,7 +16,7 @@ from tenex.core.pending import pending
 from tenex.core.phases import Phase
 from tenex.core.ports import OutgoingMessage, PublishOutcome, UnsignedEvent
 from tenex.core.records import Record
-from tenex.nostr.compose import FormSealer
+from tenex.nostr.compose import NostrSealer
 from tenex.nostr.events import Event, sign, to_wire, unsigned_event
 from tenex.nostr.keys import SecretKey
 from tenex.nostr.threading import read_event
@@ -183,7 +183,7 @@ class RelayWorld(World):
         self.keys["project"] = PROJECT
         project = dataclasses.replace(made.rules.project, pubkey=PROJECT.public)
         self.rules = dataclasses.replace(made.rules, roster=roster, project=project)
-        self.url, self.sealer = url, FormSealer([url])
+        self.url, self.sealer = url, NostrSealer([url])
         self.think = self.append_time = 0.0
 
     def asks_one_who_asks(self, request: ModelRequest) -> ModelStep:

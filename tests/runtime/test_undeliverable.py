@@ -14,7 +14,7 @@ from tenex.core.ids import ConversationId, EventId, Millis, PublicKey
 from tenex.core.ports import OutgoingMessage, PublishOutcome, UnsignedEvent
 from tenex.core.records import MessageRecorded, Record
 from tenex.core.signals import InboundMessage, MessageReceived, Signal
-from tenex.runtime.actor import FAILURES
+from tenex.runtime.actor import MAX_FAILURES
 from tenex.runtime.coordinator import ConversationCoordinator
 from tests.fakes.play import ALICE, says
 from tests.fakes.stage import Daemon, MemoryJournal, World
@@ -58,7 +58,7 @@ class Spoiled(World):
         )
         return (event,)
 
-    def told(self, word: str) -> list[str]:
+    def notified(self, word: str) -> list[str]:
         """What was said about a trouble, in the order in which relays took it."""
         return [text for text in self.order if word in text]
 
@@ -92,7 +92,7 @@ def wrote(state: Conversation, world: World) -> list[str]:
 
 async def until_told(world: Spoiled, word: str, times: int = 1) -> None:
     async with asyncio.timeout(300):
-        while len(world.told(word)) < times:
+        while len(world.notified(word)) < times:
             await asyncio.sleep(0.05)
 
 
@@ -114,7 +114,7 @@ def test_who_writes_into_a_damaged_conversation_is_told_once_and_heard_when_it_i
             speak(daemon, "three")
             state = await daemon.until("ended")
             assert wrote(state, world) == ["one", "two", "me too", "three"]
-        assert len(world.told("damaged")) == 2
+        assert len(world.notified("damaged")) == 2
         assert all(count == 1 for count in world.sent.values())
 
     run(play)
@@ -130,14 +130,14 @@ def test_a_restart_that_finds_the_same_damage_says_the_same_event() -> None:
             async with world.daemon() as daemon:
                 speak(daemon, "one", name="7" * 64, at=1_700_000_000)
                 await until_told(world, "damaged", times)
-                assert daemon.runtime.coordinator.owed_since() == 1_700_000_000
+                assert daemon.runtime.coordinator.unjournaled_since() == 1_700_000_000
         assert sorted(world.sent.values()) == [2]
         world.damaged.clear()
         async with world.daemon() as daemon:
             speak(daemon, "one", name="7" * 64, at=1_700_000_000)
             state = await daemon.until("ended")
             assert wrote(state, world) == ["one"]
-            assert daemon.runtime.coordinator.owed_since() is None
+            assert daemon.runtime.coordinator.unjournaled_since() is None
 
     run(play)
 
@@ -158,7 +158,7 @@ def test_relays_that_give_the_messages_in_another_order_after_a_restart_hear_the
         async with world.daemon() as daemon:
             speak(daemon, "number 7", name="7" * 64, at=1_700_000_000)
             await daemon.until("ended")
-            assert not world.notices.told()
+            assert not world.notices.open_notices()
         world.damaged = {HERE}
         async with world.daemon() as daemon:
             speak(daemon, "number 9", name="9" * 64, at=1_700_000_900)
@@ -181,7 +181,7 @@ def test_damage_after_a_mend_is_told_anew() -> None:
                 world.damaged.clear()
                 speak(daemon, "mended?")
                 await daemon.until("ended")
-                assert not world.notices.told()
+                assert not world.notices.open_notices()
                 while list(daemon.runtime.coordinator):
                     await asyncio.sleep(1)
                 world.damaged = {HERE}
@@ -190,7 +190,7 @@ def test_damage_after_a_mend_is_told_anew() -> None:
                 world.damaged.clear()
                 speak(daemon, "mended again")
                 await daemon.until("ended")
-                assert not world.notices.told(), "a note of this process is let go of as well"
+                assert not world.notices.open_notices(), "a note of this process is let go of as well"
                 world.damaged = {HERE}
         assert set(world.sent.values()) == {1}
 
@@ -205,7 +205,7 @@ def test_what_was_refused_is_tried_again_when_the_configuration_is_read_again() 
             speak(daemon, "one")
             await until_told(world, "damaged")
             world.damaged.clear()
-            daemon.runtime.coordinator.try_held()
+            daemon.runtime.coordinator.retry_held()
             assert wrote(await daemon.until("ended"), world) == ["one"]
 
     run(play)
@@ -218,7 +218,7 @@ def full(world: World) -> None:
 
 async def frozen(daemon: Daemon) -> None:
     async with asyncio.timeout(60):
-        while not any(actor.is_frozen for actor in daemon.runtime.coordinator):
+        while not any(actor.is_suspended for actor in daemon.runtime.coordinator):
             await asyncio.sleep(0.05)
 
 
@@ -232,7 +232,7 @@ def test_a_disk_that_fails_for_a_moment_is_nothing_to_speak_of() -> None:
             await asyncio.sleep(1.0)
             world.fail_append = None
             await daemon.until("ended")
-        assert not world.told("disk")
+        assert not world.notified("disk")
 
     run(play)
 
@@ -247,13 +247,13 @@ def test_whoever_waits_on_a_full_disk_is_told_once_and_answered_when_there_is_ro
                 full(world)
                 speak(daemon, f"request {frost}")
                 await until_told(world, "disk", frost)
-                assert daemon.runtime.coordinator.owed_since() is not None
+                assert daemon.runtime.coordinator.unjournaled_since() is not None
                 speak(daemon, f"and more {frost}")
                 await asyncio.sleep(90)
-                assert len(world.told("disk")) == frost
+                assert len(world.notified("disk")) == frost
                 world.fail_append = None
                 await daemon.until("ended")
-                assert daemon.runtime.coordinator.owed_since() is None
+                assert daemon.runtime.coordinator.unjournaled_since() is None
             texts = wrote(daemon.state(), world)
             assert texts == ["request 1", "and more 1", "request 2", "and more 2"]
 
@@ -269,8 +269,8 @@ def test_who_waits_for_work_that_cannot_be_written_down_is_told_too() -> None:
             world.fail_append = lambda number: 0 if number > appends else None
             speak(daemon, "one")
             await asyncio.sleep(60)
-            was_frozen = any(actor.is_frozen for actor in daemon.runtime.coordinator)
-            assert len(world.told("disk")) == was_frozen
+            was_frozen = any(actor.is_suspended for actor in daemon.runtime.coordinator)
+            assert len(world.notified("disk")) == was_frozen
             assert bool(wrote(daemon.state(), world)) == (appends > 0)
             world.fail_append = None
             await daemon.until("ended")
@@ -294,7 +294,7 @@ def test_stopping_on_a_full_disk_does_not_forget_that_a_message_is_owed() -> Non
             speak(daemon, "one", at=1_700_000_123)
             await frozen(daemon)
         assert list(coordinator) == []
-        assert coordinator.owed_since() == 1_700_000_123
+        assert coordinator.unjournaled_since() == 1_700_000_123
 
     run(play)
 
@@ -343,7 +343,7 @@ def test_a_notice_that_cannot_be_put_into_words_costs_only_itself(
             speak(daemon, "one")
             speak(daemon, "other", conversation=THERE)
             await daemon.until("ended", THERE)
-        assert not world.told("damaged")
+        assert not world.notified("damaged")
 
     run(play)
 
@@ -364,11 +364,13 @@ def test_a_message_that_a_fault_of_ours_refuses_is_told_to_its_author(monkeypatc
         monkeypatch.setattr("tenex.runtime.actor.decide", odd)
         async with world.daemon() as daemon:
             speak(daemon, "odd")
-            await until_told(world, "fault of my own")
-            assert len(tries) == 1 + FAILURES, "the first beside what woke the conversation, which then counts as heard"
+            await until_told(world, "internal error")
+            assert len(tries) == 1 + MAX_FAILURES, (
+                "the first try was in one batch with the signal that opened the conversation"
+            )
             daemon.sent.clear()
             speak(daemon, "even")
             assert wrote(await daemon.until("ended"), world) == ["even"]
-        assert len(world.told("fault of my own")) == 1
+        assert len(world.notified("internal error")) == 1
 
     run(play)

@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 
 from tenex.core import records as r
 from tenex.core.ids import Millis, RunId, Slug
-from tenex.runtime.observations import remark
+from tenex.runtime.actor import _log_notable
 from tests.fakes.play import ID
 
 RUN: dict[str, Any] = {
@@ -22,7 +22,7 @@ RUN: dict[str, Any] = {
 def test_a_move_and_a_condition_that_raised_are_lines_without_what_anybody_wrote() -> None:
     failed = r.ConditionFailed(**RUN, error="ValueError: invalid literal for int(): 'my secret'")
     with capture_logs() as lines:
-        remark(ID, [r.AgentPhaseChanged(**RUN), failed])
+        _log_notable(ID, [r.AgentPhaseChanged(**RUN), failed])
     assert [(line["event"], line["log_level"], line["source"], line["target"]) for line in lines] == [
         ("agent.moved", "info", "a", "b"),
         ("condition.failed", "warning", "a", "b"),

@@ -250,7 +250,7 @@ def test_a_node_that_swallows_its_cancellation_does_not_disturb_the_daemon() -> 
 
     with capture_logs() as lines:
         run(main)
-    assert not [line for line in lines if line["event"] in ("conversation.failed", "signal.given_up")]
+    assert not [line for line in lines if line["event"] in ("conversation.failed", "signal.dropped")]
 
 
 def test_a_mission_begun_by_a_mention_loses_and_repeats_nothing_whatever_append_fails() -> None:

@@ -17,15 +17,15 @@ from tenex.core.effects import ModelCall
 from tenex.core.ids import PublicKey, Slug
 from tenex.core.messages import ModelStep
 from tenex.core.pending import pending
-from tenex.core.ports import unheard
-from tenex.nostr.compose import FormSealer
+from tenex.core.ports import ignore_text
+from tenex.nostr.compose import NostrSealer
 from tenex.nostr.ephemeral import ProjectStatus
 from tenex.nostr.keys import SecretKey, parse_public_key
 from tenex.settings import load
 from tests.fakes.play import Play, rules, says
 from tests.fakes.virtual import VirtualClock, run
 
-from .test_voices import Ears
+from .test_run_indicator import FakeRelay
 
 NEAR, FAR = "ws://127.0.0.1:7447", "wss://relay.example"
 ROOT = "e" * 64
@@ -46,8 +46,8 @@ class Scene:
 
     def __init__(self, worker: Callable[[Conversation, ModelCall], ModelStep], **options: Any) -> None:
         self.play = Play(lambda _: {"agents": ["executor"], "phase": "execute", "reason": "work"}, worker, config=RULES)
-        self.ears = Ears()
-        self.whispers = listening(self.ears, **options)
+        self.relay = FakeRelay()
+        self.indicators = listening(self.relay, **options)
 
     def starts(self, address: dict[str, Any] | None = None) -> None:
         """A person writes."""
@@ -58,7 +58,7 @@ class Scene:
 
     def tell(self) -> None:
         """The actor has appended."""
-        self.whispers.heard(self.play.conversation, [])
+        self.indicators.on_records(self.play.conversation, [])
 
     def step(self, kind: type[Any]) -> None:
         """One piece of work of that kind ends."""
@@ -77,21 +77,21 @@ class Scene:
         """The model call that is wanted."""
         return next(e for e in pending(self.play.conversation).values() if isinstance(e, ModelCall))
 
-    def told(self, *kinds: int) -> list[tuple[int, str]]:
+    def published(self, *kinds: int) -> list[tuple[int, str]]:
         """What was heard of these kinds: who is active for 24133, else the words."""
         return [
             (event.kind, ",".join(tag[1][:4] for tag in event.tags if tag[0] == "p") or event.content)
-            for _, event in self.ears.heard
+            for _, event in self.relay.received
             if event.kind in (kinds or (event.kind,))
         ]
 
 
 def listening(
-    ears: Ears, mode: Literal["auto", "on", "off"] = "auto", relays: tuple[str, ...] = (NEAR,)
+    relay: FakeRelay, mode: Literal["auto", "on", "off"] = "auto", relays: tuple[str, ...] = (NEAR,)
 ) -> TypingIndicators:
     voices = {key.public: key for key in KEYS.values()}
     return TypingIndicators(
-        ears, voices, FormSealer(relays), VirtualClock(), speaker=PROJECT, status=status, mode=mode, relays=relays
+        relay, voices, NostrSealer(relays), VirtualClock(), speaker=PROJECT, status=status, mode=mode, relays=relays
     )
 
 
@@ -119,14 +119,14 @@ def test_a_run_is_heard_from_its_beginning_over_a_question_to_its_end() -> None:
     async def main() -> None:
         await scene.routed()
         await asyncio.sleep(1)
-        scene.whispers.whisper(scene.play.conversation, scene.call)("One mo")
+        scene.indicators.on_text(scene.play.conversation, scene.call)("One mo")
         await asyncio.sleep(1)
         scene.step(ModelCall)
         assert scene.play.conversation.is_parked
         await asyncio.sleep(1)
-        asked = len(scene.ears.heard)
+        asked = len(scene.relay.received)
         await asyncio.sleep(60)
-        assert len(scene.ears.heard) == asked, "while a person is waited for nothing is whispered"
+        assert len(scene.relay.received) == asked, "while a person is waited for nothing is whispered"
         scene.play.person("greeter.py")
         scene.tell()
         await asyncio.sleep(1)
@@ -137,7 +137,7 @@ def test_a_run_is_heard_from_its_beginning_over_a_question_to_its_end() -> None:
         await asyncio.sleep(1)
 
     play(main)
-    assert scene.told(STARTS, STOPS, TEXT) == [
+    assert scene.published(STARTS, STOPS, TEXT) == [
         *ROUTED,
         (STARTS, "Executor is typing"),
         (TEXT, "One mo"),
@@ -160,18 +160,18 @@ def test_who_is_active_is_told_when_it_changes() -> None:
         scene.play.person("/stop")
         scene.tell()
         await asyncio.sleep(1)
-        assert scene.whispers._rooms == {}
+        assert scene.indicators._conversations == {}
 
     play(main)
-    assert scene.told(OPERATIONS) == [
+    assert scene.published(OPERATIONS) == [
         (OPERATIONS, PROJECT[:4]),
         (OPERATIONS, EXECUTOR[:4]),
         (OPERATIONS, PROJECT[:4]),
         (OPERATIONS, ""),
     ]
-    people = {tag[1] for _, event in scene.ears.heard for tag in event.tags if tag[0] == "P"}
+    people = {tag[1] for _, event in scene.relay.received for tag in event.tags if tag[0] == "P"}
     assert people == {"a" * 64}
-    assert {event.pubkey for _, event in scene.ears.heard if event.kind == OPERATIONS} == {PROJECT}
+    assert {event.pubkey for _, event in scene.relay.received if event.kind == OPERATIONS} == {PROJECT}
 
 
 def test_a_stop_silences_a_model_that_goes_on_writing() -> None:
@@ -180,18 +180,18 @@ def test_a_stop_silences_a_model_that_goes_on_writing() -> None:
 
     async def main() -> None:
         await scene.routed()
-        whisper = scene.whispers.whisper(scene.play.conversation, scene.call)
-        whisper("Once")
+        on_text = scene.indicators.on_text(scene.play.conversation, scene.call)
+        on_text("Once")
         await asyncio.sleep(1)
-        whisper("Once upon")
+        on_text("Once upon")
         scene.play.person("/stop")
         scene.tell()
-        whisper("Once upon a time")
+        on_text("Once upon a time")
         await asyncio.sleep(60)
 
     play(main)
     own = [(STARTS, "Executor is typing"), (TEXT, "Once"), (STOPS, "")]
-    assert scene.told(STARTS, STOPS, TEXT) == [*ROUTED, *own]
+    assert scene.published(STARTS, STOPS, TEXT) == [*ROUTED, *own]
 
 
 @pytest.mark.parametrize(
@@ -206,12 +206,12 @@ def test_where_it_is_whispered(mode: str, relays: tuple[str, ...], heard: bool) 
         scene.starts({"form": "notes", "root": ROOT, "root_relay": relays[0], "relays": list(relays)})
         scene.play.step()
         scene.tell()
-        whisper = scene.whispers.whisper(scene.play.conversation, scene.call)
-        assert (whisper is not unheard) is heard
+        on_text = scene.indicators.on_text(scene.play.conversation, scene.call)
+        assert (on_text is not ignore_text) is heard
         await asyncio.sleep(1)
 
     play(main)
-    assert bool(scene.ears.heard) is heard
+    assert bool(scene.relay.received) is heard
 
 
 class Untouched:
@@ -223,10 +223,10 @@ class Untouched:
 
 def test_off_costs_nothing() -> None:
     """Nothing is looked at, not even the conversation."""
-    whispers = listening(Ears(), "off")
+    indicators = listening(FakeRelay(), "off")
     conversation: Any = Untouched()
-    whispers.heard(conversation, [])
-    assert whispers.whisper(conversation, conversation) is unheard
+    indicators.on_records(conversation, [])
+    assert indicators.on_text(conversation, conversation) is ignore_text
 
 
 @pytest.mark.parametrize("address", [{"form": "direct", "root": ROOT, "relays": [NEAR]}, {"root": ROOT}, {}])
@@ -238,19 +238,19 @@ def test_what_is_encrypted_is_never_whispered_of(address: dict[str, Any]) -> Non
         scene.starts(address or {"form": ""})
         scene.play.step()
         scene.tell()
-        assert scene.whispers.whisper(scene.play.conversation, scene.call) is unheard
+        assert scene.indicators.on_text(scene.play.conversation, scene.call) is ignore_text
         await asyncio.sleep(1)
 
     play(main)
-    assert scene.ears.heard == []
+    assert scene.relay.received == []
 
 
 def test_a_fault_of_a_whisper_does_not_reach_the_actor() -> None:
     """A state it cannot make sense of, or a sealer that fails: the work goes on, and its text is heard by nobody."""
-    whispers = listening(Ears())
+    indicators = listening(FakeRelay())
     nothing: Any = object()
-    whispers.heard(nothing, [])
-    assert whispers.whisper(nothing, nothing) is unheard
+    indicators.on_records(nothing, [])
+    assert indicators.on_text(nothing, nothing) is ignore_text
 
 
 def test_a_conversation_that_was_read_again_is_heard_without_being_told() -> None:
@@ -258,35 +258,35 @@ def test_a_conversation_that_was_read_again_is_heard_without_being_told() -> Non
     scene = Scene(asks_once)
 
     async def main() -> None:
-        scene.whispers = listening(Ears())
+        scene.indicators = listening(FakeRelay())
         scene.starts()
         scene.play.step()
-        scene.whispers = listening(scene.ears)
-        whisper = scene.whispers.whisper(scene.play.conversation, scene.call)
-        whisper("Once")
+        scene.indicators = listening(scene.relay)
+        on_text = scene.indicators.on_text(scene.play.conversation, scene.call)
+        on_text("Once")
         await asyncio.sleep(2 * GRACE)
 
     play(main)
-    assert scene.told(STARTS, TEXT) == [(STARTS, "Executor is typing"), (TEXT, "Once")]
+    assert scene.published(STARTS, TEXT) == [(STARTS, "Executor is typing"), (TEXT, "Once")]
 
 
 def test_the_project_is_told_of_at_a_pulse_and_when_it_changes() -> None:
     """Every 30 s, at once after a reload, and to nobody where no relay is whispered to."""
-    ears, silent = Ears(), Ears()
+    relay, silent = FakeRelay(), FakeRelay()
 
     async def main() -> None:
-        whispers = listening(ears)
-        running = [asyncio.create_task(each.run()) for each in (whispers, listening(silent, relays=(FAR,)))]
+        indicators = listening(relay)
+        running = [asyncio.create_task(each.run()) for each in (indicators, listening(silent, relays=(FAR,)))]
         await asyncio.sleep(2 * PULSE + 1)
-        whispers.changed()
+        indicators.changed()
         await asyncio.sleep(1)
         for task in running:
             task.cancel()
         await asyncio.wait(running)
 
     run(main)
-    assert [(at, event.kind) for at, event in ears.heard] == [(at, STATUS) for at in (0.0, 30.0, 60.0, 61.0)]
-    assert silent.heard == []
+    assert [(at, event.kind) for at, event in relay.received] == [(at, STATUS) for at in (0.0, 30.0, 60.0, 61.0)]
+    assert silent.received == []
 
 
 def test_when_the_daemon_stops_everybody_is_silent() -> None:
@@ -294,17 +294,17 @@ def test_when_the_daemon_stops_everybody_is_silent() -> None:
     scene = Scene(asks_once)
 
     async def main() -> None:
-        running = asyncio.create_task(scene.whispers.run())
+        running = asyncio.create_task(scene.indicators.run())
         await scene.routed()
         await asyncio.sleep(1)
         running.cancel()
         await asyncio.wait([running])
-        heard = len(scene.ears.heard)
+        heard = len(scene.relay.received)
         await asyncio.sleep(120)
-        assert len(scene.ears.heard) == heard
+        assert len(scene.relay.received) == heard
 
     play(main)
-    assert scene.told(STARTS, STOPS)[-1] == (STOPS, "")
+    assert scene.published(STARTS, STOPS)[-1] == (STOPS, "")
 
 
 async def test_the_status_of_a_real_configuration(tmp_path: Path) -> None:

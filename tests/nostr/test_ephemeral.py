@@ -14,7 +14,7 @@ from tenex.nostr.embedded import embedded_relay
 from tenex.nostr.ephemeral import (
     EphemeralPublisher,
     ProjectStatus,
-    is_whispered_in,
+    is_public_address,
     operations_event,
     status_event,
     text_event,
@@ -142,8 +142,8 @@ def test_the_project_names_owner_agents_models_and_tools() -> None:
 @pytest.mark.parametrize(("form", "open_to_all"), [("notes", True), ("threads", True), ("direct", False), ("", False)])
 def test_only_what_all_may_read_is_whispered(form: str, open_to_all: bool) -> None:
     """An encrypted form, and one nobody here knows, has no whispers: they would be in the clear."""
-    assert is_whispered_in({"form": form}) is open_to_all
-    assert not is_whispered_in({})
+    assert is_public_address({"form": form}) is open_to_all
+    assert not is_public_address({})
 
 
 @given(st.text(), st.integers(1, 40_000), st.sampled_from([1, 11]))
